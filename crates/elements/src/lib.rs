@@ -1,0 +1,1 @@
+//! The element library: one element, one file.
