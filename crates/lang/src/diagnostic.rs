@@ -1,0 +1,89 @@
+//! What is wrong with a configuration, and where.
+
+use crate::source::Span;
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// The configuration runs; somebody should look.
+    Warning,
+    /// The configuration does not run.
+    Error,
+}
+
+/// One finding about a configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// How bad it is.
+    pub severity: Severity,
+    /// What is wrong, in one sentence without a full stop.
+    pub message: String,
+    /// The place, when there is one.
+    pub span: Option<Span>,
+    /// Words to stand under the place.
+    pub label: Option<String>,
+    /// What to do: often the name that was meant.
+    pub help: Option<String>,
+    /// Other places and remarks that explain the finding.
+    pub notes: Vec<Note>,
+    /// What was being done, as Click says it: ``While configuring ‘q :: Queue’``.
+    pub context: Option<String>,
+}
+
+/// A remark that belongs to a [`Diagnostic`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// The remark.
+    pub message: String,
+    /// Its place, when it has one.
+    pub span: Option<Span>,
+}
+
+impl Diagnostic {
+    /// An error at a place.
+    pub fn error(span: impl Into<Option<Span>>, message: impl Into<String>) -> Self {
+        Self::new(Severity::Error, span.into(), message.into())
+    }
+
+    /// A warning at a place.
+    pub fn warning(span: impl Into<Option<Span>>, message: impl Into<String>) -> Self {
+        Self::new(Severity::Warning, span.into(), message.into())
+    }
+
+    fn new(severity: Severity, span: Option<Span>, message: String) -> Self {
+        Self { severity, message, span, label: None, help: None, notes: Vec::new(), context: None }
+    }
+
+    /// Adds words under the place.
+    #[must_use]
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.label = Some(label.into());
+        self
+    }
+
+    /// Adds what to do.
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// Adds a remark.
+    #[must_use]
+    pub fn note(mut self, span: impl Into<Option<Span>>, message: impl Into<String>) -> Self {
+        self.notes.push(Note { message: message.into(), span: span.into() });
+        self
+    }
+
+    /// Says what was being done.
+    #[must_use]
+    pub fn context(mut self, context: impl Into<String>) -> Self {
+        self.context = Some(context.into());
+        self
+    }
+
+    /// True of errors, false of warnings.
+    pub fn is_error(&self) -> bool {
+        self.severity == Severity::Error
+    }
+}
