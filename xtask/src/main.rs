@@ -1,2 +1,37 @@
-//! The tasks of the repository.
-fn main() {}
+//! The tasks of the repository: `cargo xtask test`, `cargo xtask new-element`, `cargo xtask docs`.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+mod house;
+mod packages;
+mod shell;
+mod test;
+
+/// The tasks of the Millrace repository.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Everything that must be green: formatting, lints, all tests, documentation, house rules.
+    Test(test::Options),
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().task {
+        Task::Test(options) => test::run(&options),
+    };
+    match done {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! What the tests of several crates share: leaving a test out aloud.
+//!
+//! `cargo test` needs no privileges. A test that does need them begins with [`privileged!`], names
+//! the programs that it runs, and ends early where it cannot run:
+//!
+//! ```
+//! # fn ping_crosses_the_router() {
+//! let Some(_alone) = millrace_testkit::privileged!("ip", "ping") else { return };
+//! // network namespaces, raw sockets, real interfaces ...
+//! # }
+//! ```
+//!
+//! A test that is left out says so in one line, which the test harness does not swallow, and adds
+//! itself to the file named by `MILLRACE_SKIPS`; `cargo xtask test` reads that file and counts.
+//! A test that runs holds a lock until it ends, because two tests that rearrange the machine's
+//! network at once disturb each other.
+
+use std::fmt;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Names the file that receives a line for each test that was left out: its name, a tab, the reason.
+pub const SKIPS_VARIABLE: &str = "MILLRACE_SKIPS";
+
+/// When set and not empty, every privileged test is left out, whoever runs it.
+pub const FAST_VARIABLE: &str = "MILLRACE_FAST";
+
+/// `CAP_NET_ADMIN`, `CAP_NET_RAW` and `CAP_SYS_ADMIN` of capabilities(7): make interfaces, open
+/// packet sockets, enter network namespaces.
+const CAPABILITIES: u64 = 1 << 12 | 1 << 13 | 1 << 21;
+
+/// Why a test was left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// The process lacks what root may do with the network.
+    Root,
+    /// A program that the test runs is not installed.
+    Program(String),
+    /// [`FAST_VARIABLE`] asks for the quick tests alone.
+    Fast,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::Root => f.write_str("needs root"),
+            Reason::Program(program) => write!(f, "needs {program}"),
+            Reason::Fast => f.write_str("quick run"),
+        }
+    }
+}
+
+/// Held by a privileged test while it runs; no other one runs in this process meanwhile.
+#[derive(Debug)]
+pub struct Alone(#[allow(dead_code, reason = "held for its drop")] MutexGuard<'static, ()>);
+
+/// Lets the calling test go on, as `Some(guard)`, when the process may rearrange the network and
+/// the named programs are installed; else says that the test is left out and gives `None`.
+///
+/// The guard must be bound to a name (`_alone`, not `_`), so that it lives until the test ends.
+#[macro_export]
+macro_rules! privileged {
+    ($($program:expr),* $(,)?) => {{
+        fn here() {}
+        $crate::begin($crate::enclosing(here), &[$($program),*])
+    }};
+}
+
+/// What [`privileged!`] calls: `test` is the name to print when the test is left out.
+#[must_use]
+pub fn begin(test: &str, programs: &[&str]) -> Option<Alone> {
+    match reason_to_skip(programs) {
+        None => {
+            static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+            // A test that failed poisons the lock; the next one starts afresh all the same.
+            Some(Alone(ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)))
+        }
+        Some(reason) => {
+            announce(test, &reason);
+            None
+        }
+    }
+}
+
+/// The path of the function inside which `_marker` was written, for [`privileged!`].
+#[doc(hidden)]
+pub fn enclosing<T>(_marker: T) -> &'static str {
+    let name = std::any::type_name::<T>();
+    let name = name.strip_suffix("::here").unwrap_or(name);
+    name.trim_end_matches("::{{closure}}")
+}
+
+/// Says on standard error that a test is left out, and adds it to the file of [`SKIPS_VARIABLE`].
+///
+/// [`privileged!`] does this by itself; tests with other needs (a device, a kernel feature) call it.
+pub fn announce(test: &str, reason: &dyn fmt::Display) {
+    // Straight to the descriptor: what `eprintln!` prints is kept back when the test passes.
+    let _ = writeln!(std::io::stderr().lock(), "skipped ({reason}): {test}");
+    if let Some(path) = std::env::var_os(SKIPS_VARIABLE) {
+        let line = format!("{test}\t{reason}\n");
+        // One write of one line in append mode: tests in other processes may be writing too.
+        let written = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&path)
+            .and_then(|mut file| file.write_all(line.as_bytes()));
+        if let Err(error) = written {
+            let _ = writeln!(std::io::stderr().lock(), "{}: {error}", path.display());
+        }
+    }
+}
+
+fn reason_to_skip(programs: &[&str]) -> Option<Reason> {
+    if std::env::var_os(FAST_VARIABLE).is_some_and(|value| !value.is_empty()) {
+        return Some(Reason::Fast);
+    }
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    if !may_rearrange_the_network(&status) {
+        return Some(Reason::Root);
+    }
+    let missing = programs.iter().find(|program| find_program(program).is_none());
+    missing.map(|program| Reason::Program((*program).to_string()))
+}
+
+/// Reads the effective capabilities from the text of `/proc/self/status`.
+fn may_rearrange_the_network(status: &str) -> bool {
+    let effective = status
+        .lines()
+        .find_map(|line| line.strip_prefix("CapEff:"))
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    effective.is_some_and(|mask| mask & CAPABILITIES == CAPABILITIES)
+}
+
+/// Where a program is, searched in `PATH` and then in the directories of system tools, which
+/// Debian leaves out of the `PATH` of an ordinary user.
+#[must_use]
+pub fn find_program(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(["/usr/sbin", "/sbin"].map(PathBuf::from))
+        .map(|directory| directory.join(program))
+        .find(|candidate| is_executable(candidate))
+}
+
+fn is_executable(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    fs::metadata(path).is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn capabilities_are_read_from_the_status_of_a_process() {
+        let cases = [
+            ("CapEff:\t000001fffeffffff\n", true),
+            ("Name:\tx\nCapPrm:\t0000000000000000\nCapEff:\t0000000000203000\n", true),
+            ("CapEff:\t0000000000201000\n", false),
+            ("CapEff:\t0000000000000000\n", false),
+            ("CapPrm:\t000001ffffffffff\n", false),
+            ("CapEff:\tnonsense\n", false),
+            ("", false),
+        ];
+        for (status, expected) in cases {
+            assert_eq!(may_rearrange_the_network(status), expected, "{status:?}");
+        }
+    }
+
+    #[test]
+    fn programs_are_found_where_they_are() {
+        assert!(find_program("sh").is_some_and(|path| path.ends_with("sh")));
+        assert_eq!(find_program("no-such-program-anywhere"), None);
+    }
+
+    #[test]
+    fn the_enclosing_test_is_named() {
+        fn here() {}
+        let name = enclosing(here);
+        assert!(name.ends_with("tests::the_enclosing_test_is_named"), "{name}");
+    }
+}

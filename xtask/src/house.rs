@@ -1,0 +1,213 @@
+//! The rules of the house that the compiler does not check.
+//!
+//! Each rule reads texts and gives findings, one line each, beginning with the file.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+/// The crates that may hold `unsafe`, each block with its reason.
+const UNSAFE_CRATES: &[&str] = &["crates/core", "crates/io", "crates/dpdk", "crates/gpu"];
+
+/// A file with more lines than this has more than one job, or an entry in [`LONG_FILES`].
+const MAX_LINES: usize = 700;
+
+/// Files that may be longer: a path and the reason on each line.
+const LONG_FILES: &str = "xtask/long-files.txt";
+
+/// A Rust file or manifest of the repository.
+struct Text {
+    /// Path from the root, with slashes.
+    path: String,
+    content: String,
+}
+
+/// Checks every rule.
+///
+/// # Errors
+/// A rule is broken, or a file cannot be read.
+pub(crate) fn check(root: &Path) -> Result<String> {
+    let mut files = Vec::new();
+    for directory in ["crates", "xtask", "examples"] {
+        collect(root, &root.join(directory), &mut files)?;
+    }
+    let allowed = read_long_files(&fs::read_to_string(root.join(LONG_FILES))?)?;
+    let mut findings = long_files(&files, &allowed);
+    for file in &files {
+        findings.extend(unsafe_outside_its_rooms(file));
+        findings.extend(lints_not_inherited(file));
+        findings.extend(ignored_tests(file));
+    }
+    for finding in &findings {
+        println!("{finding}");
+    }
+    match findings.len() {
+        0 => Ok(format!("{} files", files.len())),
+        count => bail!("{count} rules of the house broken"),
+    }
+}
+
+fn collect(root: &Path, directory: &Path, files: &mut Vec<Text>) -> Result<()> {
+    let mut entries: Vec<PathBuf> = match fs::read_dir(directory) {
+        Ok(entries) => entries.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error).context(directory.display().to_string()),
+    };
+    entries.sort();
+    for path in entries {
+        if path.is_dir() {
+            if path.file_name().is_some_and(|name| name != "target") {
+                collect(root, &path, files)?;
+            }
+        } else if path.extension().is_some_and(|end| end == "rs") || path.ends_with("Cargo.toml") {
+            let content = fs::read_to_string(&path).context(path.display().to_string())?;
+            let relative = path.strip_prefix(root).unwrap_or(&path);
+            files.push(Text { path: relative.to_string_lossy().into_owned(), content });
+        }
+    }
+    Ok(())
+}
+
+/// `unsafe_code` is denied for the whole workspace, so `unsafe` can only stand where somebody
+/// allowed it: that is what must not happen outside the crates that deal in memory and system calls.
+fn unsafe_outside_its_rooms(file: &Text) -> Vec<String> {
+    if UNSAFE_CRATES.iter().any(|room| file.path.starts_with(room)) {
+        return Vec::new();
+    }
+    let lines = file.content.lines().enumerate().filter(|(_, line)| allows_unsafe(line));
+    lines
+        .map(|(number, _)| finding(file, number, "`unsafe` is for core, io, dpdk and gpu"))
+        .collect()
+}
+
+/// True of an attribute that lowers the lint, on one line or as rustfmt breaks a long one.
+fn allows_unsafe(line: &str) -> bool {
+    let line = line.trim_start();
+    let lowers = ["allow(", "expect(", "warn("].iter().any(|word| line.contains(word));
+    line.starts_with("unsafe_code")
+        || line.starts_with('#') && lowers && line.contains("unsafe_code")
+}
+
+/// A crate that does not inherit the lints of the workspace would escape them.
+fn lints_not_inherited(file: &Text) -> Vec<String> {
+    if !file.path.ends_with("Cargo.toml") || !file.content.contains("[package]") {
+        return Vec::new();
+    }
+    let mut lines = file.content.lines().skip_while(|line| line.trim() != "[lints]").skip(1);
+    match lines.next().map(str::trim) {
+        Some("workspace = true") => Vec::new(),
+        _ => vec![format!("{}: [lints] workspace = true is missing", file.path)],
+    }
+}
+
+/// A test that never runs hides what it would find.
+fn ignored_tests(file: &Text) -> Vec<String> {
+    let lines = file.content.lines().enumerate();
+    lines
+        .filter(|(_, line)| line.trim_start().starts_with("#[ignore"))
+        .map(|(number, _)| finding(file, number, "leave a test out with millrace_testkit, aloud"))
+        .collect()
+}
+
+fn finding(file: &Text, line: usize, message: &str) -> String {
+    format!("{}:{}: {message}", file.path, line + 1)
+}
+
+/// Reads lines of `path: reason`; `#` begins a comment.
+fn read_long_files(text: &str) -> Result<Vec<String>> {
+    let lines =
+        text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines
+        .map(|line| match line.split_once(": ") {
+            Some((path, reason)) if !reason.trim().is_empty() => Ok(path.to_string()),
+            _ => bail!("{LONG_FILES}: `{line}` gives no reason"),
+        })
+        .collect()
+}
+
+fn long_files(files: &[Text], allowed: &[String]) -> Vec<String> {
+    let is_long =
+        |file: &&Text| file.path.ends_with(".rs") && file.content.lines().count() > MAX_LINES;
+    let long: Vec<&Text> = files.iter().filter(is_long).collect();
+    let mut findings: Vec<String> = long
+        .iter()
+        .filter(|file| !allowed.contains(&file.path))
+        .map(|file| {
+            let lines = file.content.lines().count();
+            format!("{}: {lines} lines; split it, or give the reason in {LONG_FILES}", file.path)
+        })
+        .collect();
+    let stale = allowed.iter().filter(|path| !long.iter().any(|file| file.path == **path));
+    findings.extend(stale.map(|path| format!("{LONG_FILES}: {path} is not long, take it out")));
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(path: &str, content: &str) -> Text {
+        Text { path: path.into(), content: content.into() }
+    }
+
+    #[test]
+    fn unsafe_may_be_allowed_in_its_rooms_alone() {
+        let allow = "fn f() {}\n  #[allow(unsafe_code, reason = \"x\")]\n";
+        let cases = [
+            ("crates/core/src/arena.rs", allow, 0),
+            ("crates/elements/src/ip/a.rs", allow, 1),
+            ("crates/elements/src/lib.rs", "#![expect(unsafe_code)]\n", 1),
+            ("crates/elements/src/lib.rs", "#[allow(\n    unsafe_code,\n)]\n", 1),
+            ("crates/elements/src/lib.rs", "#![forbid(unsafe_code)]\n", 0),
+            ("crates/elements/src/lib.rs", "// #[allow(unsafe_code)] would be wrong\n", 0),
+            ("crates/elements/src/lib.rs", "//! # On unsafe_code, which we do not allow(\n", 0),
+        ];
+        for (path, content, expected) in cases {
+            let findings = unsafe_outside_its_rooms(&text(path, content));
+            assert_eq!(findings.len(), expected, "{path} {content:?}: {findings:?}");
+        }
+        let findings = unsafe_outside_its_rooms(&text("xtask/src/x.rs", allow));
+        assert_eq!(findings, ["xtask/src/x.rs:2: `unsafe` is for core, io, dpdk and gpu"]);
+    }
+
+    #[test]
+    fn every_crate_inherits_the_lints() {
+        let cases = [
+            ("[package]\nname = \"a\"\n\n[lints]\nworkspace = true\n", 0),
+            ("[package]\nname = \"a\"\n\n[lints.rust]\nunsafe_code = \"allow\"\n", 1),
+            ("[package]\nname = \"a\"\n[dependencies]\nx.workspace = true\n", 1),
+            ("[workspace]\nmembers = []\n", 0),
+        ];
+        for (content, expected) in cases {
+            let findings = lints_not_inherited(&text("crates/a/Cargo.toml", content));
+            assert_eq!(findings.len(), expected, "{content:?}");
+        }
+    }
+
+    #[test]
+    fn no_test_is_ignored() {
+        let file = text("crates/a/src/lib.rs", "#[test]\n    #[ignore = \"slow\"]\nfn t() {}\n");
+        assert_eq!(ignored_tests(&file).len(), 1);
+        assert_eq!(ignored_tests(&text("crates/a/src/lib.rs", "fn ignore() {}\n")).len(), 0);
+    }
+
+    #[test]
+    fn a_long_file_needs_a_reason_and_a_reason_needs_a_long_file() {
+        let long = text("crates/a/src/long.rs", &"\n".repeat(MAX_LINES + 1));
+        let short = text("crates/a/src/short.rs", &"\n".repeat(MAX_LINES));
+        let files = [long, short];
+        let allowed = |path: &str| vec![path.to_string()];
+        assert_eq!(long_files(&files, &[]).len(), 1);
+        assert_eq!(long_files(&files, &allowed("crates/a/src/long.rs")), [] as [String; 0]);
+        assert_eq!(long_files(&files, &allowed("crates/a/src/short.rs")).len(), 2);
+    }
+
+    #[test]
+    fn the_list_of_long_files_gives_reasons() {
+        let list = "# comment\n\ncrates/a/src/b.rs: one table\n";
+        assert_eq!(read_long_files(list).unwrap(), ["crates/a/src/b.rs"]);
+        assert!(read_long_files("crates/a/src/b.rs:\n").is_err());
+        assert!(read_long_files("crates/a/src/b.rs\n").is_err());
+    }
+}
