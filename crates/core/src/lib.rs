@@ -1,1 +1,5 @@
 //! The engine.
+
+pub mod args;
+pub mod names;
+pub mod net;

@@ -1,0 +1,451 @@
+//! The one reader of element arguments.
+//!
+//! An element names its arguments in order and gets values, whatever the user wrote:
+//!
+//! ```
+//! # use millrace_core::args::{Args, Failed, Seconds};
+//! # struct Shaper { rate: u32, burst: Seconds, active: bool }
+//! fn configure(args: &mut Args) -> Result<Shaper, Failed> {
+//!     let rate = args.mandatory("RATE");
+//!     let burst = args.positional("BURST", Seconds::from_millis(20));
+//!     let active = args.keyword("ACTIVE", true);
+//!     if rate == 0 {
+//!         args.error("RATE", "RATE must be positive");
+//!     }
+//!     args.complete()?;
+//!     Ok(Shaper { rate, burst, active })
+//! }
+//! ```
+//!
+//! The reader has the rules of Click. Every positional argument may also be given by its keyword
+//! (`BURST 1s`); keywords stand in any order, the last of several counts; an argument left empty
+//! counts as absent. A reading that fails records the error and returns a placeholder, so that
+//! an element reads all of its arguments and the user sees every error at once.
+//! [`complete`](Args::complete) refuses what nobody asked for.
+
+mod nearest;
+mod scope;
+mod split;
+mod text;
+mod value;
+mod values;
+
+use std::ops::RangeInclusive;
+
+use millrace_lang::{ConfigText, Diagnostic, Span};
+
+pub use nearest::nearest;
+pub(crate) use scope::enclosing;
+pub use scope::{ElementLookup, Scope};
+pub use text::ArgText;
+pub use value::{Arg, ArgError};
+pub use values::*;
+
+/// The arguments of one element and what was found out about them.
+#[derive(Debug)]
+pub struct Args<'a> {
+    scope: Scope<'a>,
+    arguments: Vec<Argument>,
+    whole: Span,
+    asked: Vec<Asked>,
+    diagnostics: Vec<Diagnostic>,
+}
+
+/// Marks that errors were recorded: they are in [`Args::into_diagnostics`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("errors in the arguments")]
+pub struct Failed;
+
+/// How an argument may be given, and whether it must.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// In its place or by keyword; must be given.
+    Mandatory,
+    /// In its place or by keyword.
+    Positional,
+    /// By keyword only; must be given.
+    MandatoryKeyword,
+    /// By keyword only.
+    Keyword,
+}
+
+impl Kind {
+    fn is_mandatory(self) -> bool {
+        matches!(self, Self::Mandatory | Self::MandatoryKeyword)
+    }
+
+    fn is_positional(self) -> bool {
+        matches!(self, Self::Mandatory | Self::Positional)
+    }
+}
+
+#[derive(Debug)]
+struct Argument {
+    text: ArgText,
+    /// Length of the keyword that it seems to start with, 0 for none.
+    keyword: usize,
+    used: Option<Used>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Used {
+    InPlace,
+    ByKeyword,
+}
+
+/// An argument that the element has asked for.
+#[derive(Debug)]
+struct Asked {
+    name: String,
+    kind: Kind,
+    span: Option<Span>,
+}
+
+impl<'a> Args<'a> {
+    /// Reads the configuration string of the element that `scope` belongs to.
+    pub fn new(config: &ConfigText, scope: Scope<'a>) -> Self {
+        let arguments = ArgText::split_config(config).into_iter().map(|text| {
+            let keyword = text.keyword_len();
+            Argument { text, keyword, used: None }
+        });
+        Self {
+            scope,
+            arguments: arguments.collect(),
+            whole: config.span,
+            asked: Vec::new(),
+            diagnostics: Vec::new(),
+        }
+    }
+
+    /// The surroundings in which names are looked up.
+    pub fn scope(&self) -> &Scope<'a> {
+        &self.scope
+    }
+
+    /// The number of arguments that were written.
+    pub fn len(&self) -> usize {
+        self.arguments.len()
+    }
+
+    /// True when no argument was written.
+    pub fn is_empty(&self) -> bool {
+        self.arguments.is_empty()
+    }
+
+    /// An argument that must be given, in its place or by keyword.
+    pub fn mandatory<T: Arg>(&mut self, name: &str) -> T {
+        self.read(name, Kind::Mandatory).unwrap_or_else(T::placeholder)
+    }
+
+    /// An argument that may be given in its place or by keyword.
+    pub fn positional<T: Arg>(&mut self, name: &str, default: T) -> T {
+        self.read(name, Kind::Positional).unwrap_or(default)
+    }
+
+    /// An argument that may be given by keyword.
+    pub fn keyword<T: Arg>(&mut self, name: &str, default: T) -> T {
+        self.read(name, Kind::Keyword).unwrap_or(default)
+    }
+
+    /// An argument that must be given, by keyword.
+    pub fn mandatory_keyword<T: Arg>(&mut self, name: &str) -> T {
+        self.read(name, Kind::MandatoryKeyword).unwrap_or_else(T::placeholder)
+    }
+
+    /// An argument that may be given in its place or by keyword, `None` when it was not.
+    pub fn optional<T: Arg>(&mut self, name: &str) -> Option<T> {
+        self.read(name, Kind::Positional)
+    }
+
+    /// An argument that may be given by keyword, `None` when it was not.
+    pub fn optional_keyword<T: Arg>(&mut self, name: &str) -> Option<T> {
+        self.read(name, Kind::Keyword)
+    }
+
+    /// An argument of any kind; `None` when it is absent or wrong, and wrong is recorded.
+    pub fn read<T: Arg>(&mut self, name: &str, kind: Kind) -> Option<T> {
+        self.with(name, kind, T::EXPECTS, T::parse)
+    }
+
+    /// An argument whose value must lie in a range.
+    pub fn in_range<T>(&mut self, name: &str, kind: Kind, range: RangeInclusive<T>) -> Option<T>
+    where
+        T: Arg + PartialOrd + std::fmt::Display,
+    {
+        self.with(name, kind, T::EXPECTS, |text, scope| {
+            let value = T::parse(text, scope)?;
+            let bound = if value < *range.start() {
+                range.start()
+            } else if value > *range.end() {
+                range.end()
+            } else {
+                return Ok(value);
+            };
+            Err(ArgError::new(format!("out of range, bound {bound}")))
+        })
+    }
+
+    /// An argument that `parse` reads; `expects` says in a few words what is right.
+    pub fn with<T, E: Into<ArgError>>(
+        &mut self,
+        name: &str,
+        kind: Kind,
+        expects: &str,
+        parse: impl FnOnce(&ArgText, &Scope<'a>) -> Result<T, E>,
+    ) -> Option<T> {
+        let text = self.find(name, kind);
+        self.asked.push(Asked {
+            name: name.to_owned(),
+            kind,
+            span: text.as_ref().map(ArgText::span),
+        });
+        match text {
+            Some(text) => self.parse(name, expects, &text, parse),
+            None if kind.is_mandatory() => {
+                let message = format!("{name}: required argument missing");
+                let missing = Diagnostic::error(self.whole, message);
+                self.diagnostics.push(missing.help(format!("expected {expects}")));
+                None
+            }
+            None => None,
+        }
+    }
+
+    /// Every argument given by this keyword, in order.
+    pub fn repeated<T: Arg>(&mut self, name: &str) -> Vec<T> {
+        let mut texts = Vec::new();
+        for argument in &mut self.arguments {
+            if argument.is_keyword(name) {
+                argument.used = Some(Used::ByKeyword);
+                texts.push(argument.value());
+            }
+        }
+        let span = texts.last().map(ArgText::span);
+        self.asked.push(Asked { name: name.to_owned(), kind: Kind::Keyword, span });
+        let given = texts.iter().filter(|text| !text.is_empty());
+        given.filter_map(|text| self.parse(name, T::EXPECTS, text, T::parse)).collect()
+    }
+
+    /// Every argument that was not read yet, whatever it looks like, empty ones included. Read
+    /// the keywords that the element knows first: the rest takes all.
+    pub fn rest(&mut self) -> Vec<ArgText> {
+        let unused = self.arguments.iter_mut().filter(|argument| argument.used.is_none());
+        unused
+            .map(|argument| {
+                argument.used = Some(Used::InPlace);
+                argument.text.clone()
+            })
+            .collect()
+    }
+
+    /// Every argument that was not read yet and has no keyword, empty ones included.
+    pub fn rest_positional(&mut self) -> Vec<ArgText> {
+        let unused = self.arguments.iter_mut();
+        let unused = unused.filter(|argument| argument.used.is_none() && argument.keyword == 0);
+        unused
+            .map(|argument| {
+                argument.used = Some(Used::InPlace);
+                argument.text.clone()
+            })
+            .collect()
+    }
+
+    /// The place of an argument that was read, `None` when it was not given.
+    pub fn span_of(&self, name: &str) -> Option<Span> {
+        let asked = self.asked.iter().rev().find(|asked| asked.name == name)?;
+        asked.span
+    }
+
+    /// True when the argument was read and had been given.
+    pub fn is_given(&self, name: &str) -> bool {
+        self.span_of(name).is_some()
+    }
+
+    /// Records an error that the element found. The place is an argument's name, an [`ArgText`],
+    /// a [`Span`], or `()` for the whole configuration string.
+    pub fn error<'p>(&mut self, place: impl Into<Place<'p>>, message: impl Into<String>) {
+        let span = self.locate(place.into());
+        self.diagnostics.push(Diagnostic::error(span, message));
+    }
+
+    /// Records a warning; see [`error`](Self::error).
+    pub fn warn<'p>(&mut self, place: impl Into<Place<'p>>, message: impl Into<String>) {
+        let span = self.locate(place.into());
+        self.diagnostics.push(Diagnostic::warning(span, message));
+    }
+
+    /// Records a finding with its own place, labels and help.
+    pub fn report(&mut self, diagnostic: Diagnostic) {
+        self.diagnostics.push(diagnostic);
+    }
+
+    /// Parses a text that [`rest`](Self::rest) gave, recording what is wrong with it under `name`
+    /// (none when empty).
+    pub fn parse_as<T: Arg>(&mut self, name: &str, text: &ArgText) -> Option<T> {
+        self.parse(name, T::EXPECTS, text, T::parse)
+    }
+
+    /// True when an error was recorded.
+    pub fn has_errors(&self) -> bool {
+        self.diagnostics.iter().any(Diagnostic::is_error)
+    }
+
+    /// Refuses arguments that nobody asked for.
+    ///
+    /// # Errors
+    /// An error was recorded, by this or by any reading before.
+    pub fn complete(&mut self) -> Result<(), Failed> {
+        self.refuse_unknown_keywords();
+        self.refuse_leftovers();
+        if self.has_errors() { Err(Failed) } else { Ok(()) }
+    }
+
+    /// What was found: errors and warnings in the order of their finding.
+    pub fn into_diagnostics(self) -> Vec<Diagnostic> {
+        self.diagnostics
+    }
+
+    /// The value of an argument; takes it from the arguments. The rules are those of Click's
+    /// `Args::find`, except that an empty argument is no value.
+    fn find(&mut self, name: &str, kind: Kind) -> Option<ArgText> {
+        // Arguments in their places come before all arguments read by keyword.
+        let next = self.arguments.iter().position(|a| a.used != Some(Used::InPlace));
+        let next = next.filter(|&at| self.arguments.get(at).is_some_and(|a| a.used.is_none()));
+        let mut found = None;
+        for (at, argument) in self.arguments.iter_mut().enumerate() {
+            if argument.is_keyword(name) {
+                argument.used = Some(Used::ByKeyword);
+                found = Some((at, argument.value()));
+            }
+        }
+        if let Some(at) = next
+            && kind.is_positional()
+            && let Some(argument) = self.arguments.get_mut(at)
+            && argument.used.is_none()
+            // What seems to start with a keyword is still the argument that must stand here.
+            && (argument.keyword == 0 || (found.is_none() && kind.is_mandatory()))
+        {
+            argument.used = Some(Used::InPlace);
+            if found.as_ref().is_none_or(|(keyword, _)| *keyword < at) {
+                found = Some((at, argument.text.clone()));
+            }
+        }
+        found.map(|(_, text)| text).filter(|text| !text.is_empty())
+    }
+
+    fn parse<T, E: Into<ArgError>>(
+        &mut self,
+        name: &str,
+        expects: &str,
+        text: &ArgText,
+        parse: impl FnOnce(&ArgText, &Scope<'a>) -> Result<T, E>,
+    ) -> Option<T> {
+        match parse(text, &self.scope) {
+            Ok(value) => Some(value),
+            Err(error) => {
+                self.diagnostics.push(error.into().into_diagnostic(name, expects, text));
+                None
+            }
+        }
+    }
+
+    fn locate(&self, place: Place<'_>) -> Span {
+        match place {
+            Place::Whole => self.whole,
+            Place::Name(name) => self.span_of(name).unwrap_or(self.whole),
+            Place::At(span) => span,
+        }
+    }
+
+    fn refuse_unknown_keywords(&mut self) {
+        let unused = self.arguments.iter().filter(|a| a.used.is_none() && a.keyword > 0);
+        let errors = unused.map(|argument| {
+            let keyword = argument.text.part(0..argument.keyword);
+            let error = Diagnostic::error(keyword.span(), format!("{keyword}: unknown argument"));
+            let names = self.asked.iter().map(|asked| asked.name.as_str());
+            match nearest(keyword.as_str(), names) {
+                Some(name) => error.help(format!("did you mean ‘{name}’?")),
+                None => self.help_with_all(error),
+            }
+        });
+        let errors: Vec<_> = errors.collect();
+        self.diagnostics.extend(errors);
+    }
+
+    fn refuse_leftovers(&mut self) {
+        let mut unused = self.arguments.iter().filter(|a| a.used.is_none() && a.keyword == 0);
+        let Some(first) = unused.next() else { return };
+        let span = first.text.span();
+        let span = unused.next_back().map_or(span, |last| span.to(last.text.span()));
+        let error = Diagnostic::error(span, "too many arguments");
+        let error = self.help_with_all(error);
+        self.diagnostics.push(error);
+    }
+
+    /// Says which arguments there are.
+    fn help_with_all(&self, error: Diagnostic) -> Diagnostic {
+        if self.asked.is_empty() {
+            return error.help("this element takes no arguments");
+        }
+        let names = self.asked.iter().map(|asked| match asked.kind {
+            Kind::Mandatory => asked.name.clone(),
+            Kind::Positional => format!("[{}]", asked.name),
+            Kind::MandatoryKeyword => format!("{} …", asked.name),
+            Kind::Keyword => format!("[{} …]", asked.name),
+        });
+        error.help(format!("the arguments are {}", names.collect::<Vec<_>>().join(", ")))
+    }
+}
+
+impl Argument {
+    /// True when it was given by this keyword and not read yet.
+    fn is_keyword(&self, name: &str) -> bool {
+        self.used.is_none()
+            && self.keyword == name.len()
+            && self.keyword > 0
+            && self.text.as_str().starts_with(name)
+    }
+
+    /// What follows the keyword.
+    fn value(&self) -> ArgText {
+        self.text.split_first_word().1
+    }
+}
+
+/// Where an element's own error belongs; see [`Args::error`].
+#[derive(Clone, Copy, Debug)]
+pub enum Place<'p> {
+    /// The whole configuration string.
+    Whole,
+    /// The argument with this name; the whole when it was not given.
+    Name(&'p str),
+    /// A place of its own.
+    At(Span),
+}
+
+impl<'p> From<&'p str> for Place<'p> {
+    fn from(name: &'p str) -> Self {
+        Self::Name(name)
+    }
+}
+
+impl From<Span> for Place<'_> {
+    fn from(span: Span) -> Self {
+        Self::At(span)
+    }
+}
+
+impl From<&ArgText> for Place<'_> {
+    fn from(text: &ArgText) -> Self {
+        Self::At(text.span())
+    }
+}
+
+impl From<()> for Place<'_> {
+    fn from((): ()) -> Self {
+        Self::Whole
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,112 @@
+//! Where a configuration string is read: names mean what the element's surroundings say.
+
+use std::fmt;
+
+use crate::names::{DeviceAddresses, NameTable};
+
+/// The surroundings of an element, in which the names in its arguments are looked up.
+#[derive(Clone, Copy)]
+pub struct Scope<'a> {
+    element: &'a str,
+    names: &'a NameTable,
+    elements: &'a dyn ElementLookup,
+    devices: Option<&'a dyn DeviceAddresses>,
+}
+
+/// Finds elements of a configuration by name. Any `Fn(&str) -> Option<usize>` does.
+pub trait ElementLookup {
+    /// The index of the element with this full name.
+    fn find(&self, name: &str) -> Option<usize>;
+
+    /// The full names of all elements, to say which one was meant.
+    fn names(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+impl<F: Fn(&str) -> Option<usize>> ElementLookup for F {
+    fn find(&self, name: &str) -> Option<usize> {
+        self(name)
+    }
+}
+
+impl<'a> Scope<'a> {
+    /// The scope of the element with the full name `element` (`outer/inner` inside compounds).
+    pub fn new(element: &'a str, names: &'a NameTable, elements: &'a dyn ElementLookup) -> Self {
+        Self { element, names, elements, devices: None }
+    }
+
+    /// A scope at the top of a configuration without elements: only built-in names have a meaning.
+    pub fn bare(names: &'a NameTable) -> Self {
+        Self::new("", names, &NoElements)
+    }
+
+    /// This scope, in which names of network devices stand for the addresses of the devices.
+    #[must_use]
+    pub fn with_devices(self, devices: &'a dyn DeviceAddresses) -> Self {
+        Self { devices: Some(devices), ..self }
+    }
+
+    /// The full name of the element.
+    pub fn element(&self) -> &'a str {
+        self.element
+    }
+
+    /// The compounds around the element, with a slash at the end: `outer/`, or nothing.
+    pub fn prefix(&self) -> &'a str {
+        let end = self.element.rfind('/').map_or(0, |slash| slash + 1);
+        self.element.get(..end).unwrap_or_default()
+    }
+
+    /// The prefixes in which a name is looked up: of the innermost compound first, at last none.
+    pub fn prefixes(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        enclosing(self.prefix())
+    }
+
+    /// The name table of the configuration.
+    pub fn names(&self) -> &'a NameTable {
+        self.names
+    }
+
+    /// What answers for the addresses of network devices.
+    pub fn devices(&self) -> Option<&'a dyn DeviceAddresses> {
+        self.devices
+    }
+
+    /// The element that a name means here: the nearest one, seen from inside out.
+    pub fn find_element(&self, name: &str) -> Option<usize> {
+        self.prefixes().find_map(|prefix| self.elements.find(&format!("{prefix}{name}")))
+    }
+
+    /// The names of elements as they may be written here.
+    pub(super) fn element_names(&self) -> Vec<String> {
+        let visible = |full: String| {
+            let inside = self.prefixes().find_map(|prefix| full.strip_prefix(prefix));
+            inside.map(str::to_owned).unwrap_or_default()
+        };
+        self.elements.names().into_iter().map(visible).collect()
+    }
+}
+
+impl fmt::Debug for Scope<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scope").field("element", &self.element).finish_non_exhaustive()
+    }
+}
+
+/// `a/b/`, `a/` and the empty prefix for `a/b/`.
+pub(crate) fn enclosing(prefix: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(Some(prefix), |inner| {
+        let outer = inner.strip_suffix('/')?;
+        let end = outer.rfind('/').map_or(0, |slash| slash + 1);
+        outer.get(..end)
+    })
+}
+
+struct NoElements;
+
+impl ElementLookup for NoElements {
+    fn find(&self, _: &str) -> Option<usize> {
+        None
+    }
+}

@@ -1,0 +1,113 @@
+//! The text of one argument, and its place.
+
+use std::fmt;
+use std::ops::Range;
+
+use millrace_lang::{ConfigText, Span};
+
+use super::split::{self, Part};
+
+/// The text of one argument or of a word of it: comments taken out, quotes still on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArgText {
+    text: String,
+    span: Span,
+    /// `text` is the source text of `span` byte for byte.
+    exact: bool,
+}
+
+impl ArgText {
+    /// A text that stands as a whole at `span`. With `exact`, the source text at `span` is `text`
+    /// byte for byte, so that parts of it have places of their own.
+    pub fn new(text: impl Into<String>, span: Span, exact: bool) -> Self {
+        Self { text: text.into(), span, exact }
+    }
+
+    /// The arguments of a configuration string.
+    pub fn split_config(config: &ConfigText) -> Vec<Self> {
+        let cut = |part: Part| {
+            let exact = config.verbatim && part.text.len() == part.range.len();
+            let span = config.place(part.range.start, part.range.end);
+            Self { text: part.text, span, exact }
+        };
+        split::split_args(&config.text).into_iter().map(cut).collect()
+    }
+
+    /// The text as written.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// True of an argument that was left empty.
+    pub fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+
+    /// Where the argument stands.
+    pub fn span(&self) -> Span {
+        self.span
+    }
+
+    /// Where a part of the text stands: exact when the text is verbatim, else the whole.
+    pub fn place(&self, part: Range<usize>) -> Span {
+        if self.exact { self.span.sub(part.start, part.end) } else { self.span }
+    }
+
+    /// A part of the text as a text of its own; bytes past the end do not count.
+    #[must_use]
+    pub fn part(&self, part: Range<usize>) -> Self {
+        let end = part.end.min(self.text.len());
+        let start = part.start.min(end);
+        let text = self.text.get(start..end).unwrap_or_default();
+        Self { text: text.to_owned(), span: self.place(start..end), exact: self.exact }
+    }
+
+    /// The words of the text: what unquoted spaces separate.
+    pub fn words(&self) -> Vec<Self> {
+        split::split_words(&self.text).into_iter().map(|word| self.part(word.range)).collect()
+    }
+
+    /// The words of the text, each with its place in it.
+    pub(super) fn words_with_places(&self) -> impl Iterator<Item = (String, Range<usize>)> {
+        split::split_words(&self.text).into_iter().map(|word| (word.text, word.range))
+    }
+
+    /// The first word and what follows the space after it, which may be empty.
+    pub fn split_first_word(&self) -> (Self, Self) {
+        let end = split::word_end(&self.text);
+        let rest = self.text.get(end..).unwrap_or_default();
+        let start = self.text.len() - rest.trim_start().len();
+        (self.part(0..end), self.part(start..self.text.len()))
+    }
+
+    /// The text with one level of quotes taken off and escapes expanded. Escapes can make any
+    /// bytes.
+    pub fn unquote(&self) -> Vec<u8> {
+        split::unquote(&self.text)
+    }
+
+    /// True when no space stands outside of quotes, so that the text is one word.
+    pub fn is_one_word(&self) -> bool {
+        !self.text.is_empty() && split::word_end(&self.text) == self.text.len()
+    }
+
+    /// Length of the keyword that the text starts with, 0 when it has none: a word of letters,
+    /// digits and `_:.?!`, not starting with a digit, that a space and a value follow.
+    pub(super) fn keyword_len(&self) -> usize {
+        let bytes = self.text.as_bytes();
+        if !bytes.first().is_some_and(|&b| b.is_ascii_alphabetic() || b == b'_') {
+            return 0;
+        }
+        let in_keyword = |b: &&u8| b.is_ascii_alphanumeric() || b"_:.?!".contains(b);
+        let len = bytes.iter().take_while(in_keyword).count();
+        // Arguments never end in a space: what follows one is a value.
+        if bytes.get(len).is_some_and(|&b| split::is_space(b)) { len } else { 0 }
+    }
+}
+
+/// The text as written.
+impl fmt::Display for ArgText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}

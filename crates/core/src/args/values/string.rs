@@ -1,0 +1,134 @@
+//! Strings, bytes, words and file names.
+
+use crate::args::{Arg, ArgError, ArgText, Scope};
+
+/// One word or quoted string, its quotes taken off.
+impl Arg for String {
+    const EXPECTS: &'static str = "a string (quote it when it has spaces)";
+
+    fn parse(text: &ArgText, _: &Scope<'_>) -> Result<Self, ArgError> {
+        let bytes = string_bytes(text)?;
+        Self::from_utf8(bytes).map_err(|_| ArgError::new("not UTF-8 text"))
+    }
+
+    fn placeholder() -> Self {
+        Self::default()
+    }
+}
+
+/// As a string, but its escapes may make any bytes: `\<00 ff>`.
+impl Arg for Vec<u8> {
+    const EXPECTS: &'static str = "a string (quote it when it has spaces)";
+
+    fn parse(text: &ArgText, _: &Scope<'_>) -> Result<Self, ArgError> {
+        string_bytes(text)
+    }
+
+    fn placeholder() -> Self {
+        Self::default()
+    }
+}
+
+fn string_bytes(text: &ArgText) -> Result<Vec<u8>, ArgError> {
+    if text.is_one_word() { Ok(text.unquote()) } else { Err(ArgError::default()) }
+}
+
+/// The argument as written, spaces and quotes and all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Raw(pub String);
+
+impl Arg for Raw {
+    const EXPECTS: &'static str = "anything";
+
+    fn parse(text: &ArgText, _: &Scope<'_>) -> Result<Self, ArgError> {
+        Ok(Self(text.as_str().to_owned()))
+    }
+
+    fn placeholder() -> Self {
+        Self::default()
+    }
+}
+
+/// A word: printable ASCII characters without spaces, quotes, backslashes and commas. Quotes
+/// around it are taken off.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Word(pub String);
+
+impl Word {
+    /// The word.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Arg for Word {
+    const EXPECTS: &'static str = "a word";
+
+    fn parse(text: &ArgText, scope: &Scope<'_>) -> Result<Self, ArgError> {
+        let word = String::parse(text, scope).map_err(|_| ArgError::default())?;
+        let in_word = |b: u8| b.is_ascii_graphic() && !b"\"'\\,".contains(&b);
+        if word.is_empty() || !word.bytes().all(in_word) {
+            return Err(ArgError::default());
+        }
+        Ok(Self(word))
+    }
+
+    fn placeholder() -> Self {
+        Self::default()
+    }
+}
+
+/// The name of a file; `~` and `~user` at its start stand for home directories, and slashes that
+/// follow slashes are left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct FileName(pub String);
+
+impl FileName {
+    /// The name as a path.
+    pub fn as_path(&self) -> &std::path::Path {
+        self.0.as_ref()
+    }
+}
+
+impl Arg for FileName {
+    const EXPECTS: &'static str = "a file name";
+
+    fn parse(text: &ArgText, scope: &Scope<'_>) -> Result<Self, ArgError> {
+        let name = String::parse(text, scope)?;
+        if name.is_empty() {
+            return Err(ArgError::default());
+        }
+        let mut path = expand_home(name);
+        while let Some(at) = path.find("//") {
+            path.remove(at);
+        }
+        Ok(Self(path))
+    }
+
+    fn placeholder() -> Self {
+        Self::default()
+    }
+}
+
+/// The name with a known home directory in place of `~` or `~user`.
+fn expand_home(name: String) -> String {
+    let Some(rest) = name.strip_prefix('~') else { return name };
+    let (user, rest) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let home = match user {
+        "" => std::env::var("HOME").ok(),
+        user => home_of(user),
+    };
+    match home {
+        Some(home) => home + rest,
+        None => name,
+    }
+}
+
+/// The home directory of a user of this machine, from its password file (passwd(5)).
+fn home_of(user: &str) -> Option<String> {
+    let passwd = std::fs::read_to_string("/etc/passwd").ok()?;
+    passwd.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        (fields.next() == Some(user)).then(|| fields.nth(4).map(str::to_owned))?
+    })
+}

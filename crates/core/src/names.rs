@@ -1,0 +1,196 @@
+//! Names that stand for addresses, ports and other numbers in arguments.
+//!
+//! A name that an AddressInfo or PortInfo element defines is known in the compound element where
+//! that element stands, and in the compounds within. Names of network devices stand for the
+//! addresses of the devices when nothing else has their name.
+//!
+//! A suffix makes clear which address is meant, for one name can have one of each kind: `NAME:ip`,
+//! `NAME:ipnet`, `NAME:ip6`, `NAME:ip6net`, `NAME:eth`; `NAME:bcast` is the broadcast address of
+//! its IPv4 network and `NAME:gw` a device's gateway.
+
+use std::collections::HashMap;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use crate::args::{Scope, enclosing};
+use crate::net::{EtherAddress, Ipv4Prefix, Ipv6Prefix};
+
+mod builtin;
+
+/// Answers for the addresses of network devices.
+pub trait DeviceAddresses {
+    /// The Ethernet address of a device.
+    fn ether(&self, device: &str) -> Option<EtherAddress>;
+
+    /// The first IPv4 address of a device and its network.
+    fn ipv4(&self, device: &str) -> Option<Ipv4Prefix>;
+
+    /// The first IPv6 address of a device and its network.
+    fn ipv6(&self, device: &str) -> Option<Ipv6Prefix> {
+        let _ = device;
+        None
+    }
+
+    /// The gateway of the default route through a device.
+    fn gateway(&self, device: &str) -> Option<Ipv4Addr> {
+        let _ = device;
+        None
+    }
+}
+
+/// The names of one configuration.
+#[derive(Clone, Debug, Default)]
+pub struct NameTable {
+    /// By full name: the prefix of the compound, then the name.
+    addresses: HashMap<String, Addresses>,
+    numbers: HashMap<(NumberKind, String), u32>,
+}
+
+/// The addresses that a name stands for, at most one of each kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Addresses {
+    /// Ethernet address.
+    pub ether: Option<EtherAddress>,
+    /// IPv4 address.
+    pub ipv4: Option<Ipv4Addr>,
+    /// IPv4 network.
+    pub ipv4_prefix: Option<Ipv4Prefix>,
+    /// IPv6 address.
+    pub ipv6: Option<Ipv6Addr>,
+    /// IPv6 network.
+    pub ipv6_prefix: Option<Ipv6Prefix>,
+}
+
+/// What a name for a number counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum NumberKind {
+    /// IP protocol number (0 to 255), or [`TCP_OR_UDP`] and [`TRANSPORT`] for classifiers.
+    IpProtocol,
+    /// Port of the transport protocol with this number.
+    Port(u8),
+    /// ICMP type.
+    IcmpType,
+    /// ICMP code under this type.
+    IcmpCode(u8),
+    /// Offset of a packet annotation in bytes, its length in the upper 16 bits (0: any).
+    Annotation,
+}
+
+/// The number of the name `tcpudp`: TCP or UDP.
+pub const TCP_OR_UDP: u32 = 256;
+/// The number of the name `transp`: TCP, UDP, or another protocol with ports.
+pub const TRANSPORT: u32 = 257;
+
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+
+impl NameTable {
+    /// A table with the built-in names alone.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds addresses to those of a name in the compound with this prefix (`outer/` or nothing).
+    /// New ones replace old ones of their kind.
+    pub fn define(&mut self, prefix: &str, name: &str, new: Addresses) {
+        let entry = self.addresses.entry(format!("{prefix}{name}")).or_default();
+        entry.ether = new.ether.or(entry.ether);
+        entry.ipv4 = new.ipv4.or(entry.ipv4);
+        entry.ipv4_prefix = new.ipv4_prefix.or(entry.ipv4_prefix);
+        entry.ipv6 = new.ipv6.or(entry.ipv6);
+        entry.ipv6_prefix = new.ipv6_prefix.or(entry.ipv6_prefix);
+    }
+
+    /// Gives a number a name in the compound with this prefix.
+    pub fn define_number(&mut self, kind: NumberKind, prefix: &str, name: &str, number: u32) {
+        self.numbers.insert((kind, format!("{prefix}{name}")), number);
+    }
+
+    /// What a name stands for in the compound with this prefix: the innermost definition that has
+    /// what `pick` asks for.
+    pub fn address<T>(
+        &self,
+        prefix: &str,
+        name: &str,
+        pick: impl Fn(&Addresses) -> Option<T>,
+    ) -> Option<T> {
+        let found = |prefix: &str| pick(self.addresses.get(&format!("{prefix}{name}"))?);
+        enclosing(prefix).find_map(found)
+    }
+
+    /// The number that a name stands for in the compound with this prefix; built-in names last.
+    pub fn number(&self, kind: NumberKind, prefix: &str, name: &str) -> Option<u32> {
+        let found = |prefix: &str| self.numbers.get(&(kind, format!("{prefix}{name}"))).copied();
+        enclosing(prefix).find_map(found).or_else(|| builtin::number(kind, name))
+    }
+}
+
+/// What the names of addresses mean; texts that are addresses themselves are not looked at here.
+impl Scope<'_> {
+    /// The number that a name stands for.
+    pub fn number_named(&self, kind: NumberKind, name: &str) -> Option<u32> {
+        self.names().number(kind, self.prefix(), name)
+    }
+
+    /// The Ethernet address that `NAME` or `NAME:eth` stands for.
+    pub fn ether_named(&self, text: &str) -> Option<EtherAddress> {
+        let name = strip_suffix(text, &["eth", "ether", "ethernet"])?;
+        let defined = self.names().address(self.prefix(), name, |a| a.ether);
+        defined.or_else(|| self.devices()?.ether(name))
+    }
+
+    /// The IPv4 address that `NAME`, `NAME:ip`, `NAME:bcast` or `NAME:gw` stands for.
+    pub fn ipv4_named(&self, text: &str) -> Option<Ipv4Addr> {
+        if let Some(name) = strip_suffix(text, &["ip", "ip4"]) {
+            let defined = self.names().address(self.prefix(), name, |a| a.ipv4);
+            return defined.or_else(|| Some(self.devices()?.ipv4(name)?.address()));
+        }
+        let (name, suffix) = text.rsplit_once(':')?;
+        if suffix.eq_ignore_ascii_case("bcast") {
+            return self.ipv4_prefix_named(name).map(Ipv4Prefix::broadcast);
+        }
+        if !suffix.eq_ignore_ascii_case("gw") {
+            return None;
+        }
+        // A gateway that nobody names is the first address of the network.
+        let first = |net: Ipv4Prefix| Ipv4Addr::from_bits(net.network().to_bits() | 1);
+        let defined = self.names().address(self.prefix(), text, |a| a.ipv4);
+        defined
+            .or_else(|| self.names().address(self.prefix(), name, |a| a.ipv4_prefix).map(first))
+            .or_else(|| self.devices()?.gateway(name))
+            .or_else(|| self.devices()?.ipv4(name).map(first))
+    }
+
+    /// The IPv4 network that `NAME` or `NAME:ipnet` stands for.
+    pub fn ipv4_prefix_named(&self, text: &str) -> Option<Ipv4Prefix> {
+        let name = strip_suffix(text, &["net", "ipnet", "ip4net"])?;
+        let defined = self.names().address(self.prefix(), name, |a| a.ipv4_prefix);
+        defined.or_else(|| self.devices()?.ipv4(name))
+    }
+
+    /// The IPv6 address that `NAME` or `NAME:ip6` stands for.
+    pub fn ipv6_named(&self, text: &str) -> Option<Ipv6Addr> {
+        let name = strip_suffix(text, &["ip6"])?;
+        let defined = self.names().address(self.prefix(), name, |a| a.ipv6);
+        defined.or_else(|| Some(self.devices()?.ipv6(name)?.address()))
+    }
+
+    /// The IPv6 network that `NAME` or `NAME:ip6net` stands for.
+    pub fn ipv6_prefix_named(&self, text: &str) -> Option<Ipv6Prefix> {
+        let name = strip_suffix(text, &["ip6net"])?;
+        let defined = self.names().address(self.prefix(), name, |a| a.ipv6_prefix);
+        defined.or_else(|| self.devices()?.ipv6(name))
+    }
+}
+
+/// The name before the suffix, `None` when there is a suffix that is none of these (in any case).
+fn strip_suffix<'t>(text: &'t str, suffixes: &[&str]) -> Option<&'t str> {
+    match text.rsplit_once(':') {
+        None => Some(text),
+        Some((name, suffix)) => {
+            suffixes.iter().any(|known| known.eq_ignore_ascii_case(suffix)).then_some(name)
+        }
+    }
+}
+
+/// The number of the transport protocols that ports are named for.
+pub(crate) const PORT_PROTOCOLS: [u8; 2] = [TCP, UDP];
