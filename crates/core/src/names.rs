@@ -15,6 +15,10 @@ use crate::args::{Scope, enclosing};
 use crate::net::{EtherAddress, Ipv4Prefix, Ipv6Prefix};
 
 mod builtin;
+mod define;
+mod services;
+
+pub use define::{address_info, port_info};
 
 /// Answers for the addresses of network devices.
 pub trait DeviceAddresses {
@@ -37,7 +41,7 @@ pub trait DeviceAddresses {
     }
 }
 
-/// The names of one configuration.
+/// The names of one configuration, each known in one compound and the compounds within.
 #[derive(Clone, Debug, Default)]
 pub struct NameTable {
     /// By full name: the prefix of the compound, then the name.
@@ -93,11 +97,15 @@ impl NameTable {
     /// New ones replace old ones of their kind.
     pub fn define(&mut self, prefix: &str, name: &str, new: Addresses) {
         let entry = self.addresses.entry(format!("{prefix}{name}")).or_default();
-        entry.ether = new.ether.or(entry.ether);
-        entry.ipv4 = new.ipv4.or(entry.ipv4);
-        entry.ipv4_prefix = new.ipv4_prefix.or(entry.ipv4_prefix);
-        entry.ipv6 = new.ipv6.or(entry.ipv6);
-        entry.ipv6_prefix = new.ipv6_prefix.or(entry.ipv6_prefix);
+        *entry = new.or(*entry);
+    }
+
+    /// Takes in all names of another table, which replace those it has.
+    pub fn extend(&mut self, other: Self) {
+        for (name, addresses) in other.addresses {
+            self.define("", &name, addresses);
+        }
+        self.numbers.extend(other.numbers);
     }
 
     /// Gives a number a name in the compound with this prefix.
@@ -117,31 +125,30 @@ impl NameTable {
         enclosing(prefix).find_map(found)
     }
 
-    /// The number that a name stands for in the compound with this prefix; built-in names last.
+    /// The number that a name stands for in the compound with this prefix; built-in names
+    /// count last, and after them the names that services(5) lists on this machine.
     pub fn number(&self, kind: NumberKind, prefix: &str, name: &str) -> Option<u32> {
         let found = |prefix: &str| self.numbers.get(&(kind, format!("{prefix}{name}"))).copied();
-        enclosing(prefix).find_map(found).or_else(|| builtin::number(kind, name))
+        enclosing(prefix)
+            .find_map(found)
+            .or_else(|| builtin::number(kind, name))
+            .or_else(|| services::number(kind, name))
     }
 }
 
 /// What the names of addresses mean; texts that are addresses themselves are not looked at here.
 impl Scope<'_> {
-    /// The number that a name stands for.
-    pub fn number_named(&self, kind: NumberKind, name: &str) -> Option<u32> {
-        self.names().number(kind, self.prefix(), name)
-    }
-
     /// The Ethernet address that `NAME` or `NAME:eth` stands for.
     pub fn ether_named(&self, text: &str) -> Option<EtherAddress> {
         let name = strip_suffix(text, &["eth", "ether", "ethernet"])?;
-        let defined = self.names().address(self.prefix(), name, |a| a.ether);
+        let defined = self.address(name, |a| a.ether);
         defined.or_else(|| self.devices()?.ether(name))
     }
 
     /// The IPv4 address that `NAME`, `NAME:ip`, `NAME:bcast` or `NAME:gw` stands for.
     pub fn ipv4_named(&self, text: &str) -> Option<Ipv4Addr> {
         if let Some(name) = strip_suffix(text, &["ip", "ip4"]) {
-            let defined = self.names().address(self.prefix(), name, |a| a.ipv4);
+            let defined = self.address(name, |a| a.ipv4);
             return defined.or_else(|| Some(self.devices()?.ipv4(name)?.address()));
         }
         let (name, suffix) = text.rsplit_once(':')?;
@@ -153,9 +160,9 @@ impl Scope<'_> {
         }
         // A gateway that nobody names is the first address of the network.
         let first = |net: Ipv4Prefix| Ipv4Addr::from_bits(net.network().to_bits() | 1);
-        let defined = self.names().address(self.prefix(), text, |a| a.ipv4);
+        let defined = self.address(text, |a| a.ipv4);
         defined
-            .or_else(|| self.names().address(self.prefix(), name, |a| a.ipv4_prefix).map(first))
+            .or_else(|| self.address(name, |a| a.ipv4_prefix).map(first))
             .or_else(|| self.devices()?.gateway(name))
             .or_else(|| self.devices()?.ipv4(name).map(first))
     }
@@ -163,21 +170,21 @@ impl Scope<'_> {
     /// The IPv4 network that `NAME` or `NAME:ipnet` stands for.
     pub fn ipv4_prefix_named(&self, text: &str) -> Option<Ipv4Prefix> {
         let name = strip_suffix(text, &["net", "ipnet", "ip4net"])?;
-        let defined = self.names().address(self.prefix(), name, |a| a.ipv4_prefix);
+        let defined = self.address(name, |a| a.ipv4_prefix);
         defined.or_else(|| self.devices()?.ipv4(name))
     }
 
     /// The IPv6 address that `NAME` or `NAME:ip6` stands for.
     pub fn ipv6_named(&self, text: &str) -> Option<Ipv6Addr> {
         let name = strip_suffix(text, &["ip6"])?;
-        let defined = self.names().address(self.prefix(), name, |a| a.ipv6);
+        let defined = self.address(name, |a| a.ipv6);
         defined.or_else(|| Some(self.devices()?.ipv6(name)?.address()))
     }
 
     /// The IPv6 network that `NAME` or `NAME:ip6net` stands for.
     pub fn ipv6_prefix_named(&self, text: &str) -> Option<Ipv6Prefix> {
         let name = strip_suffix(text, &["ip6net"])?;
-        let defined = self.names().address(self.prefix(), name, |a| a.ipv6_prefix);
+        let defined = self.address(name, |a| a.ipv6_prefix);
         defined.or_else(|| self.devices()?.ipv6(name))
     }
 }
@@ -192,5 +199,5 @@ fn strip_suffix<'t>(text: &'t str, suffixes: &[&str]) -> Option<&'t str> {
     }
 }
 
-/// The number of the transport protocols that ports are named for.
-pub(crate) const PORT_PROTOCOLS: [u8; 2] = [TCP, UDP];
+/// The transport protocols that ports are named for.
+const PORT_PROTOCOLS: [u8; 2] = [TCP, UDP];

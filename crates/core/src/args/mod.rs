@@ -46,7 +46,7 @@ pub use values::*;
 pub struct Args<'a> {
     scope: Scope<'a>,
     arguments: Vec<Argument>,
-    whole: Span,
+    whole: Option<Span>,
     asked: Vec<Asked>,
     diagnostics: Vec<Diagnostic>,
 }
@@ -98,23 +98,32 @@ enum Used {
 struct Asked {
     name: String,
     kind: Kind,
-    span: Option<Span>,
+    given: Option<ArgText>,
 }
 
 impl<'a> Args<'a> {
     /// Reads the configuration string of the element that `scope` belongs to.
     pub fn new(config: &ConfigText, scope: Scope<'a>) -> Self {
-        let arguments = ArgText::split_config(config).into_iter().map(|text| {
+        Self::of(ArgText::split_config(config), Some(config.span), scope)
+    }
+
+    /// Reads arguments, with commas between, that stand in no source: what a handler was given.
+    pub fn of_text(text: &str, scope: Scope<'a>) -> Self {
+        Self::of(ArgText::split_text(text), None, scope)
+    }
+
+    /// Reads the words of a text as arguments, each a positional one.
+    pub fn of_words(text: &ArgText, scope: Scope<'a>) -> Self {
+        Self::of(text.words(), text.span(), scope)
+    }
+
+    fn of(texts: Vec<ArgText>, whole: Option<Span>, scope: Scope<'a>) -> Self {
+        let arguments = texts.into_iter().map(|text| {
             let keyword = text.keyword_len();
             Argument { text, keyword, used: None }
         });
-        Self {
-            scope,
-            arguments: arguments.collect(),
-            whole: config.span,
-            asked: Vec::new(),
-            diagnostics: Vec::new(),
-        }
+        let arguments = arguments.collect();
+        Self { scope, arguments, whole, asked: Vec::new(), diagnostics: Vec::new() }
     }
 
     /// The surroundings in which names are looked up.
@@ -194,11 +203,7 @@ impl<'a> Args<'a> {
         parse: impl FnOnce(&ArgText, &Scope<'a>) -> Result<T, E>,
     ) -> Option<T> {
         let text = self.find(name, kind);
-        self.asked.push(Asked {
-            name: name.to_owned(),
-            kind,
-            span: text.as_ref().map(ArgText::span),
-        });
+        self.asked.push(Asked { name: name.to_owned(), kind, given: text.clone() });
         match text {
             Some(text) => self.parse(name, expects, &text, parse),
             None if kind.is_mandatory() => {
@@ -220,8 +225,8 @@ impl<'a> Args<'a> {
                 texts.push(argument.value());
             }
         }
-        let span = texts.last().map(ArgText::span);
-        self.asked.push(Asked { name: name.to_owned(), kind: Kind::Keyword, span });
+        let given = texts.last().cloned();
+        self.asked.push(Asked { name: name.to_owned(), kind: Kind::Keyword, given });
         let given = texts.iter().filter(|text| !text.is_empty());
         given.filter_map(|text| self.parse(name, T::EXPECTS, text, T::parse)).collect()
     }
@@ -250,15 +255,14 @@ impl<'a> Args<'a> {
             .collect()
     }
 
-    /// The place of an argument that was read, `None` when it was not given.
-    pub fn span_of(&self, name: &str) -> Option<Span> {
-        let asked = self.asked.iter().rev().find(|asked| asked.name == name)?;
-        asked.span
+    /// The text of an argument that was read, `None` when it was not given.
+    pub fn text_of(&self, name: &str) -> Option<&ArgText> {
+        self.asked.iter().rev().find(|asked| asked.name == name)?.given.as_ref()
     }
 
     /// True when the argument was read and had been given.
     pub fn is_given(&self, name: &str) -> bool {
-        self.span_of(name).is_some()
+        self.text_of(name).is_some()
     }
 
     /// Records an error that the element found. The place is an argument's name, an [`ArgText`],
@@ -298,6 +302,12 @@ impl<'a> Args<'a> {
         self.refuse_unknown_keywords();
         self.refuse_leftovers();
         if self.has_errors() { Err(Failed) } else { Ok(()) }
+    }
+
+    /// What is wrong, as a handler answers: the errors, one a line.
+    pub fn messages(&self) -> String {
+        let errors = self.diagnostics.iter().filter(|diagnostic| diagnostic.is_error());
+        errors.map(|error| error.message.as_str()).collect::<Vec<_>>().join("\n")
     }
 
     /// What was found: errors and warnings in the order of their finding.
@@ -349,10 +359,10 @@ impl<'a> Args<'a> {
         }
     }
 
-    fn locate(&self, place: Place<'_>) -> Span {
+    fn locate(&self, place: Place<'_>) -> Option<Span> {
         match place {
             Place::Whole => self.whole,
-            Place::Name(name) => self.span_of(name).unwrap_or(self.whole),
+            Place::Name(name) => self.text_of(name).map_or(self.whole, ArgText::span),
             Place::At(span) => span,
         }
     }
@@ -375,8 +385,10 @@ impl<'a> Args<'a> {
     fn refuse_leftovers(&mut self) {
         let mut unused = self.arguments.iter().filter(|a| a.used.is_none() && a.keyword == 0);
         let Some(first) = unused.next() else { return };
-        let span = first.text.span();
-        let span = unused.next_back().map_or(span, |last| span.to(last.text.span()));
+        let span = match (first.text.span(), unused.next_back().and_then(|a| a.text.span())) {
+            (Some(first), Some(last)) => Some(first.to(last)),
+            (first, _) => first,
+        };
         let error = Diagnostic::error(span, "too many arguments");
         let error = self.help_with_all(error);
         self.diagnostics.push(error);
@@ -412,6 +424,18 @@ impl Argument {
     }
 }
 
+/// Reads one value that stands in no source, such as what a handler was given.
+///
+/// # Errors
+/// What is wrong with the text, in a sentence.
+pub fn parse<T: Arg>(text: &str, scope: &Scope<'_>) -> Result<T, String> {
+    let text = text.trim_ascii();
+    if text.is_empty() {
+        return Err(format!("expected {}", T::EXPECTS));
+    }
+    T::parse(&text.into(), scope).map_err(|error| error.describe(T::EXPECTS))
+}
+
 /// Where an element's own error belongs; see [`Args::error`].
 #[derive(Clone, Copy, Debug)]
 pub enum Place<'p> {
@@ -420,7 +444,7 @@ pub enum Place<'p> {
     /// The argument with this name; the whole when it was not given.
     Name(&'p str),
     /// A place of its own.
-    At(Span),
+    At(Option<Span>),
 }
 
 impl<'p> From<&'p str> for Place<'p> {
@@ -431,7 +455,7 @@ impl<'p> From<&'p str> for Place<'p> {
 
 impl From<Span> for Place<'_> {
     fn from(span: Span) -> Self {
-        Self::At(span)
+        Self::At(Some(span))
     }
 }
 

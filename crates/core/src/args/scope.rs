@@ -1,14 +1,17 @@
 //! Where a configuration string is read: names mean what the element's surroundings say.
 
 use std::fmt;
+use std::sync::LazyLock;
 
-use crate::names::{DeviceAddresses, NameTable};
+use crate::names::{Addresses, DeviceAddresses, NameTable, NumberKind};
 
 /// The surroundings of an element, in which the names in its arguments are looked up.
 #[derive(Clone, Copy)]
 pub struct Scope<'a> {
     element: &'a str,
     names: &'a NameTable,
+    /// Names that are being defined in the element's own compound.
+    fresh: Option<&'a NameTable>,
     elements: &'a dyn ElementLookup,
     devices: Option<&'a dyn DeviceAddresses>,
 }
@@ -33,18 +36,25 @@ impl<F: Fn(&str) -> Option<usize>> ElementLookup for F {
 impl<'a> Scope<'a> {
     /// The scope of the element with the full name `element` (`outer/inner` inside compounds).
     pub fn new(element: &'a str, names: &'a NameTable, elements: &'a dyn ElementLookup) -> Self {
-        Self { element, names, elements, devices: None }
+        Self { element, names, fresh: None, elements, devices: None }
     }
 
-    /// A scope at the top of a configuration without elements: only built-in names have a meaning.
-    pub fn bare(names: &'a NameTable) -> Self {
-        Self::new("", names, &NoElements)
+    /// A scope without a configuration around it: only built-in names have a meaning.
+    pub fn builtin() -> Self {
+        static NAMES: LazyLock<NameTable> = LazyLock::new(NameTable::new);
+        Self::new("", &NAMES, &NoElements)
     }
 
     /// This scope, in which names of network devices stand for the addresses of the devices.
     #[must_use]
     pub fn with_devices(self, devices: &'a dyn DeviceAddresses) -> Self {
         Self { devices: Some(devices), ..self }
+    }
+
+    /// This scope, in which names of `fresh` hide others.
+    #[must_use]
+    pub(crate) fn with_fresh(self, fresh: &'a NameTable) -> Self {
+        Self { fresh: Some(fresh), ..self }
     }
 
     /// The full name of the element.
@@ -63,9 +73,19 @@ impl<'a> Scope<'a> {
         enclosing(self.prefix())
     }
 
-    /// The name table of the configuration.
-    pub fn names(&self) -> &'a NameTable {
-        self.names
+    /// The address that a name stands for, of the kind that `pick` picks.
+    pub(crate) fn address<T>(
+        &self,
+        name: &str,
+        pick: impl Fn(&Addresses) -> Option<T>,
+    ) -> Option<T> {
+        let fresh = self.fresh.and_then(|fresh| fresh.address(self.prefix(), name, &pick));
+        fresh.or_else(|| self.names.address(self.prefix(), name, &pick))
+    }
+
+    /// The number that a name stands for.
+    pub fn number_named(&self, kind: NumberKind, name: &str) -> Option<u32> {
+        self.names.number(kind, self.prefix(), name)
     }
 
     /// What answers for the addresses of network devices.

@@ -1,5 +1,4 @@
 use super::*;
-use crate::names::NameTable;
 use millrace_lang::SourceMap;
 
 /// What reading gave: the value, and the messages of the diagnostics.
@@ -8,8 +7,7 @@ fn read<T>(config: &str, read: impl FnOnce(&mut Args) -> T) -> (T, Vec<String>) 
     let source = sources.add("config", config);
     let span = Span { source, start: 0, end: config.len() as u32 };
     let config = ConfigText { text: config.to_owned(), span, verbatim: true };
-    let names = NameTable::new();
-    let mut args = Args::new(&config, Scope::bare(&names));
+    let mut args = Args::new(&config, Scope::builtin());
     let value = read(&mut args);
     let completed = args.complete();
     assert_eq!(completed.is_err(), args.has_errors());

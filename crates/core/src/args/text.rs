@@ -11,26 +11,29 @@ use super::split::{self, Part};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArgText {
     text: String,
-    span: Span,
+    /// `None` of texts that stand in no source, as those given to handlers.
+    span: Option<Span>,
     /// `text` is the source text of `span` byte for byte.
     exact: bool,
 }
 
 impl ArgText {
-    /// A text that stands as a whole at `span`. With `exact`, the source text at `span` is `text`
-    /// byte for byte, so that parts of it have places of their own.
-    pub fn new(text: impl Into<String>, span: Span, exact: bool) -> Self {
-        Self { text: text.into(), span, exact }
-    }
-
     /// The arguments of a configuration string.
-    pub fn split_config(config: &ConfigText) -> Vec<Self> {
-        let cut = |part: Part| {
+    pub(super) fn split_config(config: &ConfigText) -> Vec<Self> {
+        let place = |part: &Part| {
             let exact = config.verbatim && part.text.len() == part.range.len();
-            let span = config.place(part.range.start, part.range.end);
+            (Some(config.place(part.range.start, part.range.end)), exact)
+        };
+        let cut = |part: Part| {
+            let (span, exact) = place(&part);
             Self { text: part.text, span, exact }
         };
         split::split_args(&config.text).into_iter().map(cut).collect()
+    }
+
+    /// The arguments of a text that stands in no source.
+    pub(super) fn split_text(text: &str) -> Vec<Self> {
+        split::split_args(text).into_iter().map(|part| Self::from(part.text.as_str())).collect()
     }
 
     /// The text as written.
@@ -43,14 +46,15 @@ impl ArgText {
         self.text.is_empty()
     }
 
-    /// Where the argument stands.
-    pub fn span(&self) -> Span {
+    /// Where the argument stands; `None` when it stands in no source.
+    pub fn span(&self) -> Option<Span> {
         self.span
     }
 
     /// Where a part of the text stands: exact when the text is verbatim, else the whole.
-    pub fn place(&self, part: Range<usize>) -> Span {
-        if self.exact { self.span.sub(part.start, part.end) } else { self.span }
+    pub fn place(&self, part: Range<usize>) -> Option<Span> {
+        let span = self.span?;
+        Some(if self.exact { span.sub(part.start, part.end) } else { span })
     }
 
     /// A part of the text as a text of its own; bytes past the end do not count.
@@ -102,6 +106,13 @@ impl ArgText {
         let len = bytes.iter().take_while(in_keyword).count();
         // Arguments never end in a space: what follows one is a value.
         if bytes.get(len).is_some_and(|&b| split::is_space(b)) { len } else { 0 }
+    }
+}
+
+/// A text that stands in no source, such as what a handler is given.
+impl From<&str> for ArgText {
+    fn from(text: &str) -> Self {
+        Self { text: text.to_owned(), span: None, exact: false }
     }
 }
 

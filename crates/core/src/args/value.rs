@@ -54,6 +54,11 @@ impl ArgError {
         self.message.as_deref().unwrap_or("parse error")
     }
 
+    /// What is wrong, or what was expected when there is nothing else to say.
+    pub fn describe(&self, expects: &str) -> String {
+        self.message.clone().unwrap_or_else(|| format!("expected {expects}"))
+    }
+
     pub(super) fn into_diagnostic(self, name: &str, expects: &str, text: &ArgText) -> Diagnostic {
         let message = match name {
             "" => self.message().to_owned(),
