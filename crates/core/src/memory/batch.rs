@@ -1,0 +1,508 @@
+//! Batches: contiguous arrays of packet pointers that travel through the graph.
+
+use std::fmt;
+use std::mem::MaybeUninit;
+use std::ops::{Deref, DerefMut, Range};
+
+use super::cache;
+use super::descriptor::Slot;
+use super::packet::Packet;
+
+/// Up to [`Batch::CAPACITY`] packets in order.
+///
+/// The array lies on the heap and never grows, so a batch is made once and reused; swapping two batches
+/// swaps two pointers. It dereferences to a slice of packets. Clearing or dropping it frees all packets
+/// with one call.
+///
+/// # Loops
+/// [`for_each`](Batch::for_each), [`map_filter`](Batch::map_filter) and [`classify`](Batch::classify) are the
+/// library's loops over packets: they ask for the descriptors of the packets
+/// [`LOOK_AHEAD`](Batch::LOOK_AHEAD) places ahead while one is worked on. The `_ahead` forms choose how far.
+pub struct Batch {
+    slots: Box<Array>,
+    len: usize,
+}
+
+type Array = [MaybeUninit<Packet>; Batch::CAPACITY];
+
+/// For each packet of a batch, the output that it goes to.
+pub type Ports = [u16; Batch::CAPACITY];
+
+impl Batch {
+    /// Most packets in a batch.
+    pub const CAPACITY: usize = 256;
+
+    /// How many packets ahead of the one at hand the loops fetch.
+    pub const LOOK_AHEAD: usize = 4;
+
+    /// An empty batch.
+    pub fn new() -> Batch {
+        Batch { slots: Box::new([const { MaybeUninit::uninit() }; Batch::CAPACITY]), len: 0 }
+    }
+
+    /// Packets in the batch.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Whether there is no room for another.
+    #[inline(always)]
+    pub fn is_full(&self) -> bool {
+        self.len == Batch::CAPACITY
+    }
+
+    /// How many packets there is room for.
+    #[inline(always)]
+    pub fn room(&self) -> usize {
+        Batch::CAPACITY - self.len
+    }
+
+    /// Adds a packet at the end.
+    ///
+    /// # Errors
+    /// The packet itself when the batch is full.
+    #[inline(always)]
+    pub fn push(&mut self, packet: Packet) -> Result<(), Packet> {
+        match self.slots.get_mut(self.len) {
+            Some(entry) => {
+                entry.write(packet);
+                self.len += 1;
+                Ok(())
+            }
+            None => Err(packet),
+        }
+    }
+
+    /// Takes the last packet.
+    #[inline]
+    pub fn pop(&mut self) -> Option<Packet> {
+        self.len = self.len.checked_sub(1)?;
+        // SAFETY: entries below the old length are initialised; this one is now beyond it.
+        Some(unsafe { self.slots.get(self.len)?.assume_init_read() })
+    }
+
+    /// Fills up with `count` new packets to receive into, or as many as there are room and memory for.
+    /// Returns how many.
+    pub fn allocate(&mut self, count: usize, capacity: usize) -> usize {
+        let start = self.len;
+        for _ in 0..count.min(self.room()) {
+            let Some(packet) = Packet::for_receive(capacity) else { break };
+            if self.push(packet).is_err() {
+                break;
+            }
+        }
+        self.len - start
+    }
+
+    /// Moves packets from the front of another batch to the end of this one, as many as there is room for.
+    /// Returns how many.
+    pub fn append(&mut self, other: &mut Batch) -> usize {
+        let count = other.len.min(self.room());
+        other.drain_front(count).move_to(self)
+    }
+
+    /// Frees all packets with one call.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.truncate(0);
+    }
+
+    /// Frees the packets behind the first `len`, with one call.
+    #[inline]
+    pub fn truncate(&mut self, len: usize) {
+        if len < self.len {
+            let freed = len..self.len;
+            self.len = len;
+            // SAFETY: the entries were initialised, and the batch no longer counts them.
+            unsafe { self.free(freed) };
+        }
+    }
+
+    /// Takes all packets, in order. What the iterator does not yield is freed with it.
+    #[inline]
+    pub fn drain(&mut self) -> Drain<'_> {
+        self.drain_run(0..self.len)
+    }
+
+    /// Takes the first `count` packets, in order; the others move to the front.
+    #[inline]
+    pub fn drain_front(&mut self, count: usize) -> Drain<'_> {
+        self.drain_run(0..count)
+    }
+
+    /// Takes a run of packets from the middle, in order; those behind it close up. A run beyond the end is
+    /// cut.
+    #[inline]
+    pub fn drain_run(&mut self, run: Range<usize>) -> Drain<'_> {
+        let end = run.end.min(self.len);
+        let start = run.start.min(end);
+        let tail = end..self.len;
+        // Should the drain be leaked, the batch forgets the run and the tail: a leak, never a double free.
+        self.len = start;
+        Drain { next: start, end, start, tail, batch: self }
+    }
+
+    /// Runs `f` on every packet, in order.
+    #[inline(always)]
+    pub fn for_each(&mut self, f: impl FnMut(&mut Packet)) {
+        self.for_each_ahead::<{ Batch::LOOK_AHEAD }>(f);
+    }
+
+    /// [`for_each`](Batch::for_each) with a look-ahead of one's own; 0 fetches nothing.
+    #[inline(always)]
+    pub fn for_each_ahead<const AHEAD: usize>(&mut self, mut f: impl FnMut(&mut Packet)) {
+        let len = self.len;
+        self.warm_up::<AHEAD>();
+        for index in 0..len {
+            self.look_ahead::<AHEAD>(index);
+            // SAFETY: `index` is below the length.
+            f(unsafe { self.get_unchecked_mut(index) });
+        }
+    }
+
+    /// Replaces every packet by what `f` makes of it, in order, and drops it where that is nothing.
+    #[inline(always)]
+    pub fn map_filter(&mut self, f: impl FnMut(Packet) -> Option<Packet>) {
+        self.map_filter_ahead::<{ Batch::LOOK_AHEAD }>(f);
+    }
+
+    /// [`map_filter`](Batch::map_filter) with a look-ahead of one's own; 0 fetches nothing.
+    #[inline(always)]
+    pub fn map_filter_ahead<const AHEAD: usize>(
+        &mut self,
+        mut f: impl FnMut(Packet) -> Option<Packet>,
+    ) {
+        self.warm_up::<AHEAD>();
+        let mut sieve = Sieve { end: self.len, read: 0, kept: 0, batch: self };
+        sieve.batch.len = 0;
+        loop {
+            sieve.look_ahead::<AHEAD>();
+            let Some(packet) = sieve.take() else { break };
+            if let Some(packet) = f(packet) {
+                sieve.keep(packet);
+            }
+        }
+    }
+
+    /// Keeps the packets for which `f` says true, in order, and frees the others.
+    #[inline]
+    pub fn retain_mut(&mut self, mut f: impl FnMut(&mut Packet) -> bool) {
+        self.map_filter(|mut packet| f(&mut packet).then_some(packet));
+    }
+
+    /// Writes for each packet, in order, what `f` says to `ports`: the first pass of routing a batch.
+    #[inline(always)]
+    pub fn classify(&mut self, ports: &mut Ports, f: impl FnMut(&mut Packet) -> u16) {
+        self.classify_ahead::<{ Batch::LOOK_AHEAD }>(ports, f);
+    }
+
+    /// [`classify`](Batch::classify) with a look-ahead of one's own; 0 fetches nothing.
+    #[inline(always)]
+    pub fn classify_ahead<const AHEAD: usize>(
+        &mut self,
+        ports: &mut Ports,
+        mut f: impl FnMut(&mut Packet) -> u16,
+    ) {
+        let mut entries = ports.iter_mut();
+        self.for_each_ahead::<AHEAD>(|packet| {
+            let port = f(packet);
+            if let Some(entry) = entries.next() {
+                *entry = port;
+            }
+        });
+    }
+
+    /// Takes all packets in runs of equal output: the second pass of routing a batch. The sink gets each run
+    /// with its output, in order; what it leaves in the run is freed.
+    #[inline]
+    pub fn distribute(&mut self, ports: &Ports, mut sink: impl FnMut(u16, &mut Drain<'_>)) {
+        let len = self.len;
+        let mut run = self.drain();
+        for equal in ports.get(..len).unwrap_or_default().chunk_by(|a, b| a == b) {
+            run.end = run.next + equal.len();
+            if let Some(port) = equal.first() {
+                sink(*port, &mut run);
+            }
+            run.free_rest();
+        }
+    }
+
+    /// # Safety
+    /// The entries of the range are initialised and the caller never uses them again.
+    #[inline(always)]
+    unsafe fn free(&mut self, range: Range<usize>) {
+        let slots = self.slots.get(range).unwrap_or_default();
+        // SAFETY: `MaybeUninit<Packet>` and `Slot` are the same pointer (both wrappers are transparent), and
+        // the entries are initialised.
+        cache::release_all(unsafe { &*(std::ptr::from_ref(slots) as *const [Slot]) });
+    }
+
+    /// Moves entries to another place of the array.
+    ///
+    /// # Safety
+    /// Both ranges lie within the array; what was moved is used in one of the places only.
+    #[inline(always)]
+    unsafe fn shift(&mut self, from: Range<usize>, to: usize) {
+        let base = self.slots.as_mut_ptr();
+        // SAFETY: the caller's promise; `copy` allows overlaps.
+        unsafe { std::ptr::copy(base.add(from.start), base.add(to), from.len()) };
+    }
+
+    #[inline(always)]
+    fn warm_up<const AHEAD: usize>(&self) {
+        if AHEAD > 0 {
+            self.iter().take(AHEAD).for_each(|packet| packet.slot().prefetch());
+        }
+    }
+
+    #[inline(always)]
+    fn look_ahead<const AHEAD: usize>(&self, index: usize) {
+        if AHEAD > 0
+            && let Some(packet) = self.get(index + AHEAD)
+        {
+            packet.slot().prefetch();
+        }
+    }
+}
+
+impl Default for Batch {
+    fn default() -> Self {
+        Batch::new()
+    }
+}
+
+impl Drop for Batch {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+impl Deref for Batch {
+    type Target = [Packet];
+
+    #[inline(always)]
+    fn deref(&self) -> &[Packet] {
+        // SAFETY: entries below the length are initialised.
+        unsafe { std::slice::from_raw_parts(self.slots.as_ptr().cast(), self.len) }
+    }
+}
+
+impl DerefMut for Batch {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut [Packet] {
+        // SAFETY: entries below the length are initialised.
+        unsafe { std::slice::from_raw_parts_mut(self.slots.as_mut_ptr().cast(), self.len) }
+    }
+}
+
+impl<'a> IntoIterator for &'a Batch {
+    type Item = &'a Packet;
+    type IntoIter = std::slice::Iter<'a, Packet>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a mut Batch {
+    type Item = &'a mut Packet;
+    type IntoIter = std::slice::IterMut<'a, Packet>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter_mut()
+    }
+}
+
+impl fmt::Debug for Batch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+/// Packets on their way out of a batch, in order. Those not taken are freed with it.
+#[derive(Debug)]
+pub struct Drain<'a> {
+    batch: &'a mut Batch,
+    /// Where the hole begins that closes in the end.
+    start: usize,
+    next: usize,
+    end: usize,
+    /// What lies behind and moves up; everything from `next` to here is initialised and not the batch's.
+    tail: Range<usize>,
+}
+
+impl Drain<'_> {
+    /// Moves packets to the end of another batch, as many as there is room for, as one block. Returns how
+    /// many.
+    #[inline]
+    pub fn move_to(&mut self, to: &mut Batch) -> usize {
+        let count = self.len().min(to.room());
+        // SAFETY: `count` initialised entries begin at `next`, and the target has that much room; two batches
+        // borrowed mutably are different arrays. Both sides' bounds are moved past the block at once.
+        unsafe {
+            std::ptr::copy_nonoverlapping(
+                self.batch.slots.as_ptr().add(self.next),
+                to.slots.as_mut_ptr().add(to.len),
+                count,
+            );
+        }
+        self.next += count;
+        to.len += count;
+        count
+    }
+
+    /// The packets that are still to come.
+    #[inline]
+    pub fn as_mut_slice(&mut self) -> &mut [Packet] {
+        let base = self.batch.slots.as_mut_ptr();
+        // SAFETY: entries from `next` to `end` are initialised.
+        unsafe { std::slice::from_raw_parts_mut(base.add(self.next).cast(), self.end - self.next) }
+    }
+
+    /// Frees the packets that are still to come, with one call.
+    #[inline]
+    pub fn free_rest(&mut self) {
+        let rest = self.next..self.end;
+        self.next = self.end;
+        // SAFETY: the entries are initialised, and the drain no longer counts them.
+        unsafe { self.batch.free(rest) };
+    }
+}
+
+impl Iterator for Drain<'_> {
+    type Item = Packet;
+
+    #[inline]
+    fn next(&mut self) -> Option<Packet> {
+        if self.next == self.end {
+            return None;
+        }
+        let entry = self.batch.slots.get(self.next)?;
+        self.next += 1;
+        // SAFETY: entries from `next` to `end` are initialised; this one was just passed.
+        Some(unsafe { entry.assume_init_read() })
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let len = self.end - self.next;
+        (len, Some(len))
+    }
+}
+
+impl ExactSizeIterator for Drain<'_> {}
+impl std::iter::FusedIterator for Drain<'_> {}
+
+impl Drop for Drain<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.end = self.tail.start;
+        self.free_rest();
+        if !self.tail.is_empty() {
+            // SAFETY: the tail is initialised and moves down, into entries that were taken or freed.
+            unsafe { self.batch.shift(self.tail.clone(), self.start) };
+        }
+        self.batch.len = self.start + self.tail.len();
+    }
+}
+
+/// The state of `map_filter`: packets below `kept` passed, those from `read` on are to come. Dropping it,
+/// also when the caller's function panics, closes the gap.
+struct Sieve<'a> {
+    batch: &'a mut Batch,
+    read: usize,
+    kept: usize,
+    end: usize,
+}
+
+impl Sieve<'_> {
+    #[inline(always)]
+    fn look_ahead<const AHEAD: usize>(&self) {
+        let ahead = self.read + AHEAD;
+        if AHEAD > 0 && ahead < self.end {
+            // SAFETY: entries from `read` to `end` are initialised, and `ahead` is one of them.
+            unsafe { (*self.batch.slots.as_ptr().cast::<Slot>().add(ahead)).prefetch() };
+        }
+    }
+
+    #[inline(always)]
+    fn take(&mut self) -> Option<Packet> {
+        if self.read == self.end {
+            return None;
+        }
+        let entry = self.batch.slots.get(self.read)?;
+        self.read += 1;
+        // SAFETY: entries from `read` to `end` are initialised; this one was just passed.
+        Some(unsafe { entry.assume_init_read() })
+    }
+
+    #[inline(always)]
+    fn keep(&mut self, packet: Packet) {
+        // SAFETY: fewer packets are kept than were read, so the entry is one that was read.
+        unsafe { (*self.batch.slots.as_mut_ptr().add(self.kept)).write(packet) };
+        self.kept += 1;
+    }
+}
+
+impl Drop for Sieve<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        let rest = self.read..self.end;
+        let left = rest.len();
+        if left > 0 {
+            // SAFETY: the rest is initialised and moves down, into entries that were read.
+            unsafe { self.batch.shift(rest, self.kept) };
+        }
+        self.batch.len = self.kept + left;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn batch(numbers: impl IntoIterator<Item = u8>) -> Batch {
+        let mut batch = Batch::new();
+        for number in numbers {
+            batch.push(Packet::from_bytes(&[number]).unwrap()).unwrap();
+        }
+        batch
+    }
+
+    fn numbers(batch: &Batch) -> Vec<u8> {
+        batch.iter().map(|packet| packet.data()[0]).collect()
+    }
+
+    #[test]
+    fn runs_go_where_they_belong() {
+        let mut all = batch(0..10);
+        let mut ports = [0; Batch::CAPACITY];
+        all.classify(&mut ports, |packet| u16::from(packet.data()[0] / 3));
+        let mut out = [Batch::new(), Batch::new(), Batch::new(), Batch::new()];
+        all.distribute(&ports, |port, run| {
+            assert!(!run.as_mut_slice().is_empty());
+            run.move_to(&mut out[usize::from(port)]);
+        });
+        assert!(all.is_empty());
+        assert_eq!(
+            out.each_ref().map(numbers),
+            [vec![0, 1, 2], vec![3, 4, 5], vec![6, 7, 8], vec![9]]
+        );
+    }
+
+    #[test]
+    fn map_filter_keeps_order() {
+        let mut all = batch(0..100);
+        all.map_filter(|packet| (packet.data()[0] % 3 != 0).then_some(packet));
+        assert_eq!(numbers(&all), (0..100).filter(|n| n % 3 != 0).collect::<Vec<_>>());
+        drop(all.drain_front(2));
+        all.drain_run(1..60);
+        assert_eq!(numbers(&all), [4, 94, 95, 97, 98]);
+    }
+}

@@ -1,0 +1,346 @@
+//! The packet descriptor: 192 bytes in front of every packet buffer.
+//!
+//! Lines 0 and 1 are laid out as `struct rte_mbuf` of DPDK 22.11 on x86-64 (`rte_mbuf_core.h`), so that
+//! an mbuf whose pool has 64 bytes of private area *is* a packet and needs no conversion. Line 2, the
+//! private area, is ours: annotations, timestamp, header offsets and flags. The fast path touches line 0
+//! and line 2; line 1 is read by the kernel-bypass drivers and for shared or large packets only.
+
+use std::mem::{offset_of, size_of};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use super::arena::Pool;
+
+/// Bytes of a descriptor; the buffer that belongs to it follows at once.
+pub(crate) const DESCRIPTOR_LEN: usize = 192;
+
+/// Bytes of the annotation area.
+pub const ANNOTATION_LEN: usize = 48;
+
+/// A header offset that says "not set".
+pub(super) const NO_HEADER: u16 = u16::MAX;
+
+/// A device number that says "none" (DPDK's `RTE_MBUF_PORT_INVALID`).
+pub(super) const NO_DEVICE: u16 = u16::MAX;
+
+/// `buf_len` of a buffer that may be longer than 16 bits can say; `capacity` holds the truth.
+pub(super) const LARGE: u16 = u16::MAX;
+
+/// The reference count of a shell: a descriptor without a buffer of its own.
+const SHELL: u16 = 0x8000;
+
+/// How often one buffer may be shared before `share` copies instead.
+pub(super) const MAX_SHARES: u16 = 0x4000;
+
+/// Low bits of `flags`: the packet type.
+pub(super) const FLAG_TYPE_MASK: u16 = 0x7;
+/// The slot belongs to a pool that is not ours (a DPDK mempool).
+pub(super) const FLAG_EXTERNAL: u16 = 0x8;
+
+/// `ol_flags` bit that says that `rss` holds a hash computed by the device (`RTE_MBUF_F_RX_RSS_HASH`).
+pub(super) const OL_RSS_HASH: u64 = 1 << 1;
+
+/// One packet's bookkeeping. Fields of lines 0 and 1 carry DPDK's names.
+#[repr(C, align(64))]
+pub struct Descriptor {
+    buf_addr: *mut u8,
+    buf_iova: u64,
+    data_off: u16,
+    refcnt: AtomicU16,
+    nb_segs: u16,
+    port: u16,
+    ol_flags: u64,
+    packet_type: u32,
+    pkt_len: u32,
+    data_len: u16,
+    vlan_tci: u16,
+    rss: u32,
+    hash_hi: u32,
+    vlan_tci_outer: u16,
+    buf_len: u16,
+    pool: *const Pool,
+
+    next: *mut Descriptor,
+    tx_offload: u64,
+    /// A shell keeps here whose buffer it looks at (DPDK: shared data of an external buffer).
+    owner: *mut Descriptor,
+    priv_size: u16,
+    timesync: u16,
+    /// Bytes of the buffer, for slots of our own (DPDK: first word of the dynamic fields).
+    capacity: u32,
+    dynfield: [u32; 8],
+
+    annotations: [u64; ANNOTATION_LEN / 8],
+    timestamp: i64,
+    mac: u16,
+    network: u16,
+    transport: u16,
+    flags: u16,
+}
+
+const _: () = {
+    assert!(size_of::<Descriptor>() == DESCRIPTOR_LEN);
+    assert!(offset_of!(Descriptor, buf_addr) == 0);
+    assert!(offset_of!(Descriptor, buf_iova) == 8);
+    assert!(offset_of!(Descriptor, data_off) == 16);
+    assert!(offset_of!(Descriptor, refcnt) == 18);
+    assert!(offset_of!(Descriptor, nb_segs) == 20);
+    assert!(offset_of!(Descriptor, port) == 22);
+    assert!(offset_of!(Descriptor, ol_flags) == 24);
+    assert!(offset_of!(Descriptor, packet_type) == 32);
+    assert!(offset_of!(Descriptor, pkt_len) == 36);
+    assert!(offset_of!(Descriptor, data_len) == 40);
+    assert!(offset_of!(Descriptor, vlan_tci) == 42);
+    assert!(offset_of!(Descriptor, rss) == 44);
+    assert!(offset_of!(Descriptor, vlan_tci_outer) == 52);
+    assert!(offset_of!(Descriptor, buf_len) == 54);
+    assert!(offset_of!(Descriptor, pool) == 56);
+    assert!(offset_of!(Descriptor, next) == 64);
+    assert!(offset_of!(Descriptor, tx_offload) == 72);
+    assert!(offset_of!(Descriptor, owner) == 80);
+    assert!(offset_of!(Descriptor, priv_size) == 88);
+    assert!(offset_of!(Descriptor, timesync) == 90);
+    assert!(offset_of!(Descriptor, capacity) == 92);
+    assert!(offset_of!(Descriptor, annotations) == 128);
+    assert!(offset_of!(Descriptor, timestamp) == 176);
+    assert!(offset_of!(Descriptor, flags) == 190);
+};
+
+/// A pointer to a live descriptor.
+///
+/// Invariant of the module: a `Slot` exists only for memory that [`Slot::carve`] initialised (or that a
+/// driver handed over as an mbuf) and that is never unmapped while the process runs, or is a heap slot
+/// that its one holder has not freed. Whoever holds the slot (a `Packet`, a free list) alone writes its
+/// plain fields; the reference count alone is touched by several threads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(transparent)]
+pub(crate) struct Slot(NonNull<Descriptor>);
+
+// SAFETY: a slot is a pointer; what may be done with it is said at its type and kept by `Packet` and the
+// free lists, each of which moves between threads as a whole.
+unsafe impl Send for Slot {}
+
+macro_rules! plain_fields {
+    ($($get:ident, $set:ident: $type:ty;)*) => { $(
+        #[inline(always)]
+        pub(super) fn $get(self) -> $type {
+            // SAFETY: the descriptor is live (invariant of `Slot`) and the holder alone writes this field.
+            unsafe { (*self.0.as_ptr()).$get }
+        }
+
+        #[inline(always)]
+        pub(super) fn $set(self, value: $type) {
+            // SAFETY: the descriptor is live (invariant of `Slot`) and only its holder calls setters.
+            unsafe { (*self.0.as_ptr()).$get = value }
+        }
+    )* };
+}
+
+impl Slot {
+    plain_fields! {
+        buf_addr, set_buf_addr: *mut u8;
+        data_off, set_data_off: u16;
+        port, set_port: u16;
+        ol_flags, set_ol_flags: u64;
+        pkt_len, set_pkt_len: u32;
+        rss, set_rss: u32;
+        buf_len, set_buf_len: u16;
+        owner, set_owner: *mut Descriptor;
+        timestamp, set_timestamp: i64;
+        mac, set_mac: u16;
+        network, set_network: u16;
+        transport, set_transport: u16;
+        flags, set_flags: u16;
+    }
+
+    /// The pool that carved the slot; null for one on the heap.
+    #[inline(always)]
+    pub(super) fn pool(self) -> *const Pool {
+        // SAFETY: live descriptor; the field is written once, by `carve`.
+        unsafe { (*self.0.as_ptr()).pool }
+    }
+
+    /// Bytes of the slot's own buffer, for slots of our own.
+    #[inline]
+    pub(super) fn capacity(self) -> u32 {
+        // SAFETY: live descriptor; the field is written once, by `carve`.
+        unsafe { (*self.0.as_ptr()).capacity }
+    }
+
+    /// # Safety
+    /// `descriptor` is live in the sense of the type's invariant.
+    #[inline(always)]
+    pub(super) unsafe fn from_raw(descriptor: NonNull<Descriptor>) -> Slot {
+        Slot(descriptor)
+    }
+
+    #[inline(always)]
+    pub(crate) fn as_ptr(self) -> *mut Descriptor {
+        self.0.as_ptr()
+    }
+
+    /// Makes a slot of raw memory.
+    ///
+    /// # Safety
+    /// `memory` is aligned to 64 bytes, initialised, unused, writable for `DESCRIPTOR_LEN + capacity` bytes
+    /// and stays mapped as the type's invariant asks.
+    pub(super) unsafe fn carve(memory: NonNull<u8>, capacity: u32, pool: *const Pool) -> Slot {
+        let raw = memory.cast::<Descriptor>();
+        // SAFETY: the caller grants the memory; the buffer starts one descriptor further, at most one past
+        // the end when the capacity is 0.
+        unsafe {
+            raw.write(Descriptor {
+                buf_addr: memory.as_ptr().add(DESCRIPTOR_LEN),
+                buf_iova: 0,
+                data_off: 0,
+                refcnt: AtomicU16::new(if capacity == 0 { SHELL } else { 1 }),
+                nb_segs: 1,
+                port: NO_DEVICE,
+                ol_flags: 0,
+                packet_type: 0,
+                pkt_len: 0,
+                data_len: 0,
+                vlan_tci: 0,
+                rss: 0,
+                hash_hi: 0,
+                vlan_tci_outer: 0,
+                buf_len: u16::try_from(capacity).unwrap_or(LARGE),
+                pool,
+                next: std::ptr::null_mut(),
+                tx_offload: 0,
+                owner: std::ptr::null_mut(),
+                priv_size: (DESCRIPTOR_LEN - 128) as u16,
+                timesync: 0,
+                capacity,
+                dynfield: [0; 8],
+                annotations: [0; ANNOTATION_LEN / 8],
+                timestamp: 0,
+                mac: NO_HEADER,
+                network: NO_HEADER,
+                transport: NO_HEADER,
+                flags: 0,
+            });
+        }
+        Slot(raw)
+    }
+
+    /// Starts a packet's life: everything that the packet before left is wiped.
+    #[inline(always)]
+    pub(super) fn reset(self, data_off: u16, len: u32) {
+        let d = self.0.as_ptr();
+        // SAFETY: live descriptor, called by its one holder; no reference to it exists meanwhile.
+        unsafe {
+            (*d).data_off = data_off;
+            (*d).port = NO_DEVICE;
+            (*d).ol_flags = 0;
+            (*d).packet_type = 0;
+            (*d).pkt_len = len;
+            (*d).annotations = [0; ANNOTATION_LEN / 8];
+            (*d).timestamp = 0;
+            (*d).mac = NO_HEADER;
+            (*d).network = NO_HEADER;
+            (*d).transport = NO_HEADER;
+            (*d).flags = 0;
+        }
+    }
+
+    /// The first byte of the slot's own buffer.
+    #[inline(always)]
+    pub(super) fn own_buffer(self) -> *mut u8 {
+        // SAFETY: the buffer follows the descriptor in the same allocation.
+        unsafe { self.0.as_ptr().cast::<u8>().add(DESCRIPTOR_LEN) }
+    }
+
+    #[inline(always)]
+    fn refcnt(&self) -> &AtomicU16 {
+        // SAFETY: live descriptor; all accesses to this field after `carve` are atomic.
+        unsafe { &(*self.0.as_ptr()).refcnt }
+    }
+
+    /// Whether the slot has a buffer of its own that nobody else looks at. One load.
+    #[inline(always)]
+    pub(super) fn is_sole(self) -> bool {
+        self.refcnt().load(Ordering::Acquire) == 1
+    }
+
+    /// Whether the slot is a descriptor that looks at another slot's buffer.
+    #[inline(always)]
+    pub(super) fn is_shell(self) -> bool {
+        self.refcnt().load(Ordering::Relaxed) == SHELL
+    }
+
+    /// The slot whose buffer this one looks at: itself unless it is a shell.
+    #[inline]
+    pub(super) fn buffer_owner(self) -> Slot {
+        match (self.is_shell(), NonNull::new(self.owner())) {
+            (true, Some(owner)) => Slot(owner),
+            _ => self,
+        }
+    }
+
+    /// How many packets look at this slot's own buffer.
+    pub(super) fn holders(self) -> u16 {
+        self.refcnt().load(Ordering::Acquire)
+    }
+
+    /// One more packet looks at this slot's own buffer. The caller already holds one, so no ordering is due.
+    pub(super) fn retain(self) {
+        self.refcnt().fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// One packet fewer looks at this slot's own buffer; true when it was the last, and the slot is then
+    /// ready to be given back.
+    pub(super) fn let_go(self) -> bool {
+        let last = self.refcnt().fetch_sub(1, Ordering::AcqRel) == 1;
+        if last {
+            self.refcnt().store(1, Ordering::Relaxed);
+        }
+        last
+    }
+
+    /// Copies what a copy of a packet keeps: device, offload results, annotations, timestamp, type.
+    /// Place and length of the data and header offsets are the caller's.
+    pub(super) fn copy_metadata(self, from: Slot) {
+        let (to, from) = (self.0.as_ptr(), from.0.as_ptr());
+        // SAFETY: both are live; the caller holds both, so nothing writes these fields meanwhile.
+        unsafe {
+            (*to).port = (*from).port;
+            (*to).ol_flags = (*from).ol_flags;
+            (*to).packet_type = (*from).packet_type;
+            (*to).vlan_tci = (*from).vlan_tci;
+            (*to).rss = (*from).rss;
+            (*to).hash_hi = (*from).hash_hi;
+            (*to).vlan_tci_outer = (*from).vlan_tci_outer;
+            (*to).annotations = (*from).annotations;
+            (*to).timestamp = (*from).timestamp;
+            (*to).flags = (*from).flags & FLAG_TYPE_MASK;
+        }
+    }
+
+    /// The annotation area, aligned to a cache line.
+    #[inline(always)]
+    pub(super) fn annotations(self) -> *mut [u8; ANNOTATION_LEN] {
+        // SAFETY: live descriptor; only the field's address is taken.
+        unsafe { (&raw mut (*self.0.as_ptr()).annotations).cast() }
+    }
+
+    /// Asks for the lines that the fast path touches.
+    #[inline(always)]
+    pub(super) fn prefetch(self) {
+        let line = self.0.as_ptr().cast::<u8>();
+        prefetch(line);
+        prefetch(line.wrapping_add(128));
+    }
+}
+
+/// Asks the processor for the cache line at `address`; no effect on memory, whatever the address.
+#[inline(always)]
+pub(super) fn prefetch(address: *const u8) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: a prefetch never faults.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = address;
+}

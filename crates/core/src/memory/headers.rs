@@ -1,0 +1,200 @@
+//! Where a packet's headers are.
+//!
+//! Offsets are kept relative to the buffer, so that moving the front of the packet leaves them in place;
+//! they are given and returned relative to the data. A header may lie in front of the data: after
+//! `Strip(14)` the Ethernet header is at -14.
+
+use super::descriptor::NO_HEADER;
+use super::packet::Packet;
+
+impl Packet {
+    /// The link-layer header's offset from the data; negative when it lies in the headroom.
+    #[inline]
+    pub fn mac_header(&self) -> Option<isize> {
+        self.relative(self.slot().mac())
+    }
+
+    /// The network header's offset from the data; negative when it lies in the headroom.
+    #[inline]
+    pub fn network_header(&self) -> Option<isize> {
+        self.relative(self.slot().network())
+    }
+
+    /// The transport header's offset from the data; negative when it lies in the headroom.
+    #[inline]
+    pub fn transport_header(&self) -> Option<isize> {
+        self.relative(self.slot().transport())
+    }
+
+    /// The network header's place in `data()`, when it lies there.
+    #[inline]
+    pub fn network_offset(&self) -> Option<usize> {
+        self.in_data(self.network_header())
+    }
+
+    /// The transport header's place in `data()`, when it lies there.
+    #[inline]
+    pub fn transport_offset(&self) -> Option<usize> {
+        self.in_data(self.transport_header())
+    }
+
+    /// Bytes from the link-layer header to the network header.
+    #[inline]
+    pub fn mac_header_len(&self) -> Option<usize> {
+        distance(self.slot().mac(), self.slot().network())
+    }
+
+    /// Bytes from the network header to the transport header.
+    #[inline]
+    pub fn network_header_len(&self) -> Option<usize> {
+        distance(self.slot().network(), self.slot().transport())
+    }
+
+    /// Sets the link-layer header, as an offset from the data.
+    #[inline]
+    pub fn set_mac_header(&mut self, offset: isize) {
+        let offset = self.in_buffer(offset);
+        self.slot().set_mac(offset);
+    }
+
+    /// Sets the network header, as an offset from the data, and the transport header `header_len` bytes
+    /// behind it.
+    #[inline]
+    pub fn set_network_header(&mut self, offset: isize, header_len: usize) {
+        let network = self.in_buffer(offset);
+        let transport = offset.checked_add_unsigned(header_len);
+        let transport = transport.map_or(NO_HEADER, |offset| self.in_buffer(offset));
+        self.slot().set_network(network);
+        self.slot().set_transport(transport);
+    }
+
+    /// Sets the transport header, as an offset from the data.
+    #[inline]
+    pub fn set_transport_header(&mut self, offset: isize) {
+        let offset = self.in_buffer(offset);
+        self.slot().set_transport(offset);
+    }
+
+    /// Forgets the link-layer header.
+    #[inline]
+    pub fn clear_mac_header(&mut self) {
+        self.slot().set_mac(NO_HEADER);
+    }
+
+    /// Forgets the network header.
+    #[inline]
+    pub fn clear_network_header(&mut self) {
+        self.slot().set_network(NO_HEADER);
+    }
+
+    /// Forgets the transport header.
+    #[inline]
+    pub fn clear_transport_header(&mut self) {
+        self.slot().set_transport(NO_HEADER);
+    }
+
+    /// The bytes from the link-layer header to the end of the packet, wherever the data starts.
+    #[inline]
+    pub fn mac_data(&self) -> Option<&[u8]> {
+        self.bytes_from(self.mac_header()?)
+    }
+
+    /// The bytes from the network header to the end of the packet.
+    #[inline]
+    pub fn network_data(&self) -> Option<&[u8]> {
+        self.bytes_from(self.network_header()?)
+    }
+
+    /// The bytes from the transport header to the end of the packet.
+    #[inline]
+    pub fn transport_data(&self) -> Option<&[u8]> {
+        self.bytes_from(self.transport_header()?)
+    }
+
+    /// [`mac_data`](Packet::mac_data) for writing; a shared packet gets a copy of its own first.
+    #[inline]
+    pub fn mac_data_mut(&mut self) -> Option<&mut [u8]> {
+        self.bytes_from_mut(self.mac_header()?)
+    }
+
+    /// [`network_data`](Packet::network_data) for writing; a shared packet gets a copy of its own first.
+    #[inline]
+    pub fn network_data_mut(&mut self) -> Option<&mut [u8]> {
+        self.bytes_from_mut(self.network_header()?)
+    }
+
+    /// [`transport_data`](Packet::transport_data) for writing; a shared packet gets a copy of its own first.
+    #[inline]
+    pub fn transport_data_mut(&mut self) -> Option<&mut [u8]> {
+        self.bytes_from_mut(self.transport_header()?)
+    }
+
+    /// Sets all three headers at once.
+    pub(super) fn set_header_offsets(&mut self, [mac, network, transport]: [Option<isize>; 3]) {
+        let mut offset = |header: Option<isize>| match header {
+            Some(header) => self.in_buffer(header),
+            None => NO_HEADER,
+        };
+        let (mac, network, transport) = (offset(mac), offset(network), offset(transport));
+        self.slot().set_mac(mac);
+        self.slot().set_network(network);
+        self.slot().set_transport(transport);
+    }
+
+    #[inline(always)]
+    fn relative(&self, header: u16) -> Option<isize> {
+        let data = isize::from_ne_bytes(usize::from(self.slot().data_off()).to_ne_bytes());
+        (header != NO_HEADER).then(|| header as isize - data)
+    }
+
+    #[inline]
+    fn in_data(&self, header: Option<isize>) -> Option<usize> {
+        let offset = usize::try_from(header?).ok()?;
+        (offset <= self.len()).then_some(offset)
+    }
+
+    /// From an offset relative to the data to one that the descriptor keeps. A header outside of the buffer,
+    /// or 64 KiB from where it could be counted, is not set.
+    #[inline]
+    fn in_buffer(&mut self, offset: isize) -> u16 {
+        let limit = self.len() + self.tailroom();
+        if offset < -(self.headroom() as isize) || offset > limit as isize {
+            return NO_HEADER;
+        }
+        let place = self.slot().data_off() as isize + offset;
+        u16::try_from(place).unwrap_or(NO_HEADER)
+    }
+
+    #[inline]
+    fn bytes_from(&self, offset: isize) -> Option<&[u8]> {
+        let len = self.reach(offset)?;
+        // SAFETY: `reach` checked that the range begins within the buffer and ends at the end of the data;
+        // the buffer is initialised, and nobody writes it while this packet is borrowed.
+        Some(unsafe { std::slice::from_raw_parts(self.data_ptr().offset(offset), len) })
+    }
+
+    #[inline]
+    fn bytes_from_mut(&mut self, offset: isize) -> Option<&mut [u8]> {
+        self.make_sole();
+        let len = self.reach(offset)?;
+        // SAFETY: as in `bytes_from`; after `make_sole` this packet alone looks at the buffer.
+        Some(unsafe { std::slice::from_raw_parts_mut(self.data_ptr().offset(offset), len) })
+    }
+
+    /// Bytes from `offset` to the end of the data, when both lie in the buffer in this order.
+    #[inline]
+    fn reach(&self, offset: isize) -> Option<usize> {
+        if offset < -(self.headroom() as isize) {
+            return None;
+        }
+        usize::try_from(self.len() as isize - offset).ok()
+    }
+}
+
+#[inline]
+fn distance(from: u16, to: u16) -> Option<usize> {
+    if from == NO_HEADER || to == NO_HEADER {
+        return None;
+    }
+    to.checked_sub(from).map(usize::from)
+}

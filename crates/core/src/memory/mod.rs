@@ -1,0 +1,39 @@
+//! Packet memory: the arena, packets, their annotations, and batches of packets.
+//!
+//! ```text
+//!            one slot (standard: 39 cache lines, 2,496 bytes)
+//! +--------------------------+--------------------------+----------+---------------+----------+
+//! | line 0, 1: an rte_mbuf   | line 2: annotations,     | headroom | packet data   | tailroom |
+//! | (place, length, count)   | timestamp, headers       | 128      | len()         |          |
+//! +--------------------------+--------------------------+----------+---------------+----------+
+//! ^ Packet (one pointer)                                           ^ data()
+//! ```
+//!
+//! A [`Packet`] owns its slot; dropping it returns the slot to the thread's own free list, and a
+//! [`Batch`] returns all of its slots in one call. [`Packet::share`] makes a second descriptor for the
+//! same bytes; whoever writes a shared packet first gets a copy, counted in [`copies`].
+
+#![allow(unsafe_code, reason = "packets are pointers into memory that the arena owns")]
+
+pub mod annotations;
+mod arena;
+mod batch;
+mod cache;
+pub mod copies;
+mod descriptor;
+mod headers;
+mod mapping;
+mod numa;
+mod packet;
+
+pub use annotations::{ANNOTATIONS, AnnotationInfo};
+pub use arena::{
+    Arena, ArenaConfig, ArenaInUse, ArenaStats, DEFAULT_HEADROOM, JUMBO_ROOM, PoolStats, Region,
+    STANDARD_ROOM, SlotClass,
+};
+pub use batch::{Batch, Drain, Ports};
+pub use cache::register_external_release;
+pub use copies::CopyCause;
+pub use descriptor::{ANNOTATION_LEN, Descriptor};
+pub use mapping::PageKind;
+pub use packet::{Packet, PacketType};
