@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
+use crate::manual::{self, ElementFile};
+
 /// The crates that may hold `unsafe`, each block with its reason.
 const UNSAFE_CRATES: &[&str] = &["crates/core", "crates/io", "crates/dpdk", "crates/gpu"];
 
@@ -39,11 +41,13 @@ pub(crate) fn check(root: &Path) -> Result<String> {
         findings.extend(lints_not_inherited(file));
         findings.extend(ignored_tests(file));
     }
+    let elements = manual::elements(root)?;
+    findings.extend(elements.iter().flat_map(ElementFile::findings));
     for finding in &findings {
         println!("{finding}");
     }
     match findings.len() {
-        0 => Ok(format!("{} files", files.len())),
+        0 => Ok(format!("{} files, {} elements", files.len(), elements.len())),
         count => bail!("{count} rules of the house broken"),
     }
 }

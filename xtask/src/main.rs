@@ -4,7 +4,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod docs;
 mod house;
+mod manual;
 mod packages;
 mod shell;
 mod test;
@@ -21,11 +23,14 @@ struct Cli {
 enum Task {
     /// Everything that must be green: formatting, lints, all tests, documentation, house rules.
     Test(test::Options),
+    /// The book, with a page for each element.
+    Docs,
 }
 
 fn main() -> ExitCode {
     let done = match Cli::parse().task {
         Task::Test(options) => test::run(&options),
+        Task::Docs => docs::run().map(|()| ExitCode::SUCCESS),
     };
     match done {
         Ok(code) => code,
