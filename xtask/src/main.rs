@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod data;
 mod docs;
 mod house;
 mod manual;

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use clap::ValueEnum;
-use millrace_testkit::{FAST_VARIABLE, SKIPS_VARIABLE, find_program};
+use millrace_testkit::{CAPTURES_VARIABLE, FAST_VARIABLE, SKIPS_VARIABLE, find_program};
 
-use crate::{house, packages, shell};
+use crate::{data, house, packages, shell};
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -33,6 +33,8 @@ pub(crate) struct Options {
 enum Step {
     /// The Debian packages that the tests use.
     Packages,
+    /// Data that tests use and the repository does not hold.
+    Data,
     /// Formatting.
     Fmt,
     /// Lints, warnings denied.
@@ -70,8 +72,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         if !options.only.is_empty() && !options.only.contains(&step) {
             continue;
         }
-        // Without namespaces there is nothing to install.
-        if options.fast && step == Step::Packages {
+        // Without namespaces there is nothing to install, and a quick run fetches nothing.
+        if options.fast && matches!(step, Step::Packages | Step::Data) {
             continue;
         }
         println!("\n== {step} ==");
@@ -92,6 +94,14 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
 fn run_step(step: Step, options: &Options, skips: &SkipRecord) -> Result<String> {
     match step {
         Step::Packages => packages::ensure(),
+        // Without the data some tests leave themselves out, aloud: no reason to fail.
+        Step::Data => Ok(data::tcpdump_captures().map_or_else(
+            |error| {
+                println!("warning: {error:#}");
+                "missing: captures of tcpdump".to_string()
+            },
+            |_| "captures of tcpdump".to_string(),
+        )),
         Step::Fmt => {
             need_component("rustfmt", "fmt")?;
             echo_and_run(shell::cargo().args(["fmt", "--all", "--check"]))
@@ -118,6 +128,9 @@ fn tests(options: &Options, skips: &SkipRecord) -> Result<String> {
     command.env(SKIPS_VARIABLE, &skips.path);
     if options.fast {
         command.env(FAST_VARIABLE, "1");
+    }
+    if let Some(captures) = data::fetched_captures() {
+        command.env(CAPTURES_VARIABLE, captures);
     }
     println!("{}", shell::describe(&command));
     let mut total = Counts::default();

@@ -27,6 +27,9 @@ pub const SKIPS_VARIABLE: &str = "MILLRACE_SKIPS";
 /// When set and not empty, every privileged test is left out, whoever runs it.
 pub const FAST_VARIABLE: &str = "MILLRACE_FAST";
 
+/// Names the folder with the packet captures of Debian's tcpdump source package.
+pub const CAPTURES_VARIABLE: &str = "MILLRACE_CAPTURES";
+
 /// `CAP_NET_ADMIN`, `CAP_NET_RAW` and `CAP_SYS_ADMIN` of capabilities(7): make interfaces, open
 /// packet sockets, enter network namespaces.
 const CAPABILITIES: u64 = 1 << 12 | 1 << 13 | 1 << 21;
@@ -40,6 +43,8 @@ pub enum Reason {
     Program(String),
     /// [`FAST_VARIABLE`] asks for the quick tests alone.
     Fast,
+    /// [`CAPTURES_VARIABLE`] names no folder.
+    Captures,
 }
 
 impl fmt::Display for Reason {
@@ -48,6 +53,7 @@ impl fmt::Display for Reason {
             Reason::Root => f.write_str("needs root"),
             Reason::Program(program) => write!(f, "needs {program}"),
             Reason::Fast => f.write_str("quick run"),
+            Reason::Captures => f.write_str("needs the captures that `cargo xtask test` fetches"),
         }
     }
 }
@@ -82,6 +88,35 @@ pub fn begin(test: &str, programs: &[&str]) -> Option<Alone> {
             None
         }
     }
+}
+
+/// The capture files of Debian's tcpdump source package, in order of name, for tests of robustness;
+/// where they have not been fetched, says that the calling test is left out and gives `None`.
+#[macro_export]
+macro_rules! captures {
+    () => {{
+        fn here() {}
+        $crate::captures_or_skip($crate::enclosing(here))
+    }};
+}
+
+/// What [`captures!`] calls: `test` is the name to print when the test is left out.
+#[must_use]
+pub fn captures_or_skip(test: &str) -> Option<Vec<PathBuf>> {
+    let folder = std::env::var_os(CAPTURES_VARIABLE).map(PathBuf::from);
+    let entries = folder.and_then(|folder| fs::read_dir(folder).ok());
+    let paths = entries.into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
+    let is_capture = |path: &PathBuf| {
+        path.extension()
+            .is_some_and(|end| ["pcap", "pcapng", "cap"].iter().any(|kind| end == *kind))
+    };
+    let mut captures: Vec<PathBuf> = paths.filter(is_capture).collect();
+    captures.sort();
+    if captures.is_empty() {
+        announce(test, &Reason::Captures);
+        return None;
+    }
+    Some(captures)
 }
 
 /// The path of the function inside which `_marker` was written, for [`privileged!`].
