@@ -1,10 +1,34 @@
-//! The engine.
+//! The engine of Millrace: packets, batches, elements, the graph and the threads that run it.
+//!
+//! Read [`element`] to write an element, [`engine`] to see how packets travel, [`router`] to see
+//! how a configuration becomes something that runs.
 
 pub mod args;
+pub mod clock;
+pub mod cycles;
+pub mod drops;
+pub mod element;
+pub mod engine;
 pub mod memory;
 pub mod names;
 pub mod net;
+pub mod router;
+pub mod services;
+pub mod stats;
+pub mod testing;
 pub mod time;
 
+#[doc(hidden)]
+pub use linkme;
+
+pub use args::{Arg, Args};
+pub use drops::Reason;
+pub use element::{
+    CLASSES, Call, Class, ClassInfo, Element, Failed, HandlerError, Handlers, Init, Refused,
+    Registry, Setup,
+};
+pub use engine::{Context, Engine, Notifier, Task, Timer};
 pub use memory::{Arena, Batch, Packet, PacketType};
+pub use router::Router;
+pub use stats::{Count, PerThread};
 pub use time::Timestamp;

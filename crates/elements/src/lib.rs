@@ -1,1 +1,15 @@
-//! The element library: one element, one file.
+//! The element library: one element, one file, its manual at the top, by topic.
+//!
+//! A program that is to have these elements names the crate (`use millrace_elements as _;`): the
+//! classes register themselves when it is linked.
+
+pub mod classify;
+pub mod control;
+pub mod devices;
+pub mod ethernet;
+pub mod icmp;
+pub mod ip;
+pub mod measure;
+pub mod queueing;
+pub mod standard;
+pub mod tcpudp;

@@ -1,1 +1,8 @@
-//! Receive and transmit queues.
+//! Receive and transmit queues: the seam between elements and devices, and its backends.
+
+mod queue;
+
+pub use queue::{
+    Backend, Capabilities, DeviceError, Devices, Opened, QueueCounts, RxOptions, RxQueue,
+    TxOptions, TxQueue,
+};

@@ -18,6 +18,9 @@ pub struct Span {
 }
 
 impl Span {
+    /// No place in any text: of values that come from handlers and the command line.
+    pub const NOWHERE: Span = Span { source: SourceId(u32::MAX), start: 0, end: 0 };
+
     /// The span from the start of `self` to the end of `other`, which lies in the same text.
     pub fn to(self, other: Span) -> Span {
         Span { end: other.end.max(self.start), ..self }

@@ -1,0 +1,306 @@
+//! What a class says of itself: name, port counts, processing, flow (Kohler et al., "The Click
+//! modular router", TOCS 2000, section 4; the codes are Click's).
+
+/// The declaration of an element class.
+#[derive(Clone, Copy, Debug)]
+pub struct Class {
+    /// The name in configurations.
+    pub name: &'static str,
+    /// Port counts: `"1/1"`, `"1/1-2"`, `"0-/="`.
+    pub ports: &'static str,
+    /// Processing: `"a/ah"`; the last letter of a side holds for the ports after it.
+    pub processing: &'static str,
+    /// Flow: which inputs reach which outputs, `"x/x"` when all reach all.
+    pub flow: &'static str,
+    /// Other names of the same class.
+    pub aliases: &'static [&'static str],
+    /// Elements of a lower phase are configured and initialised first.
+    pub phase: i8,
+    /// Treats packets one by one.
+    pub per_packet: bool,
+    /// Has effects outside the graph whose order shows (printing, dumps): the packets of one
+    /// batch then take their ways through the graph one output after the other.
+    pub ordered: bool,
+    /// Shows nothing of the packets and touches none: needs no connection.
+    pub information: bool,
+    /// Keeps batches small: hands on packets one at a time, whatever it gets.
+    pub breaks_batches: bool,
+    /// Packets that arrive leave on another thread (Pipeliner, CPUSwitch).
+    pub crosses_threads: bool,
+}
+
+impl Class {
+    /// The phase of most classes.
+    pub const PHASE_DEFAULT: i8 = 0;
+    /// The phase of classes that name things for others (AddressInfo).
+    pub const PHASE_INFO: i8 = -10;
+    /// The phase of classes that others must precede (Script, ControlSocket).
+    pub const PHASE_LAST: i8 = 10;
+
+    /// A class with the given name, port counts and processing, each in Click's code.
+    pub const fn new(name: &'static str, ports: &'static str, processing: &'static str) -> Self {
+        Self {
+            name,
+            ports,
+            processing,
+            flow: "x/x",
+            aliases: &[],
+            phase: Self::PHASE_DEFAULT,
+            per_packet: false,
+            ordered: false,
+            information: false,
+            breaks_batches: false,
+            crosses_threads: false,
+        }
+    }
+
+    /// Sets the flow code.
+    #[must_use]
+    pub const fn flow(mut self, flow: &'static str) -> Self {
+        self.flow = flow;
+        self
+    }
+
+    /// Sets other names of the class.
+    #[must_use]
+    pub const fn aliases(mut self, aliases: &'static [&'static str]) -> Self {
+        self.aliases = aliases;
+        self
+    }
+
+    /// Sets the configuration phase.
+    #[must_use]
+    pub const fn phase(mut self, phase: i8) -> Self {
+        self.phase = phase;
+        self
+    }
+
+    /// Says that packets are treated one by one.
+    #[must_use]
+    pub const fn per_packet(mut self) -> Self {
+        self.per_packet = true;
+        self
+    }
+
+    /// Says that the order of the element's effects shows outside the graph.
+    #[must_use]
+    pub const fn ordered(mut self) -> Self {
+        self.ordered = true;
+        self
+    }
+
+    /// Says that the element handles no packets and needs no connection.
+    #[must_use]
+    pub const fn information(mut self) -> Self {
+        self.information = true;
+        self
+    }
+
+    /// Says that the element hands packets on one at a time.
+    #[must_use]
+    pub const fn breaks_batches(mut self) -> Self {
+        self.breaks_batches = true;
+        self
+    }
+
+    /// Says that packets leave on another thread than they came.
+    #[must_use]
+    pub const fn crosses_threads(mut self) -> Self {
+        self.crosses_threads = true;
+        self
+    }
+
+    /// The allowed numbers of inputs and outputs.
+    pub fn port_counts(&self) -> (PortCount, PortCount) {
+        let (inputs, outputs) = self.ports.split_once('/').unwrap_or((self.ports, self.ports));
+        (PortCount::parse(inputs), PortCount::parse(outputs))
+    }
+
+    /// The processing codes.
+    pub fn processing(&self) -> Processing {
+        let (inputs, outputs) =
+            self.processing.split_once('/').unwrap_or((self.processing, self.processing));
+        Processing { inputs, outputs }
+    }
+
+    /// The flow code.
+    pub fn flow_code(&self) -> Flow {
+        let (inputs, outputs) = self.flow.split_once('/').unwrap_or((self.flow, self.flow));
+        Flow { inputs, outputs }
+    }
+}
+
+/// How many ports one side of an element may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PortCount {
+    /// Between two numbers; no upper bound when the second is absent.
+    Range(usize, Option<usize>),
+    /// As many as inputs (`=`), and that many more (`=+`, `=++`).
+    SameAsInputs(usize),
+}
+
+impl PortCount {
+    fn parse(code: &str) -> Self {
+        if let Some(extra) = code.strip_prefix('=') {
+            return Self::SameAsInputs(extra.len());
+        }
+        match code.split_once('-') {
+            None => {
+                let n = code.parse().unwrap_or(0);
+                Self::Range(n, Some(n))
+            }
+            Some((low, high)) => Self::Range(low.parse().unwrap_or(0), high.parse().ok()),
+        }
+    }
+
+    /// The least and the most ports, given the number of inputs.
+    pub fn bounds(self, inputs: usize) -> (usize, Option<usize>) {
+        match self {
+            Self::Range(low, high) => (low, high),
+            Self::SameAsInputs(extra) => (inputs + extra, Some(inputs + extra)),
+        }
+    }
+}
+
+/// How a port passes packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PortKind {
+    /// The upstream element gives.
+    Push,
+    /// The downstream element takes.
+    Pull,
+    /// Either, as the graph needs.
+    Agnostic,
+}
+
+impl std::fmt::Display for PortKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Push => "push",
+            Self::Pull => "pull",
+            Self::Agnostic => "agnostic",
+        })
+    }
+}
+
+/// A processing code, its sides apart.
+#[derive(Clone, Copy, Debug)]
+pub struct Processing {
+    inputs: &'static str,
+    outputs: &'static str,
+}
+
+impl Processing {
+    /// How input `port` passes packets.
+    pub fn input(self, port: usize) -> PortKind {
+        Self::letter(self.inputs, port)
+    }
+
+    /// How output `port` passes packets.
+    pub fn output(self, port: usize) -> PortKind {
+        Self::letter(self.outputs, port)
+    }
+
+    fn letter(side: &str, port: usize) -> PortKind {
+        match nth_or_last(side, port) {
+            Some('h') => PortKind::Push,
+            Some('l') => PortKind::Pull,
+            _ => PortKind::Agnostic,
+        }
+    }
+}
+
+/// A flow code, its sides apart. Letters that both sides share connect; `#` stands for the port's
+/// own number.
+#[derive(Clone, Copy, Debug)]
+pub struct Flow {
+    inputs: &'static str,
+    outputs: &'static str,
+}
+
+impl Flow {
+    /// Whether packets that arrive at `input` can leave by `output`.
+    pub fn connects(self, input: usize, output: usize) -> bool {
+        match (nth_group(self.inputs, input), nth_group(self.outputs, output)) {
+            (Some("#"), Some("#")) => input == output,
+            (Some(a), Some(b)) => {
+                let (a, b) = (letters(a), letters(b));
+                match (a, b) {
+                    ((false, a), (false, b)) => a.chars().any(|letter| b.contains(letter)),
+                    ((true, a), (false, b)) => b.chars().any(|letter| !a.contains(letter)),
+                    ((false, a), (true, b)) => a.chars().any(|letter| !b.contains(letter)),
+                    ((true, _), (true, _)) => true,
+                }
+            }
+            _ => false,
+        }
+    }
+}
+
+/// A group of letters without its brackets, and whether it names those that are *not* meant.
+fn letters(group: &str) -> (bool, &str) {
+    let inner = group.trim_start_matches('[').trim_end_matches(']');
+    match inner.strip_prefix('^') {
+        Some(rest) => (true, rest),
+        None => (false, inner),
+    }
+}
+
+fn nth_or_last(side: &str, n: usize) -> Option<char> {
+    side.chars().nth(n).or_else(|| side.chars().last())
+}
+
+/// The `n`th letter or bracketed group of a flow code's side, or its last.
+fn nth_group(side: &str, n: usize) -> Option<&str> {
+    let mut rest = side;
+    let mut last = None;
+    for _ in 0..=n {
+        let Some(first) = rest.chars().next() else { break };
+        let end = match first {
+            '[' => rest.find(']').map_or(rest.len(), |at| at + 1),
+            _ => first.len_utf8(),
+        };
+        let (group, after) = rest.split_at(end);
+        last = Some(group);
+        rest = after;
+    }
+    last
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn port_counts_follow_clicks_codes() {
+        let bounds = |code, inputs| PortCount::parse(code).bounds(inputs);
+        assert_eq!(bounds("1", 0), (1, Some(1)));
+        assert_eq!(bounds("1-2", 0), (1, Some(2)));
+        assert_eq!(bounds("1-", 0), (1, None));
+        assert_eq!(bounds("-", 0), (0, None));
+        assert_eq!(bounds("=", 3), (3, Some(3)));
+        assert_eq!(bounds("=+", 3), (4, Some(4)));
+    }
+
+    #[test]
+    fn the_last_processing_letter_holds_for_later_ports() {
+        let class = Class::new("X", "1/2", "a/ah");
+        assert_eq!(class.processing().input(0), PortKind::Agnostic);
+        assert_eq!(class.processing().output(0), PortKind::Agnostic);
+        assert_eq!(class.processing().output(1), PortKind::Push);
+        assert_eq!(class.processing().output(7), PortKind::Push);
+    }
+
+    #[test]
+    fn flow_codes_connect_shared_letters() {
+        let flow = |code| Class::new("X", "-/-", "a/a").flow(code).flow_code();
+        assert!(flow("x/x").connects(0, 5));
+        assert!(!flow("x/y").connects(0, 0));
+        assert!(flow("#/#").connects(2, 2));
+        assert!(!flow("#/#").connects(2, 1));
+        assert!(flow("xy/[xy]x").connects(1, 0));
+        assert!(!flow("xy/[xy]x").connects(1, 1));
+        assert!(flow("xy/[^x]").connects(1, 0));
+        assert!(!flow("xy/[^x]").connects(0, 0));
+    }
+}

@@ -1,0 +1,235 @@
+//! Handlers: what can be read from and written to a running element.
+
+use std::any::Any;
+use std::marker::PhantomData;
+use std::net::Ipv4Addr;
+
+use crate::args::{Arg, Args, Scope};
+use crate::router::Router;
+use crate::time::Timestamp;
+
+/// What a handler gives or takes: bytes, mostly text.
+pub type Text = Vec<u8>;
+
+/// Why a handler call failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HandlerError {
+    /// There is no element with this name.
+    #[error("no element named ‘{0}’")]
+    NoElement(String),
+    /// The element has no such handler.
+    #[error("no handler named ‘{0}’")]
+    NoHandler(String),
+    /// The handler cannot be read.
+    #[error("handler ‘{0}’ is write-only")]
+    WriteOnly(String),
+    /// The handler cannot be written.
+    #[error("handler ‘{0}’ is read-only")]
+    ReadOnly(String),
+    /// The handler refused what was written, or could not answer.
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl From<String> for HandlerError {
+    fn from(message: String) -> Self {
+        Self::Refused(message)
+    }
+}
+
+impl From<&str> for HandlerError {
+    fn from(message: &str) -> Self {
+        Self::Refused(message.to_owned())
+    }
+}
+
+/// One call of a handler.
+pub struct Call<'a> {
+    router: &'a Router,
+    element: usize,
+    text: &'a [u8],
+}
+
+impl<'a> Call<'a> {
+    pub(crate) fn new(router: &'a Router, element: usize, text: &'a [u8]) -> Self {
+        Self { router, element, text }
+    }
+
+    /// The router that the element belongs to.
+    pub fn router(&self) -> &'a Router {
+        self.router
+    }
+
+    /// What is written, or the parameter of a read, as bytes.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.text
+    }
+
+    /// What is written, or the parameter of a read, as text without surrounding white space.
+    pub fn text(&self) -> std::borrow::Cow<'a, str> {
+        String::from_utf8_lossy(self.text.trim_ascii())
+    }
+
+    /// The text as a value.
+    ///
+    /// # Errors
+    /// It is none; the message says what was expected.
+    pub fn parse<T: Arg>(&self) -> Result<T, HandlerError> {
+        crate::args::parse(&self.text(), &self.scope()).map_err(HandlerError::Refused)
+    }
+
+    /// The text as arguments, read like those of a configuration.
+    pub fn args(&self) -> Args<'_> {
+        Args::of_text(&self.text(), self.scope())
+    }
+
+    /// The surroundings of the element, in which names have their meaning.
+    pub fn scope(&self) -> Scope<'_> {
+        self.router.scope_of(self.element)
+    }
+
+    /// The router's time.
+    pub fn now(&self) -> Timestamp {
+        self.router.clock().now()
+    }
+}
+
+/// What a read handler may give.
+pub trait IntoText {
+    /// The bytes.
+    fn into_text(self) -> Text;
+}
+
+impl IntoText for Text {
+    fn into_text(self) -> Text {
+        self
+    }
+}
+
+impl IntoText for String {
+    fn into_text(self) -> Text {
+        self.into_bytes()
+    }
+}
+
+impl IntoText for &str {
+    fn into_text(self) -> Text {
+        self.as_bytes().to_vec()
+    }
+}
+
+macro_rules! text_by_display {
+    ($($kind:ty),*) => {
+        $(impl IntoText for $kind {
+            fn into_text(self) -> Text {
+                self.to_string().into_bytes()
+            }
+        })*
+    };
+}
+text_by_display!(u8, u16, u32, u64, usize, i32, i64, f64, bool, Ipv4Addr, Timestamp);
+
+type Read = Box<dyn Fn(&dyn Any, &Call<'_>) -> Result<Text, HandlerError> + Send + Sync>;
+type Write = Box<dyn Fn(&dyn Any, &Call<'_>) -> Result<(), HandlerError> + Send + Sync>;
+
+/// A handler of a class.
+pub struct Handler {
+    /// Its name.
+    pub name: String,
+    read: Option<Read>,
+    write: Option<Write>,
+}
+
+impl Handler {
+    /// True when it can be read.
+    pub fn readable(&self) -> bool {
+        self.read.is_some()
+    }
+
+    /// True when it can be written.
+    pub fn writable(&self) -> bool {
+        self.write.is_some()
+    }
+
+    pub(crate) fn call_read(
+        &self,
+        element: &dyn Any,
+        call: &Call<'_>,
+    ) -> Result<Text, HandlerError> {
+        match &self.read {
+            Some(read) => read(element, call),
+            None => Err(HandlerError::WriteOnly(self.name.clone())),
+        }
+    }
+
+    pub(crate) fn call_write(
+        &self,
+        element: &dyn Any,
+        call: &Call<'_>,
+    ) -> Result<(), HandlerError> {
+        match &self.write {
+            Some(write) => write(element, call),
+            None => Err(HandlerError::ReadOnly(self.name.clone())),
+        }
+    }
+}
+
+/// The handlers of class `E`, as [`Element::handlers`](super::Element::handlers) declares them.
+pub struct Handlers<E> {
+    list: Vec<Handler>,
+    element: PhantomData<fn(&E)>,
+}
+
+impl<E> Default for Handlers<E> {
+    fn default() -> Self {
+        Self { list: Vec::new(), element: PhantomData }
+    }
+}
+
+impl<E: 'static> Handlers<E> {
+    /// A handler that can be read and cannot fail.
+    pub fn read<T: IntoText>(
+        &mut self,
+        name: &str,
+        read: impl Fn(&E, &Call<'_>) -> T + Send + Sync + 'static,
+    ) {
+        self.try_read(name, move |element, call| Ok(read(element, call)));
+    }
+
+    /// A handler that can be read and may fail.
+    pub fn try_read<T: IntoText>(
+        &mut self,
+        name: &str,
+        read: impl Fn(&E, &Call<'_>) -> Result<T, HandlerError> + Send + Sync + 'static,
+    ) {
+        self.entry(name).read = Some(Box::new(move |element, call| {
+            let element = element.downcast_ref().ok_or("handler of another class")?;
+            read(element, call).map(IntoText::into_text)
+        }));
+    }
+
+    /// A handler that can be written.
+    pub fn write(
+        &mut self,
+        name: &str,
+        write: impl Fn(&E, &Call<'_>) -> Result<(), HandlerError> + Send + Sync + 'static,
+    ) {
+        self.entry(name).write = Some(Box::new(move |element, call| {
+            let element = element.downcast_ref().ok_or("handler of another class")?;
+            write(element, call)
+        }));
+    }
+
+    fn entry(&mut self, name: &str) -> &mut Handler {
+        let at = self.list.iter().position(|handler| handler.name == name);
+        let at = at.unwrap_or_else(|| {
+            self.list.push(Handler { name: name.to_owned(), read: None, write: None });
+            self.list.len() - 1
+        });
+        &mut self.list[at]
+    }
+
+    pub(crate) fn into_vec(self) -> Vec<Handler> {
+        self.list
+    }
+}

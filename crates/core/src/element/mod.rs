@@ -1,0 +1,124 @@
+//! The element API: what somebody writes who writes an element.
+//!
+//! An element is configured once and then shared, unchanged, by every thread that reaches it
+//! (`&self`, `Sync`). What it changes per packet is its [`Element::Local`], of which each such
+//! thread has one of its own. So an element that compiles is free of data races.
+
+mod class;
+mod handlers;
+pub(crate) mod node;
+mod registry;
+mod setup;
+
+pub use class::{Class, Flow, PortCount, PortKind, Processing};
+pub use handlers::{Call, Handler, HandlerError, Handlers, IntoText, Text};
+pub use registry::{CLASSES, ClassInfo, Registry};
+pub use setup::{Init, Listening, Refused, Setup};
+
+pub use crate::args::Failed;
+
+use crate::engine::Context;
+use crate::engine::Notifier;
+use crate::memory::{Batch, Packet};
+
+/// A packet-processing element.
+///
+/// Write [`simple_action`](Element::simple_action) for an element that treats packets one by one,
+/// [`process`](Element::process) for one that treats batches from its first input to its first
+/// output in push and pull alike, [`push`](Element::push) and [`pull`](Element::pull) for any
+/// other, [`run_task`](Element::run_task) for one that acts of its own accord.
+pub trait Element: Sized + Send + Sync + 'static {
+    /// Name, port counts and processing.
+    const CLASS: Class;
+
+    /// What each thread that reaches the element keeps for itself: caches, random state.
+    type Local: Default + Send + 'static;
+
+    /// Makes the element from its configuration. Touches no device and no file.
+    ///
+    /// # Errors
+    /// The arguments are wrong; [`Setup`] has the diagnostics.
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed>;
+
+    /// Gets ready to run: opens files and devices, looks up other elements, schedules tasks.
+    ///
+    /// # Errors
+    /// The element cannot run; the router then does not start.
+    fn initialize(&self, _init: &mut Init<'_>) -> Result<(), Refused> {
+        Ok(())
+    }
+
+    /// Treats one packet on its way from input 0 to output 0; `None` when it goes no further
+    /// (say why with [`Context::drop`]).
+    fn simple_action(
+        &self,
+        _cx: &mut Context,
+        _local: &mut Self::Local,
+        packet: Packet,
+    ) -> Option<Packet> {
+        Some(packet)
+    }
+
+    /// Treats a batch on its way from input 0 to output 0, in place: packets that remain in
+    /// `batch` go on, in order. Lifts [`simple_action`](Element::simple_action) unless written.
+    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
+        batch.map_filter(|packet| self.simple_action(cx, local, packet));
+    }
+
+    /// Takes a batch that arrived at push input `port`. What is left in `batch` at the end is
+    /// dropped as [`Unclaimed`](crate::Reason::Unclaimed).
+    fn push(&self, cx: &mut Context, local: &mut Self::Local, _port: usize, batch: &mut Batch) {
+        self.process(cx, local, batch);
+        cx.push_batch(0, batch);
+    }
+
+    /// Fills `batch`, which is empty, with up to `max` packets for whoever pulls output `port`.
+    fn pull(
+        &self,
+        cx: &mut Context,
+        local: &mut Self::Local,
+        _port: usize,
+        max: usize,
+        batch: &mut Batch,
+    ) {
+        cx.pull(0, max, batch);
+        self.process(cx, local, batch);
+    }
+
+    /// Runs a task made with [`Setup::task`]; [`Context::index`] says which. Returns whether it
+    /// did anything.
+    fn run_task(&self, _cx: &mut Context, _local: &mut Self::Local) -> bool {
+        false
+    }
+
+    /// Runs when a timer made with [`Setup::timer`] expires; [`Context::index`] says which.
+    fn run_timer(&self, _cx: &mut Context, _local: &mut Self::Local) {}
+
+    /// Declares the handlers, beside those that every element has.
+    fn handlers(_handlers: &mut Handlers<Self>) {}
+
+    /// The signal that says whether pull output `port` has packets to give; elements that only
+    /// pass packets on need not answer.
+    fn notifier(&self, _port: usize) -> Option<&Notifier> {
+        None
+    }
+
+    /// Packets that the element keeps at this moment.
+    fn held(&self) -> usize {
+        0
+    }
+
+    /// Called on the first thread when the program was asked to stop; true to go on running
+    /// (DriverManager).
+    fn stop_requested(&self, _cx: &mut Context, _local: &mut Self::Local) -> bool {
+        false
+    }
+
+    /// Called when the threads have stopped, in element order: flush and restore.
+    ///
+    /// # Errors
+    /// Something was lost or could not be restored; the message is reported.
+    fn cleanup(&self, _router: &crate::router::Router) -> Result<(), Refused> {
+        Ok(())
+    }
+}

@@ -1,0 +1,86 @@
+//! Elements behind one face: shared ones, and one thread's instance of each.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use super::{Element, Init, Refused};
+use crate::engine::{Context, Notifier};
+use crate::memory::Batch;
+use crate::router::Router;
+
+/// A configured element of any class, shared by the threads.
+pub(crate) trait AnyElement: Any + Send + Sync {
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused>;
+    fn instantiate(self: Arc<Self>) -> Box<dyn Node>;
+    fn notifier(&self, port: usize) -> Option<&Notifier>;
+    fn held(&self) -> usize;
+    fn cleanup(&self, router: &Router) -> Result<(), Refused>;
+    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
+    fn as_any(&self) -> &dyn Any;
+}
+
+/// One thread's instance of an element: the shared part and what the thread keeps.
+pub(crate) trait Node: Send {
+    fn push(&mut self, cx: &mut Context, port: usize, batch: &mut Batch);
+    fn pull(&mut self, cx: &mut Context, port: usize, max: usize, batch: &mut Batch);
+    fn run_task(&mut self, cx: &mut Context) -> bool;
+    fn run_timer(&mut self, cx: &mut Context);
+    fn stop_requested(&mut self, cx: &mut Context) -> bool;
+}
+
+struct Instance<E: Element> {
+    element: Arc<E>,
+    local: E::Local,
+}
+
+impl<E: Element> AnyElement for E {
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        Element::initialize(self, init)
+    }
+
+    fn instantiate(self: Arc<Self>) -> Box<dyn Node> {
+        Box::new(Instance { element: self, local: E::Local::default() })
+    }
+
+    fn notifier(&self, port: usize) -> Option<&Notifier> {
+        Element::notifier(self, port)
+    }
+
+    fn held(&self) -> usize {
+        Element::held(self)
+    }
+
+    fn cleanup(&self, router: &Router) -> Result<(), Refused> {
+        Element::cleanup(self, router)
+    }
+
+    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl<E: Element> Node for Instance<E> {
+    fn push(&mut self, cx: &mut Context, port: usize, batch: &mut Batch) {
+        self.element.push(cx, &mut self.local, port, batch);
+    }
+
+    fn pull(&mut self, cx: &mut Context, port: usize, max: usize, batch: &mut Batch) {
+        self.element.pull(cx, &mut self.local, port, max, batch);
+    }
+
+    fn run_task(&mut self, cx: &mut Context) -> bool {
+        self.element.run_task(cx, &mut self.local)
+    }
+
+    fn run_timer(&mut self, cx: &mut Context) {
+        self.element.run_timer(cx, &mut self.local);
+    }
+
+    fn stop_requested(&mut self, cx: &mut Context) -> bool {
+        self.element.stop_requested(cx, &mut self.local)
+    }
+}

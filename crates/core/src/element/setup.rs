@@ -1,0 +1,198 @@
+//! What an element is given while it is configured and while it is initialised.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use super::PortKind;
+use crate::args::Args;
+use crate::clock::Clock;
+use crate::engine::{Notifier, Task, Timer};
+use crate::names::NameTable;
+use crate::router::{Draft, Router};
+use crate::services::Services;
+
+/// Why an element could not be initialised or cleaned up.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Refused(pub String);
+
+impl From<String> for Refused {
+    fn from(message: String) -> Self {
+        Self(message)
+    }
+}
+
+impl From<&str> for Refused {
+    fn from(message: &str) -> Self {
+        Self(message.to_owned())
+    }
+}
+
+impl From<std::io::Error> for Refused {
+    fn from(error: std::io::Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// What an element is configured from.
+pub struct Setup<'a> {
+    /// The arguments in the configuration.
+    pub args: Args<'a>,
+    pub(crate) id: usize,
+    pub(crate) name: &'a str,
+    pub(crate) inputs: usize,
+    pub(crate) outputs: usize,
+    pub(crate) services: &'a Services,
+    pub(crate) draft: &'a mut Draft,
+    pub(crate) definitions: &'a mut NameTable,
+}
+
+impl Setup<'_> {
+    /// The element's full name.
+    pub fn name(&self) -> &str {
+        self.name
+    }
+
+    /// How many input ports the configuration uses.
+    pub fn inputs(&self) -> usize {
+        self.inputs
+    }
+
+    /// How many output ports the configuration uses.
+    pub fn outputs(&self) -> usize {
+        self.outputs
+    }
+
+    /// A service of the program: devices, standard output, ...
+    pub fn service<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
+        self.services.get()
+    }
+
+    /// Gives the element a task; it runs when scheduled, on its home thread. The first one made
+    /// has index 0.
+    pub fn task(&mut self) -> Task {
+        self.draft.add_task(self.id, None)
+    }
+
+    /// Gives the element a task that receives from queue `queue` of a device; the plan spreads
+    /// such tasks over the threads.
+    pub fn receive_task(&mut self, device: &str, queue: usize) -> Task {
+        self.draft.add_task(self.id, Some((device.to_owned(), queue)))
+    }
+
+    /// Gives the element a timer; it runs on the element's home thread. The first one made has
+    /// index 0.
+    pub fn timer(&mut self) -> Timer {
+        self.draft.add_timer(self.id)
+    }
+
+    /// Sets the home thread of another element's tasks and timers, given by its full name, or of
+    /// all elements of a compound (StaticThreadSched).
+    pub fn pin(&mut self, element: &str, thread: usize) {
+        self.draft.pins.push((element.to_owned(), thread));
+    }
+
+    /// Gives names to the elements that are configured after this one, in the compound where this
+    /// one stands and within (AddressInfo, PortInfo).
+    pub fn define(&mut self, names: NameTable) {
+        self.definitions.extend(names);
+    }
+
+    /// Makes this element decide what happens when the program is asked to stop.
+    pub fn drive(&mut self) {
+        self.draft.driver = Some(self.id);
+    }
+}
+
+/// What an element is initialised with.
+pub struct Init<'a> {
+    pub(crate) id: usize,
+    pub(crate) router: &'a Router,
+}
+
+impl<'a> Init<'a> {
+    /// The element's index.
+    pub fn id(&self) -> usize {
+        self.id
+    }
+
+    /// The router: elements, handlers, threads.
+    pub fn router(&self) -> &'a Router {
+        self.router
+    }
+
+    /// The element's full name.
+    pub fn name(&self) -> &'a str {
+        self.router.name_of(self.id)
+    }
+
+    /// The router's clock.
+    pub fn clock(&self) -> &'a Clock {
+        self.router.clock()
+    }
+
+    /// A service of the program: devices, standard output, ...
+    pub fn service<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
+        self.router.services().get()
+    }
+
+    /// The element of class `E` with this full name, or this name in an enclosing compound.
+    pub fn element<E: super::Element>(&self, name: &str) -> Option<Arc<E>> {
+        self.router.element(self.router.resolve(self.id, name)?)
+    }
+
+    /// The threads whose packets can reach this element, one bit each.
+    pub fn threads(&self) -> u64 {
+        self.router.plan().reach[self.id]
+    }
+
+    /// Whether packets are pulled through input `port`.
+    pub fn is_pull_input(&self, port: usize) -> bool {
+        self.router.input_kind(self.id, port) == Some(PortKind::Pull)
+    }
+
+    /// Whether packets are pulled through output `port`.
+    pub fn is_pull_output(&self, port: usize) -> bool {
+        self.router.output_kind(self.id, port) == Some(PortKind::Pull)
+    }
+
+    /// Lets `task` be scheduled whenever something that pull input `port` leads to has packets.
+    pub fn listen(&self, port: usize, task: &Task) -> Listening {
+        let mut sources = Vec::new();
+        let all_tell = self.router.pull_sources(self.id, port, &mut sources);
+        for &(element, output) in &sources {
+            if let Some(notifier) = self.router.notifier(element, output) {
+                notifier.listen(task.clone());
+            }
+        }
+        Listening { sources, all_tell }
+    }
+}
+
+/// What a puller knows of the queues that it pulls from.
+#[derive(Clone, Debug, Default)]
+pub struct Listening {
+    sources: Vec<(usize, usize)>,
+    all_tell: bool,
+}
+
+impl Listening {
+    /// Takes a puller's task, which found nothing, off the schedule until there may be something.
+    pub fn rest(&self, task: &Task, router: &Router) {
+        if !self.active(router) {
+            task.unschedule();
+            // What came between the look and the rest has told nobody.
+            if self.active(router) {
+                task.schedule();
+            }
+        }
+    }
+
+    /// True when something upstream may have packets; a puller that found none may then not rest.
+    pub fn active(&self, router: &Router) -> bool {
+        !self.all_tell
+            || self.sources.iter().any(|&(element, output)| {
+                router.notifier(element, output).is_none_or(Notifier::is_active)
+            })
+    }
+}

@@ -1,0 +1,433 @@
+//! What a running element acts through: its outputs and inputs, drops, time.
+
+use std::sync::Arc;
+
+use super::dispatch::{NOWHERE, Waiting, Wiring};
+use super::timer::{Inbox, TimerQueue};
+use super::{Task, Waker};
+use crate::drops::Reason;
+use crate::element::node::Node;
+use crate::memory::{Batch, Packet};
+use crate::router::Router;
+use crate::stats::NodeStats;
+use crate::time::Timestamp;
+
+/// One thread's state, as the element that it runs sees it.
+///
+/// A packet that an element got must be sent ([`push`](Self::push),
+/// [`push_batch`](Self::push_batch)), dropped with a reason ([`drop`](Self::drop)), kept by the
+/// element ([`held`](crate::Element::held)) or consumed ([`consumed`](Self::consumed)), so that
+/// every packet is accounted for.
+pub struct Context {
+    thread: usize,
+    router: Arc<Router>,
+    /// One an element; the last one is the engine's own.
+    stats: Arc<[NodeStats]>,
+    now: Timestamp,
+    /// The element that runs, which of its tasks or timers, and its outputs and inputs.
+    running: Running,
+    /// When the time of the running element began to count, in cycles.
+    mark: u64,
+    waiting: Waiting,
+    /// One instance of each element that this thread reaches; absent while it runs.
+    nodes: Vec<Option<Box<dyn Node>>>,
+    wiring: Arc<Wiring>,
+    tasks: Vec<Task>,
+    timers: TimerQueue,
+    waker: Arc<Waker>,
+    random: fastrand::Rng,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Running {
+    element: usize,
+    index: usize,
+    first_output: usize,
+    outputs: usize,
+}
+
+/// Sending, pulling, dropping.
+impl Context {
+    /// Sends a packet by push output `port`; drops it when the port is not connected.
+    #[inline]
+    pub fn push(&mut self, port: usize, packet: Packet) {
+        self.push_or_drop(port, packet, Reason::Unconnected);
+    }
+
+    /// Sends a packet by push output `port`, or drops it for `reason` when the port is not
+    /// connected: the way of error outputs that a configuration may leave out.
+    #[inline]
+    pub fn push_or_drop(&mut self, port: usize, packet: Packet, reason: Reason) {
+        match self.target(port) {
+            Some(frame) => {
+                self.here().sent.add(1);
+                self.waiting.add(frame, packet);
+            }
+            None => {
+                self.drop(packet, reason);
+            }
+        }
+    }
+
+    /// Sends all packets of a batch by push output `port`; drops them when the port is not
+    /// connected. The batch is empty afterwards.
+    #[inline]
+    pub fn push_batch(&mut self, port: usize, batch: &mut Batch) {
+        if batch.is_empty() {
+            return;
+        }
+        match self.target(port) {
+            Some(frame) => {
+                self.here().sent.add(batch.len() as u64);
+                self.waiting.add_batch(frame, batch);
+            }
+            None => self.drop_batch(batch, Reason::Unconnected),
+        }
+    }
+
+    /// Distributes a batch over push outputs: `choose` says each packet's port. Packets with one
+    /// port keep their order. Ports that are not connected drop.
+    #[inline]
+    pub fn route(&mut self, batch: &mut Batch, mut choose: impl FnMut(&mut Packet) -> usize) {
+        let mut ports = [0u16; Batch::CAPACITY];
+        let mut same = true;
+        let mut n = 0;
+        for packet in batch.iter_mut() {
+            let port = u16::try_from(choose(packet)).unwrap_or(u16::MAX);
+            ports[n] = port;
+            same &= port == ports[0];
+            n += 1;
+        }
+        self.distribute(batch, &ports[..n], same);
+    }
+
+    /// Distributes a batch over push outputs by a port for each packet, in order.
+    pub fn route_by(&mut self, batch: &mut Batch, ports: &[u16]) {
+        let same = ports.windows(2).all(|pair| pair[0] == pair[1]);
+        self.distribute(batch, ports, same);
+    }
+
+    fn distribute(&mut self, batch: &mut Batch, ports: &[u16], same: bool) {
+        let Some(&first) = ports.first() else { return };
+        if same {
+            self.push_batch(first.into(), batch);
+            return;
+        }
+        for (packet, &port) in batch.drain().zip(ports) {
+            self.push(port.into(), packet);
+        }
+    }
+
+    /// Fills `batch`, which must be empty, with up to `max` packets from pull input `port`.
+    /// Returns how many came.
+    pub fn pull(&mut self, port: usize, max: usize, batch: &mut Batch) -> usize {
+        debug_assert!(batch.is_empty());
+        let first = self.wiring.first_input[self.running.element] as usize;
+        let end = self.wiring.first_input[self.running.element + 1] as usize;
+        let source = self.wiring.inputs[first..end].get(port).copied();
+        let Some((element, output)) = source.filter(|source| source.0 != NOWHERE) else {
+            return 0;
+        };
+        let max = max.min(Batch::CAPACITY);
+        let element = element as usize;
+        // An element that pulls from itself, around a loop, finds nothing.
+        let Some(mut node) = self.nodes[element].take() else { return 0 };
+        self.charge();
+        let puller = self.enter(element, 0);
+        node.pull(self, output as usize, max, batch);
+        self.nodes[element] = Some(node);
+        let n = batch.len();
+        self.here().sent.add(n as u64);
+        self.leave(puller);
+        if n > 0 {
+            self.here().received.add(n as u64);
+            self.here().batches.add(1);
+        }
+        n
+    }
+
+    /// Drops a packet and counts the reason. Returns `None`, so that
+    /// [`simple_action`](crate::Element::simple_action) can end with it.
+    #[inline]
+    pub fn drop(&mut self, packet: Packet, reason: Reason) -> Option<Packet> {
+        std::mem::drop(packet);
+        self.here().add_drops(reason, 1);
+        None
+    }
+
+    /// Drops all packets of a batch and counts the reason.
+    #[inline]
+    pub fn drop_batch(&mut self, batch: &mut Batch, reason: Reason) {
+        self.here().add_drops(reason, batch.len() as u64);
+        batch.clear();
+    }
+
+    /// Counts drops of packets that the element has freed itself.
+    #[inline]
+    pub fn dropped(&mut self, n: usize, reason: Reason) {
+        self.here().add_drops(reason, n as u64);
+    }
+
+    /// Counts packets that the element made or a device brought.
+    #[inline]
+    pub fn created(&mut self, n: usize) {
+        self.here().created.add(n as u64);
+    }
+
+    /// Counts packets that left the graph as they should: sent by a device, written to a file.
+    #[inline]
+    pub fn consumed(&mut self, n: usize) {
+        self.here().consumed.add(n as u64);
+    }
+
+    /// An empty batch; give it back with [`give_batch`](Self::give_batch).
+    #[inline]
+    pub fn take_batch(&mut self) -> Batch {
+        self.waiting.take_spare()
+    }
+
+    /// Takes back a batch; what is left in it is dropped as unclaimed.
+    #[inline]
+    pub fn give_batch(&mut self, mut batch: Batch) {
+        if !batch.is_empty() {
+            self.drop_batch(&mut batch, Reason::Unclaimed);
+        }
+        self.waiting.give_spare(batch);
+    }
+}
+
+/// Who, where and when.
+impl Context {
+    /// The thread, counted from 0.
+    #[inline]
+    pub fn thread(&self) -> usize {
+        self.thread
+    }
+
+    /// The time, read once a round of the thread's loop.
+    #[inline]
+    pub fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// The time, read afresh.
+    pub fn refresh_now(&mut self) -> Timestamp {
+        self.now = self.router.clock().now();
+        self.now
+    }
+
+    /// Which of the element's tasks or timers runs.
+    pub fn index(&self) -> usize {
+        self.running.index
+    }
+
+    /// How many outputs the element has.
+    #[inline]
+    pub fn outputs(&self) -> usize {
+        self.running.outputs
+    }
+
+    /// Whether push output `port` is connected.
+    #[inline]
+    pub fn is_connected(&self, port: usize) -> bool {
+        self.target(port).is_some()
+    }
+
+    /// The router: handlers, other elements, services.
+    pub fn router(&self) -> &Arc<Router> {
+        &self.router
+    }
+
+    /// This thread's source of random numbers (seeded by RandomSeed, or by the system).
+    #[inline]
+    pub fn random(&mut self) -> &mut fastrand::Rng {
+        &mut self.random
+    }
+
+    #[inline]
+    fn target(&self, port: usize) -> Option<u32> {
+        if port >= self.running.outputs {
+            return None;
+        }
+        let frame = self.wiring.outputs[self.running.first_output + port];
+        (frame != NOWHERE).then_some(frame)
+    }
+
+    #[inline]
+    fn here(&self) -> &NodeStats {
+        &self.stats[self.running.element]
+    }
+}
+
+/// One round of the thread's loop, in parts.
+impl Context {
+    /// Runs each scheduled task once, and what it sent. Returns whether one did anything.
+    pub(super) fn run_tasks(&mut self) -> bool {
+        let mut worked = false;
+        for at in 0..self.tasks.len() {
+            let task = &self.tasks[at];
+            if !task.is_scheduled() {
+                continue;
+            }
+            let (element, index) = (task.element(), task.index());
+            worked |= self.run_node(element, index, |node, cx| node.run_task(cx));
+            self.run_waiting();
+        }
+        worked
+    }
+
+    /// Runs the timers that have expired, and what they sent. Returns whether there were any.
+    pub(super) fn run_timers(&mut self) -> bool {
+        let mut ran = false;
+        // Timers that expire while these run wait for the next round: tasks have their turn.
+        let now = self.refresh_now();
+        while let Some(timer) = self.timers.pop(now) {
+            ran = true;
+            self.run_node(timer.element(), timer.index(), |node, cx| node.run_timer(cx));
+            self.run_waiting();
+        }
+        ran
+    }
+
+    /// Asks the element that drives the router whether to go on.
+    pub(super) fn stop_requested(&mut self, driver: usize) -> bool {
+        let go_on = self.run_node(driver, 0, |node, cx| node.stop_requested(cx));
+        self.run_waiting();
+        go_on
+    }
+
+    /// When the next timer expires.
+    pub(super) fn next_timer(&mut self) -> Option<Timestamp> {
+        self.timers.next()
+    }
+
+    pub(super) fn tasks(&self) -> &[Task] {
+        &self.tasks
+    }
+
+    pub(super) fn waker(&self) -> &Arc<Waker> {
+        &self.waker
+    }
+
+    pub(crate) fn inbox(&self) -> &Arc<Inbox> {
+        self.timers.inbox()
+    }
+
+    /// Drops what still waits when the router has stopped.
+    pub(super) fn drop_waiting(&mut self) {
+        while let Some((frame, mut batch)) = self.waiting.next() {
+            let element = self.wiring.frames[frame as usize].0 as usize;
+            let stats = &self.stats[element];
+            stats.received.add(batch.len() as u64);
+            stats.add_drops(Reason::Stopped, batch.len() as u64);
+            batch.clear();
+        }
+    }
+
+    fn run_node<R: Default>(
+        &mut self,
+        element: usize,
+        index: usize,
+        run: impl FnOnce(&mut Box<dyn Node>, &mut Self) -> R,
+    ) -> R {
+        let Some(mut node) = self.nodes[element].take() else { return R::default() };
+        self.charge();
+        let before = self.enter(element, index);
+        let result = run(&mut node, self);
+        self.leave(before);
+        self.nodes[element] = Some(node);
+        result
+    }
+
+    /// Runs the inputs at which packets wait until there are none, or the router is halted.
+    fn run_waiting(&mut self) {
+        const LOOK_UP: u32 = 1 << 14;
+        let mut runs: u32 = 0;
+        while let Some((frame, batch)) = self.waiting.next() {
+            self.run_frame(frame as usize, batch);
+            runs = runs.wrapping_add(1);
+            if runs.is_multiple_of(LOOK_UP) && self.router.is_halted() {
+                // Packets that run in a circle do not keep the program from stopping.
+                return;
+            }
+        }
+    }
+
+    #[inline]
+    fn run_frame(&mut self, frame: usize, mut batch: Batch) {
+        let (element, port) = self.wiring.frames[frame];
+        let element = element as usize;
+        let Some(mut node) = self.nodes[element].take() else {
+            // The plan makes an instance of each element that a thread can reach.
+            self.stats[element].received.add(batch.len() as u64);
+            self.stats[element].add_drops(Reason::Unclaimed, batch.len() as u64);
+            batch.clear();
+            return self.waiting.give_spare(batch);
+        };
+        let before = self.enter(element, 0);
+        let here = self.here();
+        here.received.add(batch.len() as u64);
+        here.batches.add(1);
+        node.push(self, port as usize, &mut batch);
+        self.nodes[element] = Some(node);
+        self.give_batch(batch);
+        self.leave(before);
+    }
+
+    /// Makes `element` the running one; returns the one before. Cycles since the last
+    /// [`charge`](Self::charge) go to `element`.
+    #[inline]
+    fn enter(&mut self, element: usize, index: usize) -> Running {
+        let first = self.wiring.first_output[element] as usize;
+        let end = self.wiring.first_output[element + 1] as usize;
+        let running = Running { element, index, first_output: first, outputs: end - first };
+        std::mem::replace(&mut self.running, running)
+    }
+
+    #[inline]
+    fn leave(&mut self, before: Running) {
+        self.charge();
+        self.running = before;
+    }
+
+    /// Adds the cycles since the last change of element to the one that runs.
+    #[inline]
+    fn charge(&mut self) {
+        let now = crate::cycles::now();
+        self.here().cycles.add(now.wrapping_sub(self.mark));
+        self.mark = now;
+    }
+}
+
+/// What a [`Context`] is made of.
+pub(crate) struct Parts {
+    pub(crate) thread: usize,
+    pub(crate) router: Arc<Router>,
+    pub(crate) stats: Arc<[NodeStats]>,
+    pub(crate) nodes: Vec<Option<Box<dyn Node>>>,
+    pub(crate) wiring: Arc<Wiring>,
+    pub(crate) tasks: Vec<Task>,
+    pub(crate) waker: Arc<Waker>,
+    pub(crate) seed: u64,
+}
+
+impl From<Parts> for Context {
+    fn from(parts: Parts) -> Self {
+        let Parts { thread, router, stats, nodes, wiring, tasks, waker, seed } = parts;
+        Self {
+            thread,
+            now: router.clock().now(),
+            router,
+            stats,
+            running: Running { element: nodes.len(), ..Running::default() },
+            mark: crate::cycles::now(),
+            waiting: Waiting::new(wiring.frames.len(), wiring.order),
+            nodes,
+            wiring,
+            tasks,
+            timers: TimerQueue::default(),
+            waker,
+            random: fastrand::Rng::with_seed(seed),
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Where batches wait between elements, and which element runs next.
+
+use std::collections::VecDeque;
+
+use crate::memory::{Batch, Packet};
+
+/// In which order inputs with waiting packets run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// Upstream before downstream: what several paths leave at an input is treated together.
+    Merged,
+    /// One output's packets go all their way before the next output's start, as in Click: for
+    /// graphs with elements whose order of effects shows.
+    DepthFirst,
+}
+
+/// Who is connected to whom, in the form that the threads use.
+#[derive(Debug)]
+pub(crate) struct Wiring {
+    /// Push inputs as (element, port), upstream ones first: a frame each.
+    pub(crate) frames: Vec<(u32, u32)>,
+    /// For each element the range of its outputs in `outputs`; one entry more than elements.
+    pub(crate) first_output: Vec<u32>,
+    /// For each output the frame that it leads to, or [`NOWHERE`].
+    pub(crate) outputs: Vec<u32>,
+    /// For each element the range of its inputs in `inputs`; one entry more than elements.
+    pub(crate) first_input: Vec<u32>,
+    /// For each pull input the (element, output) that it takes from, or [`NOWHERE`] twice.
+    pub(crate) inputs: Vec<(u32, u32)>,
+    pub(crate) order: Order,
+}
+
+/// The mark of an output that is not connected, or is pulled.
+pub(crate) const NOWHERE: u32 = u32::MAX;
+
+/// The batches of one thread that wait at push inputs.
+pub(crate) struct Waiting {
+    order: Order,
+    frames: Vec<Frame>,
+    /// One bit a frame that has packets (`Merged`).
+    pending: Vec<u64>,
+    /// Batches to run, the next one last (`DepthFirst`).
+    stack: Vec<(u32, Batch)>,
+    /// What the running element has sent, in order of first sending (`DepthFirst`).
+    sent: Vec<(u32, Batch)>,
+    /// Empty batches for use; the one used last comes first, for its lines are in the cache.
+    spare: Vec<Batch>,
+}
+
+/// The packets that wait at one push input.
+#[derive(Default)]
+struct Frame {
+    /// Full batches that came before `last`.
+    full: VecDeque<Batch>,
+    last: Option<Batch>,
+}
+
+impl Waiting {
+    pub(crate) fn new(frames: usize, order: Order) -> Self {
+        Self {
+            order,
+            frames: (0..frames).map(|_| Frame::default()).collect(),
+            pending: vec![0; frames.div_ceil(64)],
+            stack: Vec::new(),
+            sent: Vec::new(),
+            spare: Vec::new(),
+        }
+    }
+
+    /// Adds a packet to those that wait at `frame`.
+    #[inline]
+    pub(crate) fn add(&mut self, frame: u32, packet: Packet) {
+        let batch = match self.order {
+            Order::Merged => self.frames[frame as usize].last.as_mut(),
+            Order::DepthFirst => {
+                self.sent.iter_mut().rev().find(|sent| sent.0 == frame).map(|sent| &mut sent.1)
+            }
+        };
+        let refused = match batch {
+            Some(batch) => batch.push(packet).err(),
+            None => Some(packet),
+        };
+        if let Some(packet) = refused {
+            self.add_to_new(frame, packet);
+        }
+    }
+
+    #[inline(never)]
+    fn add_to_new(&mut self, frame: u32, packet: Packet) {
+        let mut batch = self.take_spare();
+        // An empty batch takes a packet.
+        let _ = batch.push(packet);
+        self.add_last(frame, batch);
+    }
+
+    /// Moves all packets of `batch` to those that wait at `frame`.
+    #[inline]
+    pub(crate) fn add_batch(&mut self, frame: u32, batch: &mut Batch) {
+        if self.order == Order::Merged
+            && let Some(last) = &mut self.frames[frame as usize].last
+        {
+            last.append(batch);
+        }
+        if !batch.is_empty() {
+            let spare = self.take_spare();
+            self.add_last(frame, std::mem::replace(batch, spare));
+        }
+    }
+
+    fn add_last(&mut self, frame: u32, batch: Batch) {
+        match self.order {
+            Order::Merged => {
+                let waiting = &mut self.frames[frame as usize];
+                waiting.full.extend(waiting.last.replace(batch));
+                self.pending[frame as usize / 64] |= 1 << (frame % 64);
+            }
+            Order::DepthFirst => self.sent.push((frame, batch)),
+        }
+    }
+
+    /// Takes the batch that runs next and the frame that it waits at.
+    #[inline]
+    pub(crate) fn next(&mut self) -> Option<(u32, Batch)> {
+        match self.order {
+            Order::Merged => self.next_merged(),
+            Order::DepthFirst => {
+                self.stack.extend(self.sent.drain(..).rev());
+                self.stack.pop()
+            }
+        }
+    }
+
+    #[inline]
+    fn next_merged(&mut self) -> Option<(u32, Batch)> {
+        let (word, bits) = self.pending.iter_mut().enumerate().find(|(_, bits)| **bits != 0)?;
+        let frame = word * 64 + bits.trailing_zeros() as usize;
+        let waiting = &mut self.frames[frame];
+        let batch = match waiting.full.pop_front() {
+            Some(full) => Some(full),
+            None => {
+                *bits &= *bits - 1;
+                waiting.last.take()
+            }
+        };
+        Some((frame as u32, batch?))
+    }
+
+    /// An empty batch.
+    #[inline]
+    pub(crate) fn take_spare(&mut self) -> Batch {
+        self.spare.pop().unwrap_or_default()
+    }
+
+    /// Takes back an empty batch.
+    #[inline]
+    pub(crate) fn give_spare(&mut self, batch: Batch) {
+        const KEPT: usize = 64;
+        if self.spare.len() < KEPT {
+            self.spare.push(batch);
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! The engine: threads that push and pull batches through the graph.
+//!
+//! One packet's way: a task ([`Element::run_task`](crate::Element::run_task)) makes or receives a
+//! batch and gives it to an output ([`Context::push_batch`]). The batch waits in the frame of the
+//! input that the output leads to. When the task returns, the thread runs the inputs that have
+//! packets, upstream ones first, until none has: so an input that several paths reach runs once,
+//! on what all of them left for it. Nothing is called recursively on the push side; a pull
+//! ([`Context::pull`]) calls upstream at once.
+
+mod context;
+mod dispatch;
+mod notifier;
+mod run;
+mod task;
+mod timer;
+
+pub use context::Context;
+pub(crate) use context::Parts;
+pub use notifier::Notifier;
+pub use run::{Engine, Outcome};
+pub use task::Task;
+pub use timer::Timer;
+
+pub(crate) use dispatch::{Order, Wiring};
+pub(crate) use task::Waker;

@@ -1,0 +1,190 @@
+//! The threads' loop: tasks, timers, and sleep when there is nothing to do.
+
+use std::sync::Arc;
+
+use rustix::thread::CpuSet;
+
+use super::Context;
+use crate::router::Router;
+use crate::time::Timestamp;
+
+/// A router with everything that its threads need, ready to run.
+pub struct Engine {
+    router: Arc<Router>,
+    contexts: Vec<Context>,
+    stop_when_idle: bool,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// What elements could not flush or restore, each with the element's name.
+    pub complaints: Vec<String>,
+}
+
+impl Engine {
+    pub(crate) fn new(router: Arc<Router>, contexts: Vec<Context>) -> Self {
+        Self { router, contexts, stop_when_idle: false }
+    }
+
+    /// The router, for control while the engine runs.
+    pub fn router(&self) -> &Arc<Router> {
+        &self.router
+    }
+
+    /// Ends a run on virtual time when no task or timer is left that would do anything.
+    pub fn stop_when_idle(&mut self) {
+        self.stop_when_idle = true;
+    }
+
+    /// Runs the router on its threads, the caller's being the first, until it is stopped; then
+    /// drops what is on its way and cleans every element up.
+    pub fn run(mut self) -> Outcome {
+        if self.router.clock().is_virtual() {
+            self.run_virtual();
+        } else {
+            self.run_real();
+        }
+        for cx in &mut self.contexts {
+            cx.drop_waiting();
+        }
+        Outcome { complaints: self.router.cleanup() }
+    }
+
+    /// On virtual time, runs tasks and timers that are due until none does anything more.
+    pub fn settle(&mut self) {
+        while !self.router.is_halted() && self.round() {}
+    }
+
+    /// On virtual time, runs all that happens up to and including `end`.
+    pub fn run_until(&mut self, end: Timestamp) {
+        self.settle();
+        while let Some(next) = self.next_timer().filter(|&next| next <= end) {
+            self.router.clock().advance(next);
+            self.settle();
+        }
+        self.router.clock().advance(end);
+    }
+
+    fn run_real(&mut self) {
+        let router = &self.router;
+        let Some((first, others)) = self.contexts.split_first_mut() else { return };
+        std::thread::scope(|scope| {
+            for cx in others {
+                let name = format!("millrace-{}", cx.thread());
+                let spawned = std::thread::Builder::new().name(name).spawn_scoped(scope, || {
+                    run_thread(cx, router);
+                });
+                if spawned.is_err() {
+                    router.complain("the system gives no more threads".to_owned());
+                    router.halt();
+                }
+            }
+            run_thread(first, router);
+        });
+    }
+
+    /// Runs all threads' work in turn on this one, moving virtual time on when there is none.
+    fn run_virtual(&mut self) {
+        while !self.router.is_halted() {
+            self.settle();
+            match (self.next_timer(), self.contexts.first_mut()) {
+                (Some(next), _) => self.router.clock().advance(next),
+                // Nothing will happen unless something outside asks for it.
+                (None, Some(first)) if !self.stop_when_idle => first.sleep(Timestamp::MAX),
+                _ => self.router.halt(),
+            }
+        }
+    }
+
+    /// Runs each thread's tasks and timers once. Returns whether there was anything to do.
+    fn round(&mut self) -> bool {
+        let mut worked = false;
+        for cx in &mut self.contexts {
+            heed_stop(cx, &self.router);
+            worked |= cx.run_tasks();
+            worked |= cx.run_timers();
+        }
+        worked
+    }
+
+    fn next_timer(&mut self) -> Option<Timestamp> {
+        self.contexts.iter_mut().filter_map(Context::next_timer).min()
+    }
+}
+
+/// Rounds without work after which a thread stops spinning.
+const SPIN_ROUNDS: u32 = 256;
+
+fn run_thread(cx: &mut Context, router: &Router) {
+    pin(cx, router);
+    let mut idle_rounds = 0u32;
+    while !router.is_halted() {
+        heed_stop(cx, router);
+        let worked = cx.run_tasks() | cx.run_timers();
+        if worked {
+            idle_rounds = 0;
+            continue;
+        }
+        idle_rounds = idle_rounds.saturating_add(1);
+        if idle_rounds < SPIN_ROUNDS {
+            std::hint::spin_loop();
+        } else {
+            cx.rest(idle_rounds - SPIN_ROUNDS);
+        }
+    }
+    router.halt();
+}
+
+/// Lets the driving element, or by default nothing, keep the router going when asked to stop.
+fn heed_stop(cx: &mut Context, router: &Router) {
+    if cx.thread() == 0 && router.take_stop_request() {
+        let goes_on = router.driver().is_some_and(|driver| cx.stop_requested(driver));
+        if !goes_on {
+            router.halt();
+        }
+    }
+}
+
+fn pin(cx: &Context, router: &Router) {
+    if let Some(&core) = router.plan().cores.get(cx.thread()) {
+        let mut set = CpuSet::new();
+        set.set(core);
+        if rustix::thread::sched_setaffinity(None, &set).is_err() {
+            router.complain(format!("thread {} cannot be pinned to core {core}", cx.thread()));
+        }
+    }
+}
+
+impl Context {
+    /// Sleeps as long as nothing can happen; for a moment when a scheduled task cannot tell when
+    /// it will have work, the longer the more often it had none.
+    fn rest(&mut self, times: u32) {
+        const SHORTEST_NAP: i64 = 10_000;
+        const LONGEST_NAP: i64 = 1_000_000;
+        let mut until = self.next_timer().unwrap_or(Timestamp::MAX);
+        let polls =
+            self.tasks().iter().any(|task| task.is_scheduled() && task.readiness().is_none());
+        if polls {
+            let nap = (SHORTEST_NAP << times.min(7)).min(LONGEST_NAP);
+            until = until.min(Timestamp::from_nanos(self.now().as_nanos().saturating_add(nap)));
+        }
+        self.sleep(until);
+    }
+
+    /// Sleeps until `until`, until a device is readable or until this thread is woken.
+    fn sleep(&mut self, until: Timestamp) {
+        let scheduled = |cx: &Self| cx.tasks().iter().filter(|task| task.is_scheduled()).count();
+        let before = scheduled(self);
+        let readable: Vec<_> = self
+            .tasks()
+            .iter()
+            .filter(|task| task.is_scheduled())
+            .filter_map(super::Task::readiness)
+            .collect();
+        let nanos = until.as_nanos().saturating_sub(self.refresh_now().as_nanos());
+        self.waker().sleep(&readable, nanos, || {
+            scheduled(self) != before || !self.inbox().is_empty() || self.router().wants_attention()
+        });
+    }
+}

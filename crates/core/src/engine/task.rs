@@ -1,0 +1,138 @@
+//! Tasks: what elements do of their own accord.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+
+/// A task of an element. While it is scheduled, its home thread calls
+/// [`run_task`](crate::Element::run_task) round after round. Clones name the same task.
+#[derive(Clone, Debug)]
+pub struct Task(Arc<TaskCell>);
+
+#[derive(Debug)]
+struct TaskCell {
+    element: usize,
+    index: usize,
+    scheduled: AtomicBool,
+    home: AtomicUsize,
+    waker: OnceLock<Arc<Waker>>,
+    readiness: Mutex<Option<Arc<OwnedFd>>>,
+}
+
+impl Task {
+    pub(crate) fn new(element: usize, index: usize) -> Self {
+        Self(Arc::new(TaskCell {
+            element,
+            index,
+            scheduled: AtomicBool::new(false),
+            home: AtomicUsize::new(0),
+            waker: OnceLock::new(),
+            readiness: Mutex::new(None),
+        }))
+    }
+
+    /// Schedules the task, from any thread.
+    pub fn schedule(&self) {
+        if !self.0.scheduled.swap(true, Ordering::SeqCst)
+            && let Some(waker) = self.0.waker.get()
+        {
+            waker.wake();
+        }
+    }
+
+    /// Takes the task off the schedule, from any thread.
+    pub fn unschedule(&self) {
+        self.0.scheduled.store(false, Ordering::SeqCst);
+    }
+
+    /// Whether the task is scheduled.
+    #[inline]
+    pub fn is_scheduled(&self) -> bool {
+        self.0.scheduled.load(Ordering::Acquire)
+    }
+
+    /// Lets an idle thread sleep until `fd` is readable: without it a scheduled task that finds
+    /// nothing to do keeps its thread from sleeping long.
+    pub fn wait_readable(&self, fd: OwnedFd) {
+        if let Ok(mut readiness) = self.0.readiness.lock() {
+            *readiness = Some(Arc::new(fd));
+        }
+    }
+
+    /// The thread that runs the task.
+    pub fn home(&self) -> usize {
+        self.0.home.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn element(&self) -> usize {
+        self.0.element
+    }
+
+    pub(crate) fn index(&self) -> usize {
+        self.0.index
+    }
+
+    pub(crate) fn settle(&self, home: usize, waker: Arc<Waker>) {
+        self.0.home.store(home, Ordering::Relaxed);
+        // A task settles once, when its router is planned.
+        let _ = self.0.waker.set(waker);
+    }
+
+    pub(crate) fn readiness(&self) -> Option<Arc<OwnedFd>> {
+        self.0.readiness.lock().ok()?.clone()
+    }
+}
+
+/// Wakes one thread from its sleep.
+#[derive(Debug, Default)]
+pub(crate) struct Waker {
+    event: Option<OwnedFd>,
+    sleeping: AtomicBool,
+}
+
+impl Waker {
+    /// A waker. Where the machine has no event descriptor left, the thread naps instead of
+    /// sleeping.
+    pub(crate) fn new() -> Self {
+        let flags = EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC;
+        Self { event: eventfd(0, flags).ok(), sleeping: AtomicBool::new(false) }
+    }
+
+    /// Ends the thread's sleep, if it sleeps.
+    pub(crate) fn wake(&self) {
+        if self.sleeping.load(Ordering::SeqCst)
+            && let Some(event) = &self.event
+        {
+            // A full counter means that a wake-up is on its way.
+            let _ = rustix::io::write(event, &1u64.to_ne_bytes());
+        }
+    }
+
+    /// Sleeps until woken, until one of `readable` is, or for `nanos` (at most a second). Does
+    /// not begin to sleep when `ready` says, after the waker is armed, that there is work.
+    pub(crate) fn sleep(&self, readable: &[Arc<OwnedFd>], nanos: i64, ready: impl Fn() -> bool) {
+        const LONGEST: i64 = 1_000_000_000;
+        const WITHOUT_EVENT: i64 = 1_000_000;
+        let longest = if self.event.is_some() { LONGEST } else { WITHOUT_EVENT };
+        let nanos = nanos.clamp(0, longest);
+        self.sleeping.store(true, Ordering::SeqCst);
+        if !ready() {
+            let timeout =
+                rustix::event::Timespec { tv_sec: nanos / LONGEST, tv_nsec: nanos % LONGEST };
+            let mut fds: Vec<PollFd<'_>> = readable
+                .iter()
+                .map(|fd| PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN))
+                .chain(self.event.iter().map(|fd| PollFd::new(fd, PollFlags::IN)))
+                .collect();
+            // An interrupted or refused poll is a short sleep.
+            let _ = poll(&mut fds, Some(&timeout));
+        }
+        self.sleeping.store(false, Ordering::SeqCst);
+        if let Some(event) = &self.event {
+            // Nothing to read when something else ended the sleep.
+            let _ = rustix::io::read(event, &mut [0u8; 8]);
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! From a flat graph to a router, and from a router to an engine.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use millrace_lang::{Diagnostic, Graph};
+
+use super::ports::Counts;
+use super::{Draft, Member, Plan, Router, Stop, plan, ports, processing, wiring};
+use crate::args::{Args, ElementLookup, Scope, nearest};
+use crate::clock::Clock;
+use crate::element::node::AnyElement;
+use crate::element::{ClassInfo, Handler, Init, Registry, Setup};
+use crate::engine::{Context, Engine, Order, Parts, Waker};
+use crate::names::NameTable;
+use crate::services::{DeviceBook, Services};
+use crate::stats::NodeStats;
+
+/// What a router is built with, beside its graph.
+pub struct Options {
+    /// How many threads run it.
+    pub threads: usize,
+    /// The cores that the threads are pinned to, in order; empty to pin none.
+    pub cores: Vec<usize>,
+    /// The clock.
+    pub clock: Clock,
+    /// What the program gives to elements.
+    pub services: Services,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { threads: 1, cores: Vec::new(), clock: Clock::real(), services: Services::default() }
+    }
+}
+
+/// Words of `require(...)` that the engine answers for, beside the names of classes.
+const FEATURES: &[&str] =
+    &["batch", "batching", "click", "int64", "multithread", "umultithread", "userlevel"];
+
+/// Configures a router and checks all that can be checked without touching a device. Reports all
+/// findings; the router is absent when there is an error among them.
+pub fn check(
+    graph: &Graph,
+    registry: &Registry,
+    options: Options,
+) -> (Option<Router>, Vec<Diagnostic>) {
+    let mut builder = Builder::new(graph, registry, &options.services);
+    let counts = builder.check_ports();
+    let (inputs, outputs) = builder.kinds(&counts);
+    builder.check_requirements(registry);
+    let parts = builder.configure(&counts);
+    let Builder { names, draft, diagnostics, infos, connections, .. } = builder;
+    if diagnostics.iter().any(Diagnostic::is_error) {
+        return (None, diagnostics);
+    }
+
+    let connections: Vec<_> = connections.iter().map(|c| (c.from, c.to)).collect();
+    let infos: Vec<&'static ClassInfo> = infos.into_iter().flatten().collect();
+    let element_names: Vec<String> = graph.elements.iter().map(|e| e.name.clone()).collect();
+    let view = plan::Graph {
+        names: &element_names,
+        classes: &infos,
+        outputs: &outputs,
+        connections: &connections,
+    };
+    let plan = Plan::new(&view, &draft, options.threads, options.cores);
+    let elements: Vec<Member> = graph
+        .elements
+        .iter()
+        .zip(infos)
+        .zip(parts)
+        .zip(inputs.into_iter().zip(outputs))
+        .map(|(((declared, info), (element, handlers)), (inputs, outputs))| Member {
+            name: declared.name.clone(),
+            info,
+            config: declared.config.text.clone(),
+            landmark: declared.landmark.clone(),
+            span: declared.span,
+            element,
+            handlers,
+            inputs,
+            outputs,
+        })
+        .collect();
+    let n = elements.len();
+    let router = Router {
+        by_name: elements.iter().enumerate().map(|(id, e)| (e.name.clone(), id)).collect(),
+        elements,
+        connections,
+        requirements: graph.requirements.iter().map(|r| r.text.clone()).collect(),
+        names,
+        devices: options.services.get(),
+        services: options.services,
+        clock: options.clock,
+        wakers: (0..plan.threads).map(|_| Arc::new(Waker::new())).collect(),
+        stats: (0..plan.threads).map(|_| (0..=n).map(|_| NodeStats::default()).collect()).collect(),
+        plan,
+        draft,
+        stop: Stop::default(),
+        complaints: Mutex::default(),
+    };
+    (Some(router), diagnostics)
+}
+
+/// Initialises the elements of a router, in order of their phases, and makes its threads' state.
+///
+/// # Errors
+/// Elements refused; those that were initialised have been cleaned up again.
+pub fn initialize(router: Router, seed: u64) -> Result<Engine, Vec<Diagnostic>> {
+    let router = Arc::new(router);
+    let mut order: Vec<usize> = (0..router.len()).collect();
+    order.sort_by_key(|&id| router.elements[id].info.class.phase);
+    let mut diagnostics = Vec::new();
+    for id in order {
+        let member = &router.elements[id];
+        if let Err(refused) = member.element.initialize(&mut Init { id, router: &router }) {
+            let context = format!("While initializing ‘{} :: {}’", member.name, member.class());
+            diagnostics.push(Diagnostic::error(member.span, refused.0).context(context));
+        }
+    }
+    if !diagnostics.is_empty() {
+        let complaints = router.cleanup();
+        diagnostics.extend(complaints.into_iter().map(|text| Diagnostic::warning(None, text)));
+        return Err(diagnostics);
+    }
+    let contexts = contexts(&router, seed);
+    Ok(Engine::new(router, contexts))
+}
+
+/// The state of each thread.
+fn contexts(router: &Arc<Router>, seed: u64) -> Vec<Context> {
+    let inputs: Vec<_> = router.elements.iter().map(|member| member.inputs.clone()).collect();
+    let outputs: Vec<_> = router.elements.iter().map(|member| member.outputs.clone()).collect();
+    let starts: Vec<usize> = router.plan.tasks.iter().map(|task| task.element).collect();
+    let ordered = router.elements.iter().any(|member| member.info.class.ordered);
+    let order = if ordered { Order::DepthFirst } else { Order::Merged };
+    let wiring = Arc::new(wiring::make(&inputs, &outputs, &router.connections, &starts, order));
+    let mut contexts = Vec::new();
+    for thread in 0..router.plan.threads {
+        let nodes = router
+            .elements
+            .iter()
+            .enumerate()
+            .map(|(id, member)| {
+                let reached = router.plan.reach[id] >> thread & 1 == 1;
+                reached.then(|| member.element.clone().instantiate())
+            })
+            .collect();
+        let tasks: Vec<_> = router
+            .draft
+            .tasks
+            .iter()
+            .zip(&router.plan.tasks)
+            .filter(|(_, planned)| planned.thread == thread)
+            .map(|(draft, _)| draft.task.clone())
+            .collect();
+        let waker = router.wakers[thread].clone();
+        tasks.iter().for_each(|task| task.settle(thread, waker.clone()));
+        let context = Context::from(Parts {
+            thread,
+            router: router.clone(),
+            stats: router.stats[thread].clone(),
+            nodes,
+            wiring: wiring.clone(),
+            tasks,
+            waker: waker.clone(),
+            seed: seed.wrapping_add(thread as u64),
+        });
+        for (timer, &(_, home)) in router.draft.timers.iter().zip(&router.plan.timers) {
+            if home == thread {
+                timer.settle(thread, context.inbox().clone(), waker.clone());
+            }
+        }
+        contexts.push(context);
+    }
+    contexts
+}
+
+/// A router on its way from the graph.
+struct Builder<'a> {
+    graph: &'a Graph,
+    services: &'a Services,
+    infos: Vec<Option<&'static ClassInfo>>,
+    connections: Vec<millrace_lang::Connection>,
+    names: NameTable,
+    draft: Draft,
+    diagnostics: Vec<Diagnostic>,
+}
+
+type Part = (Arc<dyn AnyElement>, Vec<Handler>);
+
+impl<'a> Builder<'a> {
+    fn new(graph: &'a Graph, registry: &Registry, services: &'a Services) -> Self {
+        let mut diagnostics = Vec::new();
+        let infos = graph
+            .elements
+            .iter()
+            .map(|element| {
+                let info = registry.get(&element.class);
+                if info.is_none() {
+                    let message = format!("unknown element class ‘{}’", element.class);
+                    let mut diagnostic = Diagnostic::error(element.class_span, message);
+                    diagnostic.help =
+                        nearest(&element.class, registry.iter().map(|(name, _)| name))
+                            .map(|name| format!("there is a class ‘{name}’"));
+                    diagnostics.push(diagnostic);
+                }
+                info
+            })
+            .collect();
+        let mut seen = std::collections::HashSet::new();
+        let connections = graph.connections.iter().filter(|c| seen.insert((c.from, c.to)));
+        Self {
+            graph,
+            services,
+            infos,
+            connections: connections.copied().collect(),
+            names: NameTable::new(),
+            draft: Draft::default(),
+            diagnostics,
+        }
+    }
+
+    fn check_ports(&mut self) -> Vec<Counts> {
+        ports::count(self.graph, &self.infos, &mut self.connections, &mut self.diagnostics)
+    }
+
+    fn kinds(&mut self, counts: &[Counts]) -> processing::Kinds {
+        let (graph, infos, connections) = (self.graph, &self.infos, &self.connections);
+        let diagnostics = &mut self.diagnostics;
+        let (inputs, outputs) = processing::resolve(graph, infos, counts, connections, diagnostics);
+        ports::check_use(graph, infos, connections, &inputs, &outputs, diagnostics);
+        (inputs, outputs)
+    }
+
+    fn check_requirements(&mut self, registry: &Registry) {
+        for requirement in &self.graph.requirements {
+            let word = requirement.text.trim();
+            if registry.get(word).is_none() && !FEATURES.contains(&word) {
+                let message = format!("requirement ‘{word}’ is not available");
+                self.diagnostics.push(Diagnostic::error(requirement.span, message));
+            }
+        }
+    }
+
+    /// Configures every element of a known class, in order of the phases; parts come in the order
+    /// of the graph and are complete unless an error is reported.
+    fn configure(&mut self, counts: &[Counts]) -> Vec<Part> {
+        let lookup = NamesOf {
+            by_name: self.graph.elements.iter().enumerate().map(|(id, e)| (&*e.name, id)).collect(),
+        };
+        let devices = self.services.get::<DeviceBook>();
+        let known: Vec<_> =
+            self.infos.iter().enumerate().filter_map(|(id, info)| Some((id, (*info)?))).collect();
+        let mut order = known;
+        order.sort_by_key(|(_, info)| info.class.phase);
+        let mut parts: Vec<Option<Part>> = self.graph.elements.iter().map(|_| None).collect();
+        for (id, info) in order {
+            let declared = &self.graph.elements[id];
+            let mut scope = Scope::new(&declared.name, &self.names, &lookup);
+            if let Some(devices) = &devices {
+                scope = scope.with_devices(&*devices.0);
+            }
+            let mut definitions = NameTable::default();
+            let mut setup = Setup {
+                args: Args::new(&declared.config, scope),
+                id,
+                name: &declared.name,
+                inputs: counts[id].inputs,
+                outputs: counts[id].outputs,
+                services: self.services,
+                draft: &mut self.draft,
+                definitions: &mut definitions,
+            };
+            let element = (info.configure)(&mut setup);
+            let context = format!("While configuring ‘{} :: {}’", declared.name, declared.class);
+            let mut found = setup.args.into_diagnostics();
+            if element.is_err() && !found.iter().any(Diagnostic::is_error) {
+                found.push(Diagnostic::error(declared.span, "unspecified error"));
+            }
+            self.diagnostics.extend(found.into_iter().map(|d| d.context(context.clone())));
+            self.names.extend(definitions);
+            parts[id] = element.ok().map(|element| (element, (info.handlers)()));
+        }
+        parts.into_iter().flatten().collect()
+    }
+}
+
+struct NamesOf<'a> {
+    by_name: HashMap<&'a str, usize>,
+}
+
+impl ElementLookup for NamesOf<'_> {
+    fn find(&self, name: &str) -> Option<usize> {
+        self.by_name.get(name).copied()
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.by_name.keys().map(|name| (*name).to_owned()).collect()
+    }
+}

@@ -1,0 +1,260 @@
+//! What can be asked of a router while it runs: handlers and statistics.
+
+use super::{Link, Member, Router};
+use crate::element::{Call, Class, HandlerError, PortKind, Text};
+use crate::stats::ElementStats;
+
+/// What a router says of one of its elements.
+#[derive(Clone, Copy, Debug)]
+pub struct ElementInfo<'a> {
+    /// Its full name.
+    pub name: &'a str,
+    /// Its class.
+    pub class: &'a Class,
+    /// Its configuration string.
+    pub config: &'a str,
+    /// `file:line` of its declaration.
+    pub landmark: &'a str,
+    /// The kinds of its inputs.
+    pub inputs: &'a [PortKind],
+    /// The kinds of its outputs.
+    pub outputs: &'a [PortKind],
+}
+
+/// The handlers that every element has.
+const COMMON: &[&str] = &["class", "config", "handlers", "name", "ports"];
+
+/// The handlers of the router itself: name, readable, writable.
+const GLOBAL: &[(&str, bool, bool)] = &[
+    ("version", true, false),
+    ("list", true, false),
+    ("classes", true, false),
+    ("config", true, false),
+    ("flatconfig", true, false),
+    ("requirements", true, false),
+    ("handlers", true, false),
+    ("threads", true, false),
+    ("stop", false, true),
+];
+
+impl Router {
+    /// The elements, in the order of their indices.
+    pub fn elements(&self) -> impl Iterator<Item = ElementInfo<'_>> {
+        self.elements.iter().map(|member| ElementInfo {
+            name: &member.name,
+            class: &member.info.class,
+            config: &member.config,
+            landmark: &member.landmark,
+            inputs: &member.inputs,
+            outputs: &member.outputs,
+        })
+    }
+
+    /// The connections: (element, output) to (element, input).
+    pub fn connections(&self) -> &[Link] {
+        &self.connections
+    }
+
+    /// Reads a handler by `element.handler`; a name without a point, or of an empty element, is
+    /// the router's own.
+    ///
+    /// # Errors
+    /// There is no such handler, it cannot be read, or it refuses.
+    pub fn read(&self, path: &str, parameter: &[u8]) -> Result<Text, HandlerError> {
+        match split_path(path) {
+            (None, handler) => self.read_global(handler),
+            (Some(element), handler) => self.read_of(self.known(element)?, handler, parameter),
+        }
+    }
+
+    /// Writes a handler by `element.handler`; a name without a point, or of an empty element, is
+    /// the router's own.
+    ///
+    /// # Errors
+    /// There is no such handler, it cannot be written, or it refuses what is written.
+    pub fn write(&self, path: &str, text: &[u8]) -> Result<(), HandlerError> {
+        match split_path(path) {
+            (None, handler) => self.write_global(handler),
+            (Some(element), handler) => self.write_of(self.known(element)?, handler, text),
+        }
+    }
+
+    /// Reads a handler of element `id`.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn read_of(&self, id: usize, handler: &str, text: &[u8]) -> Result<Text, HandlerError> {
+        let member = self.elements.get(id).ok_or_else(|| no_element(&id.to_string()))?;
+        match member.handlers.iter().find(|own| own.name == handler) {
+            Some(own) => own.call_read(member.element.as_any(), &Call::new(self, id, text)),
+            None => self.read_common(id, member, handler),
+        }
+    }
+
+    /// Writes a handler of element `id`.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub fn write_of(&self, id: usize, handler: &str, text: &[u8]) -> Result<(), HandlerError> {
+        let member = self.elements.get(id).ok_or_else(|| no_element(&id.to_string()))?;
+        match member.handlers.iter().find(|own| own.name == handler) {
+            Some(own) => own.call_write(member.element.as_any(), &Call::new(self, id, text)),
+            None if COMMON.contains(&handler) => Err(HandlerError::ReadOnly(handler.to_owned())),
+            None => Err(HandlerError::NoHandler(handler.to_owned())),
+        }
+    }
+
+    /// The handlers of element `id`, its own first: name, readable, writable.
+    pub fn handlers_of(&self, id: usize) -> Vec<(String, bool, bool)> {
+        let Some(member) = self.elements.get(id) else { return Vec::new() };
+        let own = member.handlers.iter();
+        let mut list: Vec<_> =
+            own.map(|own| (own.name.clone(), own.readable(), own.writable())).collect();
+        for &common in COMMON {
+            if !list.iter().any(|(name, _, _)| name == common) {
+                list.push((common.to_owned(), true, false));
+            }
+        }
+        list
+    }
+
+    /// The router's own handlers: name, readable, writable.
+    pub fn global_handlers(&self) -> Vec<(String, bool, bool)> {
+        GLOBAL.iter().map(|&(name, read, write)| (name.to_owned(), read, write)).collect()
+    }
+
+    /// What element `id` has counted. No thread is stopped for it: counts that change together
+    /// may be seen a moment apart.
+    pub fn stats_of(&self, id: usize) -> ElementStats {
+        let mut sum = ElementStats::default();
+        if let Some(member) = self.elements.get(id) {
+            self.stats.iter().for_each(|thread| sum.add(&thread[id]));
+            sum.held = member.element.held() as u64;
+        }
+        sum
+    }
+
+    /// Cycles that the threads spent outside of elements: polling, sleeping.
+    pub fn idle_cycles(&self) -> u64 {
+        self.stats.iter().map(|thread| thread[self.len()].cycles.get()).sum()
+    }
+
+    fn known(&self, element: &str) -> Result<usize, HandlerError> {
+        // Elements may be named by their number, counted from 1, as in Click.
+        let by_number =
+            || element.parse::<usize>().ok()?.checked_sub(1).filter(|&id| id < self.len());
+        self.find(element).or_else(by_number).ok_or_else(|| no_element(element))
+    }
+
+    fn read_common(&self, id: usize, member: &Member, handler: &str) -> Result<Text, HandlerError> {
+        let text = match handler {
+            "class" => member.class().to_owned(),
+            "name" => member.name.clone(),
+            "config" => member.config.clone(),
+            "handlers" => handler_lines(&self.handlers_of(id)),
+            "ports" => self.ports_text(id, member),
+            _ => return Err(HandlerError::NoHandler(handler.to_owned())),
+        };
+        Ok(text.into_bytes())
+    }
+
+    fn read_global(&self, handler: &str) -> Result<Text, HandlerError> {
+        let lines = |lines: Vec<&str>| lines.iter().map(|line| format!("{line}\n")).collect();
+        let text: String = match handler {
+            "version" => env!("CARGO_PKG_VERSION").to_owned(),
+            "list" => {
+                let names = self.elements.iter().map(|member| member.name.as_str());
+                format!("{}\n{}", self.len(), lines(names.collect()))
+            }
+            "classes" => {
+                let registry = crate::element::Registry::linked();
+                lines(registry.iter().map(|(name, _)| name).collect())
+            }
+            "config" | "flatconfig" => self.flat_config(),
+            "requirements" => lines(self.requirements.iter().map(String::as_str).collect()),
+            "handlers" => handler_lines(&self.global_handlers()),
+            "threads" => self.plan.threads.to_string(),
+            _ if GLOBAL.iter().any(|global| global.0 == handler) => {
+                return Err(HandlerError::WriteOnly(handler.to_owned()));
+            }
+            _ => return Err(HandlerError::NoHandler(handler.to_owned())),
+        };
+        Ok(text.into_bytes())
+    }
+
+    fn write_global(&self, handler: &str) -> Result<(), HandlerError> {
+        match handler {
+            "stop" => {
+                self.request_stop();
+                Ok(())
+            }
+            _ if GLOBAL.iter().any(|global| global.0 == handler) => {
+                Err(HandlerError::ReadOnly(handler.to_owned()))
+            }
+            _ => Err(HandlerError::NoHandler(handler.to_owned())),
+        }
+    }
+
+    /// The flat configuration: declarations, then connections.
+    fn flat_config(&self) -> String {
+        let mut text = String::new();
+        for member in &self.elements {
+            let config = match member.config.as_str() {
+                "" => String::new(),
+                config => format!("({config})"),
+            };
+            text.push_str(&format!("{} :: {}{config};\n", member.name, member.class()));
+        }
+        for &((from, output), (to, input)) in &self.connections {
+            let (from, to) = (&self.elements[from].name, &self.elements[to].name);
+            text.push_str(&format!("{from} [{output}] -> [{input}] {to};\n"));
+        }
+        text
+    }
+
+    /// A line for each port: kind, a place for a count, what it is connected to.
+    fn ports_text(&self, id: usize, member: &Member) -> String {
+        let mut text = String::new();
+        for (kinds, what) in [(&member.inputs, "input"), (&member.outputs, "output")] {
+            let is_input = what == "input";
+            let plural = if kinds.len() == 1 { "" } else { "s" };
+            text.push_str(&format!("{} {what}{plural}\n", kinds.len()));
+            for (port, kind) in kinds.iter().enumerate() {
+                let code = member.info.class.processing();
+                let declared = if is_input { code.input(port) } else { code.output(port) };
+                let tilde = if declared == PortKind::Agnostic { "~" } else { "" };
+                let others = self.connections.iter().filter_map(|&(from, to)| match is_input {
+                    true => (to == (id, port)).then_some(from),
+                    false => (from == (id, port)).then_some(to),
+                });
+                let others: Vec<String> = others
+                    .map(|(other, port)| format!("{} [{port}]", self.elements[other].name))
+                    .collect();
+                text.push_str(&format!("{kind}{tilde}\t-\t{}\n", others.join(", ")));
+            }
+        }
+        text
+    }
+}
+
+/// The element and the handler of a path; no element when it is the router's own.
+fn split_path(path: &str) -> (Option<&str>, &str) {
+    match path.rsplit_once('.') {
+        None | Some(("", _)) => (None, path.trim_start_matches('.')),
+        Some((element, handler)) => (Some(element), handler),
+    }
+}
+
+fn handler_lines(handlers: &[(String, bool, bool)]) -> String {
+    handlers
+        .iter()
+        .map(|(name, read, write)| {
+            let (read, write) = (if *read { "r" } else { "" }, if *write { "w" } else { "" });
+            format!("{name}\t{read}{write}\n")
+        })
+        .collect()
+}
+
+fn no_element(name: &str) -> HandlerError {
+    HandlerError::NoElement(name.to_owned())
+}

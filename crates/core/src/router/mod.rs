@@ -1,0 +1,257 @@
+//! A configured router: its elements, their handlers, its plan.
+
+mod build;
+mod control;
+mod draft;
+mod plan;
+mod ports;
+mod processing;
+mod wiring;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use millrace_lang::Span;
+
+pub use build::{Options, check, initialize};
+pub use control::ElementInfo;
+pub(crate) use draft::Draft;
+pub use plan::Plan;
+
+use crate::args::{ElementLookup, Scope};
+use crate::clock::Clock;
+use crate::element::node::AnyElement;
+use crate::element::{ClassInfo, Handler, PortKind};
+use crate::engine::{Notifier, Waker};
+use crate::names::NameTable;
+use crate::services::{DeviceBook, Services};
+use crate::stats::NodeStats;
+
+/// A router that is checked and configured. It does not change any more: everything that does is
+/// in its elements and in its threads.
+pub struct Router {
+    elements: Vec<Member>,
+    by_name: HashMap<String, usize>,
+    /// The graph.
+    connections: Vec<Link>,
+    requirements: Vec<String>,
+    names: NameTable,
+    services: Services,
+    devices: Option<Arc<DeviceBook>>,
+    clock: Clock,
+    plan: Plan,
+    /// What the elements asked for while they were configured.
+    draft: Draft,
+    wakers: Vec<Arc<Waker>>,
+    stats: Vec<Arc<[NodeStats]>>,
+    stop: Stop,
+    complaints: Mutex<Vec<String>>,
+}
+
+/// A connection: the output (element, port) that packets leave by, the input that they enter.
+pub type Link = ((usize, usize), (usize, usize));
+
+/// One element of a router.
+struct Member {
+    name: String,
+    info: &'static ClassInfo,
+    config: String,
+    landmark: String,
+    span: Span,
+    element: Arc<dyn AnyElement>,
+    handlers: Vec<Handler>,
+    inputs: Vec<PortKind>,
+    outputs: Vec<PortKind>,
+}
+
+impl Member {
+    fn class(&self) -> &'static str {
+        self.info.class.name
+    }
+}
+
+#[derive(Default)]
+struct Stop {
+    requests: AtomicUsize,
+    halted: AtomicBool,
+}
+
+impl Router {
+    /// The clock.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// The services that the program gave.
+    pub fn services(&self) -> &Services {
+        &self.services
+    }
+
+    /// The names that AddressInfo defines.
+    pub fn names(&self) -> &NameTable {
+        &self.names
+    }
+
+    /// Threads and what runs on them.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// How many elements there are.
+    pub fn len(&self) -> usize {
+        self.elements.len()
+    }
+
+    /// True when there is no element.
+    pub fn is_empty(&self) -> bool {
+        self.elements.is_empty()
+    }
+
+    /// The index of the element with this full name.
+    pub fn find(&self, name: &str) -> Option<usize> {
+        self.by_name.get(name).copied()
+    }
+
+    /// The element that `name` means to element `from`: the nearest one in the enclosing
+    /// compounds, from the inside out.
+    pub fn resolve(&self, from: usize, name: &str) -> Option<usize> {
+        self.scope_of(from).find_element(name)
+    }
+
+    /// The surroundings of element `id`, in which names in arguments have their meaning.
+    pub fn scope_of(&self, id: usize) -> Scope<'_> {
+        let scope = Scope::new(self.name_of(id), &self.names, self);
+        match &self.devices {
+            Some(devices) => scope.with_devices(&*devices.0),
+            None => scope,
+        }
+    }
+
+    /// The full name of element `id`; empty when there is none.
+    pub fn name_of(&self, id: usize) -> &str {
+        self.elements.get(id).map_or("", |member| &member.name)
+    }
+
+    /// Element `id`, if it is of class `E`.
+    pub fn element<E: crate::Element>(&self, id: usize) -> Option<Arc<E>> {
+        self.elements.get(id)?.element.clone().into_any().downcast().ok()
+    }
+
+    /// The kind of an input port.
+    pub fn input_kind(&self, id: usize, port: usize) -> Option<PortKind> {
+        self.elements.get(id)?.inputs.get(port).copied()
+    }
+
+    /// The kind of an output port.
+    pub fn output_kind(&self, id: usize, port: usize) -> Option<PortKind> {
+        self.elements.get(id)?.outputs.get(port).copied()
+    }
+
+    pub(crate) fn notifier(&self, element: usize, output: usize) -> Option<&Notifier> {
+        self.elements.get(element)?.element.notifier(output)
+    }
+
+    /// Finds the outputs where what input `port` of `element` pulls comes to rest or to be:
+    /// those with a notifier, and those at which the pull path ends. Returns whether all have a
+    /// notifier.
+    pub(crate) fn pull_sources(
+        &self,
+        element: usize,
+        port: usize,
+        sources: &mut Vec<(usize, usize)>,
+    ) -> bool {
+        let mut all_tell = true;
+        let mut seen = vec![(element, port)];
+        let mut next = 0;
+        while let Some(&input) = seen.get(next) {
+            next += 1;
+            for &((element, output), _) in self.connections.iter().filter(|(_, to)| *to == input) {
+                if self.notifier(element, output).is_some() {
+                    sources.push((element, output));
+                    continue;
+                }
+                let member = &self.elements[element];
+                let flow = member.info.class.flow_code();
+                let mut ends = true;
+                for (input, kind) in member.inputs.iter().enumerate() {
+                    if *kind == PortKind::Pull && flow.connects(input, output) {
+                        ends = false;
+                        if !seen.contains(&(element, input)) {
+                            seen.push((element, input));
+                        }
+                    }
+                }
+                all_tell &= !ends;
+            }
+        }
+        all_tell
+    }
+}
+
+impl ElementLookup for Router {
+    fn find(&self, name: &str) -> Option<usize> {
+        Router::find(self, name)
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.elements.iter().map(|member| member.name.clone()).collect()
+    }
+}
+
+/// Stopping.
+impl Router {
+    /// Asks the router to stop, as Click's elements do; an element that drives it (DriverManager,
+    /// Script) may have it go on.
+    pub fn request_stop(&self) {
+        self.stop.requests.fetch_add(1, Ordering::SeqCst);
+        if let Some(first) = self.wakers.first() {
+            first.wake();
+        }
+    }
+
+    /// Stops the router at once, whatever drives it.
+    pub fn halt(&self) {
+        if !self.stop.halted.swap(true, Ordering::SeqCst) {
+            self.wakers.iter().for_each(|waker| waker.wake());
+        }
+    }
+
+    /// Whether the router stops.
+    #[inline]
+    pub fn is_halted(&self) -> bool {
+        self.stop.halted.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn wants_attention(&self) -> bool {
+        self.is_halted() || self.stop.requests.load(Ordering::SeqCst) > 0
+    }
+
+    pub(crate) fn take_stop_request(&self) -> bool {
+        self.stop.requests.load(Ordering::Relaxed) > 0
+            && self
+                .stop
+                .requests
+                .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1))
+                .is_ok()
+    }
+
+    pub(crate) fn driver(&self) -> Option<usize> {
+        self.draft.driver
+    }
+
+    /// Keeps a message for the end of the run.
+    pub fn complain(&self, message: String) {
+        self.complaints.lock().unwrap_or_else(PoisonError::into_inner).push(message);
+    }
+
+    /// Cleans every element up, in order; returns what went wrong.
+    pub(crate) fn cleanup(&self) -> Vec<String> {
+        for member in &self.elements {
+            if let Err(refused) = member.element.cleanup(self) {
+                self.complain(format!("{}: {refused}", member.name));
+            }
+        }
+        std::mem::take(&mut self.complaints.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}

@@ -1,0 +1,28 @@
+//! What the program gives to elements beside the graph: devices, standard output.
+
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::names::DeviceAddresses;
+
+/// A service: the addresses of the network devices, for names in arguments.
+pub struct DeviceBook(pub Box<dyn DeviceAddresses + Send + Sync>);
+
+/// Services by type.
+#[derive(Clone, Default)]
+pub struct Services {
+    map: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
+}
+
+impl Services {
+    /// Adds a service, in place of the one of this type.
+    pub fn insert<T: Any + Send + Sync>(&mut self, service: T) {
+        self.map.insert(TypeId::of::<T>(), Arc::new(service));
+    }
+
+    /// The service of this type.
+    pub fn get<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
+        self.map.get(&TypeId::of::<T>()).cloned().and_then(|service| service.downcast().ok())
+    }
+}

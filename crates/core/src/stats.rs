@@ -1,0 +1,182 @@
+//! Counters that one thread writes and every thread may read.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::drops::Reason;
+use crate::engine::Context;
+
+/// The most threads that a router runs on.
+pub const MAX_THREADS: usize = 64;
+
+/// A counter with one writer at a time and any number of readers.
+///
+/// An addition is a plain load and store, no locked instruction: let only one thread add to it
+/// (keep it in a [`PerThread`]), or lose counts.
+#[derive(Debug, Default)]
+pub struct Count(AtomicU64);
+
+impl Count {
+    /// Adds `n`; wraps at 2^64.
+    #[inline]
+    pub fn add(&self, n: u64) {
+        self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
+    }
+
+    /// The value.
+    #[inline]
+    pub fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+
+    /// Replaces the value.
+    #[inline]
+    pub fn set(&self, value: u64) {
+        self.0.store(value, Relaxed);
+    }
+}
+
+/// One `T` a thread, each on cache lines of its own, made when a thread first asks for it: just
+/// the threads that reach the element ever do.
+pub struct PerThread<T> {
+    slots: Box<[OnceLock<Box<Padded<T>>>]>,
+}
+
+/// A value that shares no pair of cache lines with another (adjacent lines are fetched together).
+#[repr(align(128))]
+struct Padded<T>(T);
+
+impl<T: Default> Default for PerThread<T> {
+    fn default() -> Self {
+        Self { slots: (0..MAX_THREADS).map(|_| OnceLock::new()).collect() }
+    }
+}
+
+impl<T: Default> PerThread<T> {
+    /// What the running thread keeps here.
+    #[inline]
+    pub fn mine(&self, cx: &Context) -> &T {
+        let slot = &self.slots[cx.thread() % MAX_THREADS];
+        &slot.get_or_init(Default::default).0
+    }
+
+    /// What each thread that has been here keeps.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.slots.iter().filter_map(|slot| slot.get().map(|padded| &padded.0))
+    }
+}
+
+impl<T: Default> Default for Padded<T> {
+    fn default() -> Self {
+        Self(T::default())
+    }
+}
+
+impl PerThread<Count> {
+    /// The sum over threads.
+    pub fn total(&self) -> u64 {
+        self.iter().fold(0, |sum, count| sum.wrapping_add(count.get()))
+    }
+}
+
+/// What the engine counts of one element on one thread, always.
+///
+/// Packets are conserved: `received + created = sent + dropped + consumed + held`, where `held`
+/// is what the element keeps ([`crate::Element::held`]) and waits at its inputs.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct NodeStats {
+    /// Packets that came in by a port.
+    pub received: Count,
+    /// Batches in which they came.
+    pub batches: Count,
+    /// Packets that left by a port.
+    pub sent: Count,
+    /// Packets that the element made or a device brought.
+    pub created: Count,
+    /// Packets that left the graph as they should: sent by a device, written to a file.
+    pub consumed: Count,
+    /// Time stamp counter cycles spent in the element, without those of other elements.
+    pub cycles: Count,
+    drops: Drops,
+}
+
+#[derive(Debug)]
+struct Drops([Count; Reason::COUNT]);
+
+impl Default for Drops {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| Count::default()))
+    }
+}
+
+impl NodeStats {
+    /// Counts `n` drops.
+    #[inline]
+    pub fn add_drops(&self, reason: Reason, n: u64) {
+        self.drops.0[reason as usize].add(n);
+    }
+
+    /// Drops for one reason.
+    pub fn drops(&self, reason: Reason) -> u64 {
+        self.drops.0[reason as usize].get()
+    }
+
+    /// Drops for any reason.
+    pub fn dropped(&self) -> u64 {
+        self.drops.0.iter().fold(0, |sum, count| sum.wrapping_add(count.get()))
+    }
+}
+
+/// The sum of an element's [`NodeStats`] over threads, at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ElementStats {
+    /// Packets in.
+    pub received: u64,
+    /// Batches in.
+    pub batches: u64,
+    /// Packets out.
+    pub sent: u64,
+    /// Packets made here.
+    pub created: u64,
+    /// Packets that left the graph here.
+    pub consumed: u64,
+    /// Cycles spent here.
+    pub cycles: u64,
+    /// Packets kept here now.
+    pub held: u64,
+    /// Drops, each reason that occurred once, in the order of [`Reason::ALL`].
+    pub drops: Vec<(Reason, u64)>,
+}
+
+impl ElementStats {
+    /// Adds what one thread counted.
+    pub fn add(&mut self, node: &NodeStats) {
+        self.received += node.received.get();
+        self.batches += node.batches.get();
+        self.sent += node.sent.get();
+        self.created += node.created.get();
+        self.consumed += node.consumed.get();
+        self.cycles += node.cycles.get();
+        for &reason in Reason::ALL {
+            let n = node.drops(reason);
+            if n == 0 {
+                continue;
+            }
+            match self.drops.binary_search_by_key(&reason, |drop| drop.0) {
+                Ok(at) => self.drops[at].1 += n,
+                Err(at) => self.drops.insert(at, (reason, n)),
+            }
+        }
+    }
+
+    /// Drops for any reason.
+    pub fn dropped(&self) -> u64 {
+        self.drops.iter().map(|drop| drop.1).sum()
+    }
+
+    /// True when every packet that came is accounted for.
+    pub fn balanced(&self) -> bool {
+        self.received + self.created == self.sent + self.consumed + self.held + self.dropped()
+    }
+}

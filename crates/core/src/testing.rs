@@ -1,0 +1,293 @@
+//! A bench to put an element on: packets in, packets out, virtual time, no threads.
+//!
+//! ```
+//! # use millrace_core::testing::Rig;
+//! # use millrace_core::*;
+//! # struct Skip; impl Element for Skip {
+//! #     const CLASS: Class = Class::new("Skip", "1/1", "a/a");
+//! #     type Local = ();
+//! #     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> { setup.args.complete()?; Ok(Skip) }
+//! #     fn simple_action(&self, cx: &mut Context, _: &mut (), mut packet: Packet) -> Option<Packet> {
+//! #         if packet.strip(1) { Some(packet) } else { cx.drop(packet, Reason::Truncated) }
+//! #     }
+//! # }
+//! # const SKIP: ClassInfo = ClassInfo::of::<Skip>("", "");
+//! # let mut rig = Rig::with_class(&SKIP, "Skip", 1, 1).unwrap();
+//! let out = rig.push(0, &[&b"abc"[..], b""]);
+//! assert_eq!(out[0], [b"bc"]);
+//! assert_eq!(rig.stats().drops, [(Reason::Truncated, 1)]);
+//! ```
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use millrace_lang::{ConfigText, Connection, Diagnostic, ElementDecl, Graph, Span};
+
+use crate::clock::Clock;
+use crate::element::{Class, ClassInfo, Element, Failed, HandlerError, Init, Refused, Setup};
+use crate::engine::{Context, Engine, Task};
+use crate::memory::{Batch, Packet};
+use crate::router::{Options, Router, check, initialize};
+use crate::services::Services;
+use crate::stats::ElementStats;
+use crate::{Registry, Timestamp};
+
+/// One element between a feed for each input and a catch for each output.
+///
+/// All inputs are pushed to and all outputs are pushed, unless the class says pull: then the
+/// catch pulls, or the feed is pulled from.
+pub struct Rig {
+    engine: Engine,
+    element: usize,
+    feeds: Vec<Arc<Feed>>,
+    catches: Vec<Arc<Catch>>,
+}
+
+impl Rig {
+    /// Puts a registered element on the bench, as `Class(arguments)`, with the given numbers of
+    /// inputs and outputs.
+    ///
+    /// # Errors
+    /// The configuration is wrong, or the element cannot be initialised.
+    pub fn new(element: &str, inputs: usize, outputs: usize) -> Result<Self, Vec<Diagnostic>> {
+        Self::with(Registry::linked(), element, inputs, outputs, Services::default())
+    }
+
+    /// As [`new`](Self::new), with a class that need not be registered.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn with_class(
+        class: &'static ClassInfo,
+        element: &str,
+        inputs: usize,
+        outputs: usize,
+    ) -> Result<Self, Vec<Diagnostic>> {
+        let mut registry = Registry::linked();
+        registry.add(class);
+        Self::with(registry, element, inputs, outputs, Services::default())
+    }
+
+    /// As [`new`](Self::new), with classes and services of one's own.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn with(
+        mut registry: Registry,
+        element: &str,
+        inputs: usize,
+        outputs: usize,
+        services: Services,
+    ) -> Result<Self, Vec<Diagnostic>> {
+        registry.add(&FEED);
+        registry.add(&CATCH);
+        let graph = graph(element, inputs, outputs);
+        let options = Options { clock: Clock::virtual_(), services, ..Options::default() };
+        let (router, diagnostics) = check(&graph, &registry, options);
+        let engine = initialize(router.ok_or(diagnostics)?, 1)?;
+        let router = engine.router().clone();
+        let feeds = (0..inputs).filter_map(|n| router.element(router.find(&format!("feed{n}"))?));
+        let catches =
+            (0..outputs).filter_map(|n| router.element(router.find(&format!("catch{n}"))?));
+        Ok(Self {
+            element: router.find("x").unwrap_or(0),
+            feeds: feeds.collect(),
+            catches: catches.collect(),
+            engine,
+        })
+    }
+
+    /// Sends packets with these bytes to input `port` as one burst; returns what came out, by
+    /// output.
+    pub fn push(&mut self, port: usize, packets: &[impl AsRef<[u8]>]) -> Vec<Vec<Vec<u8>>> {
+        let packets = packets.iter().filter_map(|bytes| Packet::from_bytes(bytes.as_ref()));
+        let out = self.push_packets(port, packets.collect());
+        out.into_iter()
+            .map(|port| port.iter().map(|packet| packet.data().to_vec()).collect())
+            .collect()
+    }
+
+    /// Sends packets to input `port` as one burst; returns what came out, by output.
+    pub fn push_packets(&mut self, port: usize, packets: Vec<Packet>) -> Vec<Vec<Packet>> {
+        if let Some(feed) = self.feeds.get(port) {
+            feed.give(packets);
+        }
+        self.engine.settle();
+        self.take()
+    }
+
+    /// Lets virtual time pass, timers and all; returns what came out, by output.
+    pub fn pass(&mut self, time: Timestamp) -> Vec<Vec<Packet>> {
+        let until = self.router().clock().now() + time;
+        self.engine.run_until(until);
+        self.take()
+    }
+
+    /// Reads a handler of the element.
+    ///
+    /// # Errors
+    /// As [`Router::read_of`].
+    pub fn read(&self, handler: &str) -> Result<String, HandlerError> {
+        self.router()
+            .read_of(self.element, handler, b"")
+            .map(|text| String::from_utf8_lossy(&text).into_owned())
+    }
+
+    /// Writes a handler of the element, and runs what this sets off.
+    ///
+    /// # Errors
+    /// As [`Router::write_of`].
+    pub fn write(&mut self, handler: &str, text: &str) -> Result<(), HandlerError> {
+        self.router().write_of(self.element, handler, text.as_bytes())?;
+        self.engine.settle();
+        Ok(())
+    }
+
+    /// What the element counted.
+    pub fn stats(&self) -> ElementStats {
+        self.router().stats_of(self.element)
+    }
+
+    /// The router around the element.
+    pub fn router(&self) -> &Arc<Router> {
+        self.engine.router()
+    }
+
+    fn take(&self) -> Vec<Vec<Packet>> {
+        self.catches.iter().map(|catch| std::mem::take(&mut *lock(&catch.packets))).collect()
+    }
+}
+
+fn graph(element: &str, inputs: usize, outputs: usize) -> Graph {
+    let (class, config) = element.split_once('(').unwrap_or((element, ")"));
+    let config = config.strip_suffix(')').unwrap_or(config);
+    let mut graph = Graph::default();
+    graph.elements.push(declare("x", class.trim(), config));
+    for port in 0..inputs {
+        graph.elements.push(declare(&format!("feed{port}"), "TestFeed", ""));
+        graph.connections.push(connect((graph.elements.len() - 1, 0), (0, port)));
+    }
+    for port in 0..outputs {
+        graph.elements.push(declare(&format!("catch{port}"), "TestCatch", ""));
+        graph.connections.push(connect((0, port), (graph.elements.len() - 1, 0)));
+    }
+    graph
+}
+
+fn declare(name: &str, class: &str, config: &str) -> ElementDecl {
+    ElementDecl {
+        name: name.to_owned(),
+        class: class.to_owned(),
+        config: ConfigText { text: config.to_owned(), span: Span::NOWHERE, verbatim: false },
+        span: Span::NOWHERE,
+        class_span: Span::NOWHERE,
+        landmark: "test".to_owned(),
+    }
+}
+
+fn connect(from: (usize, usize), to: (usize, usize)) -> Connection {
+    Connection { from, to, span: Span::NOWHERE }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+const FEED: ClassInfo = ClassInfo::of::<Feed>("", module_path!());
+const CATCH: ClassInfo = ClassInfo::of::<Catch>("", module_path!());
+
+/// Gives the packets that it was given: pushes them, or lets them be pulled.
+struct Feed {
+    packets: Mutex<VecDeque<Packet>>,
+    task: Task,
+}
+
+impl Feed {
+    fn give(&self, packets: Vec<Packet>) {
+        lock(&self.packets).extend(packets);
+        self.task.schedule();
+    }
+
+    fn fill(&self, cx: &mut Context, max: usize, batch: &mut Batch) {
+        let mut packets = lock(&self.packets);
+        while batch.len() < max
+            && let Some(packet) = packets.pop_front()
+        {
+            cx.created(1);
+            if let Err(packet) = batch.push(packet) {
+                packets.push_front(packet);
+                return;
+            }
+        }
+    }
+}
+
+impl Element for Feed {
+    const CLASS: Class = Class::new("TestFeed", "0/1", "a/a");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        setup.args.complete()?;
+        Ok(Self { packets: Mutex::default(), task: setup.task() })
+    }
+
+    fn pull(&self, cx: &mut Context, (): &mut (), _: usize, max: usize, batch: &mut Batch) {
+        self.fill(cx, max, batch);
+    }
+
+    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
+        if !cx.is_connected(0) {
+            // The output is pulled.
+            self.task.unschedule();
+            return false;
+        }
+        let mut batch = cx.take_batch();
+        self.fill(cx, Batch::CAPACITY, &mut batch);
+        let n = batch.len();
+        cx.push_batch(0, &mut batch);
+        cx.give_batch(batch);
+        if n == 0 {
+            self.task.unschedule();
+        }
+        n > 0
+    }
+
+    fn held(&self) -> usize {
+        lock(&self.packets).len()
+    }
+}
+
+/// Keeps the packets that come, or that it can pull.
+struct Catch {
+    packets: Mutex<Vec<Packet>>,
+    task: Task,
+}
+
+impl Element for Catch {
+    const CLASS: Class = Class::new("TestCatch", "1/0", "a/a");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        setup.args.complete()?;
+        Ok(Self { packets: Mutex::default(), task: setup.task() })
+    }
+
+    fn initialize(&self, _: &mut Init<'_>) -> Result<(), Refused> {
+        self.task.schedule();
+        Ok(())
+    }
+
+    fn push(&self, cx: &mut Context, (): &mut (), _: usize, batch: &mut Batch) {
+        cx.consumed(batch.len());
+        lock(&self.packets).extend(batch.drain());
+    }
+
+    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
+        let mut batch = cx.take_batch();
+        let n = cx.pull(0, Batch::CAPACITY, &mut batch);
+        cx.consumed(n);
+        lock(&self.packets).extend(batch.drain());
+        cx.give_batch(batch);
+        n > 0
+    }
+}

@@ -1,0 +1,1 @@
+//! Names, scripts, threads: elements that see no packets.

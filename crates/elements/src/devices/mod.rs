@@ -1,0 +1,1 @@
+//! Network devices and capture files.

@@ -1,0 +1,1 @@
+//! Ethernet and ARP.

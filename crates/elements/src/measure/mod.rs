@@ -1,0 +1,1 @@
+//! Looking at packets and counting them.

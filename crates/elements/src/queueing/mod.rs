@@ -1,0 +1,1 @@
+//! Queues and what moves packets out of them.

@@ -1,0 +1,160 @@
+//! Discard - throws packets away
+//!
+//! # Synopsis
+//! `Discard([ACTIVE, BURST, keyword COUNT])`
+//!
+//! # Description
+//! Drops every packet that comes. With a pull input it pulls them, up to BURST at a time, while
+//! ACTIVE.
+//!
+//! # Arguments
+//! - ACTIVE: whether it pulls. Positional, default true.
+//! - BURST: most packets that it pulls at a time, at least 1. Positional, default 32.
+//! - COUNT: accepted for compatibility; packets are always counted.
+//!
+//! # Ports
+//! One agnostic input.
+//!
+//! # Handlers
+//! - `active` (read, write): whether it pulls.
+//! - `burst` (read, write): most packets that it pulls at a time.
+//! - `count` (read): packets discarded since the start or the last reset.
+//! - `reset_counts` (write): sets `count` to 0.
+//!
+//! # Drops
+//! - discarded: every packet.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(LIMIT 10) -> Queue -> Discard(BURST 8);
+//! ```
+//!
+//! # See also
+//! Idle, Queue
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use millrace_core::element::Listening;
+use millrace_core::{
+    Batch, Class, Context, Count, Element, Failed, Handlers, Init, PerThread, Reason, Refused,
+    Setup, Task, register,
+};
+
+/// The element; its manual is at the top of the file.
+pub struct Discard {
+    active: AtomicBool,
+    burst: AtomicU32,
+    count: PerThread<Count>,
+    /// What `count` was at the last reset.
+    origin: AtomicU64,
+    task: Task,
+    upstream: OnceLock<Listening>,
+}
+
+register!(Discard, "discard.rs");
+
+impl Element for Discard {
+    const CLASS: Class = Class::new("Discard", "1/0", "a/a");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let active = setup.args.positional("ACTIVE", true);
+        let burst: u32 = setup.args.positional("BURST", 32);
+        let _always_counted: bool = setup.args.keyword("COUNT", true);
+        if burst == 0 {
+            setup.args.error("BURST", "BURST must be at least 1");
+        }
+        setup.args.complete()?;
+        Ok(Self {
+            active: active.into(),
+            burst: burst.into(),
+            count: PerThread::default(),
+            origin: 0.into(),
+            task: setup.task(),
+            upstream: OnceLock::new(),
+        })
+    }
+
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        if init.is_pull_input(0) {
+            // An element is initialised once.
+            let _ = self.upstream.set(init.listen(0, &self.task));
+            if self.active.load(Relaxed) {
+                self.task.schedule();
+            }
+        }
+        Ok(())
+    }
+
+    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
+        self.count.mine(cx).add(batch.len() as u64);
+        cx.drop_batch(batch, Reason::Discarded);
+    }
+
+    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
+        if !self.active.load(Relaxed) {
+            self.task.unschedule();
+            return false;
+        }
+        let mut batch = cx.take_batch();
+        let n = cx.pull(0, self.burst.load(Relaxed) as usize, &mut batch);
+        self.push(cx, &mut (), 0, &mut batch);
+        cx.give_batch(batch);
+        if n == 0
+            && let Some(upstream) = self.upstream.get()
+        {
+            upstream.rest(&self.task, cx.router());
+        }
+        n > 0
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("active", |discard, _| discard.active.load(Relaxed));
+        handlers.write("active", |discard, call| {
+            discard.active.store(call.parse()?, Relaxed);
+            if discard.upstream.get().is_some() {
+                discard.task.schedule();
+            }
+            Ok(())
+        });
+        handlers.read("burst", |discard, _| discard.burst.load(Relaxed));
+        handlers.write("burst", |discard, call| {
+            match call.parse()? {
+                0 => return Err("burst must be at least 1".into()),
+                burst => discard.burst.store(burst, Relaxed),
+            }
+            Ok(())
+        });
+        handlers.read("count", |discard, _| {
+            discard.count.total().wrapping_sub(discard.origin.load(Relaxed))
+        });
+        handlers.write("reset_counts", |discard, _| {
+            discard.origin.store(discard.count.total(), Relaxed);
+            Ok(())
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::Reason;
+    use millrace_core::testing::Rig;
+
+    #[test]
+    fn drops_and_counts() {
+        let mut rig = Rig::new("Discard", 1, 0).unwrap();
+        rig.push(0, &["a", "b"]);
+        assert_eq!(rig.stats().drops, [(Reason::Discarded, 2)]);
+        assert_eq!(rig.read("count").unwrap(), "2");
+        rig.write("reset_counts", "").unwrap();
+        assert_eq!(rig.read("count").unwrap(), "0");
+    }
+
+    #[test]
+    fn a_burst_of_nothing_is_refused() {
+        assert!(Rig::new("Discard(BURST 0)", 1, 0).is_err());
+        let mut rig = Rig::new("Discard", 1, 0).unwrap();
+        assert!(rig.write("burst", "0").is_err());
+    }
+}

@@ -1,0 +1,71 @@
+//! Strip - removes bytes from the front of packets
+//!
+//! # Synopsis
+//! `Strip(LENGTH)`
+//!
+//! # Description
+//! Removes the first LENGTH bytes of each packet. The bytes stay in the packet's headroom, from
+//! where Unstrip brings them back; header annotations keep pointing at them. Packets shorter than
+//! LENGTH are dropped.
+//!
+//! # Arguments
+//! - LENGTH: number of bytes. Positional, mandatory.
+//!
+//! # Ports
+//! One agnostic input, one agnostic output.
+//!
+//! # Handlers
+//! None of its own.
+//!
+//! # Drops
+//! - truncated: the packet was shorter than LENGTH.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(LENGTH 64, LIMIT 10) -> Strip(14) -> Discard;
+//! ```
+//!
+//! # See also
+//! Unstrip
+
+use millrace_core::{Batch, Class, Context, Element, Failed, Reason, Setup, register};
+
+/// The element; its manual is at the top of the file.
+pub struct Strip {
+    length: usize,
+}
+
+register!(Strip, "strip.rs");
+
+impl Element for Strip {
+    const CLASS: Class = Class::new("Strip", "1/1", "a/a");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let length: u32 = setup.args.mandatory("LENGTH");
+        setup.args.complete()?;
+        Ok(Self { length: length as usize })
+    }
+
+    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
+        batch.map_filter(|mut packet| match packet.strip(self.length) {
+            true => Some(packet),
+            false => cx.drop(packet, Reason::Truncated),
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::Reason;
+    use millrace_core::testing::Rig;
+
+    #[test]
+    fn removes_the_front_and_drops_what_is_too_short() {
+        let mut rig = Rig::new("Strip(2)", 1, 1).unwrap();
+        let out = rig.push(0, &["abcd", "ab", "a"]);
+        assert_eq!(out[0], [b"cd".to_vec(), b"".to_vec()]);
+        assert_eq!(rig.stats().drops, [(Reason::Truncated, 1)]);
+        assert!(rig.stats().balanced());
+    }
+}

@@ -1,0 +1,88 @@
+//! Tee - copies packets to every output
+//!
+//! # Synopsis
+//! `Tee([N])`
+//!
+//! # Description
+//! Sends a copy of each packet to each output. The copies share the packet's data; an element
+//! that changes one makes it its own first.
+//!
+//! # Arguments
+//! - N: number of outputs. Positional; as many as are connected by default.
+//!
+//! # Ports
+//! One push input, one or more push outputs.
+//!
+//! # Handlers
+//! None of its own.
+//!
+//! # Drops
+//! - no buffer: there was no free packet for a copy.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(LIMIT 10) -> t :: Tee -> Counter -> Discard;
+//! t [1] -> Discard;
+//! ```
+//!
+//! # See also
+//! PullTee, Switch
+
+use millrace_core::{Batch, Class, Context, Element, Failed, Reason, Setup, register};
+
+/// The element; its manual is at the top of the file.
+pub struct Tee;
+
+register!(Tee, "tee.rs");
+
+impl Element for Tee {
+    const CLASS: Class = Class::new("Tee", "1/1-", "h/h");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let outputs = setup.outputs();
+        let n: u32 = setup.args.positional("N", u32::try_from(outputs).unwrap_or(u32::MAX));
+        if n as usize != outputs {
+            let message = format!("N is {n}, but {outputs} outputs are connected");
+            setup.args.error("N", message);
+        }
+        setup.args.complete()?;
+        Ok(Self)
+    }
+
+    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
+        let last = cx.outputs().saturating_sub(1);
+        for port in 0..last {
+            let mut copies = cx.take_batch();
+            for packet in batch.iter() {
+                // As many copies as packets fit in a batch.
+                let copied = packet.share().is_some_and(|copy| copies.push(copy).is_ok());
+                if !copied {
+                    cx.dropped(1, Reason::NoBuffer);
+                }
+            }
+            cx.created(batch.len());
+            cx.push_batch(port, &mut copies);
+            cx.give_batch(copies);
+        }
+        cx.push_batch(last, batch);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::testing::Rig;
+
+    #[test]
+    fn gives_each_output_every_packet_in_order() {
+        let mut rig = Rig::new("Tee", 1, 3).unwrap();
+        let out = rig.push(0, &["a", "b"]);
+        assert_eq!(out, vec![vec![b"a".to_vec(), b"b".to_vec()]; 3]);
+        assert!(rig.stats().balanced());
+    }
+
+    #[test]
+    fn refuses_a_number_that_is_not_the_outputs() {
+        assert!(Rig::new("Tee(2)", 1, 3).is_err());
+    }
+}

@@ -1,0 +1,205 @@
+//! The seam between elements and devices: one queue, one thread.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use millrace_core::Batch;
+use millrace_core::net::{EtherAddress, Ipv4Prefix};
+
+/// A receive queue of a device. It belongs to one thread.
+pub trait RxQueue: Send {
+    /// Adds to `batch` what has arrived, at most as many packets as it has room for and at most
+    /// `max`. Returns how many came; 0 when there is nothing.
+    ///
+    /// # Errors
+    /// The device failed. Packets that came before are in the batch; the queue may be tried again.
+    fn receive(&mut self, batch: &mut Batch, max: usize) -> io::Result<usize>;
+
+    /// A descriptor of its own that is readable when packets wait, for an idle thread to sleep on.
+    fn readiness(&self) -> Option<OwnedFd> {
+        None
+    }
+
+    /// True when nothing will ever come any more (the end of a file).
+    fn is_finished(&self) -> bool {
+        false
+    }
+
+    /// What the device counted.
+    fn counts(&self) -> QueueCounts {
+        QueueCounts::default()
+    }
+}
+
+/// A transmit queue of a device. It belongs to one thread.
+pub trait TxQueue: Send {
+    /// Takes packets from the front of `batch` and sends them; what the device has no room for
+    /// stays. Returns how many were taken.
+    ///
+    /// # Errors
+    /// The device failed, or refuses the first packet that is left in the batch.
+    fn transmit(&mut self, batch: &mut Batch) -> io::Result<usize>;
+
+    /// Sends what is buffered.
+    ///
+    /// # Errors
+    /// The device failed.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// What the device counted.
+    fn counts(&self) -> QueueCounts {
+        QueueCounts::default()
+    }
+}
+
+/// What a queue counted by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueCounts {
+    /// Packets that the device lost because nobody took them in time.
+    pub lost: u64,
+    /// Packets larger than the device takes, that were cut into segments.
+    pub segmented: u64,
+}
+
+/// What an element wants of a receive device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RxOptions {
+    /// How many queues; the backend may give fewer.
+    pub queues: usize,
+    /// Whether to receive packets for other hosts.
+    pub promiscuous: bool,
+    /// The most bytes of a packet that are kept.
+    pub snap_length: usize,
+    /// Free bytes before each packet.
+    pub headroom: usize,
+    /// Whether packets that this machine sends are received too.
+    pub outbound: bool,
+    /// Whether the machine's own network stack keeps receiving the packets too.
+    pub sniffer: bool,
+    /// Whether packets get the time of their arrival.
+    pub timestamp: bool,
+    /// A filter in the kernel, as assembled BPF instructions (code, jt, jf, k).
+    pub filter: Vec<(u16, u8, u8, u32)>,
+}
+
+impl Default for RxOptions {
+    fn default() -> Self {
+        Self {
+            queues: 1,
+            promiscuous: false,
+            snap_length: 65_535,
+            headroom: 128,
+            outbound: false,
+            sniffer: true,
+            timestamp: true,
+            filter: Vec::new(),
+        }
+    }
+}
+
+/// What an element wants of a transmit device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TxOptions {
+    /// How many queues; the backend may give fewer.
+    pub queues: usize,
+}
+
+impl Default for TxOptions {
+    fn default() -> Self {
+        Self { queues: 1 }
+    }
+}
+
+/// What a device can do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Capabilities {
+    /// The backend's name, as the plan prints it: `AF_PACKET`, `lab`, ...
+    pub backend: &'static str,
+    /// Packets are not copied between the device and us.
+    pub zero_copy: bool,
+    /// The NUMA node that the device is attached to.
+    pub numa_node: Option<usize>,
+    /// The longest packet that it takes, in bytes with the Ethernet header.
+    pub max_length: Option<usize>,
+}
+
+/// An opened device's queues, and what was done to the device to open it.
+pub struct Opened<Q: ?Sized> {
+    /// The queues.
+    pub queues: Vec<Box<Q>>,
+    /// What the device can do.
+    pub capabilities: Capabilities,
+    /// Each change to the machine's set-up, in a sentence: it is announced. Dropping the queues
+    /// undoes it.
+    pub changes: Vec<String>,
+}
+
+/// A kind of device, or a set of virtual ones: where the names in a configuration lead.
+pub trait Backend: Send + Sync {
+    /// Opens a device to receive from.
+    ///
+    /// # Errors
+    /// There is no such device, or it cannot be opened; the message says what to do.
+    fn open_rx(
+        &self,
+        device: &str,
+        options: &RxOptions,
+    ) -> Result<Opened<dyn RxQueue>, DeviceError>;
+
+    /// Opens a device to transmit to.
+    ///
+    /// # Errors
+    /// There is no such device, or it cannot be opened; the message says what to do.
+    fn open_tx(
+        &self,
+        device: &str,
+        options: &TxOptions,
+    ) -> Result<Opened<dyn TxQueue>, DeviceError>;
+
+    /// The Ethernet address of a device.
+    fn ether(&self, device: &str) -> Option<EtherAddress>;
+
+    /// The first IPv4 address of a device and its network.
+    fn ipv4(&self, device: &str) -> Option<Ipv4Prefix>;
+}
+
+/// Why a device cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum DeviceError {
+    /// There is no device with this name.
+    #[error("no device ‘{0}’")]
+    Unknown(String),
+    /// The system refuses a step.
+    #[error("{device}: {step}: {source}{}", advice(source))]
+    Refused {
+        /// The device.
+        device: String,
+        /// What was tried.
+        step: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The backend cannot do what is asked.
+    #[error("{device}: {what}")]
+    Unsupported {
+        /// The device.
+        device: String,
+        /// What is not supported.
+        what: String,
+    },
+}
+
+fn advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            " (run as root or with CAP_NET_RAW, or try --lab, which needs no privileges)"
+        }
+        _ => "",
+    }
+}
+
+/// The service through which elements reach devices: the backend that the program chose for the
+/// names in the configuration.
+pub struct Devices(pub Box<dyn Backend>);
