@@ -1,5 +1,6 @@
 //! Receive and transmit queues: the seam between elements and devices, and its backends.
 
+pub mod pcap;
 mod queue;
 
 pub use queue::{
