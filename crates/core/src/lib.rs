@@ -4,11 +4,13 @@
 //! how a configuration becomes something that runs.
 
 pub mod args;
+pub mod checksum;
 pub mod clock;
 pub mod cycles;
 pub mod drops;
 pub mod element;
 pub mod engine;
+pub mod headers;
 pub mod memory;
 pub mod names;
 pub mod net;

@@ -1,0 +1,185 @@
+//! IPv4 (RFC 791) and its options.
+
+use std::net::Ipv4Addr;
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::{Header, Options, U16};
+use crate::checksum;
+
+/// An IPv4 header without options.
+#[derive(
+    Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned,
+)]
+#[repr(C)]
+pub struct Ipv4Header {
+    /// Version (4 bits) and header length in units of 4 bytes.
+    pub version_ihl: u8,
+    /// Type of service: DSCP (6 bits) and ECN.
+    pub tos: u8,
+    /// Bytes of header and payload.
+    pub total_len: U16,
+    /// What the fragments of a datagram have in common.
+    pub id: U16,
+    /// Flags (3 bits) and fragment offset in units of 8 bytes.
+    pub flags_fragment: U16,
+    /// Hops left.
+    pub ttl: u8,
+    /// What follows (see [`protocol`](super::protocol)).
+    pub protocol: u8,
+    /// Internet checksum of the header.
+    pub checksum: U16,
+    /// The source address, in network order.
+    pub src: [u8; 4],
+    /// The destination address, in network order.
+    pub dst: [u8; 4],
+}
+
+impl Ipv4Header {
+    /// Flag: reserved, must be zero.
+    pub const RESERVED: u16 = 0x8000;
+    /// Flag: do not fragment.
+    pub const DONT_FRAGMENT: u16 = 0x4000;
+    /// Flag: more fragments follow.
+    pub const MORE_FRAGMENTS: u16 = 0x2000;
+    /// The bits of the fragment offset.
+    pub const OFFSET_MASK: u16 = 0x1fff;
+    /// Bytes of the longest header.
+    pub const MAX_LEN: usize = 60;
+
+    /// The IP version; 4 if this is what it is taken for.
+    #[inline]
+    pub fn version(&self) -> u8 {
+        self.version_ihl >> 4
+    }
+
+    /// Bytes of the header with options, as its length field says: 0 to 60.
+    #[inline]
+    pub fn header_len(&self) -> usize {
+        usize::from(self.version_ihl & 0xf) * 4
+    }
+
+    /// Sets version 4 and the header's length in bytes, a multiple of 4 up to 60.
+    #[inline]
+    pub fn set_header_len(&mut self, bytes: usize) {
+        self.version_ihl = 0x40 | ((bytes / 4) as u8 & 0xf);
+    }
+
+    /// The source address.
+    #[inline]
+    pub fn source(&self) -> Ipv4Addr {
+        self.src.into()
+    }
+
+    /// The destination address.
+    #[inline]
+    pub fn destination(&self) -> Ipv4Addr {
+        self.dst.into()
+    }
+
+    /// The differentiated-services code point.
+    #[inline]
+    pub fn dscp(&self) -> u8 {
+        self.tos >> 2
+    }
+
+    /// The congestion bits.
+    #[inline]
+    pub fn ecn(&self) -> u8 {
+        self.tos & 3
+    }
+
+    /// Where this fragment's payload belongs in the datagram, in bytes.
+    #[inline]
+    pub fn fragment_offset(&self) -> usize {
+        usize::from(self.flags_fragment.get() & Ipv4Header::OFFSET_MASK) * 8
+    }
+
+    /// Whether the datagram must not be fragmented.
+    #[inline]
+    pub fn dont_fragment(&self) -> bool {
+        self.flags_fragment.get() & Ipv4Header::DONT_FRAGMENT != 0
+    }
+
+    /// Whether fragments follow this one.
+    #[inline]
+    pub fn more_fragments(&self) -> bool {
+        self.flags_fragment.get() & Ipv4Header::MORE_FRAGMENTS != 0
+    }
+
+    /// Whether this is one of several fragments.
+    #[inline]
+    pub fn is_fragment(&self) -> bool {
+        self.flags_fragment.get() & (Ipv4Header::MORE_FRAGMENTS | Ipv4Header::OFFSET_MASK) != 0
+    }
+
+    /// Whether this is a whole datagram or the fragment with the transport header.
+    #[inline]
+    pub fn is_first_fragment(&self) -> bool {
+        self.flags_fragment.get() & Ipv4Header::OFFSET_MASK == 0
+    }
+
+    /// Header, options and payload of the datagram at the start of `bytes`, link-layer padding cut off. None
+    /// unless version, header length and total length are consistent with each other and with `bytes`.
+    pub fn split(bytes: &[u8]) -> Option<(&Ipv4Header, Options<'_>, &[u8])> {
+        let (header, _) = Ipv4Header::view(bytes)?;
+        if header.version() != 4 {
+            return None;
+        }
+        let datagram = bytes.get(..usize::from(header.total_len.get()))?;
+        let (whole, payload) = datagram.split_at_checked(header.header_len())?;
+        let options = whole.get(Ipv4Header::LEN..)?;
+        Some((header, Options::new(options), payload))
+    }
+
+    /// Computes the checksum of the header (with options) at the start of `bytes` and stores it. False, and
+    /// nothing changed, when there is no whole header.
+    pub fn fill_checksum(bytes: &mut [u8]) -> bool {
+        let Some((header, _)) = Ipv4Header::view(bytes) else { return false };
+        let len = header.header_len();
+        if len < Ipv4Header::LEN || len > bytes.len() {
+            return false;
+        }
+        if let Some((header, _)) = Ipv4Header::view_mut(bytes) {
+            header.checksum.set(0);
+        }
+        let sum = checksum::checksum(bytes.get(..len).unwrap_or_default());
+        if let Some((header, _)) = Ipv4Header::view_mut(bytes) {
+            header.checksum.set(sum);
+        }
+        true
+    }
+
+    /// Takes one hop off the TTL and updates the checksum (RFC 1141).
+    #[inline]
+    pub fn decrement_ttl(&mut self) {
+        let old = u16::from_be_bytes([self.ttl, self.protocol]);
+        self.ttl = self.ttl.wrapping_sub(1);
+        let new = u16::from_be_bytes([self.ttl, self.protocol]);
+        self.checksum.set(checksum::update(self.checksum.get(), old, new));
+    }
+}
+
+/// IPv4 option kinds (RFC 791, RFC 2113).
+pub mod ipv4_option {
+    /// End of the options.
+    pub const END: u8 = 0;
+    /// Padding.
+    pub const NO_OPERATION: u8 = 1;
+    /// Record route.
+    pub const RECORD_ROUTE: u8 = 7;
+    /// Internet timestamp.
+    pub const TIMESTAMP: u8 = 68;
+    /// Security.
+    pub const SECURITY: u8 = 130;
+    /// Loose source routing.
+    pub const LOOSE_SOURCE_ROUTE: u8 = 131;
+    /// Stream identifier.
+    pub const STREAM_ID: u8 = 136;
+    /// Strict source routing.
+    pub const STRICT_SOURCE_ROUTE: u8 = 137;
+    /// Router alert.
+    pub const ROUTER_ALERT: u8 = 148;
+    /// The bit that says that fragments carry the option, too.
+    pub const COPIED: u8 = 0x80;
+}
