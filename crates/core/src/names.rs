@@ -67,7 +67,8 @@ pub struct Addresses {
 /// What a name for a number counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NumberKind {
-    /// IP protocol number (0 to 255), or [`TCP_OR_UDP`] and [`TRANSPORT`] for classifiers.
+    /// IP protocol number (0 to 255), or [`TCP_OR_UDP`], [`TRANSPORT`] and [`PAYLOAD`], which mean
+    /// something to classifiers.
     IpProtocol,
     /// Port of the transport protocol with this number.
     Port(u8),
@@ -83,6 +84,8 @@ pub enum NumberKind {
 pub const TCP_OR_UDP: u32 = 256;
 /// The number of the name `transp`: TCP, UDP, or another protocol with ports.
 pub const TRANSPORT: u32 = 257;
+/// The number of the name `payload`: what follows the transport header.
+pub const PAYLOAD: u32 = 258;
 
 const TCP: u8 = 6;
 const UDP: u8 = 17;
@@ -126,7 +129,7 @@ impl NameTable {
     }
 
     /// The number that a name stands for in the compound with this prefix; built-in names
-    /// count last, and after them the names that services(5) lists on this machine.
+    /// count last, and after them the names of services(5) and protocols(5) on this machine.
     pub fn number(&self, kind: NumberKind, prefix: &str, name: &str) -> Option<u32> {
         let found = |prefix: &str| self.numbers.get(&(kind, format!("{prefix}{name}"))).copied();
         enclosing(prefix)

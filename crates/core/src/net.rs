@@ -336,7 +336,73 @@ pub(crate) fn parse_length6(text: &str) -> Option<u8> {
     if let Some(length) = decimal(text) {
         return (length <= 128).then_some(length);
     }
-    let mask = text.parse::<Ipv6Addr>().ok()?.to_bits();
+    mask_length(text.parse().ok()?)
+}
+
+/// The number of leading ones of a mask, `None` when ones follow a zero.
+pub(crate) fn mask_length(mask: Ipv6Addr) -> Option<u8> {
+    let mask = mask.to_bits();
     let ones = mask.leading_ones();
     (mask.count_ones() == ones).then_some(ones as u8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn ethernet_addresses_know_their_kind() {
+        for (text, group, broadcast, local, zero) in [
+            ("0:0:0:0:0:0", false, false, false, true),
+            ("0:50:ba:85:84:a9", false, false, false, false),
+            ("1:0:5e:0:0:1", true, false, false, false),
+            ("2:0:0:0:0:1", false, false, true, false),
+            ("ff:ff:ff:ff:ff:ff", true, true, true, false),
+        ] {
+            let address: EtherAddress = text.parse().unwrap();
+            assert_eq!(address.is_group(), group, "{text}");
+            assert_eq!(address.is_broadcast(), broadcast, "{text}");
+            assert_eq!(address.is_local(), local, "{text}");
+            assert_eq!(address.is_zero(), zero, "{text}");
+        }
+        let group = EtherAddress::of_ipv4_group(Ipv4Addr::new(239, 255, 1, 2));
+        assert_eq!(group.to_string(), "01-00-5E-7F-01-02");
+        assert_eq!(group.with_colons(), "01:00:5E:7F:01:02");
+    }
+
+    #[test]
+    fn prefixes_know_their_network() {
+        let prefix: Ipv4Prefix = "10.1.2.3/20".parse().unwrap();
+        assert_eq!(prefix.network(), Ipv4Addr::new(10, 1, 0, 0));
+        assert_eq!(prefix.broadcast(), Ipv4Addr::new(10, 1, 15, 255));
+        assert_eq!(prefix.truncated().to_string(), "10.1.0.0/20");
+        assert_eq!(prefix.length(), Some(20));
+        let odd: Ipv4Prefix = "10.1.2.3/255.0.0.255".parse().unwrap();
+        assert_eq!((odd.length(), odd.to_string().as_str()), (None, "10.1.2.3/255.0.0.255"));
+        let prefix: Ipv6Prefix = "2001:db8::1/32".parse().unwrap();
+        assert_eq!(prefix.truncated().to_string(), "2001:db8::/32");
+        assert_eq!(Ipv4Prefix::new(Ipv4Addr::UNSPECIFIED, 33), None);
+        assert_eq!(Ipv6Prefix::new(Ipv6Addr::UNSPECIFIED, 129), None);
+    }
+
+    proptest! {
+        #[test]
+        fn membership_is_equality_of_leading_bits(a: u128, b: u128, same in 0..=128u32, length: u8) {
+            // Two addresses that share their first bits.
+            let b = if same == 0 { b } else { a ^ (b.checked_shr(same).unwrap_or(0)) };
+            let (a4, b4) = ((a >> 96) as u32, (b >> 96) as u32);
+            let length4 = length % 33;
+            let prefix = Ipv4Prefix::new(Ipv4Addr::from_bits(a4), length4).unwrap();
+            let shared = (a4 ^ b4).leading_zeros() >= u32::from(length4);
+            prop_assert_eq!(prefix.contains(Ipv4Addr::from_bits(b4)), shared);
+            prop_assert_eq!(prefix.length(), Some(length4));
+            let length6 = length % 129;
+            let prefix = Ipv6Prefix::new(Ipv6Addr::from_bits(a), length6).unwrap();
+            let shared = (a ^ b).leading_zeros() >= u32::from(length6);
+            prop_assert_eq!(prefix.contains(Ipv6Addr::from_bits(b)), shared);
+            let other = Ipv6Prefix::new(Ipv6Addr::from_bits(b), (same % 129) as u8).unwrap();
+            prop_assert_eq!(prefix.covers(other), shared && length6 <= other.length());
+        }
+    }
 }

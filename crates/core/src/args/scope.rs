@@ -39,10 +39,15 @@ impl<'a> Scope<'a> {
         Self { element, names, fresh: None, elements, devices: None }
     }
 
+    /// A scope at the top of a configuration that has names but no elements.
+    pub fn bare(names: &'a NameTable) -> Self {
+        Self::new("", names, &NoElements)
+    }
+
     /// A scope without a configuration around it: only built-in names have a meaning.
     pub fn builtin() -> Self {
         static NAMES: LazyLock<NameTable> = LazyLock::new(NameTable::new);
-        Self::new("", &NAMES, &NoElements)
+        Self::bare(&NAMES)
     }
 
     /// This scope, in which names of network devices stand for the addresses of the devices.

@@ -18,6 +18,12 @@ pub struct ArgText {
 }
 
 impl ArgText {
+    /// A text that stands at `span`. With `exact`, the source text at `span` is `text` byte for
+    /// byte, so that parts of it have places of their own.
+    pub fn new(text: impl Into<String>, span: impl Into<Option<Span>>, exact: bool) -> Self {
+        Self { text: text.into(), span: span.into(), exact }
+    }
+
     /// The arguments of a configuration string.
     pub(super) fn split_config(config: &ConfigText) -> Vec<Self> {
         let place = |part: &Part| {
@@ -112,7 +118,7 @@ impl ArgText {
 /// A text that stands in no source, such as what a handler is given.
 impl From<&str> for ArgText {
     fn from(text: &str) -> Self {
-        Self { text: text.to_owned(), span: None, exact: false }
+        Self::new(text, None, false)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Names that every configuration knows.
 
-use super::{NumberKind, PORT_PROTOCOLS, TCP_OR_UDP, TRANSPORT};
+use super::{NumberKind, PAYLOAD, PORT_PROTOCOLS, TCP_OR_UDP, TRANSPORT};
 
 /// The number of a built-in name.
 pub(super) fn number(kind: NumberKind, name: &str) -> Option<u32> {
@@ -22,13 +22,14 @@ fn find(table: &[(&str, u32)], name: &str) -> Option<u32> {
 }
 
 /// IANA, Protocol Numbers.
-const PROTOCOLS: [(&str, u32); 12] = [
+const PROTOCOLS: [(&str, u32); 13] = [
     ("dccp", 33),
     ("gre", 47),
     ("icmp", 1),
     ("icmp6", 58),
     ("igmp", 2),
     ("ipip", 4),
+    ("payload", PAYLOAD),
     ("sctp", 132),
     ("tcp", 6),
     ("tcpudp", TCP_OR_UDP),
@@ -38,7 +39,7 @@ const PROTOCOLS: [(&str, u32); 12] = [
 ];
 
 /// IANA, Service Name and Transport Protocol Port Number Registry, under Click's names.
-const PORTS: [(&str, u32); 33] = [
+const PORTS: [(&str, u32); 34] = [
     ("auth", 113),
     ("bootpc", 68),
     ("bootps", 67),
@@ -62,6 +63,7 @@ const PORTS: [(&str, u32); 33] = [
     ("ntp", 123),
     ("pop3", 110),
     ("pop3s", 995),
+    ("pptp", 1723),
     ("rip", 520),
     ("route", 520),
     ("smtp", 25),

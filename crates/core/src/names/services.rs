@@ -1,41 +1,61 @@
-//! The port names of this machine: `/etc/services`, services(5).
+//! The names of this machine: `/etc/services` and `/etc/protocols`, services(5) and protocols(5).
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use super::{NumberKind, TCP, UDP};
+use super::{NumberKind, builtin};
 
-/// The port with this name.
+/// The number that this machine has for a name.
 pub(super) fn number(kind: NumberKind, name: &str) -> Option<u32> {
-    static SERVICES: LazyLock<Services> = LazyLock::new(|| {
-        // Without the file there are no more names than the built-in ones.
-        parse(&std::fs::read_to_string("/etc/services").unwrap_or_default())
+    static SERVICES: LazyLock<Names> = LazyLock::new(|| {
+        let protocols = parse_protocols(&read("/etc/protocols"));
+        parse_services(&read("/etc/services"), protocols)
     });
-    let NumberKind::Port(protocol) = kind else { return None };
-    SERVICES.get(&(protocol, name.to_owned())).map(|&port| port.into())
+    SERVICES.get(&(kind, name.to_owned())).copied()
 }
 
-type Services = HashMap<(u8, String), u16>;
+/// The text of a file, which need not exist: then there are no more names than the built-in ones.
+fn read(path: &str) -> String {
+    std::fs::read(path).map_or(String::new(), |text| String::from_utf8_lossy(&text).into_owned())
+}
 
-/// Reads lines of the form `NAME PORT/PROTOCOL [ALIAS...]`; the first line of a name counts.
-fn parse(text: &str) -> Services {
-    let mut services = Services::new();
-    for line in text.lines() {
-        let line = line.split('#').next().unwrap_or_default();
-        let mut words = line.split_ascii_whitespace();
-        let (Some(name), Some(place)) = (words.next(), words.next()) else { continue };
-        let Some((port, protocol)) = place.split_once('/') else { continue };
-        let protocol = match protocol {
-            "tcp" => TCP,
-            "udp" => UDP,
-            _ => continue,
-        };
-        let Ok(port) = port.parse() else { continue };
-        for name in std::iter::once(name).chain(words) {
-            services.entry((protocol, name.to_owned())).or_insert(port);
+type Names = HashMap<(NumberKind, String), u32>;
+
+/// Reads lines of the form `NAME NUMBER [ALIAS...]`.
+fn parse_protocols(text: &str) -> Names {
+    let mut names = Names::new();
+    for (name, place, aliases) in lines(text) {
+        let Ok(number) = place.parse::<u8>() else { continue };
+        for name in aliases.chain([name]) {
+            names.entry((NumberKind::IpProtocol, name.to_owned())).or_insert(number.into());
         }
     }
-    services
+    names
+}
+
+/// Reads lines of the form `NAME PORT/PROTOCOL [ALIAS...]`; the first line of a name counts.
+fn parse_services(text: &str, mut names: Names) -> Names {
+    for (name, place, aliases) in lines(text) {
+        let Some((port, protocol)) = place.split_once('/') else { continue };
+        let known = builtin::number(NumberKind::IpProtocol, protocol);
+        let known =
+            known.or_else(|| names.get(&(NumberKind::IpProtocol, protocol.to_owned())).copied());
+        let Some(protocol) = known.and_then(|number| u8::try_from(number).ok()) else { continue };
+        let Ok(port) = port.parse::<u16>() else { continue };
+        for name in aliases.chain([name]) {
+            let kind = NumberKind::Port(protocol);
+            names.entry((kind, name.to_owned())).or_insert(port.into());
+        }
+    }
+    names
+}
+
+/// The first word, the second word and the rest of each line, comments left out.
+fn lines(text: &str) -> impl Iterator<Item = (&str, &str, std::str::SplitAsciiWhitespace<'_>)> {
+    text.lines().filter_map(|line| {
+        let mut words = line.split('#').next()?.split_ascii_whitespace();
+        Some((words.next()?, words.next()?, words))
+    })
 }
 
 #[cfg(test)]
@@ -43,13 +63,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_services_are_read() {
-        let services = parse("# c\nhttp\t80/tcp www # W\nx 1/udp\nx 2/udp\nbad\ny z/tcp\n");
-        let port = |protocol, name: &str| services.get(&(protocol, name.to_owned())).copied();
-        assert_eq!(port(TCP, "http"), Some(80));
-        assert_eq!(port(TCP, "www"), Some(80));
-        assert_eq!(port(UDP, "http"), None);
-        assert_eq!(port(UDP, "x"), Some(1));
-        assert_eq!(services.len(), 3);
+    fn the_files_are_read() {
+        let protocols = parse_protocols("# c\nesp 50 ESP # x\nx 256\n");
+        let text = "# c\nhttp\t80/tcp www # W\nx 1/udp\nx 2/udp\nbad\ny z/tcp\nk 500/esp\nn 1/none";
+        let names = parse_services(text, protocols);
+        for (kind, name, number) in [
+            (NumberKind::Port(6), "http", Some(80)),
+            (NumberKind::Port(6), "www", Some(80)),
+            (NumberKind::Port(17), "http", None),
+            (NumberKind::Port(17), "x", Some(1)),
+            (NumberKind::Port(50), "k", Some(500)),
+            (NumberKind::IpProtocol, "ESP", Some(50)),
+            (NumberKind::IpProtocol, "x", None),
+        ] {
+            assert_eq!(names.get(&(kind, name.to_owned())).copied(), number, "{name}");
+        }
+        assert_eq!(names.len(), 6);
     }
 }

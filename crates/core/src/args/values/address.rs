@@ -1,12 +1,13 @@
 //! Addresses, ports and protocols.
 
+use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::number::Integer;
 use crate::args::{Arg, ArgError, ArgText, Scope};
 use crate::names::NumberKind;
 use crate::net::{
-    EtherAddress, Ipv4Prefix, Ipv6Prefix, parse_ipv4, parse_length6, parse_mask, partial_ipv4,
+    EtherAddress, Ipv4Prefix, Ipv6Prefix, mask_length, parse_ipv4, parse_length6, parse_mask,
+    partial_ipv4,
 };
 
 /// `00:11:22:33:44:55`, `00-11-22-33-44-55`, or a name.
@@ -74,6 +75,16 @@ impl Arg for Ipv4Prefix {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Ipv4Network(pub Ipv4Prefix);
 
+/// The address alone when the prefix is a host.
+impl fmt::Display for Ipv4Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.length() {
+            Some(32) => self.0.address().fmt(f),
+            _ => self.0.fmt(f),
+        }
+    }
+}
+
 impl Arg for Ipv4Network {
     const EXPECTS: &'static str = "an IP address or prefix";
 
@@ -136,6 +147,16 @@ impl Arg for Ipv6Prefix {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Ipv6Network(pub Ipv6Prefix);
 
+/// The address alone when the prefix is a host.
+impl fmt::Display for Ipv6Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.length() {
+            128 => self.0.address().fmt(f),
+            _ => self.0.fmt(f),
+        }
+    }
+}
+
 impl Arg for Ipv6Network {
     const EXPECTS: &'static str = "an IPv6 address or prefix";
 
@@ -158,18 +179,26 @@ fn ipv6(text: &str, scope: &Scope<'_>) -> Option<Ipv6Addr> {
 
 fn slashed6(text: &str, scope: &Scope<'_>) -> Option<Ipv6Prefix> {
     let (address, length) = text.rsplit_once('/')?;
-    Ipv6Prefix::new(ipv6(address, scope)?, parse_length6(length)?)
+    let named = || mask_length(scope.ipv6_named(length)?);
+    Ipv6Prefix::new(ipv6(address, scope)?, parse_length6(length).or_else(named)?)
 }
 
 /// An IP protocol by number or name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct IpProtocol(pub u8);
 
+/// The number.
+impl fmt::Display for IpProtocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 impl Arg for IpProtocol {
     const EXPECTS: &'static str = "an IP protocol by number or name";
 
     fn parse(text: &ArgText, scope: &Scope<'_>) -> Result<Self, ArgError> {
-        number(NumberKind::IpProtocol, text, scope, u8::MAX.into()).map(|n| Self(n as u8))
+        byte(NumberKind::IpProtocol, text, scope).map(Self)
     }
 
     fn placeholder() -> Self {
@@ -181,11 +210,18 @@ impl Arg for IpProtocol {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TcpPort(pub u16);
 
+/// The number.
+impl fmt::Display for TcpPort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 impl Arg for TcpPort {
     const EXPECTS: &'static str = "a TCP port by number or name";
 
     fn parse(text: &ArgText, scope: &Scope<'_>) -> Result<Self, ArgError> {
-        number(NumberKind::Port(6), text, scope, u16::MAX.into()).map(|n| Self(n as u16))
+        port(6, text, scope).map(Self)
     }
 
     fn placeholder() -> Self {
@@ -197,11 +233,18 @@ impl Arg for TcpPort {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct UdpPort(pub u16);
 
+/// The number.
+impl fmt::Display for UdpPort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 impl Arg for UdpPort {
     const EXPECTS: &'static str = "a UDP port by number or name";
 
     fn parse(text: &ArgText, scope: &Scope<'_>) -> Result<Self, ArgError> {
-        number(NumberKind::Port(17), text, scope, u16::MAX.into()).map(|n| Self(n as u16))
+        port(17, text, scope).map(Self)
     }
 
     fn placeholder() -> Self {
@@ -209,16 +252,184 @@ impl Arg for UdpPort {
     }
 }
 
-/// A number up to `max` or the name of one.
-fn number(kind: NumberKind, text: &ArgText, scope: &Scope<'_>, max: u32) -> Result<u32, ArgError> {
-    let number = match scope.number_named(kind, text.as_str()) {
-        Some(number) => number,
-        None => Integer::parse(text.as_str(), false)
-            .ok_or_else(ArgError::default)?
-            .value()
-            .and_then(|value| value.try_into().ok())
-            .unwrap_or(u32::MAX),
-    };
-    let error = || ArgError::new(format!("out of range, bound {max}"));
-    if number <= max { Ok(number) } else { Err(error()) }
+/// An ICMP type by number or name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct IcmpType(pub u8);
+
+/// The number.
+impl fmt::Display for IcmpType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Arg for IcmpType {
+    const EXPECTS: &'static str = "an ICMP type by number or name";
+
+    fn parse(text: &ArgText, scope: &Scope<'_>) -> Result<Self, ArgError> {
+        byte(NumberKind::IcmpType, text, scope).map(Self)
+    }
+
+    fn placeholder() -> Self {
+        Self::default()
+    }
+}
+
+impl IcmpType {
+    /// Reads a code of this type by number or name.
+    ///
+    /// # Errors
+    /// The text is no such code.
+    pub fn parse_code(self, text: &ArgText, scope: &Scope<'_>) -> Result<u8, ArgError> {
+        byte(NumberKind::IcmpCode(self.0), text, scope)
+    }
+}
+
+/// Reads a port of the transport protocol with this number.
+///
+/// # Errors
+/// The text is neither a port nor the name of one.
+pub fn port(protocol: u8, text: &ArgText, scope: &Scope<'_>) -> Result<u16, ArgError> {
+    let number = number(NumberKind::Port(protocol), text, scope)?;
+    number.try_into().map_err(|_| ArgError::new("overflow, range 0-65535"))
+}
+
+fn byte(kind: NumberKind, text: &ArgText, scope: &Scope<'_>) -> Result<u8, ArgError> {
+    let number = number(kind, text, scope)?;
+    number.try_into().map_err(|_| ArgError::new("out of range, bound 255"))
+}
+
+/// Reads a number or the name of one.
+///
+/// # Errors
+/// The text is neither.
+pub fn number(kind: NumberKind, text: &ArgText, scope: &Scope<'_>) -> Result<u32, ArgError> {
+    match scope.number_named(kind, text.as_str()) {
+        Some(number) => Ok(number),
+        None => u32::parse(text, scope),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::values::tests::{accepts, rejects, rereads};
+    use proptest::prelude::*;
+
+    #[test]
+    fn ethernet_addresses() {
+        let address = EtherAddress([0, 0x11, 0x22, 0xaa, 0xbb, 0xc]);
+        for text in ["00:11:22:aa:BB:0C", "0-11-22-AA-bb-c"] {
+            accepts(text, address);
+        }
+        for wrong in [
+            "1:2:3:4:5",
+            "1:2:3:4:5:6:7",
+            "1:2:3:4:5:g",
+            "1:2-3:4:5:6",
+            "1:2:3:4:5:666",
+            "1::3:4:5:6",
+            "1:2:3:4:5:+6",
+            "00112233445566",
+        ] {
+            rejects::<EtherAddress>(wrong, "parse error");
+        }
+    }
+
+    #[test]
+    fn ipv4_addresses() {
+        accepts("18.26.4.9", Ipv4Addr::new(18, 26, 4, 9));
+        accepts("018.026.004.009", Ipv4Addr::new(18, 26, 4, 9));
+        for wrong in ["1.2.3", "1.2.3.4.5", "1.2.3.256", "1.2.3.", "a", "1.2.3.4/24", "0x1.2.3.4"] {
+            rejects::<Ipv4Addr>(wrong, "parse error");
+        }
+        accepts("1.1.1.1  2.2.2.2", vec![Ipv4Addr::new(1, 1, 1, 1), Ipv4Addr::new(2, 2, 2, 2)]);
+        let list = ArgText::from("1.1.1.1 2.2.2");
+        let error = ArgError::default().at(8..13);
+        assert_eq!(Vec::<Ipv4Addr>::parse(&list, &Scope::builtin()), Err(error));
+    }
+
+    #[test]
+    fn ipv4_prefixes() {
+        let net =
+            |address: [u8; 4], mask: [u8; 4]| Ipv4Prefix::with_mask(address.into(), mask.into());
+        for (text, prefix) in [
+            ("10.0.0.1/24", net([10, 0, 0, 1], [255, 255, 255, 0])),
+            ("10/8", net([10, 0, 0, 0], [255, 0, 0, 0])),
+            ("18.26/16", net([18, 26, 0, 0], [255, 255, 0, 0])),
+            ("0/0", net([0, 0, 0, 0], [0, 0, 0, 0])),
+            ("10.0.0.1/255.255.255.0", net([10, 0, 0, 1], [255, 255, 255, 0])),
+            ("10.0.0.1/255.0.255.0", net([10, 0, 0, 1], [255, 0, 255, 0])),
+            ("10.0.0.1/32", net([10, 0, 0, 1], [255; 4])),
+        ] {
+            accepts(text, prefix);
+            accepts(text, Ipv4Network(prefix));
+        }
+        for wrong in
+            ["10.0.0.1", "10/9", "10.1.0/25", "10.0.0.0/33", "/8", "10.0.0.0/", "10.0.0.0/x"]
+        {
+            rejects::<Ipv4Prefix>(wrong, "parse error");
+        }
+        accepts("10.0.0.1", Ipv4Network(net([10, 0, 0, 1], [255; 4])));
+        rejects::<Ipv4Network>("10.0.0", "parse error");
+    }
+
+    #[test]
+    fn ipv6_addresses_and_prefixes() {
+        let address: Ipv6Addr = "2001:db8::1".parse().unwrap();
+        accepts("2001:DB8:0::1", address);
+        accepts("::ffff:1.2.3.4", Ipv4Addr::new(1, 2, 3, 4).to_ipv6_mapped());
+        accepts("2001:db8::1/48", Ipv6Prefix::new(address, 48).unwrap());
+        accepts("2001:db8::1/ffff:ffff:ffff::", Ipv6Prefix::new(address, 48).unwrap());
+        accepts("2001:db8::1", Ipv6Network(Ipv6Prefix::new(address, 128).unwrap()));
+        for wrong in ["2001:db8::1/129", "2001:db8::1/ffff:0:ffff::", "2001:db8::1/", "::1"] {
+            rejects::<Ipv6Prefix>(wrong, "parse error");
+        }
+        rejects::<Ipv6Addr>("1:2:3", "parse error");
+    }
+
+    #[test]
+    fn protocols_and_ports_have_names() {
+        accepts("tcp", IpProtocol(6));
+        accepts("0x11", IpProtocol(17));
+        rejects::<IpProtocol>("tcpudp", "out of range, bound 255");
+        rejects::<IpProtocol>("256", "out of range, bound 255");
+        rejects::<IpProtocol>("no-such-protocol", "parse error");
+        accepts("ssh", TcpPort(22));
+        accepts("53", UdpPort(53));
+        accepts("dns", UdpPort(53));
+        rejects::<TcpPort>("65536", "overflow, range 0-65535");
+        rejects::<TcpPort>("no-such-port", "parse error");
+        accepts("unreachable", IcmpType(3));
+        let code =
+            |kind: u8, text: &str| IcmpType(kind).parse_code(&text.into(), &Scope::builtin());
+        assert_eq!(code(3, "needfrag"), Ok(4));
+        assert_eq!(code(5, "host"), Ok(1));
+        assert_eq!(code(11, "transit"), Ok(0));
+        assert_eq!(code(12, "length"), Ok(2));
+        assert_eq!(code(8, "host"), Err(ArgError::default()));
+        assert_eq!(code(3, "300"), Err(ArgError::new("out of range, bound 255")));
+    }
+
+    proptest! {
+        #[test]
+        fn addresses_print_as_they_are_read(bits: u128, length in 0..=128u8) {
+            let v4 = Ipv4Addr::from_bits(bits as u32);
+            let v6 = Ipv6Addr::from_bits(bits);
+            rereads(v4);
+            rereads(v6);
+            rereads(Ipv4Prefix::new(v4, length % 33).unwrap());
+            rereads(Ipv4Prefix::with_mask(v4, Ipv4Addr::from_bits((bits >> 64) as u32)));
+            rereads(Ipv4Network(Ipv4Prefix::new(v4, length % 33).unwrap()));
+            rereads(Ipv6Prefix::new(v6, length).unwrap());
+            rereads(Ipv6Network(Ipv6Prefix::new(v6, length).unwrap()));
+            rereads(TcpPort(bits as u16));
+            rereads(UdpPort(bits as u16));
+            rereads(IpProtocol(bits as u8));
+            let [.., a, b, c, d, e, f] = bits.to_be_bytes();
+            let ether = EtherAddress([a, b, c, d, e, f]);
+            rereads(ether);
+            prop_assert_eq!(ether.with_colons().parse(), Ok(ether));
+        }
+    }
 }

@@ -1,5 +1,7 @@
 //! Numbers and truth values.
 
+use std::fmt;
+
 use crate::args::{Arg, ArgError, ArgText, Scope};
 
 macro_rules! integer {
@@ -137,9 +139,8 @@ impl<const BITS: u32> Arg for UFixed<BITS> {
 
     fn parse(text: &ArgText, _: &Scope<'_>) -> Result<Self, ArgError> {
         let real = Real::parse(text.as_str(), false).ok_or_else(ArgError::default)?;
-        let value = real.scale(1 << BITS, 0).and_then(|v| v.try_into().ok());
-        let bound = f64::from(u32::MAX) / 2f64.powi(BITS as i32);
-        Ok(Self(value.ok_or_else(|| out_of_range(bound))?))
+        let value = real.scale(const { one(BITS) }, 0).and_then(|v| v.try_into().ok());
+        value.map(Self).ok_or_else(|| out_of_range(Self(u32::MAX)))
     }
 
     fn placeholder() -> Self {
@@ -152,9 +153,9 @@ impl<const BITS: u32> Arg for Fixed<BITS> {
 
     fn parse(text: &ArgText, _: &Scope<'_>) -> Result<Self, ArgError> {
         let real = Real::parse(text.as_str(), true).ok_or_else(ArgError::default)?;
-        let value = real.scale(1 << BITS, 0).and_then(|v| v.try_into().ok());
-        let bound = f64::from(if real.negative { i32::MIN } else { i32::MAX });
-        Ok(Self(value.ok_or_else(|| out_of_range(bound / 2f64.powi(BITS as i32)))?))
+        let value = real.scale(const { one(BITS) }, 0).and_then(|v| v.try_into().ok());
+        let bound = Self(if real.negative { i32::MIN } else { i32::MAX });
+        value.map(Self).ok_or_else(|| out_of_range(bound))
     }
 
     fn placeholder() -> Self {
@@ -168,7 +169,7 @@ impl<const DIGITS: u32> Arg for UDecimal<DIGITS> {
     fn parse(text: &ArgText, _: &Scope<'_>) -> Result<Self, ArgError> {
         let real = Real::parse(text.as_str(), false).ok_or_else(ArgError::default)?;
         let value = real.scale(1, DIGITS as i32).and_then(|v| v.try_into().ok());
-        Ok(Self(value.ok_or_else(|| ArgError::new("out of range"))?))
+        value.map(Self).ok_or_else(|| out_of_range(Self(u32::MAX)))
     }
 
     fn placeholder() -> Self {
@@ -182,7 +183,8 @@ impl<const DIGITS: u32> Arg for Decimal<DIGITS> {
     fn parse(text: &ArgText, _: &Scope<'_>) -> Result<Self, ArgError> {
         let real = Real::parse(text.as_str(), true).ok_or_else(ArgError::default)?;
         let value = real.scale(1, DIGITS as i32).and_then(|v| v.try_into().ok());
-        Ok(Self(value.ok_or_else(|| ArgError::new("out of range"))?))
+        let bound = Self(if real.negative { i32::MIN } else { i32::MAX });
+        value.map(Self).ok_or_else(|| out_of_range(bound))
     }
 
     fn placeholder() -> Self {
@@ -190,8 +192,68 @@ impl<const DIGITS: u32> Arg for Decimal<DIGITS> {
     }
 }
 
-fn out_of_range(bound: f64) -> ArgError {
+/// One, as a fixed-point number.
+const fn one(bits: u32) -> u64 {
+    assert!(bits <= 32, "the numbers have 32 bits");
+    1 << bits
+}
+
+fn out_of_range(bound: impl fmt::Display) -> ArgError {
     ArgError::new(format!("out of range, bound {bound}"))
+}
+
+/// With as few decimals as name the value.
+impl<const BITS: u32> fmt::Display for UFixed<BITS> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_binary(f, self.0, BITS)
+    }
+}
+
+/// With as few decimals as name the value.
+impl<const BITS: u32> fmt::Display for Fixed<BITS> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0 < 0 { "-" } else { "" })?;
+        write_binary(f, self.0.unsigned_abs(), BITS)
+    }
+}
+
+/// With as few decimals as name the value.
+impl<const DIGITS: u32> fmt::Display for UDecimal<DIGITS> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_decimal(f, self.0.into(), DIGITS)
+    }
+}
+
+/// With as few decimals as name the value.
+impl<const DIGITS: u32> fmt::Display for Decimal<DIGITS> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0 < 0 { "-" } else { "" })?;
+        write_decimal(f, self.0.unsigned_abs().into(), DIGITS)
+    }
+}
+
+/// Writes `value / 2^bits` with as few decimals as round to it.
+fn write_binary(f: &mut fmt::Formatter<'_>, value: u32, bits: u32) -> fmt::Result {
+    let one = 1i128 << bits;
+    let fits = |digits: u32| {
+        let ten = 10i128.pow(digits);
+        let decimal = divide(i128::from(value) * ten, one);
+        (divide(decimal * one, ten) == value.into()).then_some((decimal, digits))
+    };
+    // Ten decimals tell apart all values of 32 bits.
+    let (decimal, digits) = (0..=10).find_map(fits).unwrap_or_default();
+    write_decimal(f, decimal.unsigned_abs(), digits)
+}
+
+/// Writes `value / 10^decimals` without zeros at the end.
+pub(super) fn write_decimal(f: &mut fmt::Formatter<'_>, value: u128, decimals: u32) -> fmt::Result {
+    let one = 10u128.pow(decimals);
+    write!(f, "{}", value / one)?;
+    if value.is_multiple_of(one) {
+        return Ok(());
+    }
+    let fraction = format!("{:0width$}", value % one, width = decimals as usize);
+    write!(f, ".{}", fraction.trim_end_matches('0'))
 }
 
 /// A real number as written, exactly: `digits * 10^exponent`.
@@ -227,10 +289,10 @@ impl Real {
         (any && ends_well).then_some(real)
     }
 
-    /// Appends a digit. More than 30 significant digits cannot change a result, but for their
-    /// number.
+    /// Appends a digit. Digits after the first 24 cannot change a result that fits into 64 bits;
+    /// only their number counts.
     fn push(&mut self, digit: u8, fraction: bool) {
-        if self.digits < 10i128.pow(29) {
+        if self.digits < 10i128.pow(24) {
             self.digits = self.digits * 10 + i128::from(digit);
             self.exponent = self.exponent.saturating_sub(fraction.into());
         } else {
@@ -242,25 +304,15 @@ impl Real {
     /// `None` when that is past all bounds.
     pub(super) fn scale(&self, factor: u64, power: i32) -> Option<i128> {
         let exponent = self.exponent.saturating_add(power);
-        let ten = |power: u32| 10i128.checked_pow(power);
-        let product = || self.digits.checked_mul(factor.into());
-        let magnitude = if self.digits == 0 || factor == 0 {
-            0
-        } else if exponent >= 0 {
-            product()?.checked_mul(ten(exponent.unsigned_abs())?)?
-        } else {
-            match ten(exponent.unsigned_abs()) {
-                // The digits are below 10^30: with this divisor, only zero is near.
-                None => 0,
-                Some(divisor) => match product() {
-                    Some(product) => divide(product, divisor),
-                    // Too long a mantissa for the factor: give up digits that do not count.
-                    None => divide(
-                        divide(self.digits, 1_000_000_000).checked_mul(factor.into())?,
-                        (divisor / 1_000_000_000).max(1),
-                    ),
-                },
-            }
+        let ten = 10i128.checked_pow(exponent.unsigned_abs());
+        let product = self.digits.checked_mul(factor.into())?;
+        let magnitude = match ten {
+            _ if product == 0 => 0,
+            Some(ten) if exponent >= 0 => product.checked_mul(ten)?,
+            None if exponent >= 0 => return None,
+            Some(ten) => divide(product, ten),
+            // The divisor is past 10^38, the dividend is not.
+            None => 0,
         };
         Some(if self.negative { -magnitude } else { magnitude })
     }
@@ -280,4 +332,133 @@ fn parse_exponent(text: &str) -> Option<i32> {
     }
     let magnitude = digits.parse().unwrap_or(i32::MAX);
     Some(if text.starts_with('-') { -magnitude } else { magnitude })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::values::tests::{accepts, rejects, rereads};
+    use proptest::prelude::*;
+
+    #[test]
+    fn integers_have_clicks_notations() {
+        accepts("0", 0u8);
+        accepts("+255", 255u8);
+        accepts("0xfF", 255u8);
+        accepts("010", 8u8);
+        accepts("0b101", 5u8);
+        accepts("1_000", 1000u32);
+        accepts("-0x10", -16i32);
+        accepts("-128", -128i8);
+        accepts("9223372036854775807", i64::MAX);
+        accepts("-9223372036854775808", i64::MIN);
+        accepts("18446744073709551615", u64::MAX);
+        for wrong in ["-1", "08", "0x", "0xg", "1 2", "1.0", "_1", "1_", "1__0", "a", "+", "٣"] {
+            rejects::<u32>(wrong, "parse error");
+        }
+        for wrong in ["--1", "-", "+-1", "- 1"] {
+            rejects::<i32>(wrong, "parse error");
+        }
+    }
+
+    #[test]
+    fn integers_have_bounds() {
+        rejects::<u8>("256", "out of range, bound 255");
+        rejects::<u16>("0x10000", "out of range, bound 65535");
+        rejects::<u32>("4294967296", "out of range, bound 4294967295");
+        rejects::<i8>("128", "out of range, bound 127");
+        rejects::<i8>("-129", "out of range, bound -128");
+        rejects::<u64>("18446744073709551616", "out of range, bound 18446744073709551615");
+        rejects::<i64>("-9999999999999999999999999", "out of range, bound -9223372036854775808");
+        rejects::<u32>(&"9".repeat(10_000), "out of range, bound 4294967295");
+    }
+
+    #[test]
+    fn truth_has_few_words() {
+        for word in ["true", "yes", "t", "y", "1"] {
+            accepts(word, true);
+        }
+        for word in ["false", "no", "f", "n", "0"] {
+            accepts(word, false);
+        }
+        for wrong in ["True", "on", "2", "nope", "\"yes\""] {
+            rejects::<bool>(wrong, "parse error");
+        }
+    }
+
+    #[test]
+    fn floating_point_numbers_are_read_whole() {
+        accepts("1.5e3", 1500.0);
+        accepts("-.5", -0.5);
+        rejects::<f64>("1e999", "out of range, bound inf");
+        rejects::<f64>("-1e999", "out of range, bound -inf");
+        rejects::<f64>("1e-999", "underflow, rounded to 0");
+        rejects::<f64>("1.5x", "parse error");
+        rejects::<f64>("0x10", "parse error");
+    }
+
+    #[test]
+    fn fixed_point_numbers_round_to_the_nearest() {
+        accepts("0.5", UFixed::<16>(0x8000));
+        accepts(".5", UFixed::<16>(0x8000));
+        accepts("5e-1", UFixed::<16>(0x8000));
+        accepts("1.", UFixed::<16>(0x10000));
+        accepts("65535.99999", UFixed::<16>(u32::MAX));
+        accepts("0.3", UFixed::<28>(80530637));
+        accepts("-1.25", Fixed::<8>(-320));
+        accepts("-0.001", Fixed::<8>(0));
+        accepts("0.0019531250000000000000000000000000", UFixed::<8>(1));
+        accepts("0.0019531249999999999999999999999999", UFixed::<8>(0));
+        accepts("1e-400", UFixed::<8>(0));
+        accepts("0e400", UFixed::<8>(0));
+        accepts("0.5", UFixed::<32>(0x8000_0000));
+        rejects::<UFixed<16>>("65536", "out of range, bound 65535.99998");
+        rejects::<Fixed<16>>("-32769", "out of range, bound -32768");
+        rejects::<UFixed<16>>("1e400", "out of range, bound 65535.99998");
+        for wrong in ["", ".", "1..2", "1.2.3", "e5", "1e", "1e+", "-1", "1_.5", "_1", "1 2", "0x1"]
+        {
+            rejects::<UFixed<16>>(wrong, "parse error");
+        }
+    }
+
+    #[test]
+    fn decimals_round_to_the_nearest() {
+        accepts("1.2345", UDecimal::<3>(1235));
+        accepts("1.23449999", UDecimal::<3>(1234));
+        accepts("-1.2345", Decimal::<3>(-1235));
+        accepts("1_000.5", UDecimal::<1>(10005));
+        accepts("12e2", UDecimal::<0>(1200));
+        rejects::<UDecimal<3>>("4294967.296", "out of range, bound 4294967.295");
+        rejects::<Decimal<3>>("-2147483.649", "out of range, bound -2147483.648");
+    }
+
+    proptest! {
+        #[test]
+        fn numbers_print_as_they_are_read(bits: u32) {
+            rereads(bits);
+            rereads(bits as i32);
+            rereads(u64::from(bits) << 31);
+            rereads(UFixed::<16>(bits));
+            rereads(UFixed::<32>(bits));
+            rereads(UFixed::<0>(bits));
+            rereads(Fixed::<28>(bits as i32));
+            rereads(UDecimal::<9>(bits));
+            rereads(Decimal::<3>(bits as i32));
+        }
+
+        #[test]
+        fn fixed_point_agrees_with_floating_point(value in 0.0..65535.0f64) {
+            let text = format!("{value:.12}");
+            let read: UFixed<16> = crate::args::parse(&text, &Scope::builtin()).unwrap();
+            prop_assert!((f64::from(read.0) - value * 65536.0).abs() <= 0.5 + 1e-6);
+        }
+
+        #[test]
+        fn no_text_is_too_much(text in "[-+]?[0-9._eExb]{0,60}") {
+            let text = text.as_str().into();
+            let _ = u64::parse(&text, &Scope::builtin());
+            let _ = Fixed::<31>::parse(&text, &Scope::builtin());
+            let _ = UDecimal::<9>::parse(&text, &Scope::builtin());
+        }
+    }
 }

@@ -78,11 +78,98 @@ impl Arg for HandlerRef {
     }
 }
 
+/// A handler and what it is called with: `queue.reset`, `log.append text and more`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct HandlerCall {
+    /// The handler.
+    pub handler: HandlerRef,
+    /// What stands after its name, as written; empty when nothing does.
+    pub value: String,
+}
+
+impl Arg for HandlerCall {
+    const EXPECTS: &'static str = "a handler, such as ‘counter.reset’, and perhaps a value";
+
+    fn parse(text: &ArgText, scope: &Scope<'_>) -> Result<Self, ArgError> {
+        let (handler, value) = text.split_first_word();
+        let handler = HandlerRef::parse(&handler, scope)?;
+        Ok(Self { handler, value: value.as_str().to_owned() })
+    }
+
+    fn placeholder() -> Self {
+        Self::default()
+    }
+}
+
 /// Says which element was probably meant.
 fn meant(error: ArgError, name: &str, scope: &Scope<'_>) -> ArgError {
     let names = scope.element_names();
     match nearest(name, names.iter().map(String::as_str)) {
         Some(name) => error.help(format!("did you mean ‘{name}’?")),
         None => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{ElementLookup, parse};
+    use crate::names::NameTable;
+
+    struct Elements;
+
+    impl ElementLookup for Elements {
+        fn find(&self, name: &str) -> Option<usize> {
+            self.names().iter().position(|known| known == name)
+        }
+
+        fn names(&self) -> Vec<String> {
+            ["q", "x/q", "x/y/counter", "x/me", "z/hidden"].map(str::to_owned).to_vec()
+        }
+    }
+
+    fn read<T: Arg>(text: &str) -> Result<T, ArgError> {
+        let names = NameTable::new();
+        T::parse(&text.into(), &Scope::new("x/me", &names, &Elements))
+    }
+
+    #[test]
+    fn elements_are_seen_from_inside_out() {
+        assert_eq!(read("q"), Ok(ElementRef(1)));
+        assert_eq!(read("x/q"), Ok(ElementRef(1)));
+        assert_eq!(read("y/counter"), Ok(ElementRef(2)));
+        assert_eq!(read("me"), Ok(ElementRef(3)));
+        let missing = ArgError::new("does not name an element");
+        assert_eq!(
+            read::<ElementRef>("y/conter"),
+            Err(missing.clone().help("did you mean ‘y/counter’?"))
+        );
+        assert_eq!(
+            read::<ElementRef>("hidden"),
+            Err(missing.clone().help("did you mean ‘z/hidden’?"))
+        );
+        assert_eq!(read::<ElementRef>("elsewhere"), Err(missing));
+    }
+
+    #[test]
+    fn handlers_belong_to_elements() {
+        let of = |element, handler: &str| HandlerRef::Of { element, handler: handler.into() };
+        assert_eq!(read("q.length"), Ok(of(1, "length")));
+        assert_eq!(read("\"q.a.b\""), Ok(of(1, "a.b")));
+        assert_eq!(read(".stop"), Ok(HandlerRef::Global("stop".into())));
+        assert_eq!(read("count"), Ok(HandlerRef::Here("count".into())));
+        for wrong in ["q.", ".", "\"\"", "q.a b"] {
+            assert_eq!(read::<HandlerRef>(wrong), Err(ArgError::default()), "{wrong}");
+        }
+        assert_eq!(
+            read::<HandlerRef>("qq.length").map_err(|error| error.message().to_owned()),
+            Err("no element named ‘qq’".to_owned())
+        );
+        let call = HandlerCall { handler: of(1, "reset"), value: "\"a\"  b".into() };
+        assert_eq!(read("q.reset   \"a\"  b"), Ok(call));
+        assert_eq!(
+            parse::<HandlerCall>("", &Scope::builtin()),
+            Err("expected a handler, such as ‘counter.reset’, and perhaps a value".into())
+        );
     }
 }

@@ -99,9 +99,8 @@ impl Arg for FileName {
             return Err(ArgError::default());
         }
         let mut path = expand_home(name);
-        while let Some(at) = path.find("//") {
-            path.remove(at);
-        }
+        let mut after_slash = false;
+        path.retain(|c| !std::mem::replace(&mut after_slash, c == '/') || c != '/');
         Ok(Self(path))
     }
 
@@ -131,4 +130,56 @@ fn home_of(user: &str) -> Option<String> {
         let mut fields = line.split(':');
         (fields.next() == Some(user)).then(|| fields.nth(4).map(str::to_owned))?
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::values::tests::{accepts, rejects};
+
+    #[test]
+    fn strings_lose_their_quotes() {
+        for (text, value) in [
+            ("abc", "abc"),
+            ("\"a b\"", "a b"),
+            ("'a b'", "a b"),
+            ("a\"b c\"d", "ab cd"),
+            ("\"\\t\\x41\\101\\\"\"", "\tAA\""),
+            ("'\\t'", "\\t"),
+            ("\\<48 65 /* l */ 6C>", "Hel"),
+            ("\"\"", ""),
+            ("ünï", "ünï"),
+        ] {
+            accepts(text, value.to_owned());
+            accepts(text, value.as_bytes().to_owned());
+            accepts(text, Raw(text.to_owned()));
+        }
+        rejects::<String>("a b", "parse error");
+        rejects::<String>("\\<ff>", "not UTF-8 text");
+        accepts("\\<ff00>", vec![0xff, 0]);
+        accepts("a b", Raw("a b".into()));
+    }
+
+    #[test]
+    fn words_are_plain() {
+        accepts("eth0", Word("eth0".into()));
+        accepts("\"a-b\"", Word("a-b".into()));
+        for wrong in ["a b", "\"a b\"", "\"\"", "'a,b'", "é", "'\\'"] {
+            rejects::<Word>(wrong, "parse error");
+        }
+    }
+
+    #[test]
+    fn file_names_know_home() {
+        let home = std::env::var("HOME").unwrap_or("~".into());
+        accepts("\"/a//b///c\"", FileName("/a/b/c".into()));
+        accepts("\"my file\"", FileName("my file".into()));
+        accepts("~", FileName(home.clone()));
+        accepts("~/x", FileName(format!("{home}/x").replace("//", "/")));
+        accepts("~root/x", FileName("/root/x".into()));
+        accepts("~no-such-user/x", FileName("~no-such-user/x".into()));
+        accepts("-", FileName("-".into()));
+        rejects::<FileName>("a b", "parse error");
+        rejects::<FileName>("\"\"", "parse error");
+    }
 }

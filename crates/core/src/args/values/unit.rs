@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::number::Real;
+use super::number::{Real, write_decimal};
 use crate::args::{Arg, ArgError, ArgText, Scope};
 
 /// A length of time, 0 to some 584 years, in nanoseconds: `1.5`, `20ms`, `10 us`, `2min`, `1h`,
@@ -78,47 +78,7 @@ impl Arg for Seconds {
     const EXPECTS: &'static str = "a time in seconds, or with a unit such as ‘ms’ or ‘min’";
 
     fn parse(text: &ArgText, _: &Scope<'_>) -> Result<Self, ArgError> {
-        let nanos = parse_seconds(text.as_str(), false)?;
-        Ok(Self(nanos.try_into().map_err(|_| ArgError::new("out of range"))?))
-    }
-
-    fn placeholder() -> Self {
-        Self::default()
-    }
-}
-
-/// A point in time, or a difference of two, in nanoseconds (since 1970 when it is a date). Units
-/// as for [`Seconds`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Timestamp(i64);
-
-impl Timestamp {
-    /// That many nanoseconds.
-    pub const fn from_nanos(nanos: i64) -> Self {
-        Self(nanos)
-    }
-
-    /// In nanoseconds.
-    pub const fn as_nanos(self) -> i64 {
-        self.0
-    }
-}
-
-/// Seconds with as many decimals as it takes.
-impl fmt::Display for Timestamp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0 < 0 {
-            f.write_str("-")?;
-        }
-        write_decimal(f, self.0.unsigned_abs().into(), 9)
-    }
-}
-
-impl Arg for Timestamp {
-    const EXPECTS: &'static str = "a time in seconds";
-
-    fn parse(text: &ArgText, _: &Scope<'_>) -> Result<Self, ArgError> {
-        let nanos = parse_seconds(text.as_str(), true)?;
+        let nanos = parse_seconds(text.as_str())?;
         Ok(Self(nanos.try_into().map_err(|_| ArgError::new("out of range"))?))
     }
 
@@ -128,26 +88,34 @@ impl Arg for Timestamp {
 }
 
 /// A bandwidth in bytes per second: `10Mbps`, `1.5 GB/s`, `9600baud`. Without a unit, bytes per
-/// second.
+/// second; elements should warn of that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Bandwidth(u64);
+pub struct Bandwidth {
+    bytes: u64,
+    unitless: bool,
+}
 
 impl Bandwidth {
     /// That many bytes per second.
     pub const fn from_bytes(bytes_per_second: u64) -> Self {
-        Self(bytes_per_second)
+        Self { bytes: bytes_per_second, unitless: false }
     }
 
     /// In bytes per second.
     pub const fn as_bytes(self) -> u64 {
-        self.0
+        self.bytes
+    }
+
+    /// True when it was written without a unit, and is not zero.
+    pub const fn is_unitless(self) -> bool {
+        self.unitless
     }
 }
 
 /// As Click prints it: `1.2Mbps`.
 impl fmt::Display for Bandwidth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (value, decimals, unit) = match u128::from(self.0) {
+        let (value, decimals, unit) = match u128::from(self.bytes) {
             bytes @ 0x2000_0000.. => (bytes, 6, "MBps"),
             bytes @ 125_000_000.. => (bytes * 8, 9, "Gbps"),
             bytes @ 125_000.. => (bytes * 8, 6, "Mbps"),
@@ -164,8 +132,10 @@ impl Arg for Bandwidth {
     fn parse(text: &ArgText, _: &Scope<'_>) -> Result<Self, ArgError> {
         let (number, unit) = BANDWIDTH.split(text.as_str());
         let real = Real::parse(number, false).ok_or_else(ArgError::default)?;
-        let value = real.scale(unit.factor, unit.power).and_then(|v| v.try_into().ok());
-        Ok(Self(value.ok_or_else(|| ArgError::new("out of range"))?))
+        let bytes: Option<u64> =
+            real.scale(unit.factor, unit.power).and_then(|v| v.try_into().ok());
+        let bytes = bytes.ok_or_else(|| ArgError::new("out of range"))?;
+        Ok(Self { bytes, unitless: bytes != 0 && number.len() == text.as_str().len() })
     }
 
     fn placeholder() -> Self {
@@ -173,21 +143,10 @@ impl Arg for Bandwidth {
     }
 }
 
-fn parse_seconds(text: &str, signed: bool) -> Result<i128, ArgError> {
+fn parse_seconds(text: &str) -> Result<i128, ArgError> {
     let (number, unit) = SECONDS.split(text);
-    let real = Real::parse(number, signed).ok_or_else(ArgError::default)?;
+    let real = Real::parse(number, false).ok_or_else(ArgError::default)?;
     real.scale(unit.factor, unit.power + 9).ok_or_else(|| ArgError::new("out of range"))
-}
-
-/// Writes `value / 10^decimals` without zeros at the end.
-fn write_decimal(f: &mut fmt::Formatter<'_>, value: u128, decimals: u32) -> fmt::Result {
-    let one = 10u128.pow(decimals);
-    write!(f, "{}", value / one)?;
-    let fraction = format!("{:0width$}", value % one, width = decimals as usize);
-    match fraction.trim_end_matches('0') {
-        "" => Ok(()),
-        fraction => write!(f, ".{fraction}"),
-    }
 }
 
 /// The units of a quantity, and the letters that may stand before them.
@@ -245,5 +204,96 @@ impl Units {
             return (number.trim_ascii_end(), Unit { power: unit.power + power, ..*unit });
         }
         (text, unit(1, 0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::values::tests::{accepts, rejects, rereads};
+    use proptest::prelude::*;
+
+    #[test]
+    fn times_have_units() {
+        for (text, nanos) in [
+            ("1", 1_000_000_000),
+            ("0", 0),
+            ("0.5", 500_000_000),
+            ("1.5s", 1_500_000_000),
+            ("10 ms", 10_000_000),
+            ("10msec", 10_000_000),
+            ("3us", 3_000),
+            ("7ns", 7),
+            ("0.5ns", 1),
+            ("2min", 120_000_000_000),
+            ("2m", 120_000_000_000),
+            ("1h", 3_600_000_000_000),
+            ("1.5 hr", 5_400_000_000_000),
+            ("1d", 86_400_000_000_000),
+            ("1 day", 86_400_000_000_000),
+            ("3.6e6 msec", 3_600_000_000_000),
+            ("18446744073.709551615", u64::MAX),
+        ] {
+            accepts(text, Seconds::from_nanos(nanos));
+        }
+        for wrong in ["s", "-1s", "1 x", "1 s s", "ms", "1km", "1,5"] {
+            rejects::<Seconds>(wrong, "parse error");
+        }
+        rejects::<Seconds>("18446744073.709551616", "out of range");
+        rejects::<Seconds>("1e300 d", "out of range");
+    }
+
+    #[test]
+    fn times_round_to_the_nearest() {
+        let time = Seconds::from_nanos(1_499_500_000);
+        assert_eq!((time.as_secs(), time.as_millis()), (1, 1500));
+        assert_eq!(Seconds::from_nanos(1_500_000_000).as_secs(), 2);
+        assert_eq!(Seconds::from_millis(1500).to_string(), "1.5");
+        assert_eq!(Seconds::new(7).as_duration(), Duration::from_secs(7));
+    }
+
+    #[test]
+    fn bandwidths_have_units() {
+        for (text, bytes) in [
+            ("8 baud", 1),
+            ("8Kbps", 1000),
+            ("8kBps", 8000),
+            ("1.5 MB/s", 1_500_000),
+            ("10Mbps", 1_250_000),
+            ("10 Mb/s", 1_250_000),
+            ("100Gbps", 12_500_000_000),
+            ("4bps", 1),
+            ("3bps", 0),
+        ] {
+            accepts(text, Bandwidth::from_bytes(bytes));
+        }
+        accepts("8", Bandwidth { bytes: 8, unitless: true });
+        accepts("0", Bandwidth { bytes: 0, unitless: false });
+        for wrong in ["10k", "10M", "bps", "1 Tbps", "-1bps", "10 k bps"] {
+            rejects::<Bandwidth>(wrong, "parse error");
+        }
+        rejects::<Bandwidth>("1e30Gbps", "out of range");
+    }
+
+    #[test]
+    fn bandwidths_print_as_click_prints_them() {
+        for (bytes, text) in [
+            (0, "0kbps"),
+            (1, "0.008kbps"),
+            (125_000, "1Mbps"),
+            (1_250_001, "10.000008Mbps"),
+            (125_000_000, "1Gbps"),
+            (0x2000_0000, "536.870912MBps"),
+        ] {
+            assert_eq!(Bandwidth::from_bytes(bytes).to_string(), text);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn quantities_print_as_they_are_read(value: u64, shift in 0..64) {
+            rereads(Seconds::from_nanos(value >> shift));
+            rereads(Bandwidth::from_bytes(value >> shift));
+        }
     }
 }
