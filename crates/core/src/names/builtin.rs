@@ -1,5 +1,7 @@
 //! Names that every configuration knows.
 
+use crate::memory::annotations;
+
 use super::{NumberKind, PAYLOAD, PORT_PROTOCOLS, TCP_OR_UDP, TRANSPORT};
 
 /// The number of a built-in name.
@@ -13,8 +15,15 @@ pub(super) fn number(kind: NumberKind, name: &str) -> Option<u32> {
         NumberKind::IcmpCode(5) => find(&REDIRECT_CODES, name),
         NumberKind::IcmpCode(11) => find(&TIME_EXCEEDED_CODES, name),
         NumberKind::IcmpCode(12) => find(&PARAMETER_PROBLEM_CODES, name),
-        NumberKind::IcmpCode(_) | NumberKind::Annotation => None,
+        NumberKind::IcmpCode(_) => None,
+        NumberKind::Annotation => annotation(name),
     }
+}
+
+/// The offset of an annotation, its size in the upper 16 bits.
+fn annotation(name: &str) -> Option<u32> {
+    let known = annotations::find(name)?;
+    Some((known.size << 16 | known.offset) as u32)
 }
 
 fn find(table: &[(&str, u32)], name: &str) -> Option<u32> {

@@ -1,12 +1,14 @@
 //! The types that arguments are read as.
 
 mod address;
+mod annotation;
 mod number;
 mod reference;
 mod string;
 mod unit;
 
 pub use address::{IcmpType, IpProtocol, Ipv4Network, Ipv6Network, TcpPort, UdpPort, number, port};
+pub use annotation::{Annotation, AnyAnnotation};
 pub use number::{Decimal, Fixed, UDecimal, UFixed};
 pub use reference::{ElementRef, HandlerCall, HandlerRef};
 pub use string::{FileName, Raw, Word};

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::number::{Real, write_decimal};
 use crate::args::{Arg, ArgError, ArgText, Scope};
+use crate::time::Timestamp;
 
 /// A length of time, 0 to some 584 years, in nanoseconds: `1.5`, `20ms`, `10 us`, `2min`, `1h`,
 /// `1d`. Without a unit, seconds.
@@ -84,6 +85,20 @@ impl Arg for Seconds {
 
     fn placeholder() -> Self {
         Self::default()
+    }
+}
+
+/// A point in time: seconds since 1970, or the like in another unit.
+impl Arg for Timestamp {
+    const EXPECTS: &'static str = "a time in seconds";
+
+    fn parse(text: &ArgText, _: &Scope<'_>) -> Result<Self, ArgError> {
+        let nanos = parse_seconds(text.as_str())?.try_into();
+        nanos.map(Self::from_nanos).map_err(|_| ArgError::new("out of range"))
+    }
+
+    fn placeholder() -> Self {
+        Self::ZERO
     }
 }
 
@@ -241,6 +256,14 @@ mod tests {
         }
         rejects::<Seconds>("18446744073.709551616", "out of range");
         rejects::<Seconds>("1e300 d", "out of range");
+    }
+
+    #[test]
+    fn points_in_time_are_seconds() {
+        accepts("1189383079.180265331", Timestamp::from_nanos(1_189_383_079_180_265_331));
+        accepts("5 min", Timestamp::from_secs(300));
+        rejects::<Timestamp>("-1", "parse error");
+        rejects::<Timestamp>("9223372036.854775808", "out of range");
     }
 
     #[test]
