@@ -94,9 +94,9 @@ fn name(element: &ElementFile) -> &str {
 
 /// The manual as a page: its sections go down a level, below the element's name.
 fn page_text(element: &ElementFile) -> String {
-    let mut text = format!("# {}\n\n", name(element));
+    let mut text = format!("# {}\n\n{} {}.\n", name(element), name(element), element.summary());
     let mut fenced = false;
-    for line in element.manual.lines() {
+    for line in element.body().lines() {
         fenced ^= line.trim_start().starts_with("```");
         if line.starts_with('#') && !fenced {
             text.push('#');
@@ -156,10 +156,10 @@ mod tests {
             path: "crates/elements/src/ip/turn_ip.rs".into(),
             classes: vec!["TurnIP".into()],
             topic: "ip".into(),
-            manual: "Turns.\n\n# Example\n```sh\n# comment\n```".into(),
+            manual: "TurnIP - turns packets\n\n# Example\n```sh\n# comment\n```".into(),
             source: String::new(),
         };
-        let expected = "# TurnIP\n\nTurns.\n\n## Example\n```sh\n# comment\n```\n\n\
+        let expected = "# TurnIP\n\nTurnIP turns packets.\n\n## Example\n```sh\n# comment\n```\n\n\
                         Source: `crates/elements/src/ip/turn_ip.rs`\n";
         assert_eq!(page_text(&element), expected);
     }

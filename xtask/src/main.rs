@@ -8,6 +8,8 @@ mod data;
 mod docs;
 mod house;
 mod manual;
+mod names;
+mod new_element;
 mod packages;
 mod shell;
 mod test;
@@ -24,6 +26,8 @@ struct Cli {
 enum Task {
     /// Everything that must be green: formatting, lints, all tests, documentation, house rules.
     Test(test::Options),
+    /// The skeleton of a new element, with its manual and its tests.
+    NewElement(new_element::Options),
     /// The book, with a page for each element.
     Docs,
 }
@@ -31,6 +35,7 @@ enum Task {
 fn main() -> ExitCode {
     let done = match Cli::parse().task {
         Task::Test(options) => test::run(&options),
+        Task::NewElement(options) => new_element::run(&options).map(|()| ExitCode::SUCCESS),
         Task::Docs => docs::run().map(|()| ExitCode::SUCCESS),
     };
     match done {

@@ -45,16 +45,26 @@ impl ElementFile {
         })
     }
 
-    /// What the element is for: the first line of the manual.
+    /// The class and what it is for, from the first line of the manual: `Strip - removes ...`.
+    fn headline(&self) -> Option<(&str, &str)> {
+        self.manual.lines().next()?.trim().split_once(" - ")
+    }
+
+    /// What the element is for, in a few words.
     pub(crate) fn summary(&self) -> &str {
-        self.manual.lines().next().unwrap_or_default().trim()
+        self.headline().unwrap_or_default().1
+    }
+
+    /// The manual after its first line.
+    pub(crate) fn body(&self) -> &str {
+        self.manual.split_once('\n').unwrap_or_default().1
     }
 
     /// What is wrong with the manual and with the file's name.
     pub(crate) fn findings(&self) -> Vec<String> {
         let mut findings = Vec::new();
-        if self.summary().is_empty() || self.summary().starts_with('#') {
-            findings.push("the first line does not say what the element is for".to_string());
+        if self.headline().is_none_or(|(class, _)| !self.classes.iter().any(|name| name == class)) {
+            findings.push("the first line is not `Class - what it is for`".to_string());
         }
         let sections = sections(&self.manual);
         for wanted in SECTIONS {
@@ -141,7 +151,7 @@ mod tests {
 
     /// The file of an imaginary element whose manual has the given sections.
     fn element(path: &str, sections: &[(&str, &str)]) -> ElementFile {
-        let mut source = String::from("//! Turns packets around.\n//!\n");
+        let mut source = String::from("//! TurnIP - turns packets around\n//!\n");
         for (title, text) in sections {
             source.push_str(&format!("//! # {title}\n//! {text}\n//!\n"));
         }
@@ -162,7 +172,7 @@ mod tests {
             (file.classes.as_slice(), file.topic.as_str()),
             (&["TurnIP".to_string()][..], "ip")
         );
-        assert_eq!(file.summary(), "Turns packets around.");
+        assert_eq!(file.summary(), "turns packets around");
     }
 
     #[test]
