@@ -150,6 +150,50 @@ mod tests {
         fs::remove_dir_all(&book).unwrap();
     }
 
+    /// A code block under `<!-- quote: PATH -->` says what the file at that path says.
+    #[test]
+    fn what_the_book_quotes_stands_in_the_file() {
+        let root = shell::root();
+        let mut quotes = 0;
+        for page in pages(&root) {
+            let text = fs::read_to_string(&page).unwrap();
+            for part in text.split("<!-- quote: ").skip(1) {
+                let (path, rest) = part.split_once(" -->\n```").expect("a quote is a code block");
+                let (_, rest) = rest.split_once('\n').unwrap();
+                // A fence inside the quotation stands behind a comment mark.
+                let (quoted, _) = rest.split_once("\n```\n").expect("a code block has an end");
+                let file = fs::read_to_string(root.join(path)).expect(path);
+                assert!(file.contains(quoted), "{}: {path} does not say\n{quoted}", page.display());
+                quotes += 1;
+            }
+        }
+        assert!(quotes > 0);
+    }
+
+    /// Links from one page to another, and to files of the repository, lead somewhere.
+    #[test]
+    fn links_lead_somewhere() {
+        let root = shell::root();
+        for page in pages(&root) {
+            let text = fs::read_to_string(&page).unwrap();
+            for part in text.split("](").skip(1) {
+                let link = part.split([')', '#']).next().unwrap_or_default();
+                if link.is_empty() || link.contains("://") {
+                    continue;
+                }
+                let target = page.with_file_name(link);
+                assert!(target.exists(), "{} links to {link}", page.display());
+            }
+        }
+    }
+
+    fn pages(root: &Path) -> Vec<std::path::PathBuf> {
+        let folders = [root.to_path_buf(), root.join("docs"), root.join("docs/src")];
+        let files = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap());
+        let paths = files.map(|entry| entry.unwrap().path());
+        paths.filter(|path| path.extension().is_some_and(|end| end == "md")).collect()
+    }
+
     #[test]
     fn sections_stand_below_the_name_and_code_stays_as_it_is() {
         let element = ElementFile {
