@@ -87,3 +87,58 @@ impl Diagnostic {
         self.severity == Severity::Error
     }
 }
+
+/// Findings of one compilation, kept to a number that somebody can read and that bounds the
+/// memory a hostile file can take.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    list: Vec<Diagnostic>,
+    left_out: usize,
+    left_out_errors: usize,
+}
+
+impl Findings {
+    /// More findings than this are counted, not kept.
+    pub(crate) const MOST: usize = 1000;
+
+    pub(crate) fn push(&mut self, diagnostic: Diagnostic) {
+        if self.list.len() < Self::MOST {
+            self.list.push(diagnostic);
+        } else {
+            self.left_out += 1;
+            self.left_out_errors += usize::from(diagnostic.is_error());
+        }
+    }
+
+    /// True when there is no room left; work that only finds more may stop.
+    pub(crate) fn is_full(&self) -> bool {
+        self.list.len() >= Self::MOST
+    }
+
+    pub(crate) fn append(&mut self, other: Findings) {
+        self.left_out += other.left_out;
+        self.left_out_errors += other.left_out_errors;
+        other.list.into_iter().for_each(|diagnostic| self.push(diagnostic));
+    }
+
+    pub(crate) fn has_errors(&self) -> bool {
+        self.list.iter().any(Diagnostic::is_error)
+    }
+
+    /// The findings in the order of the text, those without a place last; of findings with the
+    /// same place and words, the first.
+    pub(crate) fn into_sorted(self) -> Vec<Diagnostic> {
+        let mut list = self.list;
+        let place = |d: &Diagnostic| d.span.map_or((u32::MAX, u32::MAX), |s| (s.source.0, s.start));
+        list.sort_by_key(place);
+        list.dedup_by(|b, a| a.span == b.span && a.message == b.message);
+        if self.left_out > 0 {
+            let message = format!("{} more messages left out", self.left_out);
+            list.push(match self.left_out_errors {
+                0 => Diagnostic::warning(None, message),
+                _ => Diagnostic::error(None, message),
+            });
+        }
+        list
+    }
+}

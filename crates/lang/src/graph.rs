@@ -11,6 +11,8 @@ pub struct Graph {
     pub connections: Vec<Connection>,
     /// The arguments of `require(...)`, unquoted, in order.
     pub requirements: Vec<Requirement>,
+    /// The arguments of `provide(...)`: what the configuration has that others may require.
+    pub provisions: Vec<Requirement>,
 }
 
 /// One element of a flat configuration.
@@ -60,10 +62,10 @@ pub struct Connection {
     pub span: Span,
 }
 
-/// One word of a `require(...)`.
+/// One word of a `require(...)` or `provide(...)`.
 #[derive(Clone, Debug)]
 pub struct Requirement {
-    /// The word, or `library` and such with its value.
+    /// The word: a package's name, or `compact_config`.
     pub text: String,
     /// Where it stands.
     pub span: Span,

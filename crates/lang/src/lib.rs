@@ -1,9 +1,20 @@
 //! The Click language: source texts, diagnostics and the flat graph.
 
+pub mod ast;
+pub mod config;
 pub mod diagnostic;
+mod flatten;
 pub mod graph;
+mod lexer;
+mod nearest;
+pub mod parser;
+mod print;
 pub mod source;
+pub mod variables;
 
 pub use diagnostic::{Diagnostic, Note, Severity};
+pub use flatten::{FindLibrary, MAX_EXPANSION_DEPTH, Options, compile, find_in_click_path};
 pub use graph::{ConfigText, Connection, ElementDecl, Graph, Requirement};
-pub use source::{Source, SourceId, SourceMap, Span};
+pub use nearest::nearest;
+pub use print::print_flat;
+pub use source::{Location, Source, SourceId, SourceMap, Span};

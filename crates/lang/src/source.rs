@@ -1,10 +1,11 @@
 //! Source texts and places in them.
 
 use std::path::Path;
+use std::sync::Arc;
 
 /// A source text held by a [`SourceMap`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct SourceId(u32);
+pub struct SourceId(pub(crate) u32);
 
 /// A range of bytes in one source text: `start..end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -28,7 +29,7 @@ impl Span {
 
     /// The part `start..end` of this span, in bytes counted from its start, clamped to it.
     pub fn sub(self, start: usize, end: usize) -> Span {
-        let len = (self.end - self.start) as usize;
+        let len = self.end.saturating_sub(self.start) as usize;
         let start = start.min(len);
         let end = end.clamp(start, len);
         Span { start: self.start + start as u32, end: self.start + end as u32, ..self }
@@ -42,6 +43,95 @@ pub struct Source {
     pub name: String,
     /// The text. Bytes that are not UTF-8 have been replaced.
     pub text: String,
+    /// First byte of every line but the first.
+    line_starts: Vec<u32>,
+    /// The line marks that the lexer found, in order.
+    marks: Vec<LineMark>,
+}
+
+/// A line mark: `# 12 "file"` says that the next line is line 12 of `file`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LineMark {
+    /// First byte of the mark's line.
+    pub start: u32,
+    /// One past the mark's last byte; the line end is not part of it.
+    pub end: u32,
+    /// The number of the line that follows.
+    pub line: u32,
+    /// The file that the following lines come from; `None` is the source itself. A mark without
+    /// a name keeps the file of the mark before it.
+    pub file: Option<Arc<str>>,
+}
+
+/// Where a byte stands, in the words of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Location<'a> {
+    /// The file, after line marks.
+    pub file: &'a str,
+    /// The line, from 1, after line marks.
+    pub line: u32,
+    /// The column in characters, from 1.
+    pub column: u32,
+}
+
+impl Source {
+    fn new(name: String, text: String) -> Self {
+        let line_starts = line_starts(&text);
+        Self { name, text, line_starts, marks: Vec::new() }
+    }
+
+    /// The physical line that byte `offset` stands in, from 0.
+    pub fn line_index(&self, offset: u32) -> usize {
+        self.line_starts.partition_point(|&start| start <= offset)
+    }
+
+    /// The bytes `start..end` of physical line `index` (from 0), its line end included.
+    pub fn line_range(&self, index: usize) -> std::ops::Range<usize> {
+        let start = match index.checked_sub(1) {
+            None => 0,
+            Some(i) => self.line_starts.get(i).map_or(self.text.len(), |&s| s as usize),
+        };
+        let end = self.line_starts.get(index).map_or(self.text.len(), |&s| s as usize);
+        start..end.max(start)
+    }
+
+    /// File, line and column of byte `offset`, after line marks.
+    pub fn location(&self, offset: u32) -> Location<'_> {
+        let range = self.line_range(self.line_index(offset));
+        let upto = self.text.get(range.start..(offset as usize).clamp(range.start, range.end));
+        let column = upto.map_or(0, |s| s.chars().count()) as u32 + 1;
+        let (file, line) = self.file_and_line(offset);
+        Location { file, line, column }
+    }
+
+    /// File and line of byte `offset`, after line marks. Takes no more time on long lines.
+    pub fn file_and_line(&self, offset: u32) -> (&str, u32) {
+        let index = self.line_index(offset);
+        let passed = self.marks.partition_point(|mark| mark.end <= offset);
+        let Some(mark) = passed.checked_sub(1).and_then(|i| self.marks.get(i)) else {
+            return (&self.name, index as u32 + 1);
+        };
+        // The line after the mark's own is line `mark.line`.
+        let since = index.saturating_sub(self.line_index(mark.start) + 1) as u32;
+        (mark.file.as_deref().unwrap_or(&self.name), mark.line.saturating_add(since))
+    }
+
+    /// The line marks in bytes `start..end`.
+    pub fn marks_in(&self, start: u32, end: u32) -> &[LineMark] {
+        let from = self.marks.partition_point(|mark| mark.start < start);
+        let to = self.marks.partition_point(|mark| mark.start < end);
+        self.marks.get(from..to).unwrap_or_default()
+    }
+}
+
+/// First byte of every line but the first; LF, CR and CR LF end a line, as in Click.
+fn line_starts(text: &str) -> Vec<u32> {
+    let bytes = text.as_bytes();
+    let ends = bytes
+        .iter()
+        .enumerate()
+        .filter(|&(i, &b)| b == b'\n' || (b == b'\r' && bytes.get(i + 1).copied() != Some(b'\n')));
+    ends.map_while(|(i, _)| u32::try_from(i + 1).ok()).collect()
 }
 
 /// Every source text of a configuration.
@@ -54,7 +144,7 @@ impl SourceMap {
     /// Adds a text under the name that messages shall give it.
     pub fn add(&mut self, name: impl Into<String>, text: impl Into<String>) -> SourceId {
         let id = SourceId(u32::try_from(self.sources.len()).unwrap_or(u32::MAX));
-        self.sources.push(Source { name: name.into(), text: text.into() });
+        self.sources.push(Source::new(name.into(), text.into()));
         id
     }
 
@@ -70,5 +160,44 @@ impl SourceMap {
     /// The text with this id.
     pub fn get(&self, id: SourceId) -> Option<&Source> {
         self.sources.get(id.0 as usize)
+    }
+
+    /// Bytes in all texts.
+    pub(crate) fn total_len(&self) -> usize {
+        self.sources.iter().map(|source| source.text.len()).sum()
+    }
+
+    /// Records the line marks that the lexer found in a text.
+    pub fn set_marks(&mut self, id: SourceId, marks: Vec<LineMark>) {
+        if let Some(source) = self.sources.get_mut(id.0 as usize) {
+            source.marks = marks;
+        }
+    }
+
+    /// The text of a span; empty when the span lies in no text.
+    pub fn text(&self, span: Span) -> &str {
+        let text = self.get(span.source).map_or("", |source| source.text.as_str());
+        text.get(span.start as usize..span.end as usize).unwrap_or("")
+    }
+
+    /// File, line and column of a span's first byte, after line marks.
+    pub fn location(&self, span: Span) -> Option<Location<'_>> {
+        self.get(span.source).map(|source| source.location(span.start))
+    }
+
+    /// `file:line` of a span's first byte, as Click's messages give it.
+    ///
+    /// ```
+    /// use millrace_lang::{SourceMap, Span};
+    /// let mut map = SourceMap::default();
+    /// let source = map.add("a.click", "a :: Idle;\nb :: Idle;\n");
+    /// assert_eq!(map.landmark(Span { source, start: 11, end: 12 }), "a.click:2");
+    /// ```
+    pub fn landmark(&self, span: Span) -> String {
+        let Some(source) = self.get(span.source) else { return String::new() };
+        let (file, line) = source.file_and_line(span.start);
+        // Click adds no second colon to a name that ends in one, nor one after a space.
+        let colon = if file.ends_with([':', ' ', '\t']) { "" } else { ":" };
+        format!("{file}{colon}{line}")
     }
 }

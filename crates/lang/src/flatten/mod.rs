@@ -1,0 +1,90 @@
+//! From a text to the flat graph: parse, resolve names, expand compounds, pass through tunnels.
+//!
+//! ```
+//! use millrace_lang::{SourceMap, compile, Options};
+//!
+//! let mut map = SourceMap::default();
+//! let source = map.add("router.click", r"
+//!     elementclass Shaped { $rate, LIMIT $n |
+//!         input -> Queue($n) -> Shaper($rate) -> output;
+//!     }
+//!     FromDevice(eth0) -> s :: Shaped(1000, LIMIT 50) -> ToDevice(eth1);
+//! ");
+//! let (graph, diagnostics) = compile(&mut map, source, &Options::default());
+//! assert!(diagnostics.is_empty());
+//!
+//! let queue = &graph.elements[2];
+//! assert_eq!((queue.name.as_str(), queue.config.text.as_str()), ("s/Queue@1", "50"));
+//! assert_eq!(graph.connections.len(), 3);
+//! ```
+
+mod arguments;
+mod connect;
+mod expand;
+mod library;
+mod program;
+mod resolve;
+mod scope;
+mod tunnels;
+
+use library::Libraries;
+pub use library::find_in_click_path;
+use program::Limits;
+
+use crate::diagnostic::{Diagnostic, Findings};
+use crate::graph::Graph;
+use crate::source::{SourceId, SourceMap};
+
+/// Compounds that contain compounds, deeper than this, are an error.
+pub const MAX_EXPANSION_DEPTH: usize = 100;
+
+/// Finds the text of a library: from its name and the name of the file that requires it to the
+/// name it has in messages, and its text; or to an error message.
+///
+/// [`find_in_click_path`] is the one that Click users expect.
+pub type FindLibrary<'o> = &'o dyn Fn(&str, &str) -> Result<(String, String), String>;
+
+/// What [`compile`] has to know besides the text.
+#[derive(Clone, Copy, Default)]
+pub struct Options<'o> {
+    /// Variables of the command line (`VAR=value`). They take precedence over the file's
+    /// `define`s.
+    pub params: &'o [(String, String)],
+    /// The element classes that exist, when the caller knows. Then every use of another class,
+    /// and of an element that is not declared, is an error with a place and the name that was
+    /// meant; otherwise an unknown name is taken for a class.
+    pub classes: Option<&'o [String]>,
+    /// How to find the file of `require(library FILE)`; without it, that is an error.
+    pub library: Option<FindLibrary<'o>>,
+}
+
+/// Compiles a text of the map to the flat graph.
+///
+/// All mistakes are found that can be told from each other. When there are errors among the
+/// diagnostics ([`Diagnostic::is_error`]), the graph has what could be understood.
+///
+/// Time and memory stay in proportion to the text: a few lines of nested compounds can describe a
+/// graph of any size, so there is a limit on the number of elements, of connections and of bytes,
+/// linear in the length of the text. Exceeding it is an error.
+pub fn compile(
+    map: &mut SourceMap,
+    source: SourceId,
+    options: &Options<'_>,
+) -> (Graph, Vec<Diagnostic>) {
+    let mut findings = Findings::default();
+    let libraries = Libraries::load(map, source, options.library, &mut findings);
+    let limits = Limits::for_input(map.total_len());
+    let syntax_errors = findings.has_errors();
+    let resolved = resolve::resolve(map, &libraries, options.classes, limits, &mut findings);
+    let resolve::Resolved { program, requirements, provisions } = resolved;
+    // The trees are done with; expansion needs the room.
+    drop(libraries);
+    let mut graph = Graph { requirements, provisions, ..Graph::default() };
+    let mut expansion = Findings::default();
+    expand::expand(map, &program, options.params, limits, &mut graph, &mut expansion);
+    // What is missing because it could not be read is no mistake of its own.
+    if !syntax_errors {
+        findings.append(expansion);
+    }
+    (graph, findings.into_sorted())
+}

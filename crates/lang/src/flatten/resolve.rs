@@ -1,0 +1,915 @@
+//! Resolution: syntax trees to compounds. Every name is looked up once, in the scope it stands
+//! in, whether or not the compound around it is ever used.
+//!
+//! Scoping follows Click. An element is visible from its declaration to the end of its compound,
+//! but not inside compounds within; a class is visible from the end of its definition to the end
+//! of its scope, inside compounds too. Groups are no scopes.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+use std::mem;
+
+use super::connect::{End, EndPorts, connect};
+use super::library::Libraries;
+use super::program::{
+    Class, Compound, Edge, Limits, Name, Node, Port, Program, Tunnel, dedup_edges,
+};
+use crate::ast::{self, Body, Directive, DirectiveKind, Element, Item, Link, TextRange};
+use crate::config::{self, split_args, split_words};
+use crate::diagnostic::{Diagnostic, Findings};
+use crate::graph::Requirement;
+use crate::nearest::nearest;
+use crate::parser::shorten;
+use crate::source::{SourceId, SourceMap, Span};
+
+/// A class with more alternatives than this is refused; trying them takes time.
+const MAX_ALTERNATIVES: usize = 256;
+
+/// Looking for near names and for cycles stops after so many steps in all.
+const MAX_COMPARISONS: usize = 1_000_000;
+
+/// What resolution gives.
+pub(super) struct Resolved<'a> {
+    pub(super) program: Program<'a>,
+    pub(super) requirements: Vec<Requirement>,
+    pub(super) provisions: Vec<Requirement>,
+}
+
+/// Resolves a file and the libraries that it requires.
+pub(super) fn resolve<'a>(
+    map: &'a SourceMap,
+    libraries: &Libraries,
+    classes: Option<&'a [String]>,
+    limits: Limits,
+    findings: &mut Findings,
+) -> Resolved<'a> {
+    let known = classes.map(|names| names.iter().map(String::as_str).collect());
+    let place = Span { source: libraries.root().source, start: 0, end: 0 };
+    let mut resolver = Resolver {
+        map,
+        libraries,
+        known,
+        file: libraries.root(),
+        text: map.text_of(place.source),
+        skipped: HashSet::new(),
+        classes: HashMap::new(),
+        class_names: Vec::new(),
+        open: Vec::new(),
+        scope: Scope::new(Compound::new("", place, 0), &mut 0),
+        program: Program { compounds: vec![Compound::new("", place, 0)] },
+        requirements: Vec::new(),
+        provisions: Vec::new(),
+        included: HashSet::new(),
+        connections: 0,
+        limits,
+        comparisons: 0,
+        undeclared: Vec::new(),
+        findings,
+    };
+    resolver.file(libraries.root());
+    resolver.finish_scope();
+    resolver.explain_undeclared();
+    let scope = resolver.scope;
+    if let Some(first) = resolver.program.compounds.first_mut() {
+        *first = scope.compound;
+    }
+    Resolved {
+        program: resolver.program,
+        requirements: resolver.requirements,
+        provisions: resolver.provisions,
+    }
+}
+
+/// A compound that is being read.
+struct Scope<'a> {
+    compound: Compound<'a>,
+    /// Its place in the program.
+    index: usize,
+    names: HashMap<&'a str, u32>,
+    /// The pseudo-elements that `input` and `output` mean here.
+    input: Option<u32>,
+    output: Option<u32>,
+    /// Ports of pseudo-elements that are in use, to find those that are left out.
+    pseudo_ports: HashSet<Port>,
+    /// How many classes were declared when it began.
+    classes: usize,
+}
+
+impl<'a> Scope<'a> {
+    fn new(compound: Compound<'a>, classes: &mut usize) -> Self {
+        Self {
+            compound,
+            index: 0,
+            names: HashMap::new(),
+            input: None,
+            output: None,
+            pseudo_ports: HashSet::new(),
+            classes: *classes,
+        }
+    }
+
+    fn lookup(&self, name: &str) -> Option<u32> {
+        let pseudo = match name {
+            "input" => self.input,
+            "output" => self.output,
+            _ => None,
+        };
+        pseudo.or_else(|| self.names.get(name).copied())
+    }
+
+    fn node(&self, index: u32) -> Option<&Node<'a>> {
+        self.compound.nodes.get(index as usize)
+    }
+}
+
+/// An element of a stage whose classes are known, before the stage's elements are added.
+struct Pending<'a, 't> {
+    element: &'t Element,
+    what: What<'a>,
+    config: Option<TextRange>,
+}
+
+#[derive(Clone, Copy)]
+enum What<'a> {
+    /// A node that exists, with this many group ports: a group, or an implicit pseudo-element.
+    Node { node: u32, inputs: u32, outputs: u32 },
+    /// An identifier by itself or with a configuration.
+    Name { name: TextRange },
+    /// An identifier with a class.
+    Declared { name: TextRange, class: Class<'a>, class_place: TextRange },
+    /// A compound in place.
+    Anonymous { class: Class<'a>, place: TextRange },
+}
+
+/// A name that is neither element nor class, to be explained when everything has been read.
+struct Undeclared<'a> {
+    name: &'a str,
+    span: Span,
+    message: String,
+    /// The compounds that it stands in, outermost first: name and place in the program.
+    inside: Vec<(&'a str, usize)>,
+    near: Option<&'a str>,
+}
+
+struct Resolver<'a, 't, 'f> {
+    map: &'a SourceMap,
+    libraries: &'t Libraries,
+    /// The classes of the engine, when they are known.
+    known: Option<HashSet<&'a str>>,
+    /// The file being read, and its text.
+    file: &'t ast::File,
+    text: &'a str,
+    /// Names in what the parser passed over.
+    skipped: HashSet<&'a str>,
+    /// The classes of each name that are in scope, innermost last.
+    classes: HashMap<&'a str, Vec<Class<'a>>>,
+    /// The names of the classes in scope in the order of their declaration.
+    class_names: Vec<&'a str>,
+    /// The scopes around the one being read.
+    open: Vec<Scope<'a>>,
+    scope: Scope<'a>,
+    program: Program<'a>,
+    requirements: Vec<Requirement>,
+    provisions: Vec<Requirement>,
+    /// Libraries that have been read.
+    included: HashSet<usize>,
+    connections: usize,
+    limits: Limits,
+    comparisons: usize,
+    undeclared: Vec<Undeclared<'a>>,
+    findings: &'f mut Findings,
+}
+
+impl<'a, 't> Resolver<'a, 't, '_> {
+    fn file(&mut self, file: &'t ast::File) {
+        let before = (self.file, self.text);
+        (self.file, self.text) = (file, self.map.text_of(file.source));
+        self.skipped.extend(file.skipped.iter().map(|range| range.of(self.text)));
+        self.items(&file.items);
+        (self.file, self.text) = before;
+    }
+
+    fn items(&mut self, items: &'t [Item]) {
+        for item in items {
+            match item {
+                Item::Chain(chain) => self.chain(chain),
+                Item::ElementClass(class) => {
+                    let name = class.name.of(self.text);
+                    let class = self.class(&class.class, name);
+                    self.declare_class(name, class);
+                }
+                Item::Directive(directive) => match directive.kind {
+                    DirectiveKind::Require => self.require(directive),
+                    DirectiveKind::Provide => self.provide(directive),
+                    DirectiveKind::Define => self.define(directive),
+                },
+            }
+        }
+    }
+
+    fn chain(&mut self, chain: &'t ast::Chain) {
+        let mut outputs: Vec<End<'t>> = Vec::new();
+        let mut arrow = None;
+        for stage in chain.stages() {
+            let first = arrow.is_none();
+            let link = stage.last().map_or(Link::End, |element| element.link);
+            let (ins, outs) = self.stage(stage, first, link == Link::End);
+            let place = stage.first().zip(stage.last()).map(|(a, b)| a.range.to(b.range));
+            let place = place.unwrap_or_default();
+            match arrow {
+                None if ins.iter().any(End::has_ports) => {
+                    self.error(place, "input ports ignored at start of chain");
+                }
+                None => {}
+                Some(arrow) => self.connect(&outputs, &ins, arrow, place),
+            }
+            if link == Link::End && outs.iter().any(End::has_ports) {
+                self.error(place, "output ports ignored at end of chain");
+            }
+            (outputs, arrow) = (outs, Some(link));
+        }
+    }
+
+    /// Adds the elements of a stage. Gives its input side and its output side.
+    fn stage(
+        &mut self,
+        stage: &'t [Element],
+        first: bool,
+        last: bool,
+    ) -> (Vec<End<'t>>, Vec<End<'t>>) {
+        let mut pending: Vec<Pending<'a, 't>> =
+            stage.iter().filter_map(|element| self.pending(element, first)).collect();
+        if first && last {
+            spread_declaration(&mut pending);
+        }
+        let mut inputs = Vec::with_capacity(pending.len());
+        let mut outputs = Vec::with_capacity(pending.len());
+        for Pending { element, what, config } in pending {
+            let (ins, outs) = match what {
+                What::Node { inputs, outputs, .. } => {
+                    (EndPorts::First(inputs), EndPorts::First(outputs))
+                }
+                _ => (EndPorts::Absent, EndPorts::Absent),
+            };
+            let node = self.add(what, config);
+            let listed = |ports: &'t Option<Box<ast::Ports>>, or: EndPorts<'t>| {
+                ports.as_deref().map_or(or, EndPorts::Listed)
+            };
+            let (mut ins, mut outs) =
+                (listed(&element.inputs, ins), listed(&element.outputs, outs));
+            // What ports an implied `input` has stand before it, and are its outputs.
+            if first && matches!(element.body, Body::Implicit) {
+                mem::swap(&mut ins, &mut outs);
+            }
+            inputs.push(End { node, ports: ins });
+            outputs.push(End { node, ports: outs });
+        }
+        (inputs, outputs)
+    }
+
+    /// Looks up the classes of an element, and reads what stands inside it.
+    fn pending(&mut self, element: &'t Element, first: bool) -> Option<Pending<'a, 't>> {
+        let (what, config) = match &element.body {
+            Body::Implicit => {
+                let node = if first { self.scope.input } else { self.scope.output };
+                (What::Node { node: node?, inputs: 0, outputs: 0 }, None)
+            }
+            Body::Name(name) => (What::Name { name: *name }, None),
+            Body::Group(group) => (self.group(group), None),
+            Body::Declaration(declaration) => {
+                let what = match (&declaration.name, &declaration.class) {
+                    (Some(name), None) => What::Name { name: *name },
+                    (Some(name), Some(class)) => {
+                        let class_place = class_place(class);
+                        let class = self.class(class, "");
+                        What::Declared { name: *name, class, class_place }
+                    }
+                    (None, Some(class)) => {
+                        let place = class_place(class);
+                        What::Anonymous { class: self.class(class, ""), place }
+                    }
+                    (None, None) => return None,
+                };
+                (what, declaration.config)
+            }
+        };
+        Some(Pending { element, what, config })
+    }
+
+    /// Adds an element to the scope, or finds the one that is meant.
+    fn add(&mut self, what: What<'a>, config: Option<TextRange>) -> u32 {
+        match what {
+            What::Node { node, .. } => node,
+            What::Anonymous { class, place } => self.add_anonymous("", class, place, config),
+            What::Declared { name, class, class_place } => {
+                self.declare(name, class, class_place, config)
+            }
+            What::Name { name: place } => {
+                let name = place.of(self.text);
+                if let Some(class) = self.lookup_class(name) {
+                    return self.add_anonymous(name, class, place, config);
+                }
+                if let Some(node) = self.scope.lookup(name) {
+                    if config.is_some() {
+                        self.error(place, "configuration string ignored on element reference");
+                    }
+                    return node;
+                }
+                if self.known.is_some() {
+                    let message = format!("undeclared element ‘{}’", shorten(name));
+                    self.undeclared(name, place, message);
+                }
+                self.add_anonymous(name, Class::Primitive(name), place, config)
+            }
+        }
+    }
+
+    fn declare(
+        &mut self,
+        place: TextRange,
+        class: Class<'a>,
+        class_place: TextRange,
+        config: Option<TextRange>,
+    ) -> u32 {
+        let name = place.of(self.text);
+        if let Some(earlier) = self.scope.lookup(name) {
+            let node = self.scope.node(earlier);
+            let earlier_place =
+                node.filter(|node| !matches!(node.class, Class::Tunnel(_))).map(|node| node.span());
+            let short = shorten(name);
+            let mut error = self.diagnostic(place, format!("redeclaration of element ‘{short}’"));
+            if let Some(span) = earlier_place {
+                error = error.note(span, format!("element ‘{short}’ previously declared here"));
+            }
+            self.findings.push(error);
+            return earlier;
+        }
+        if self.lookup_class(name).is_some() {
+            let message = format!("class ‘{}’ used as element name", shorten(name));
+            self.error(place, message);
+        }
+        if name.split('/').any(|part| part.bytes().all(|b| b.is_ascii_digit())) {
+            let message = format!("element name ‘{}’ has all-digit component", shorten(name));
+            self.error(place, message);
+        }
+        let index = self.push_node(Node {
+            name: Name::given(name),
+            class,
+            source: self.file.source,
+            place,
+            class_place,
+            config,
+            inputs: 0,
+            outputs: 0,
+        });
+        self.scope.names.insert(name, index);
+        index
+    }
+
+    fn add_anonymous(
+        &mut self,
+        base: &'a str,
+        class: Class<'a>,
+        place: TextRange,
+        config: Option<TextRange>,
+    ) -> u32 {
+        let name = Name { base, number: self.next_number() };
+        let source = self.file.source;
+        let (inputs, outputs) = (0, 0);
+        let node = Node { name, class, source, place, class_place: place, config, inputs, outputs };
+        self.push_node(node)
+    }
+
+    /// The ordinal of the next element in its scope, from 1; `input` and `output` do not count.
+    fn next_number(&self) -> usize {
+        let pseudo = if self.open.is_empty() { 0 } else { 2 };
+        self.scope.compound.nodes.len().saturating_sub(pseudo) + 1
+    }
+
+    fn push_node(&mut self, node: Node<'a>) -> u32 {
+        let nodes = &mut self.scope.compound.nodes;
+        nodes.push(node);
+        // A text of at most 4 GiB cannot hold more.
+        u32::try_from(nodes.len() - 1).unwrap_or(u32::MAX)
+    }
+
+    /// Reads a group: a tunnel whose inside is part of this scope.
+    fn group(&mut self, group: &'t ast::Group) -> What<'a> {
+        let number = self.next_number();
+        let outer = self.push_tunnel(Name { base: "", number }, Tunnel::Outer, group.range);
+        let input = self.push_tunnel(Name { base: "", number }, Tunnel::Input, group.range);
+        let output = self.push_tunnel(Name { base: "", number }, Tunnel::Output, group.range);
+        let before = (self.scope.input, self.scope.output);
+        (self.scope.input, self.scope.output) = (Some(input), Some(output));
+        self.items(&group.items);
+        let span = group.range.span(self.file.source);
+        let inputs = self.check_pseudo(input, Tunnel::Input, "<anonymous group>", span);
+        let outputs = self.check_pseudo(output, Tunnel::Output, "<anonymous group>", span);
+        (self.scope.input, self.scope.output) = before;
+        What::Node { node: outer, inputs, outputs }
+    }
+
+    fn push_tunnel(&mut self, name: Name<'a>, end: Tunnel, place: TextRange) -> u32 {
+        self.push_node(Node {
+            name,
+            class: Class::Tunnel(end),
+            source: self.file.source,
+            place,
+            class_place: place,
+            config: None,
+            inputs: 0,
+            outputs: 0,
+        })
+    }
+
+    /// Checks that the ports of a pseudo-element in use are the first so many, and that it is not
+    /// used backwards; gives how many there are.
+    fn check_pseudo(&mut self, node: u32, end: Tunnel, name: &str, span: Span) -> u32 {
+        let Some(pseudo) = self.scope.node(node) else { return 0 };
+        let (pseudo_name, side, count, backwards) = match end {
+            Tunnel::Input => ("input", "output", pseudo.outputs, pseudo.inputs),
+            _ => ("output", "input", pseudo.inputs, pseudo.outputs),
+        };
+        let name = shorten(name);
+        if backwards > 0 {
+            self.findings.push(Diagnostic::error(
+                span,
+                format!("‘{name}’ pseudoelement ‘{pseudo_name}’ may only be used as {side}"),
+            ));
+        }
+        let used = &self.scope.pseudo_ports;
+        let missing = (0..count).filter(|&port| !used.contains(&Port { node, port }));
+        // A few say it; the highest port may be thousands above.
+        let missing: Vec<u32> = missing.take(4).collect();
+        for port in missing {
+            let message = format!("‘{name}’ {pseudo_name} {port} missing");
+            let highest = count - 1;
+            self.findings.push(
+                Diagnostic::error(span, message)
+                    .label(format!("it uses ‘{pseudo_name}’ up to port {highest}")),
+            );
+        }
+        count
+    }
+
+    fn connect(&mut self, from: &[End<'t>], to: &[End<'t>], arrow: Link, place: TextRange) {
+        let span = place.span(self.file.source);
+        let room = self.limits.connections;
+        let mut overflow = false;
+        let errors = connect(from, to, arrow, |from, to| {
+            if self.connections >= room {
+                overflow = true;
+                return false;
+            }
+            self.connections += 1;
+            let (input, output) = (self.scope.input, self.scope.output);
+            let nodes = &mut self.scope.compound.nodes;
+            if let Some(node) = nodes.get_mut(from.node as usize) {
+                node.outputs = node.outputs.max(from.port.saturating_add(1));
+            }
+            if let Some(node) = nodes.get_mut(to.node as usize) {
+                node.inputs = node.inputs.max(to.port.saturating_add(1));
+            }
+            if input == Some(from.node) {
+                self.scope.pseudo_ports.insert(from);
+            }
+            if output == Some(to.node) {
+                self.scope.pseudo_ports.insert(to);
+            }
+            self.scope.compound.edges.push(Edge { from, to, span });
+            true
+        });
+        for message in errors {
+            self.error(place, message);
+        }
+        if overflow {
+            self.error(place, format!("configuration has more than {room} connections"));
+        }
+    }
+
+    /// The class that is named or made here. `name` is what an `elementclass` calls it.
+    fn class(&mut self, class: &'t ast::Class, name: &'a str) -> Class<'a> {
+        match class {
+            ast::Class::Compound(compound) => self.compound(compound, name),
+            ast::Class::Name(place) => {
+                let name = place.of(self.text);
+                self.lookup_class(name).unwrap_or_else(|| {
+                    if self.known.is_some() {
+                        let message = format!("unknown element class ‘{}’", shorten(name));
+                        self.undeclared(name, *place, message);
+                    }
+                    Class::Primitive(name)
+                })
+            }
+        }
+    }
+
+    fn lookup_class(&self, name: &str) -> Option<Class<'a>> {
+        let declared = self.classes.get(name).and_then(|classes| classes.last()).copied();
+        let known = || self.known.as_ref().and_then(|known| known.get(name));
+        declared.or_else(|| known().map(|name| Class::Primitive(name)))
+    }
+
+    fn is_known(&self, name: &str) -> bool {
+        self.known.as_ref().is_some_and(|known| known.contains(name))
+    }
+
+    fn declare_class(&mut self, name: &'a str, class: Class<'a>) {
+        self.classes.entry(name).or_default().push(class);
+        self.class_names.push(name);
+    }
+
+    /// Reads a compound, all its alternatives; gives the first.
+    fn compound(&mut self, compound: &'t ast::Compound, name: &'a str) -> Class<'a> {
+        let mut next = compound.extends.and_then(|dots| self.extended(name, dots));
+        let mut count = match next {
+            Some(Class::Compound(i)) => self.program.compounds.get(i).map_or(0, |c| c.alternatives),
+            other => usize::from(other.is_some()),
+        };
+        let alternatives = compound.alternatives.iter();
+        let indices: Vec<usize> =
+            alternatives.map(|alternative| self.alternative(alternative, name)).collect();
+        for index in indices.into_iter().rev() {
+            count += 1;
+            if let Some(compound) = self.program.compounds.get_mut(index) {
+                (compound.next, compound.alternatives) = (next, count);
+            }
+            next = Some(Class::Compound(index));
+        }
+        if count > MAX_ALTERNATIVES {
+            let message = format!("more than {MAX_ALTERNATIVES} definitions of one compound");
+            self.error(compound.range, message);
+            return Class::Primitive(name);
+        }
+        next.unwrap_or(Class::Primitive(name))
+    }
+
+    /// The class that `...` stands for.
+    fn extended(&mut self, name: &'a str, dots: TextRange) -> Option<Class<'a>> {
+        let class = self.lookup_class(name);
+        let assumed = !name.is_empty() && self.known.is_none();
+        let class = class.or_else(|| assumed.then_some(Class::Primitive(name)));
+        if class.is_none() {
+            let message = format!("cannot extend unknown element class ‘{}’", shorten(name));
+            self.error(dots, message);
+        }
+        class
+    }
+
+    /// Reads one definition of a compound; gives its place in the program.
+    fn alternative(&mut self, alternative: &'t ast::Alternative, name: &'a str) -> usize {
+        let start = alternative.range.start;
+        let place = TextRange { start: start.saturating_sub(1), end: start };
+        let span = place.span(self.file.source);
+        let index = self.program.compounds.len();
+        let depth = self.open.len() + 1;
+        // Its place is taken now, so that compounds inside come after it.
+        self.program.compounds.push(Compound::new(name, span, depth));
+        let mut scope = Scope::new(Compound::new(name, span, depth), &mut self.class_names.len());
+        scope.index = index;
+        self.open.push(mem::replace(&mut self.scope, scope));
+
+        let input = self.push_tunnel(Name::given("input"), Tunnel::Input, place);
+        let output = self.push_tunnel(Name::given("output"), Tunnel::Output, place);
+        (self.scope.input, self.scope.output) = (Some(input), Some(output));
+        self.formals(&alternative.formals);
+        self.items(&alternative.items);
+        let printable = self.scope.compound.printable_name();
+        self.scope.compound.inputs = self.check_pseudo(input, Tunnel::Input, printable, span);
+        self.scope.compound.outputs = self.check_pseudo(output, Tunnel::Output, printable, span);
+        self.finish_scope();
+
+        if let Some(outer) = self.open.pop() {
+            let scope = mem::replace(&mut self.scope, outer);
+            while self.class_names.len() > scope.classes {
+                let name = self.class_names.pop().unwrap_or("");
+                self.classes.get_mut(name).map(Vec::pop);
+            }
+            if let Some(compound) = self.program.compounds.get_mut(index) {
+                *compound = scope.compound;
+            }
+        }
+        index
+    }
+
+    fn finish_scope(&mut self) {
+        number_anonymous(&mut self.scope);
+        dedup_edges(&mut self.scope.compound.edges);
+    }
+
+    fn formals(&mut self, formals: &'t [ast::Formal]) {
+        let mut order_error = false;
+        let mut keywords: HashSet<&str> = HashSet::new();
+        for formal in formals {
+            let variable = formal.variable.of(self.text).trim_start_matches('$');
+            let keyword = formal.keyword.map_or("", |keyword| keyword.of(self.text));
+            let before = self.scope.compound.keywords.last().copied();
+            if !self.define_variable(Cow::from(variable), formal.variable) {
+                continue;
+            }
+            self.scope.compound.keywords.push(keyword);
+            if !keyword.is_empty() && !keywords.insert(keyword) {
+                let keyword_place = formal.keyword.unwrap_or(formal.variable);
+                let message = format!("repeated keyword parameter ‘{keyword}’ in compound element");
+                self.error(keyword_place, message);
+            }
+            let out_of_order = before.is_some_and(|before| {
+                before == "__REST__" || (keyword.is_empty() && !before.is_empty())
+            });
+            if out_of_order && !order_error {
+                order_error = true;
+                let message = "compound element parameters out of order";
+                let error = self.diagnostic(formal.variable, message);
+                self.findings.push(
+                    error.note(
+                        None,
+                        "(The correct order is ‘[positional], [keywords], [__REST__]’.)",
+                    ),
+                );
+            }
+        }
+    }
+
+    fn define(&mut self, directive: &'t Directive) {
+        for (arg, place) in args_of(directive, self.text) {
+            let (variable, value) = match arg {
+                Cow::Borrowed(text) => {
+                    let (variable, value) = config::shift_word(text);
+                    (Cow::from(variable), Cow::from(value))
+                }
+                Cow::Owned(text) => {
+                    let (variable, value) = config::shift_word(&text);
+                    (Cow::from(variable.to_owned()), Cow::from(value.to_owned()))
+                }
+            };
+            if variable.is_empty() {
+                continue;
+            }
+            let is_name = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+            let name = match variable.strip_prefix('$') {
+                Some(name) if !name.is_empty() && name.bytes().all(is_name) => name,
+                _ => {
+                    self.error(place, "bad ‘define’ declaration: not a variable");
+                    continue;
+                }
+            };
+            let name = match &variable {
+                Cow::Borrowed(text) => Cow::from(text.get(1..).unwrap_or("")),
+                Cow::Owned(_) => Cow::from(name.to_owned()),
+            };
+            if self.define_variable(name, place) {
+                self.scope.compound.defines.push(value);
+            }
+        }
+    }
+
+    fn define_variable(&mut self, name: Cow<'a, str>, place: TextRange) -> bool {
+        let variables = &mut self.scope.compound.variables;
+        let slot = variables.len();
+        if variables.contains_key(&name) {
+            let message = format!("parameter ‘${}’ multiply defined", shorten(&name));
+            self.error(place, message);
+            return false;
+        }
+        variables.insert(name, slot);
+        true
+    }
+
+    fn require(&mut self, directive: &'t Directive) {
+        for (arg, place) in args_of(directive, self.text) {
+            let words = split_words(&arg);
+            let kind = words.first().map_or("", |word| word.text);
+            let value = words.get(1).map(|word| config::unquote(word.text));
+            let value = value.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+            let span = place.span(self.file.source);
+            match (kind, value, words.len()) {
+                ("", ..) => {}
+                ("library", Some(name), 2) => self.library(&name, place),
+                ("package", Some(text), 2) => self.requirements.push(Requirement { text, span }),
+                ("library" | "package", ..) => self.error(place, "syntax error at requirement"),
+                (word, None, 1) => {
+                    let bytes = config::unquote(word);
+                    let text = String::from_utf8_lossy(&bytes).into_owned();
+                    if config::is_word(&text) {
+                        self.requirements.push(Requirement { text, span });
+                    } else {
+                        self.error(place, "syntax error at requirement");
+                    }
+                }
+                _ => self.error(place, "syntax error at requirement"),
+            }
+        }
+    }
+
+    fn provide(&mut self, directive: &'t Directive) {
+        for (arg, place) in args_of(directive, self.text) {
+            let text = String::from_utf8_lossy(&config::unquote(&arg)).into_owned();
+            if config::is_word(&text) {
+                let span = place.span(self.file.source);
+                self.provisions.push(Requirement { text, span });
+            } else if !arg.is_empty() {
+                self.error(place, "syntax error at provision");
+            }
+        }
+    }
+
+    fn library(&mut self, name: &str, place: TextRange) {
+        if !self.open.is_empty() {
+            return self.error(place, "‘require library’ must be used at file scope");
+        }
+        match self.libraries.find(self.file.source, name) {
+            Ok(index) => {
+                if self.included.insert(index)
+                    && let Some(file) = self.libraries.get(index)
+                {
+                    self.file(file);
+                }
+            }
+            Err(message) => self.error(place, message),
+        }
+    }
+
+    fn undeclared(&mut self, name: &'a str, place: TextRange, message: String) {
+        if self.skipped.contains(name) || self.findings.is_full() {
+            return;
+        }
+        let near = self.near(name);
+        let scopes = self.open.iter().skip(1).chain((!self.open.is_empty()).then_some(&self.scope));
+        let inside = scopes.map(|scope| (scope.compound.name, scope.index)).collect();
+        let span = place.span(self.file.source);
+        self.undeclared.push(Undeclared { name, span, message, inside, near });
+    }
+
+    /// The element or class in scope whose name is nearest.
+    fn near(&mut self, name: &str) -> Option<&'a str> {
+        if self.comparisons > MAX_COMPARISONS {
+            return None;
+        }
+        let elements = self.scope.names.keys().copied();
+        let classes = self.class_names.iter().copied();
+        let mut candidates: Vec<&'a str> = elements.chain(classes).collect();
+        candidates.extend(self.known.iter().flatten());
+        // Hash order is no order: the same mistake must get the same help every time.
+        candidates.sort_unstable();
+        self.comparisons += candidates.len();
+        nearest(name, candidates)
+    }
+
+    /// Reports undeclared names, now that it is known which of them are declared later on.
+    fn explain_undeclared(&mut self) {
+        for undeclared in mem::take(&mut self.undeclared) {
+            let Undeclared { name, span, message, inside, near } = undeclared;
+            let mut error = Diagnostic::error(span, message);
+            if let Some(cycle) = self.cycle(name, &inside) {
+                error.message = format!("recursive elementclass: {cycle}");
+                error = error.help("a compound cannot contain itself, directly or through others");
+            } else if let Some(Class::Compound(later)) = self.lookup_class(name) {
+                let place = self.program.compounds.get(later).map(|compound| compound.place);
+                error = error.note(place, format!("‘{name}’ is declared here, too late"));
+                error = error.help("move the declaration before its first use");
+            } else if let Some(near) = near {
+                error = error.help(format!("did you mean ‘{near}’?"));
+            }
+            self.findings.push(error);
+        }
+    }
+
+    /// The names of classes, each containing the next, when `name`, which stands inside the
+    /// compounds `inside`, would lead back to one of them.
+    fn cycle(&mut self, name: &str, inside: &[(&'a str, usize)]) -> Option<String> {
+        if let Some(at) = inside.iter().position(|&(outer, _)| outer == name) {
+            let names = inside.get(at..)?.iter().map(|&(name, _)| name).filter(|n| !n.is_empty());
+            return Some(chain_of(names.chain([name])));
+        }
+        let &(outer, start) = inside.first()?;
+        let Some(Class::Compound(later)) = self.lookup_class(name) else { return None };
+        // Breadth first from the class declared later to the one that uses it.
+        let mut reached_from: HashMap<usize, usize> = HashMap::from([(later, later)]);
+        let mut queue = std::collections::VecDeque::from([later]);
+        while let Some(index) = queue.pop_front() {
+            if index == start {
+                let mut path = vec![outer];
+                let mut at = index;
+                while at != later {
+                    at = *reached_from.get(&at)?;
+                    path.push(self.program.compounds.get(at)?.name);
+                }
+                path.reverse();
+                return Some(chain_of([outer].into_iter().chain(path)));
+            }
+            let compound = self.program.compounds.get(index)?;
+            self.comparisons += compound.nodes.len();
+            if self.comparisons > MAX_COMPARISONS {
+                return None;
+            }
+            let used = compound.nodes.iter().map(|node| node.class).chain(compound.next);
+            for class in used {
+                // A name that meant nothing where it stood may mean the cycle's next class.
+                let class = match class {
+                    Class::Primitive(name) if !self.is_known(name) => self.lookup_class(name),
+                    class => Some(class),
+                };
+                if let Some(Class::Compound(inner)) = class
+                    && !reached_from.contains_key(&inner)
+                {
+                    reached_from.insert(inner, index);
+                    queue.push_back(inner);
+                }
+            }
+        }
+        None
+    }
+
+    fn diagnostic(&self, place: TextRange, message: impl Into<String>) -> Diagnostic {
+        Diagnostic::error(place.span(self.file.source), message)
+    }
+
+    fn error(&mut self, place: TextRange, message: impl Into<String>) {
+        let diagnostic = self.diagnostic(place, message);
+        self.findings.push(diagnostic);
+    }
+}
+
+/// `a, b :: Class(config)` by itself declares both.
+fn spread_declaration(pending: &mut [Pending<'_, '_>]) {
+    let Some((last, others)) = pending.split_last_mut() else { return };
+    let plain = |p: &Pending<'_, '_>| p.element.inputs.is_none() && p.element.outputs.is_none();
+    let bare =
+        |p: &Pending<'_, '_>| plain(p) && p.config.is_none() && matches!(p.what, What::Name { .. });
+    let What::Declared { class, class_place, .. } = last.what else { return };
+    if !plain(last) || !others.iter().all(bare) {
+        return;
+    }
+    for other in others {
+        if let What::Name { name } = other.what {
+            other.what = What::Declared { name, class, class_place };
+            other.config = last.config;
+        }
+    }
+}
+
+/// The arguments of a directive, with their places. The text is not copied where it stands in one
+/// piece.
+fn args_of<'a>(
+    directive: &Directive,
+    text: &'a str,
+) -> impl Iterator<Item = (Cow<'a, str>, TextRange)> {
+    let base = directive.config.start;
+    let args = split_args(directive.config.of(text)).into_iter();
+    args.map(move |arg| {
+        let place = |offset: usize| base.saturating_add(offset as u32);
+        (arg.text, TextRange { start: place(arg.start), end: place(arg.end) })
+    })
+}
+
+fn class_place(class: &ast::Class) -> TextRange {
+    match class {
+        ast::Class::Name(place) => *place,
+        ast::Class::Compound(compound) => {
+            TextRange { start: compound.range.start, end: compound.range.start + 1 }
+        }
+    }
+}
+
+fn chain_of<'s>(names: impl Iterator<Item = &'s str>) -> String {
+    let names: Vec<String> = names.take(20).map(|name| format!("‘{}’", shorten(name))).collect();
+    names.join(" → ")
+}
+
+/// Gives anonymous elements whose name is taken the next free number.
+fn number_anonymous(scope: &mut Scope<'_>) {
+    let taken: HashSet<&str> =
+        scope.names.keys().copied().filter(|name| name.contains('@')).collect();
+    if taken.is_empty() {
+        return;
+    }
+    let mut moved: HashSet<Name<'_>> = HashSet::new();
+    // All numbers between the two, for a base, are taken: long runs are passed over once.
+    let mut runs: HashMap<&str, (usize, usize)> = HashMap::new();
+    for node in &mut scope.compound.nodes {
+        if node.name.number == 0 || matches!(node.class, Class::Tunnel(_)) {
+            continue;
+        }
+        let first = node.name;
+        let mut name = first;
+        if let Some(&(from, to)) = runs.get(name.base)
+            && (from..=to).contains(&name.number)
+        {
+            name.number = to + 1;
+        }
+        while moved.contains(&name) || taken.contains(name.to_string().as_str()) {
+            name.number += 1;
+        }
+        if name != first {
+            runs.insert(name.base, (first.number, name.number));
+            moved.insert(name);
+            node.name = name;
+        }
+    }
+}
+
+impl SourceMap {
+    fn text_of(&self, source: SourceId) -> &str {
+        self.get(source).map_or("", |source| source.text.as_str())
+    }
+}

@@ -1,0 +1,75 @@
+//! The name that was probably meant.
+
+/// Words longer than this have no near names: nobody mistypes them by a letter.
+const MAX_LEN: usize = 64;
+
+/// The candidate that `word` is most probably a slip for, if any is near enough.
+///
+/// Near is a third of the word's length in letters left out, put in, changed or swapped with their
+/// neighbour; a difference in case counts for less. Of equally near candidates the first wins.
+///
+/// ```
+/// use millrace_lang::nearest;
+/// let classes = ["Discard", "Queue", "ToDevice"];
+/// assert_eq!(nearest("Qeueu", classes), Some("Queue"));
+/// assert_eq!(nearest("todevice", classes), Some("ToDevice"));
+/// assert_eq!(nearest("Classifier", classes), None);
+/// ```
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    if word.len() > MAX_LEN {
+        return None;
+    }
+    let word: Vec<char> = word.chars().collect();
+    // Costs are in halves: a change of case costs one, any other slip two.
+    let mut best = None;
+    let mut most = 2 * word.len().div_ceil(3);
+    for candidate in candidates {
+        if candidate.len().abs_diff(word.len()) > 4 * MAX_LEN / 3 || candidate.is_empty() {
+            continue;
+        }
+        let letters: Vec<char> = candidate.chars().take(2 * MAX_LEN).collect();
+        if letters.len().abs_diff(word.len()) * 2 > most {
+            continue;
+        }
+        let cost = distance(&word, &letters);
+        // A name that shares nothing is no slip, however short.
+        if cost <= most && cost < 2 * word.len().max(letters.len()) {
+            most = match cost {
+                0 => return Some(candidate),
+                cost => cost - 1,
+            };
+            best = Some(candidate);
+        }
+    }
+    best
+}
+
+/// Optimal string alignment distance, in halves of a slip.
+fn distance(a: &[char], b: &[char]) -> usize {
+    let mut before: Vec<usize> = Vec::new();
+    let mut last: Vec<usize> = (0..=b.len()).map(|j| 2 * j).collect();
+    for (i, &x) in a.iter().enumerate() {
+        let mut row = Vec::with_capacity(b.len() + 1);
+        let mut left = 2 * (i + 1);
+        row.push(left);
+        for (j, &y) in b.iter().enumerate() {
+            let get = |row: &[usize], j: usize| row.get(j).copied().unwrap_or(usize::MAX / 2);
+            let change = match () {
+                () if x == y => 0,
+                () if x.eq_ignore_ascii_case(&y) => 1,
+                () => 2,
+            };
+            let mut cost = (get(&last, j) + change).min(get(&last, j + 1) + 2).min(left + 2);
+            let swapped = |i: usize, j: usize| a.get(i) == Some(&y) && b.get(j) == Some(&x);
+            if let (Some(i), Some(j)) = (i.checked_sub(1), j.checked_sub(1))
+                && swapped(i, j)
+            {
+                cost = cost.min(get(&before, j) + 2);
+            }
+            row.push(cost);
+            left = cost;
+        }
+        before = std::mem::replace(&mut last, row);
+    }
+    last.last().copied().unwrap_or(0)
+}

@@ -1,0 +1,852 @@
+//! The parser: tokens to the syntax tree, by recursive descent.
+//!
+//! A file with mistakes still gives a tree of what could be read, and all its mistakes: after an
+//! error the parser goes on at the next statement ([`Parser::recover`]). Nesting is bounded by
+//! [`MAX_NESTING`], so no text can exhaust the stack, and every byte is read a bounded number of
+//! times.
+
+use crate::ast::{
+    Alternative, Body, Chain, Class, Compound, Declaration, Directive, DirectiveKind, Element,
+    ElementClass, File, Formal, Group, Item, Link, PortRange, Ports,
+};
+use crate::diagnostic::{Diagnostic, Findings};
+use crate::lexer::{Lexer, TextRange, Token, TokenKind};
+use crate::source::{LineMark, SourceId, SourceMap};
+
+/// Compounds and groups nested deeper than this are an error.
+pub const MAX_NESTING: usize = 100;
+
+/// The highest port number that can be written.
+pub const MAX_PORT: u32 = 65_535;
+
+/// So many parentheses without an end are reported, each with a new start at the next line; a
+/// further one ends the file.
+const MAX_UNCLOSED: usize = 16;
+
+/// What came of parsing one text.
+#[derive(Debug)]
+pub struct Parsed {
+    /// The tree, with what could be read.
+    pub file: File,
+    /// The line marks; [`SourceMap::set_marks`] wants them.
+    pub marks: Vec<LineMark>,
+    /// What is wrong, in the order of the text.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// Parses a text of the map and records its line marks there.
+///
+/// ```
+/// use millrace_lang::{SourceMap, parser};
+/// let mut map = SourceMap::default();
+/// let source = map.add("router.click", "a :: Idle -> ] b :: Discard;\nc :: -> a;");
+/// let (file, diagnostics) = parser::parse(&mut map, source);
+/// assert_eq!(diagnostics.len(), 2);
+/// assert_eq!(diagnostics[0].message, "syntax error near ‘]’");
+/// assert_eq!(map.landmark(diagnostics[1].span.unwrap()), "router.click:2");
+/// # let _ = file;
+/// ```
+pub fn parse(map: &mut SourceMap, source: SourceId) -> (File, Vec<Diagnostic>) {
+    let text = map.get(source).map_or("", |source| source.text.as_str());
+    let Parsed { file, marks, diagnostics } = parse_text(source, text);
+    map.set_marks(source, marks);
+    (file, diagnostics)
+}
+
+/// Parses `text`, which messages call `source`.
+pub fn parse_text(source: SourceId, text: &str) -> Parsed {
+    let (file, marks, findings) = parse_findings(source, text);
+    Parsed { file, marks, diagnostics: findings.into_sorted() }
+}
+
+pub(crate) fn parse_findings(source: SourceId, text: &str) -> (File, Vec<LineMark>, Findings) {
+    let mut findings = Findings::default();
+    let text = if u32::try_from(text.len()).is_ok() {
+        text
+    } else {
+        findings.push(Diagnostic::error(None, "configuration is larger than 4 GiB"));
+        ""
+    };
+    let mut parser = Parser::new(source, text, findings);
+    let mut items = Vec::new();
+    loop {
+        parser.items(&mut items);
+        let token = parser.peek();
+        if token.kind == TokenKind::End {
+            break;
+        }
+        // Only a closing bracket ends the statements before the text does.
+        parser.unexpected(token);
+        parser.bump();
+    }
+    let Parser { mut lexer, mut findings, skipped, .. } = parser;
+    findings.append(std::mem::take(&mut lexer.errors));
+    let file = File { source, items, comments: lexer.comments, skipped };
+    (file, lexer.marks, findings)
+}
+
+/// What the statements being read stand in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    File,
+    Group,
+    Compound,
+}
+
+struct Parser<'a> {
+    text: &'a str,
+    source: SourceId,
+    lexer: Lexer<'a>,
+    /// Tokens that are read and not yet taken.
+    ahead: [Option<Token>; 2],
+    /// End of the token taken last.
+    last_end: u32,
+    findings: Findings,
+    skipped: Vec<TextRange>,
+    scope: Scope,
+    /// Groups and compounds that are open.
+    groups: usize,
+    compounds: usize,
+    unclosed: usize,
+    /// True when the chain read last ends in a lone `output`, or none has been read.
+    ends_in_output: bool,
+}
+
+impl<'a> Parser<'a> {
+    fn new(source: SourceId, text: &'a str, findings: Findings) -> Self {
+        Self {
+            text,
+            source,
+            lexer: Lexer::new(source, text),
+            ahead: [None, None],
+            last_end: 0,
+            findings,
+            skipped: Vec::new(),
+            scope: Scope::File,
+            groups: 0,
+            compounds: 0,
+            unclosed: 0,
+            ends_in_output: true,
+        }
+    }
+
+    /// Reads statements up to the end, or to a bracket that closes something.
+    fn items(&mut self, items: &mut Vec<Item>) {
+        loop {
+            let token = self.peek();
+            match token.kind {
+                TokenKind::Char(';') => {
+                    self.bump();
+                }
+                TokenKind::Ident
+                | TokenKind::Char('[' | '{' | '(')
+                | TokenKind::Arrow
+                | TokenKind::FatArrow => {
+                    if let Some(chain) = self.chain() {
+                        items.push(Item::Chain(chain));
+                    }
+                }
+                TokenKind::ElementClass => {
+                    let class = self.element_class();
+                    items.extend(class.map(|class| Item::ElementClass(Box::new(class))));
+                }
+                TokenKind::Require => self.directive(DirectiveKind::Require, items),
+                TokenKind::Provide => self.directive(DirectiveKind::Provide, items),
+                TokenKind::Define => self.directive(DirectiveKind::Define, items),
+                TokenKind::End | TokenKind::BarBar | TokenKind::Char('}' | ')') => return,
+                _ => {
+                    self.unexpected(token);
+                    self.bump();
+                    self.recover();
+                }
+            }
+            if self.findings.is_full() {
+                // Nobody reads on; the rest would only take time.
+                self.lexer.rewind(self.text.len() as u32);
+                self.ahead = [None, None];
+                return;
+            }
+        }
+    }
+
+    /// Reads declarations and connections, with the semicolon after them.
+    fn chain(&mut self) -> Option<Chain> {
+        let mut elements: Vec<Element> = Vec::new();
+        let mut first_stage = true;
+        loop {
+            let stage = elements.len();
+            let mut broken = false;
+            loop {
+                match self.element(first_stage, elements.len() == stage) {
+                    Ok(Some(element)) => elements.push(element),
+                    Ok(None) => break,
+                    Err(()) => {
+                        broken = true;
+                        break;
+                    }
+                }
+                if !self.peek().is(',') {
+                    break;
+                }
+                self.bump();
+                if let Some(last) = elements.last_mut() {
+                    last.link = Link::Comma;
+                }
+            }
+            let link = match self.peek().kind {
+                TokenKind::Arrow if !broken => Link::Arrow,
+                TokenKind::FatArrow if !broken => Link::FatArrow,
+                _ => Link::End,
+            };
+            if let Some(last) = elements.last_mut() {
+                last.link = link;
+            }
+            if broken {
+                self.recover();
+                break;
+            }
+            if elements.len() == stage || link == Link::End {
+                self.end_of_statement();
+                break;
+            }
+            let arrow = self.bump();
+            let implicit = elements.get(stage..).unwrap_or_default().iter();
+            if !first_stage && implicit.clone().any(|e| matches!(e.body, Body::Implicit)) {
+                let error = "implicit ports used in the middle of a chain";
+                self.error(arrow.range, error).help("end the statement before it with ‘;’");
+            }
+            first_stage = false;
+        }
+        self.ends_in_output = self.is_output(&elements);
+        (!elements.is_empty()).then_some(Chain { elements })
+    }
+
+    /// Reads one element of a chain; `None` when there is none, which is an error only where the
+    /// chain cannot do without.
+    fn element(&mut self, first_stage: bool, first: bool) -> Result<Option<Element>, ()> {
+        let inputs = self.ports();
+        let start = self.peek();
+        let mut outputs = None;
+        let body = match start.kind {
+            TokenKind::Ident => {
+                self.bump();
+                self.named(start)?
+            }
+            TokenKind::Char('{') => {
+                let compound = self.compound();
+                self.declaration(None, Some(Class::Compound(compound)))?
+            }
+            TokenKind::Char('(') => self.group()?,
+            _ if self.implicit(start, inputs.is_some(), first_stage, first) => Body::Implicit,
+            _ => return self.no_element(start, inputs.as_deref(), first_stage, first),
+        };
+        if !matches!(body, Body::Implicit) {
+            outputs = self.ports();
+        }
+        let end = TextRange { start: self.last_end, end: self.last_end };
+        let range = match &inputs {
+            Some(ports) => ports.range.to(end),
+            None if matches!(body, Body::Implicit) => {
+                TextRange { start: start.range.start, end: start.range.start }
+            }
+            None => start.range.to(end),
+        };
+        Ok(Some(Element { inputs, body, outputs, link: Link::End, range }))
+    }
+
+    /// True when nothing is written where an element could stand, and `input` or `output` is
+    /// meant.
+    fn implicit(&mut self, next: Token, ports: bool, first_stage: bool, first: bool) -> bool {
+        if self.scope == Scope::File {
+            return false;
+        }
+        match next.kind {
+            TokenKind::Arrow | TokenKind::FatArrow => {
+                let implicit = first_stage && (ports || first);
+                if implicit && !ports && !self.ends_in_output {
+                    let arrow = next.range.of(self.text);
+                    let message =
+                        format!("suggest ‘input {arrow}’ or ‘[0] {arrow}’ to start connection");
+                    self.findings.push(
+                        Diagnostic::warning(next.range.span(self.source), message)
+                            .label("this is a new connection from ‘input’"),
+                    );
+                }
+                implicit
+            }
+            TokenKind::Char(',') => ports,
+            TokenKind::ColonColon => false,
+            _ => !first_stage && (ports || first),
+        }
+    }
+
+    /// There is no element at `next`.
+    fn no_element(
+        &mut self,
+        next: Token,
+        ports: Option<&Ports>,
+        first_stage: bool,
+        first: bool,
+    ) -> Result<Option<Element>, ()> {
+        if let Some(ports) = ports {
+            self.error(ports.range, "stranded port ignored").label("no element follows");
+        }
+        if !first || (self.scope != Scope::File && first_stage) {
+            return Ok(None);
+        }
+        self.unexpected(next);
+        Err(())
+    }
+
+    /// What follows an identifier that starts an element.
+    fn named(&mut self, name: Token) -> Result<Body, ()> {
+        match self.peek().kind {
+            TokenKind::ColonColon => {
+                self.bump();
+                let class = self.class()?;
+                self.declaration(Some(name.range), Some(class))
+            }
+            TokenKind::Char('(') => self.declaration(Some(name.range), None),
+            _ => Ok(Body::Name(name.range)),
+        }
+    }
+
+    /// What follows a class: perhaps a configuration.
+    fn declaration(&mut self, name: Option<TextRange>, class: Option<Class>) -> Result<Body, ()> {
+        let config = if self.peek().is('(') { Some(self.config()?) } else { None };
+        Ok(Body::Declaration(Box::new(Declaration { name, class, config })))
+    }
+
+    fn class(&mut self) -> Result<Class, ()> {
+        let token = self.peek();
+        match token.kind {
+            TokenKind::Ident => {
+                self.bump();
+                Ok(Class::Name(token.range))
+            }
+            TokenKind::Char('{') => Ok(Class::Compound(self.compound())),
+            _ => {
+                let found = self.describe(token);
+                self.error(token.range, "missing element type in declaration")
+                    .label(format!("expected an element class, found {found}"));
+                Err(())
+            }
+        }
+    }
+
+    /// Reads `(` and the configuration string after it, with the `)`.
+    fn config(&mut self) -> Result<TextRange, ()> {
+        let open = self.bump();
+        let raw = self.lexer.config();
+        if raw.closed {
+            self.last_end = raw.range.end;
+            self.bump();
+            return Ok(raw.range);
+        }
+        let mut error = Diagnostic::error(open.range.span(self.source), "expected ‘)’")
+            .label("this configuration string is not closed");
+        if let Some(quote) = raw.open_quote {
+            let range = TextRange { start: quote, end: quote + 1 };
+            error = error.note(range.span(self.source), "nothing closes what starts here");
+        }
+        self.findings.push(error);
+        self.unclosed += 1;
+        if self.unclosed <= MAX_UNCLOSED {
+            // The parenthesis was most probably meant to close on its line.
+            let line = self.lexer.next_line(open.range.end);
+            self.lexer.rewind(line);
+            self.last_end = open.range.end;
+            return Ok(TextRange { start: open.range.end, end: line });
+        }
+        self.last_end = raw.range.end;
+        Err(())
+    }
+
+    /// Reads `( statements )`.
+    fn group(&mut self) -> Result<Body, ()> {
+        let open = self.bump();
+        let mut items = Vec::new();
+        let close = self.nested(open, Scope::Group, "group", |parser| {
+            parser.items(&mut items);
+            parser.close(open, ')', &mut items)
+        });
+        let next = self.peek();
+        let message = match next.kind {
+            TokenKind::ColonColon => "a group cannot be declared",
+            TokenKind::Char('(') => "configuration string ignored on element group",
+            _ => {
+                let range = open.range.to(close);
+                return Ok(Body::Group(Box::new(Group { range, items })));
+            }
+        };
+        self.error(next.range, message).help("a compound element, in braces, can");
+        self.bump();
+        Err(())
+    }
+
+    /// Reads `{ alternatives }`.
+    fn compound(&mut self) -> Compound {
+        let open = self.bump();
+        let mut alternatives: Vec<Alternative> = Vec::new();
+        let mut extends = None;
+        let close = self.nested(open, Scope::Compound, "compound element", |parser| {
+            loop {
+                if let Some(dots) = parser.take(TokenKind::Ellipsis) {
+                    extends = Some(dots.range);
+                    if alternatives.is_empty() || !parser.peek().is('}') {
+                        let error = "‘...’ should occur last, after one or more compounds";
+                        parser.error(dots.range, error);
+                    }
+                } else {
+                    alternatives.push(parser.alternative());
+                }
+                match parser.peek().kind {
+                    TokenKind::BarBar => {
+                        parser.bump();
+                    }
+                    _ => {
+                        let last = alternatives.last_mut().map(|last| &mut last.items);
+                        return parser.close(open, '}', last.unwrap_or(&mut Vec::new()));
+                    }
+                }
+            }
+        });
+        if alternatives.is_empty() {
+            let range = TextRange { start: open.range.end, end: open.range.end };
+            alternatives.push(Alternative {
+                formals: Vec::new(),
+                bar: false,
+                items: vec![],
+                range,
+            });
+        }
+        Compound { range: open.range.to(close), alternatives, extends }
+    }
+
+    fn alternative(&mut self) -> Alternative {
+        let start = TextRange { start: self.last_end, end: self.last_end };
+        let (formals, bar) = self.formals();
+        let mut items = Vec::new();
+        self.ends_in_output = true;
+        self.items(&mut items);
+        Alternative { formals, bar, items, range: start.to(self.before_next()) }
+    }
+
+    /// Reads `$a, KEY $b |`; true when there is a bar.
+    fn formals(&mut self) -> (Vec<Formal>, bool) {
+        let mut formals = Vec::new();
+        loop {
+            let token = self.peek();
+            let formal = match token.kind {
+                TokenKind::Variable => Formal { keyword: None, variable: token.range },
+                TokenKind::Ident if self.peek_second().kind == TokenKind::Variable => {
+                    self.bump();
+                    Formal { keyword: Some(token.range), variable: self.peek().range }
+                }
+                TokenKind::Char('|') => {
+                    self.bump();
+                    return (formals, true);
+                }
+                _ => {
+                    if !formals.is_empty() {
+                        self.error(token.range, "expected variable");
+                    }
+                    return (formals, false);
+                }
+            };
+            self.bump();
+            formals.push(formal);
+            let token = self.peek();
+            if token.is(',') {
+                self.bump();
+            } else if !token.is('|') {
+                self.error(token.range, "expected ‘,’ or ‘|’").label("the parameters end with ‘|’");
+                return (formals, false);
+            }
+        }
+    }
+
+    /// Reads what stands in brackets, one level deeper; passes over it where that is too deep.
+    fn nested(
+        &mut self,
+        open: Token,
+        scope: Scope,
+        what: &str,
+        read: impl FnOnce(&mut Self) -> TextRange,
+    ) -> TextRange {
+        if self.groups + self.compounds >= MAX_NESTING {
+            self.error(open.range, format!("maximum {what} nesting depth exceeded"))
+                .label(format!("nested more than {MAX_NESTING} deep"));
+            return self.skip_nested();
+        }
+        let before = (self.scope, self.ends_in_output);
+        let (groups, compounds) = (self.groups, self.compounds);
+        match scope {
+            Scope::Compound => self.compounds += 1,
+            _ => self.groups += 1,
+        }
+        (self.scope, self.ends_in_output) = (scope, true);
+        let close = read(self);
+        (self.groups, self.compounds) = (groups, compounds);
+        (self.scope, self.ends_in_output) = before;
+        close
+    }
+
+    /// Reads the bracket that closes `open`. Statements on the way, after a bracket that closes
+    /// nothing, go to `items`.
+    fn close(&mut self, open: Token, bracket: char, items: &mut Vec<Item>) -> TextRange {
+        loop {
+            let token = self.peek();
+            let ends = match token.kind {
+                TokenKind::Char(c) if c == bracket => return self.bump().range,
+                TokenKind::End => true,
+                // What closes something further out ends this here.
+                TokenKind::Char('}') | TokenKind::BarBar => self.compounds > 0,
+                TokenKind::Char(')') => self.groups > 0,
+                _ => false,
+            };
+            if ends {
+                let found = self.describe(token);
+                let opened = open.range.span(self.source);
+                let message = format!("expected ‘{bracket}’");
+                self.findings.push(
+                    Diagnostic::error(token.range.span(self.source), message)
+                        .label(format!("found {found}"))
+                        .note(opened, "to close this bracket"),
+                );
+                return TextRange { start: self.last_end, end: self.last_end };
+            }
+            self.unexpected(token);
+            self.bump();
+            self.items(items);
+        }
+    }
+
+    /// Passes over everything up to the bracket that closes the one taken last.
+    fn skip_nested(&mut self) -> TextRange {
+        let mut depth = 0usize;
+        loop {
+            let token = self.bump();
+            match token.kind {
+                TokenKind::Char('{' | '(') => depth += 1,
+                TokenKind::Char('}' | ')') => match depth.checked_sub(1) {
+                    Some(less) => depth = less,
+                    None => return token.range,
+                },
+                TokenKind::End => return token.range,
+                _ => self.skip(token),
+            }
+        }
+    }
+
+    fn element_class(&mut self) -> Option<ElementClass> {
+        let start = self.bump();
+        let token = self.peek();
+        if token.kind != TokenKind::Ident {
+            let found = self.describe(token);
+            self.error(token.range, "expected element type name").label(format!("found {found}"));
+            if token.is('{') {
+                self.compound();
+            }
+            self.recover();
+            return None;
+        }
+        self.bump();
+        let (name, next) = (token.range, self.peek());
+        let class = match next.kind {
+            TokenKind::Char('{') => Class::Compound(self.compound()),
+            TokenKind::Ident => {
+                self.bump();
+                Class::Name(next.range)
+            }
+            _ => {
+                self.unexpected(next).label("expected a compound or the name of a class");
+                self.skipped.push(name);
+                self.recover();
+                return None;
+            }
+        };
+        let end = TextRange { start: self.last_end, end: self.last_end };
+        Some(ElementClass { range: start.range.to(end), name, class })
+    }
+
+    fn directive(&mut self, kind: DirectiveKind, items: &mut Vec<Item>) {
+        let start = self.bump();
+        let next = self.peek();
+        if !next.is('(') {
+            let found = self.describe(next);
+            self.error(next.range, "expected ‘(’").label(format!("found {found}"));
+            return self.recover();
+        }
+        let Ok(config) = self.config() else { return };
+        let range = TextRange { start: start.range.start, end: self.last_end };
+        items.push(Item::Directive(Directive { kind, range, config }));
+    }
+
+    /// Reads `[0, 2-4]`.
+    fn ports(&mut self) -> Option<Box<Ports>> {
+        let open = self.peek();
+        if !open.is('[') {
+            return None;
+        }
+        self.bump();
+        let mut ports = Ports { range: open.range, ranges: Vec::new(), open: false };
+        let mut dash = false;
+        loop {
+            let token = self.peek();
+            if token.is(']') && !dash {
+                ports.open = true;
+                break;
+            }
+            if token.kind != TokenKind::Ident {
+                let found = self.describe(token);
+                self.error(token.range, "syntax error: expected port number")
+                    .label(format!("found {found}"));
+                break;
+            }
+            self.bump();
+            self.port(token, dash, &mut ports.ranges);
+            let next = self.peek();
+            if next.is('-') && !dash {
+                dash = true;
+            } else if next.is(',') {
+                dash = false;
+            } else {
+                if !next.is(']') {
+                    let found = self.describe(next);
+                    self.error(next.range, "syntax error: expected ‘,’")
+                        .label(format!("expected ‘,’ or ‘]’, found {found}"));
+                }
+                break;
+            }
+            self.bump();
+        }
+        if self.peek().is(']') {
+            self.bump();
+        }
+        ports.range = open.range.to(TextRange { start: self.last_end, end: self.last_end });
+        Some(Box::new(ports))
+    }
+
+    fn port(&mut self, token: Token, ends_range: bool, ranges: &mut Vec<PortRange>) {
+        let number = match port_number(token.range.of(self.text)) {
+            Some(number) if number <= u64::from(MAX_PORT) => number as u32,
+            Some(_) => {
+                self.error(token.range, "port number too large")
+                    .label(format!("the highest port is {MAX_PORT}"));
+                return;
+            }
+            None => {
+                self.error(token.range, "syntax error: port number should be integer");
+                return;
+            }
+        };
+        match ranges.last_mut() {
+            Some(range) if ends_range && number >= range.last => range.last = number,
+            Some(range) if ends_range => {
+                let first = range.first;
+                self.error(token.range, "syntax error: empty range of ports")
+                    .label(format!("less than {first}, where the range starts"));
+            }
+            _ => ranges.push(PortRange { first: number, last: number }),
+        }
+    }
+
+    /// What may follow a chain: its semicolon, or the start of another statement.
+    fn end_of_statement(&mut self) {
+        let token = self.peek();
+        match token.kind {
+            TokenKind::Char(';') => {
+                self.bump();
+            }
+            TokenKind::Ident
+            | TokenKind::Char('{' | '}' | '[' | ')')
+            | TokenKind::BarBar
+            | TokenKind::ElementClass
+            | TokenKind::Require
+            | TokenKind::Provide
+            | TokenKind::Define
+            | TokenKind::End => {}
+            _ => {
+                self.unexpected(token);
+                self.bump();
+                self.recover();
+            }
+        }
+    }
+
+    /// Goes on after an error: passes over what is left of the statement. A statement ends with
+    /// its semicolon, before a bracket that closes what it stands in, and before a word that can
+    /// only start another one: a keyword, or an identifier at the start of a line.
+    fn recover(&mut self) {
+        let mut braces = 0usize;
+        loop {
+            let token = self.peek();
+            match token.kind {
+                TokenKind::End => return,
+                TokenKind::Char(';') if braces == 0 => {
+                    self.bump();
+                    return;
+                }
+                TokenKind::ElementClass
+                | TokenKind::Require
+                | TokenKind::Provide
+                | TokenKind::Define => return,
+                TokenKind::Ident if braces == 0 && self.starts_line(token) => return,
+                TokenKind::BarBar | TokenKind::Char('}') if braces == 0 => return,
+                TokenKind::Char(')') if braces == 0 && self.groups > 0 => return,
+                TokenKind::Char('(') => {
+                    self.skip_config();
+                    continue;
+                }
+                TokenKind::Char('{') => braces += 1,
+                TokenKind::Char('}') => braces -= 1,
+                _ => {}
+            }
+            self.skip(token);
+            self.bump();
+        }
+    }
+
+    /// Passes over what may be a configuration string; over its parenthesis alone when nothing
+    /// closes it.
+    fn skip_config(&mut self) {
+        let open = self.bump();
+        if self.unclosed >= MAX_UNCLOSED {
+            return;
+        }
+        if self.lexer.config().closed {
+            self.bump();
+        } else {
+            self.unclosed += 1;
+            self.lexer.rewind(open.range.end);
+        }
+    }
+
+    fn skip(&mut self, token: Token) {
+        if token.kind == TokenKind::Ident {
+            self.skipped.push(token.range);
+        }
+    }
+
+    /// True when only space stands between the start of the line and the token.
+    fn starts_line(&self, token: Token) -> bool {
+        let between = TextRange { start: self.last_end, end: token.range.start };
+        between.of(self.text).contains(['\n', '\r'])
+    }
+
+    /// True of a chain whose last stage is `output` alone.
+    fn is_output(&self, elements: &[Element]) -> bool {
+        let [before @ .., last] = elements else { return false };
+        if before.last().is_some_and(|element| element.link == Link::Comma) {
+            return false;
+        }
+        match &last.body {
+            Body::Implicit => true,
+            Body::Name(name) => name.of(self.text) == "output",
+            _ => false,
+        }
+    }
+
+    fn peek(&mut self) -> Token {
+        let lexer = &mut self.lexer;
+        *self.ahead[0].get_or_insert_with(|| lexer.next())
+    }
+
+    fn peek_second(&mut self) -> Token {
+        self.peek();
+        let lexer = &mut self.lexer;
+        *self.ahead[1].get_or_insert_with(|| lexer.next())
+    }
+
+    fn bump(&mut self) -> Token {
+        let token = self.peek();
+        self.ahead = [self.ahead[1].take(), None];
+        self.last_end = token.range.end;
+        token
+    }
+
+    fn take(&mut self, kind: TokenKind) -> Option<Token> {
+        (self.peek().kind == kind).then(|| self.bump())
+    }
+
+    /// The empty range before the next token.
+    fn before_next(&mut self) -> TextRange {
+        let start = self.peek().range.start;
+        TextRange { start, end: start }
+    }
+
+    /// Reports an error; the answer takes its label and help.
+    fn error(&mut self, range: TextRange, message: impl Into<String>) -> Report<'_> {
+        let diagnostic = Diagnostic::error(range.span(self.source), message);
+        Report { findings: &mut self.findings, diagnostic: Some(diagnostic) }
+    }
+
+    fn unexpected(&mut self, token: Token) -> Report<'_> {
+        let message = match token.kind {
+            TokenKind::End => "syntax error at end of file".to_owned(),
+            TokenKind::Char(c) if c.is_control() => {
+                format!("syntax error near ‘{}’", c.escape_default())
+            }
+            _ => format!("syntax error near ‘{}’", shorten(token.range.of(self.text))),
+        };
+        self.error(token.range, message)
+    }
+
+    /// The token in the words of a message.
+    fn describe(&self, token: Token) -> String {
+        match token.kind {
+            TokenKind::End => "the end of the file".to_owned(),
+            TokenKind::Char(c) => format!("‘{}’", c.escape_debug()),
+            _ => format!("‘{}’", shorten(token.range.of(self.text))),
+        }
+    }
+}
+
+/// An error on its way to the findings.
+struct Report<'p> {
+    findings: &'p mut Findings,
+    diagnostic: Option<Diagnostic>,
+}
+
+impl Report<'_> {
+    fn label(mut self, label: impl Into<String>) -> Self {
+        self.diagnostic = self.diagnostic.take().map(|d| d.label(label));
+        self
+    }
+
+    fn help(mut self, help: impl Into<String>) -> Self {
+        self.diagnostic = self.diagnostic.take().map(|d| d.help(help));
+        self
+    }
+}
+
+impl Drop for Report<'_> {
+    fn drop(&mut self) {
+        if let Some(diagnostic) = self.diagnostic.take() {
+            self.findings.push(diagnostic);
+        }
+    }
+}
+
+/// A number as Click reads integers: decimal, octal after `0`, hexadecimal after `0x`.
+fn port_number(text: &str) -> Option<u64> {
+    let (digits, radix) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(digits) => (digits, 16),
+        None if text.len() > 1 && text.starts_with('0') => (text, 8),
+        None => (text, 10),
+    };
+    if digits.is_empty() || !digits.chars().all(|c| c.is_digit(radix)) {
+        return None;
+    }
+    Some(u64::from_str_radix(digits, radix).unwrap_or(u64::MAX))
+}
+
+/// A name of any length, short enough for a message.
+pub(crate) fn shorten(name: &str) -> std::borrow::Cow<'_, str> {
+    const MOST: usize = 60;
+    match name.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}…", name.get(..end).unwrap_or("")).into(),
+        None => name.into(),
+    }
+}
