@@ -28,6 +28,9 @@ pub struct Diagnostic {
     pub notes: Vec<Note>,
     /// What was being done, as Click says it: ``While configuring ‘q :: Queue’``.
     pub context: Option<String>,
+    /// Where that was being done, when it is not `span`: the element, for a mistake in one of its
+    /// arguments.
+    pub context_span: Option<Span>,
 }
 
 /// A remark that belongs to a [`Diagnostic`].
@@ -51,7 +54,16 @@ impl Diagnostic {
     }
 
     fn new(severity: Severity, span: Option<Span>, message: String) -> Self {
-        Self { severity, message, span, label: None, help: None, notes: Vec::new(), context: None }
+        Self {
+            severity,
+            message,
+            span,
+            label: None,
+            help: None,
+            notes: Vec::new(),
+            context: None,
+            context_span: None,
+        }
     }
 
     /// Adds words under the place.
@@ -80,6 +92,13 @@ impl Diagnostic {
     pub fn context(mut self, context: impl Into<String>) -> Self {
         self.context = Some(context.into());
         self
+    }
+
+    /// Says what was being done, and where.
+    #[must_use]
+    pub fn context_at(mut self, span: Span, context: impl Into<String>) -> Self {
+        self.context_span = Some(span);
+        self.context(context)
     }
 
     /// True of errors, false of warnings.

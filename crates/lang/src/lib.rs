@@ -9,6 +9,7 @@ mod lexer;
 mod nearest;
 pub mod parser;
 mod print;
+mod render;
 pub mod source;
 pub mod variables;
 
@@ -17,4 +18,5 @@ pub use flatten::{FindLibrary, MAX_EXPANSION_DEPTH, Options, compile, find_in_cl
 pub use graph::{ConfigText, Connection, ElementDecl, Graph, Requirement};
 pub use nearest::nearest;
 pub use print::print_flat;
+pub use render::{Style, ascii_quotes, render, render_all};
 pub use source::{Location, Source, SourceId, SourceMap, Span};
