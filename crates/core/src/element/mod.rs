@@ -5,12 +5,14 @@
 //! thread has one of its own. So an element that compiles is free of data races.
 
 mod class;
+mod handler_call;
 mod handlers;
 pub(crate) mod node;
 mod registry;
 mod setup;
 
 pub use class::{Class, Flow, PortCount, PortKind, Processing};
+pub use handler_call::HandlerCall;
 pub use handlers::{Call, Handler, HandlerError, Handlers, IntoText, Text};
 pub use registry::{CLASSES, ClassInfo, Registry};
 pub use setup::{Init, Listening, Refused, Setup};
@@ -100,6 +102,12 @@ pub trait Element: Sized + Send + Sync + 'static {
     /// The signal that says whether pull output `port` has packets to give; elements that only
     /// pass packets on need not answer.
     fn notifier(&self, _port: usize) -> Option<&Notifier> {
+        None
+    }
+
+    /// The signal that says whether push input `port` has room for packets (active: it has);
+    /// elements that only pass packets on need not answer.
+    fn room_notifier(&self, _port: usize) -> Option<&Notifier> {
         None
     }
 

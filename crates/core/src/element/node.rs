@@ -13,6 +13,7 @@ pub(crate) trait AnyElement: Any + Send + Sync {
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused>;
     fn instantiate(self: Arc<Self>) -> Box<dyn Node>;
     fn notifier(&self, port: usize) -> Option<&Notifier>;
+    fn room_notifier(&self, port: usize) -> Option<&Notifier>;
     fn held(&self) -> usize;
     fn cleanup(&self, router: &Router) -> Result<(), Refused>;
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
@@ -44,6 +45,10 @@ impl<E: Element> AnyElement for E {
 
     fn notifier(&self, port: usize) -> Option<&Notifier> {
         Element::notifier(self, port)
+    }
+
+    fn room_notifier(&self, port: usize) -> Option<&Notifier> {
+        Element::room_notifier(self, port)
     }
 
     fn held(&self) -> usize {

@@ -8,7 +8,7 @@ use crate::args::Args;
 use crate::clock::Clock;
 use crate::engine::{Notifier, Task, Timer};
 use crate::names::NameTable;
-use crate::router::{Draft, Router};
+use crate::router::{Draft, Path, Router};
 use crate::services::Services;
 
 /// Why an element could not be initialised or cleaned up.
@@ -98,6 +98,11 @@ impl Setup<'_> {
         self.definitions.extend(names);
     }
 
+    /// Notes something that `check` shall tell the user: not wrong, but not what they may want.
+    pub fn advise(&mut self, advice: impl Into<String>) {
+        self.draft.advice.push((self.id, advice.into()));
+    }
+
     /// Makes this element decide what happens when the program is asked to stop.
     pub fn drive(&mut self) {
         self.draft.driver = Some(self.id);
@@ -158,41 +163,43 @@ impl<'a> Init<'a> {
 
     /// Lets `task` be scheduled whenever something that pull input `port` leads to has packets.
     pub fn listen(&self, port: usize, task: &Task) -> Listening {
-        let mut sources = Vec::new();
-        let all_tell = self.router.pull_sources(self.id, port, &mut sources);
-        for &(element, output) in &sources {
-            if let Some(notifier) = self.router.notifier(element, output) {
-                notifier.listen(task.clone());
-            }
+        self.listen_to(Path::upstream(self.router, self.id, port), task)
+    }
+
+    /// Lets `task` be scheduled whenever something that push output `port` leads to has room
+    /// again.
+    pub fn listen_for_room(&self, port: usize, task: &Task) -> Listening {
+        self.listen_to(Path::downstream(self.router, self.id, port), task)
+    }
+
+    fn listen_to(&self, path: Path, task: &Task) -> Listening {
+        for notifier in path.notifiers(self.router) {
+            notifier.listen(task.clone());
         }
-        Listening { sources, all_tell }
+        Listening { path }
     }
 }
 
-/// What a puller knows of the queues that it pulls from.
+/// What a task knows of the queues that it pulls from or pushes to.
 #[derive(Clone, Debug, Default)]
 pub struct Listening {
-    sources: Vec<(usize, usize)>,
-    all_tell: bool,
+    path: Path,
 }
 
 impl Listening {
-    /// Takes a puller's task, which found nothing, off the schedule until there may be something.
+    /// Takes a task, which could do nothing, off the schedule until it may have something to do.
     pub fn rest(&self, task: &Task, router: &Router) {
         if !self.active(router) {
             task.unschedule();
-            // What came between the look and the rest has told nobody.
+            // What changed between the look and the rest has told nobody.
             if self.active(router) {
                 task.schedule();
             }
         }
     }
 
-    /// True when something upstream may have packets; a puller that found none may then not rest.
+    /// True when a queue may have packets, or room: the task may then not rest.
     pub fn active(&self, router: &Router) -> bool {
-        !self.all_tell
-            || self.sources.iter().any(|&(element, output)| {
-                router.notifier(element, output).is_none_or(Notifier::is_active)
-            })
+        !self.path.all_tell || self.path.notifiers(router).any(Notifier::is_active)
     }
 }

@@ -216,6 +216,12 @@ impl Context {
         self.now
     }
 
+    /// The index of the element that runs.
+    #[inline]
+    pub fn element(&self) -> usize {
+        self.running.element
+    }
+
     /// Which of the element's tasks or timers runs.
     pub fn index(&self) -> usize {
         self.running.index

@@ -70,7 +70,8 @@ impl Task {
         self.0.element
     }
 
-    pub(crate) fn index(&self) -> usize {
+    /// Which of its element's tasks it is: 0 for the first one made.
+    pub fn index(&self) -> usize {
         self.0.index
     }
 

@@ -64,7 +64,8 @@ impl Timer {
         self.0.element
     }
 
-    pub(crate) fn index(&self) -> usize {
+    /// Which of its element's timers it is: 0 for the first one made.
+    pub fn index(&self) -> usize {
         self.0.index
     }
 

@@ -1,6 +1,7 @@
 //! What can be asked of a router while it runs: handlers and statistics.
 
 use super::{Link, Member, Router};
+use crate::args::HandlerRef;
 use crate::element::{Call, Class, HandlerError, PortKind, Text};
 use crate::stats::ElementStats;
 
@@ -77,6 +78,56 @@ impl Router {
             (None, handler) => self.write_global(handler),
             (Some(element), handler) => self.write_of(self.known(element)?, handler, text),
         }
+    }
+
+    /// Reads a handler that element `caller` names.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn read_from(
+        &self,
+        caller: usize,
+        handler: &HandlerRef,
+        parameter: &[u8],
+    ) -> Result<Text, HandlerError> {
+        match self.locate(caller, handler) {
+            (Some(id), handler) => self.read_of(id, handler, parameter),
+            (None, handler) => self.read_global(handler),
+        }
+    }
+
+    /// Writes a handler that element `caller` names.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub fn write_to(
+        &self,
+        caller: usize,
+        handler: &HandlerRef,
+        text: &[u8],
+    ) -> Result<(), HandlerError> {
+        match self.locate(caller, handler) {
+            (Some(id), handler) => self.write_of(id, handler, text),
+            (None, handler) => self.write_global(handler),
+        }
+    }
+
+    /// The element and the name of a handler; no element when it is one of the router's own.
+    pub(crate) fn locate<'h>(
+        &self,
+        caller: usize,
+        handler: &'h HandlerRef,
+    ) -> (Option<usize>, &'h str) {
+        let name = handler.handler();
+        let element = match handler {
+            HandlerRef::Of { element, .. } => Some(*element),
+            HandlerRef::Global(_) => None,
+            HandlerRef::Here(_) => {
+                let has = self.handlers_of(caller).iter().any(|(own, _, _)| own == name);
+                has.then_some(caller)
+            }
+        };
+        (element, name)
     }
 
     /// Reads a handler of element `id`.

@@ -9,6 +9,8 @@ pub(crate) struct Draft {
     pub(crate) timers: Vec<Timer>,
     /// Elements or compounds, and the thread that their tasks and timers shall run on.
     pub(crate) pins: Vec<(String, usize)>,
+    /// Elements and what the user may want to know of them.
+    pub(crate) advice: Vec<(usize, String)>,
     /// The element that decides what happens on a request to stop.
     pub(crate) driver: Option<usize>,
 }

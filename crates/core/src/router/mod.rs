@@ -3,6 +3,7 @@
 mod build;
 mod control;
 mod draft;
+mod path;
 mod plan;
 mod ports;
 mod processing;
@@ -17,13 +18,14 @@ use millrace_lang::Span;
 pub use build::{Options, check, initialize};
 pub use control::ElementInfo;
 pub(crate) use draft::Draft;
-pub use plan::Plan;
+pub(crate) use path::Path;
+pub use plan::{Plan, PlannedTask};
 
 use crate::args::{ElementLookup, Scope};
 use crate::clock::Clock;
 use crate::element::node::AnyElement;
 use crate::element::{ClassInfo, Handler, PortKind};
-use crate::engine::{Notifier, Waker};
+use crate::engine::Waker;
 use crate::names::NameTable;
 use crate::services::{DeviceBook, Services};
 use crate::stats::NodeStats;
@@ -148,44 +150,16 @@ impl Router {
         self.elements.get(id)?.outputs.get(port).copied()
     }
 
-    pub(crate) fn notifier(&self, element: usize, output: usize) -> Option<&Notifier> {
-        self.elements.get(element)?.element.notifier(output)
+    /// What elements want the user to know: element and advice.
+    pub fn advice(&self) -> &[(usize, String)] {
+        &self.draft.advice
     }
 
-    /// Finds the outputs where what input `port` of `element` pulls comes to rest or to be:
-    /// those with a notifier, and those at which the pull path ends. Returns whether all have a
-    /// notifier.
-    pub(crate) fn pull_sources(
-        &self,
-        element: usize,
-        port: usize,
-        sources: &mut Vec<(usize, usize)>,
-    ) -> bool {
-        let mut all_tell = true;
-        let mut seen = vec![(element, port)];
-        let mut next = 0;
-        while let Some(&input) = seen.get(next) {
-            next += 1;
-            for &((element, output), _) in self.connections.iter().filter(|(_, to)| *to == input) {
-                if self.notifier(element, output).is_some() {
-                    sources.push((element, output));
-                    continue;
-                }
-                let member = &self.elements[element];
-                let flow = member.info.class.flow_code();
-                let mut ends = true;
-                for (input, kind) in member.inputs.iter().enumerate() {
-                    if *kind == PortKind::Pull && flow.connects(input, output) {
-                        ends = false;
-                        if !seen.contains(&(element, input)) {
-                            seen.push((element, input));
-                        }
-                    }
-                }
-                all_tell &= !ends;
-            }
-        }
-        all_tell
+    /// Says something to the user while the router runs, on standard error.
+    pub fn chatter(&self, message: &str) {
+        use std::io::Write;
+        // Where nobody can listen, nothing need be said.
+        let _ = writeln!(std::io::stderr(), "{message}");
     }
 }
 

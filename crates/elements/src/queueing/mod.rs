@@ -1,1 +1,6 @@
 //! Queues and what moves packets out of them.
+
+pub mod queue;
+pub mod rated_unqueue;
+pub(crate) mod token_bucket;
+pub mod unqueue;

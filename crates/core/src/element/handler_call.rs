@@ -1,0 +1,63 @@
+//! Handlers that elements call: `element.handler` and what to write there.
+
+use super::{HandlerError, Text};
+use crate::args::{Arg, ArgError, ArgText, HandlerRef, Scope};
+use crate::router::Router;
+
+/// A handler and a text for it, as in `END_CALL "counter.reset"` or `COUNT_CALL "9 src.active no"`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HandlerCall {
+    handler: HandlerRef,
+    text: Text,
+}
+
+impl HandlerCall {
+    /// A call of one of the router's own handlers.
+    pub fn global(handler: &str) -> Self {
+        Self { handler: HandlerRef::Global(handler.to_owned()), text: Text::new() }
+    }
+
+    /// Writes the text to the handler, for element `caller`.
+    ///
+    /// # Errors
+    /// As [`Router::write`].
+    pub fn write(&self, router: &Router, caller: usize) -> Result<(), HandlerError> {
+        router.write_to(caller, &self.handler, &self.text)
+    }
+
+    /// Reads the handler with the text as its parameter, for element `caller`.
+    ///
+    /// # Errors
+    /// As [`Router::read`].
+    pub fn read(&self, router: &Router, caller: usize) -> Result<Text, HandlerError> {
+        router.read_from(caller, &self.handler, &self.text)
+    }
+
+    /// Checks that the handler exists and can be written.
+    ///
+    /// # Errors
+    /// It does not, or it cannot.
+    pub fn check_write(&self, router: &Router, caller: usize) -> Result<(), HandlerError> {
+        let (element, name) = router.locate(caller, &self.handler);
+        let list = element.map_or_else(|| router.global_handlers(), |id| router.handlers_of(id));
+        match list.iter().find(|(own, _, _)| own == name) {
+            Some((_, _, true)) => Ok(()),
+            Some(_) => Err(HandlerError::ReadOnly(name.to_owned())),
+            None => Err(HandlerError::NoHandler(name.to_owned())),
+        }
+    }
+}
+
+impl Arg for HandlerCall {
+    const EXPECTS: &'static str = "a handler and a value, such as ‘source.active false’";
+
+    fn parse(text: &ArgText, scope: &Scope<'_>) -> Result<Self, ArgError> {
+        let (handler, rest) = text.split_first_word();
+        let text = rest.as_str().trim().as_bytes().to_vec();
+        Ok(Self { handler: HandlerRef::parse(&handler, scope)?, text })
+    }
+
+    fn placeholder() -> Self {
+        Self::default()
+    }
+}

@@ -1,0 +1,177 @@
+//! Unqueue - pulls packets and pushes them on
+//!
+//! # Synopsis
+//! `Unqueue([BURST, keywords ACTIVE, LIMIT])`
+//!
+//! # Description
+//! Pulls packets, up to BURST each time it is scheduled, and pushes them on. It rests while there
+//! is nothing to pull.
+//!
+//! # Arguments
+//! - BURST: most packets at a time, or as many as there are when not positive. Positional,
+//!   default 1.
+//! - ACTIVE: whether it pulls. Default true.
+//! - LIMIT: most packets in all; no limit when negative. Default -1.
+//!
+//! # Ports
+//! One pull input, one push output.
+//!
+//! # Handlers
+//! - `burst`, `active`, `limit` (read, write): as the arguments.
+//! - `count` (read): packets passed so far.
+//! - `reset` (write): sets `count` to 0, so that LIMIT packets more may pass.
+//! - `scheduled` (read, write), `home_thread` (read): its task.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(LIMIT 100) -> Queue -> Unqueue(BURST 32) -> Discard;
+//! ```
+//!
+//! # See also
+//! Queue, RatedUnqueue, BandwidthRatedUnqueue
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
+
+use millrace_core::element::Listening;
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Handlers, Init, Refused, Setup, Task, register,
+};
+
+use crate::standard::supply::task_handlers;
+
+/// The element; its manual is at the top of the file.
+pub struct Unqueue {
+    burst: AtomicI64,
+    active: AtomicBool,
+    limit: AtomicI64,
+    count: AtomicU64,
+    task: Task,
+    upstream: OnceLock<Listening>,
+}
+
+register!(Unqueue, "unqueue.rs");
+
+impl Element for Unqueue {
+    const CLASS: Class = Class::new("Unqueue", "1/1", "l/h");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let burst: i64 = setup.args.positional("BURST", 1);
+        let active = setup.args.keyword("ACTIVE", true);
+        let limit: i64 = setup.args.keyword("LIMIT", -1);
+        setup.args.complete()?;
+        if burst == 1 {
+            setup.advise("passes single packets on: BURST is 1");
+        }
+        Ok(Self {
+            burst: burst.into(),
+            active: active.into(),
+            limit: limit.into(),
+            count: 0.into(),
+            task: setup.task(),
+            upstream: OnceLock::new(),
+        })
+    }
+
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        // An element is initialised once.
+        let _ = self.upstream.set(init.listen(0, &self.task));
+        self.task.schedule();
+        Ok(())
+    }
+
+    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
+        let left = self.left();
+        if left == 0 || !self.active.load(Relaxed) {
+            self.task.unschedule();
+            return false;
+        }
+        let burst = match usize::try_from(self.burst.load(Relaxed)) {
+            Ok(burst @ 1..) => burst,
+            _ => Batch::CAPACITY,
+        };
+        let mut batch = cx.take_batch();
+        let n = cx.pull(0, burst.min(left), &mut batch);
+        self.count.fetch_add(n as u64, Relaxed);
+        cx.push_batch(0, &mut batch);
+        cx.give_batch(batch);
+        if n == 0
+            && let Some(upstream) = self.upstream.get()
+        {
+            upstream.rest(&self.task, cx.router());
+        }
+        n > 0
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("burst", |unqueue, _| unqueue.burst.load(Relaxed));
+        handlers.write("burst", |unqueue, call| {
+            unqueue.burst.store(call.parse()?, Relaxed);
+            Ok(())
+        });
+        handlers.read("active", |unqueue, _| unqueue.active.load(Relaxed));
+        handlers.write("active", |unqueue, call| {
+            unqueue.active.store(call.parse()?, Relaxed);
+            unqueue.task.schedule();
+            Ok(())
+        });
+        handlers.read("limit", |unqueue, _| unqueue.limit.load(Relaxed));
+        handlers.write("limit", |unqueue, call| {
+            unqueue.limit.store(call.parse()?, Relaxed);
+            unqueue.task.schedule();
+            Ok(())
+        });
+        handlers.read("count", |unqueue, _| unqueue.count.load(Relaxed));
+        handlers.write("reset", |unqueue, _| {
+            unqueue.count.store(0, Relaxed);
+            unqueue.task.schedule();
+            Ok(())
+        });
+        task_handlers(handlers, |unqueue| &unqueue.task);
+    }
+}
+
+impl Unqueue {
+    /// How many packets may still pass.
+    fn left(&self) -> usize {
+        match u64::try_from(self.limit.load(Relaxed)) {
+            Ok(limit) => {
+                let left = limit.saturating_sub(self.count.load(Relaxed));
+                usize::try_from(left).unwrap_or(usize::MAX)
+            }
+            Err(_) => usize::MAX,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::testing::Rig;
+
+    #[test]
+    fn passes_everything_on_in_order() {
+        let mut rig = Rig::new("Unqueue(BURST -1)", 1, 1).unwrap();
+        assert_eq!(rig.push(0, &["a", "b"])[0], [b"a", b"b"]);
+        assert_eq!(rig.read("count").unwrap(), "2");
+    }
+
+    #[test]
+    fn stops_at_the_limit_and_goes_on_after_a_reset() {
+        let mut rig = Rig::new("Unqueue(LIMIT 1)", 1, 1).unwrap();
+        assert_eq!(rig.push(0, &["a", "b"])[0].len(), 1);
+        rig.write("reset", "").unwrap();
+        assert_eq!(rig.push(0, &["c"; 0])[0], [b"b"]);
+    }
+
+    #[test]
+    fn passes_nothing_while_inactive() {
+        let mut rig = Rig::new("Unqueue(ACTIVE false)", 1, 1).unwrap();
+        assert!(rig.push(0, &["a"])[0].is_empty());
+        rig.write("active", "true").unwrap();
+        assert_eq!(rig.push(0, &["b"])[0].len(), 2);
+    }
+}

@@ -1,0 +1,103 @@
+//! CheckPaint - sorts packets by whether they have a paint
+//!
+//! # Synopsis
+//! `CheckPaint(COLOR [, ANNO])`
+//!
+//! # Description
+//! Sends packets whose annotation ANNO is COLOR to output 0, others to output 1, or drops them
+//! when output 1 is not connected.
+//!
+//! # Arguments
+//! - COLOR: 0 to 255. Positional, mandatory.
+//! - ANNO: annotation of one byte, by name or offset. Positional, default PAINT.
+//!
+//! # Ports
+//! One agnostic input; output 0 agnostic, output 1 push and optional.
+//!
+//! # Handlers
+//! - `color` (read, write): the color.
+//!
+//! # Drops
+//! - filtered: another paint, and output 1 is not connected.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(LIMIT 10) -> Paint(3) -> CheckPaint(3) -> Discard;
+//! ```
+//!
+//! # See also
+//! Paint, PaintTee, PaintSwitch
+
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+
+use millrace_core::args::Annotation;
+use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Reason, Setup, register};
+
+use super::PAINT;
+
+/// The element; its manual is at the top of the file.
+pub struct CheckPaint {
+    color: AtomicU8,
+    /// Offset of the annotation.
+    anno: usize,
+}
+
+register!(CheckPaint, "check_paint.rs");
+
+impl Element for CheckPaint {
+    const CLASS: Class = Class::new("CheckPaint", "1/1-2", "a/ah");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let color: u8 = setup.args.mandatory("COLOR");
+        let Annotation(anno) = setup.args.positional("ANNO", PAINT);
+        setup.args.complete()?;
+        Ok(Self { color: color.into(), anno })
+    }
+
+    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
+        let color = self.color.load(Relaxed);
+        batch.map_filter(|packet| {
+            if packet.anno_u8(self.anno) == color {
+                return Some(packet);
+            }
+            cx.push_or_drop(1, packet, Reason::Filtered);
+            None
+        });
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("color", |check, _| check.color.load(Relaxed));
+        handlers.write("color", |check, call| {
+            check.color.store(call.parse()?, Relaxed);
+            Ok(())
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::testing::Rig;
+    use millrace_core::{Packet, Reason};
+
+    fn painted(paint: u8) -> Packet {
+        let mut packet = Packet::from_bytes(&[paint]).unwrap();
+        packet.set_paint(paint);
+        packet
+    }
+
+    #[test]
+    fn sorts_by_paint() {
+        let mut rig = Rig::new("CheckPaint(2)", 1, 2).unwrap();
+        let out = rig.push_packets(0, [1, 2, 3].map(painted).into());
+        assert_eq!(out[0].iter().map(Packet::data).collect::<Vec<_>>(), [[2]]);
+        assert_eq!(out[1].iter().map(Packet::data).collect::<Vec<_>>(), [[1], [3]]);
+    }
+
+    #[test]
+    fn drops_without_a_second_output() {
+        let mut rig = Rig::new("CheckPaint(2)", 1, 1).unwrap();
+        assert!(rig.push_packets(0, vec![painted(1)])[0].is_empty());
+        assert_eq!(rig.stats().drops, [(Reason::Filtered, 1)]);
+    }
+}

@@ -1,0 +1,195 @@
+//! InfiniteSource - makes packets whenever it is scheduled
+//!
+//! # Synopsis
+//! `InfiniteSource([DATA, LIMIT, BURST, ACTIVE, keywords LENGTH, TIMESTAMP, HEADROOM, STOP, END_CALL])`
+//!
+//! # Description
+//! Makes packets with the bytes DATA and sends BURST of them each time it is scheduled, LIMIT in
+//! all. It waits while every Queue downstream is full. With a pull output it gives as many packets
+//! as are asked for.
+//!
+//! # Arguments
+//! - DATA: the packet's bytes. Positional; some text of 69 bytes by default.
+//! - LIMIT: number of packets; no limit when negative. Positional, default -1.
+//! - BURST: packets sent each time, 1 to 256. Positional, default 1.
+//! - ACTIVE: whether it sends. Positional, default true.
+//! - LENGTH: the packet's length: DATA is cut, or repeated, to it. Default: as long as DATA.
+//! - TIMESTAMP: whether packets get the time of their making. Default true.
+//! - HEADROOM: free bytes before the data. Default 128.
+//! - STOP: whether to stop the program after the last packet. Default false.
+//! - END_CALL: handler to write after the last packet, such as `"counter.reset"`.
+//!
+//! # Ports
+//! One agnostic output.
+//!
+//! # Handlers
+//! - `data`, `length`, `limit`, `burst`, `active` (read, write): as the arguments.
+//! - `count` (read): packets made so far.
+//! - `reset` (write): sets `count` to 0, so that LIMIT packets more are made.
+//! - `scheduled` (read, write), `home_thread` (read): its task.
+//!
+//! # Drops
+//! - no buffer: there was no free packet.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(DATA \<0800 4500>, LENGTH 64, LIMIT 1000, BURST 32, STOP true) -> Discard;
+//! ```
+//!
+//! # See also
+//! RatedSource, TimedSource
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use millrace_core::args::Kind;
+use millrace_core::element::Listening;
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Handlers, Init, Notifier, Refused, Setup, Task,
+    register,
+};
+
+use super::supply::{Given, Supply, task_handlers};
+
+/// The element; its manual is at the top of the file.
+pub struct InfiniteSource {
+    supply: Supply,
+    burst: AtomicU32,
+    task: Task,
+    /// For pullers: whether there are packets.
+    notifier: Notifier,
+    room: OnceLock<Listening>,
+}
+
+register!(InfiniteSource, "infinite_source.rs");
+
+const BURSTS: std::ops::RangeInclusive<u32> = 1..=Batch::CAPACITY as u32;
+
+impl Element for InfiniteSource {
+    const CLASS: Class = Class::new("InfiniteSource", "0/1", "a/a");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let data = setup.args.optional("DATA");
+        let limit = setup.args.optional("LIMIT");
+        let burst = setup.args.in_range("BURST", Kind::Positional, BURSTS).unwrap_or(1);
+        let active = setup.args.optional("ACTIVE");
+        let supply = Supply::configure(&mut setup.args, Given { data, limit, active })?;
+        if burst == 1 {
+            setup.advise("sends single packets: BURST is 1");
+        }
+        Ok(Self {
+            supply,
+            burst: burst.into(),
+            task: setup.task(),
+            notifier: Notifier::default(),
+            room: OnceLock::new(),
+        })
+    }
+
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        self.supply.initialize(init)?;
+        if !init.is_pull_output(0) {
+            // An element is initialised once.
+            let _ = self.room.set(init.listen_for_room(0, &self.task));
+        }
+        self.wake();
+        Ok(())
+    }
+
+    fn pull(&self, cx: &mut Context, (): &mut (), _port: usize, max: usize, batch: &mut Batch) {
+        if self.supply.is_active() {
+            self.supply.fill(cx, max, batch);
+        }
+        if !self.supply.is_active() || self.supply.is_exhausted() {
+            self.notifier.sleep();
+        }
+        if batch.is_empty() && self.supply.is_exhausted() {
+            self.supply.end(cx);
+        }
+    }
+
+    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
+        let Some(room) = self.room.get().filter(|_| self.supply.is_active()) else {
+            self.task.unschedule();
+            return false;
+        };
+        if !room.active(cx.router()) {
+            room.rest(&self.task, cx.router());
+            return false;
+        }
+        if self.supply.is_exhausted() {
+            self.task.unschedule();
+            self.supply.end(cx);
+            return false;
+        }
+        let mut batch = cx.take_batch();
+        self.supply.fill(cx, self.burst.load(Relaxed) as usize, &mut batch);
+        cx.push_batch(0, &mut batch);
+        cx.give_batch(batch);
+        true
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        Supply::handlers(handlers, |source| &source.supply, Self::wake);
+        handlers.read("burst", |source, _| source.burst.load(Relaxed));
+        handlers.write("burst", |source, call| {
+            let burst = call.parse()?;
+            if !BURSTS.contains(&burst) {
+                return Err(format!("burst must be 1 to {}", BURSTS.end()).into());
+            }
+            source.burst.store(burst, Relaxed);
+            Ok(())
+        });
+        task_handlers(handlers, |source| &source.task);
+    }
+
+    fn notifier(&self, _port: usize) -> Option<&Notifier> {
+        Some(&self.notifier)
+    }
+}
+
+impl InfiniteSource {
+    /// Lets packets flow if there are to be any.
+    fn wake(&self) {
+        if !self.supply.is_active() {
+            return;
+        }
+        match self.room.get() {
+            Some(_) => self.task.schedule(),
+            None => self.notifier.wake(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::testing::Rig;
+
+    #[test]
+    fn sends_its_data_up_to_the_limit() {
+        let mut rig = Rig::new("InfiniteSource(ab, 3, LENGTH 5, BURST 2)", 0, 1).unwrap();
+        let out = rig.pass(Default::default());
+        assert_eq!(out[0].iter().map(|p| p.data().to_vec()).collect::<Vec<_>>(), [b"ababa"; 3]);
+        assert_eq!(rig.read("count").unwrap(), "3");
+        rig.write("limit", "4").unwrap();
+        assert_eq!(rig.pass(Default::default())[0].len(), 1);
+        assert!(rig.stats().balanced());
+    }
+
+    #[test]
+    fn writes_a_handler_at_the_end() {
+        let element = "InfiniteSource(LIMIT 2, END_CALL x.active false)";
+        let mut rig = Rig::new(element, 0, 1).unwrap();
+        assert_eq!(rig.pass(Default::default())[0].len(), 2);
+        assert_eq!(rig.read("active").unwrap(), "false");
+        assert!(Rig::new("InfiniteSource(END_CALL x.nothing)", 0, 1).is_err());
+        assert!(Rig::new("InfiniteSource(STOP true, END_CALL x.reset)", 0, 1).is_err());
+    }
+
+    #[test]
+    fn refuses_bursts_that_no_batch_holds() {
+        assert!(Rig::new("InfiniteSource(BURST 0)", 0, 1).is_err());
+        assert!(Rig::new("InfiniteSource(BURST 257)", 0, 1).is_err());
+    }
+}

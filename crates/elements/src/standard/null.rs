@@ -1,0 +1,58 @@
+//! Null - passes packets on unchanged
+//!
+//! # Synopsis
+//! `Null`
+//!
+//! # Description
+//! Does nothing to packets.
+//!
+//! # Arguments
+//! None.
+//!
+//! # Ports
+//! One agnostic input, one agnostic output.
+//!
+//! # Handlers
+//! None of its own.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(LIMIT 10) -> Null -> Discard;
+//! ```
+//!
+//! # See also
+//! Tee, Discard
+
+use millrace_core::{Batch, Class, Context, Element, Failed, Setup, register};
+
+/// The element; its manual is at the top of the file.
+pub struct Null;
+
+register!(Null, "null.rs");
+
+impl Element for Null {
+    const CLASS: Class = Class::new("Null", "1/1", "a/a");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        setup.args.complete()?;
+        Ok(Self)
+    }
+
+    fn process(&self, _cx: &mut Context, (): &mut (), _batch: &mut Batch) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::testing::Rig;
+
+    #[test]
+    fn passes_packets_on() {
+        let mut rig = Rig::new("Null", 1, 1).unwrap();
+        assert_eq!(rig.push(0, &["a", "b"])[0], [b"a", b"b"]);
+        assert!(Rig::new("Null(1)", 1, 1).is_err());
+    }
+}

@@ -1,0 +1,89 @@
+//! Paint - sets the paint annotation of packets
+//!
+//! # Synopsis
+//! `Paint(COLOR [, ANNO])`
+//!
+//! # Description
+//! Sets the annotation ANNO of each packet, one byte, to COLOR.
+//!
+//! # Arguments
+//! - COLOR: 0 to 255. Positional, mandatory.
+//! - ANNO: annotation of one byte, by name or offset. Positional, default PAINT.
+//!
+//! # Ports
+//! One agnostic input, one agnostic output.
+//!
+//! # Handlers
+//! - `color` (read, write): the color.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(LIMIT 10) -> Paint(3) -> Discard;
+//! ```
+//!
+//! # See also
+//! CheckPaint, PaintTee, PaintSwitch
+
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+
+use millrace_core::args::Annotation;
+use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Setup, register};
+
+use super::PAINT;
+
+/// The element; its manual is at the top of the file.
+pub struct Paint {
+    color: AtomicU8,
+    /// Offset of the annotation.
+    anno: usize,
+}
+
+register!(Paint, "paint.rs");
+
+impl Element for Paint {
+    const CLASS: Class = Class::new("Paint", "1/1", "a/a");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let color: u8 = setup.args.mandatory("COLOR");
+        let Annotation(anno) = setup.args.positional("ANNO", PAINT);
+        setup.args.complete()?;
+        Ok(Self { color: color.into(), anno })
+    }
+
+    fn process(&self, _cx: &mut Context, (): &mut (), batch: &mut Batch) {
+        let color = self.color.load(Relaxed);
+        batch.for_each(|packet| packet.set_anno_u8(self.anno, color));
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("color", |paint, _| paint.color.load(Relaxed));
+        handlers.write("color", |paint, call| {
+            paint.color.store(call.parse()?, Relaxed);
+            Ok(())
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::Packet;
+    use millrace_core::testing::Rig;
+
+    #[test]
+    fn paints() {
+        let mut rig = Rig::new("Paint(7)", 1, 1).unwrap();
+        let paint = |rig: &mut Rig| {
+            let packet = Packet::from_bytes(b"a").unwrap();
+            rig.push_packets(0, vec![packet])[0][0].paint()
+        };
+        assert_eq!(paint(&mut rig), 7);
+        rig.write("color", "9").unwrap();
+        assert_eq!(paint(&mut rig), 9);
+        assert!(Rig::new("Paint(256)", 1, 1).is_err());
+        assert!(Rig::new("Paint(1, NOTHING)", 1, 1).is_err());
+    }
+}

@@ -1,0 +1,105 @@
+//! PaintSwitch - sends packets to the output that their paint names
+//!
+//! # Synopsis
+//! `PaintSwitch([ANNO])`
+//!
+//! # Description
+//! Sends each packet to the output with the number in its annotation ANNO. Packets for which there
+//! is no output are dropped, except that 255 stands for all outputs: each gets a copy.
+//!
+//! # Arguments
+//! - ANNO: annotation of one byte, by name or offset. Positional, default PAINT.
+//!
+//! # Ports
+//! One push input, any number of push outputs.
+//!
+//! # Handlers
+//! None of its own.
+//!
+//! # Drops
+//! - no match: there is no output with the paint's number.
+//! - no buffer: there was no free packet for a copy.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(LIMIT 10) -> Paint(1) -> s :: PaintSwitch;
+//! s [0] -> Discard;
+//! s [1] -> Discard;
+//! ```
+//!
+//! # See also
+//! Paint, Switch, CheckPaint
+
+use millrace_core::args::Annotation;
+use millrace_core::{Batch, Class, Context, Element, Failed, Reason, Setup, register};
+
+use super::PAINT;
+
+/// The element; its manual is at the top of the file.
+pub struct PaintSwitch {
+    /// Offset of the annotation.
+    anno: usize,
+}
+
+register!(PaintSwitch, "paint_switch.rs");
+
+/// The paint for every output.
+const ALL: u8 = 255;
+
+impl Element for PaintSwitch {
+    const CLASS: Class = Class::new("PaintSwitch", "1/-", "h/h");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let Annotation(anno) = setup.args.positional("ANNO", PAINT);
+        setup.args.complete()?;
+        Ok(Self { anno })
+    }
+
+    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
+        let outputs = cx.outputs();
+        let one_way = |paint: u8| usize::from(paint) < outputs && paint != ALL;
+        if batch.iter().all(|packet| one_way(packet.anno_u8(self.anno))) {
+            return cx.route(batch, |packet| packet.anno_u8(self.anno).into());
+        }
+        for packet in batch.drain() {
+            let paint = packet.anno_u8(self.anno);
+            match paint {
+                ALL if outputs > 0 => {
+                    for port in 1..outputs {
+                        cx.created(1);
+                        match packet.share() {
+                            Some(copy) => cx.push(port, copy),
+                            None => cx.dropped(1, Reason::NoBuffer),
+                        }
+                    }
+                    cx.push(0, packet);
+                }
+                _ => cx.push_or_drop(paint.into(), packet, Reason::NoMatch),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::testing::Rig;
+    use millrace_core::{Packet, Reason};
+
+    fn painted(paint: u8) -> Packet {
+        let mut packet = Packet::from_bytes(&[paint]).unwrap();
+        packet.set_paint(paint);
+        packet
+    }
+
+    #[test]
+    fn paint_chooses_the_output() {
+        let mut rig = Rig::new("PaintSwitch", 1, 2).unwrap();
+        let out = rig.push_packets(0, [1, 0, 1].map(painted).into());
+        assert_eq!((out[0].len(), out[1].len()), (1, 2));
+        let out = rig.push_packets(0, [255, 2, 1].map(painted).into());
+        assert_eq!((out[0].len(), out[1].len()), (1, 2));
+        assert_eq!(rig.stats().drops, [(Reason::NoMatch, 1)]);
+        assert!(rig.stats().balanced());
+    }
+}

@@ -1,0 +1,224 @@
+//! RatedSource - makes packets at a rate
+//!
+//! # Synopsis
+//! `RatedSource([DATA, RATE, LIMIT, ACTIVE, keywords LENGTH, BANDWIDTH, TIMESTAMP, HEADROOM, STOP, END_CALL])`
+//!
+//! # Description
+//! Makes packets with the bytes DATA and sends RATE of them a second, LIMIT in all. Time counts in
+//! milliseconds, as in Click: at more than 1000 packets a second several leave in one. What could
+//! not be sent in time is made up for, up to a hundredth of a second's worth. With a pull output
+//! it gives a packet when one is due.
+//!
+//! # Arguments
+//! - DATA: the packet's bytes. Positional; some text of 69 bytes by default.
+//! - RATE: packets a second. Positional, default 10.
+//! - LIMIT: number of packets; no limit when negative. Positional, default -1.
+//! - ACTIVE: whether it sends. Positional, default true.
+//! - LENGTH: the packet's length: DATA is cut, or repeated, to it. Default: as long as DATA.
+//! - BANDWIDTH: sets RATE so that the packets' bytes make this bandwidth, such as `10Mbps`.
+//! - TIMESTAMP: whether packets get the time of their making. Default true.
+//! - HEADROOM: free bytes before the data. Default 128.
+//! - STOP: whether to stop the program after the last packet. Default false.
+//! - END_CALL: handler to write after the last packet.
+//!
+//! # Ports
+//! One agnostic output.
+//!
+//! # Handlers
+//! - `data`, `length`, `rate`, `limit`, `active` (read, write): as the arguments.
+//! - `count` (read): packets made so far.
+//! - `reset` (write): sets `count` to 0, so that LIMIT packets more are made.
+//! - `scheduled` (read, write), `home_thread` (read): its task.
+//!
+//! # Drops
+//! - no buffer: there was no free packet.
+//!
+//! # Example
+//! ```click
+//! RatedSource(RATE 100, LIMIT 50, STOP true) -> Discard;
+//! ```
+//!
+//! # See also
+//! InfiniteSource, TimedSource, RatedUnqueue
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use millrace_core::args::Bandwidth;
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Handlers, Init, Refused, Setup, Task, Timer, Timestamp,
+    register,
+};
+
+use super::supply::{Given, Supply, task_handlers};
+use crate::queueing::token_bucket::TokenBucket;
+
+/// The element; its manual is at the top of the file.
+pub struct RatedSource {
+    supply: Supply,
+    /// Behind a lock for the handlers; only one thread sends.
+    pace: Mutex<Pace>,
+    task: Task,
+    timer: Timer,
+    pushes: AtomicBool,
+}
+
+struct Pace {
+    rate: u32,
+    bucket: TokenBucket,
+}
+
+register!(RatedSource, "rated_source.rs");
+
+impl Element for RatedSource {
+    const CLASS: Class = Class::new("RatedSource", "0/1", "a/a");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let data = setup.args.optional("DATA");
+        let rate: u32 = setup.args.positional("RATE", 10);
+        let limit = setup.args.optional("LIMIT");
+        let active = setup.args.optional("ACTIVE");
+        let bandwidth: Option<Bandwidth> = setup.args.optional_keyword("BANDWIDTH");
+        let supply = Supply::configure(&mut setup.args, Given { data, limit, active })?;
+        let rate = match bandwidth {
+            Some(bandwidth) => {
+                let length = supply.packet_length().max(1) as u64;
+                u32::try_from(bandwidth.as_bytes() / length).unwrap_or(u32::MAX)
+            }
+            None => rate,
+        };
+        Ok(Self {
+            supply,
+            pace: Mutex::new(Pace::new(rate, Timestamp::ZERO)),
+            task: setup.task(),
+            timer: setup.timer(),
+            pushes: false.into(),
+        })
+    }
+
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        self.supply.initialize(init)?;
+        self.pushes.store(!init.is_pull_output(0), Relaxed);
+        let mut pace = self.pace();
+        *pace = Pace::new(pace.rate, init.clock().now());
+        drop(pace);
+        self.wake();
+        Ok(())
+    }
+
+    fn pull(&self, cx: &mut Context, (): &mut (), _port: usize, max: usize, batch: &mut Batch) {
+        if !self.supply.is_active() {
+            return;
+        }
+        if self.supply.is_exhausted() {
+            return self.supply.end(cx);
+        }
+        let now = cx.refresh_now();
+        let mut pace = self.pace();
+        pace.bucket.refill(now);
+        let due = usize::try_from(pace.bucket.tokens()).unwrap_or(usize::MAX);
+        let made = self.supply.fill(cx, max.min(due), batch);
+        pace.bucket.take(made as u64);
+    }
+
+    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
+        if !self.pushes.load(Relaxed) || !self.supply.is_active() || self.supply.is_exhausted() {
+            self.task.unschedule();
+            if self.supply.is_exhausted() {
+                self.supply.end(cx);
+            }
+            return false;
+        }
+        let now = cx.refresh_now();
+        let mut pace = self.pace();
+        pace.bucket.refill(now);
+        if !pace.bucket.take(1) {
+            self.task.unschedule();
+            if let Some(time) = pace.bucket.time_of(1) {
+                self.timer.schedule_at(time);
+            }
+            return false;
+        }
+        drop(pace);
+        let mut batch = cx.take_batch();
+        self.supply.fill(cx, 1, &mut batch);
+        cx.push_batch(0, &mut batch);
+        cx.give_batch(batch);
+        true
+    }
+
+    fn run_timer(&self, _cx: &mut Context, (): &mut ()) {
+        self.wake();
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        Supply::handlers(handlers, |source| &source.supply, Self::wake);
+        handlers.read("rate", |source, _| source.pace().rate);
+        handlers.write("rate", |source, call| {
+            let mut pace = source.pace();
+            pace.rate = call.parse()?;
+            let rate = pace.rate;
+            pace.bucket.change(rate.into(), Pace::capacity(rate));
+            drop(pace);
+            source.wake();
+            Ok(())
+        });
+        task_handlers(handlers, |source| &source.task);
+    }
+}
+
+impl RatedSource {
+    fn pace(&self) -> MutexGuard<'_, Pace> {
+        self.pace.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wake(&self) {
+        if self.pushes.load(Relaxed) && self.supply.is_active() {
+            self.task.schedule();
+        }
+    }
+}
+
+impl Pace {
+    /// A pace at which the first packet is due at once.
+    fn new(rate: u32, now: Timestamp) -> Self {
+        Self { rate, bucket: TokenBucket::new(rate.into(), Self::capacity(rate), 1, now) }
+    }
+
+    /// A hundredth of a second's worth, at least 2.
+    fn capacity(rate: u32) -> u64 {
+        u64::from(rate / 100).max(2)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::Timestamp;
+    use millrace_core::testing::Rig;
+
+    #[test]
+    fn packets_come_at_the_rate() {
+        let mut rig = Rig::new("RatedSource(RATE 10, LIMIT 25)", 0, 1).unwrap();
+        let out = rig.pass(Timestamp::from_millis(950));
+        assert_eq!(out[0].len(), 10);
+        let gap = out[0][1].timestamp() - out[0][0].timestamp();
+        assert_eq!(gap, Timestamp::from_millis(100));
+        assert_eq!(rig.pass(Timestamp::from_secs(10))[0].len(), 15);
+    }
+
+    #[test]
+    fn high_rates_come_out_right() {
+        let mut rig = Rig::new("RatedSource(RATE 12345)", 0, 1).unwrap();
+        let n = rig.pass(Timestamp::from_secs(2))[0].len();
+        assert_eq!(n, 1 + 2 * 12345);
+        rig.write("rate", "0").unwrap();
+        assert!(rig.pass(Timestamp::from_secs(2))[0].len() <= 1);
+    }
+
+    #[test]
+    fn bandwidth_sets_the_rate() {
+        let rig = Rig::new("RatedSource(LENGTH 100, BANDWIDTH 8kbps)", 0, 1).unwrap();
+        assert_eq!(rig.read("rate").unwrap(), "10");
+    }
+}

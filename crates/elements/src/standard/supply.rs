@@ -1,0 +1,222 @@
+//! What the sources of made-up packets share: the packet, how many, and what comes after.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
+
+use arc_swap::ArcSwap;
+use millrace_core::args::Kind;
+use millrace_core::element::HandlerCall;
+use millrace_core::{
+    Args, Batch, Context, Failed, Handlers, Init, Packet, Reason, Refused, Task, Timestamp,
+};
+
+/// The data of Click's sources where none is given; users' expected outputs contain it.
+const DEFAULT_DATA: &[u8] =
+    b"Random bullshit in a packet, at least 64 bytes long. Well, now it is.";
+
+/// Packets with given data, up to a limit.
+pub(super) struct Supply {
+    data: ArcSwap<Vec<u8>>,
+    /// The length of packets; as long as the data when negative.
+    length: AtomicI64,
+    /// What a packet contains: the data cut or repeated to the length.
+    contents: ArcSwap<Vec<u8>>,
+    headroom: usize,
+    timestamp: bool,
+    /// How many packets there are; any number when negative.
+    limit: AtomicI64,
+    count: AtomicU64,
+    active: AtomicBool,
+    ended: AtomicBool,
+    end: Option<HandlerCall>,
+}
+
+/// The arguments that sources name in different places; `None` reads a keyword.
+pub(super) struct Given {
+    pub(super) data: Option<Vec<u8>>,
+    pub(super) limit: Option<i64>,
+    pub(super) active: Option<bool>,
+}
+
+impl Supply {
+    /// Reads LENGTH, HEADROOM, TIMESTAMP, STOP and END_CALL, and what is not given. Call it when
+    /// positional arguments have been read; it completes the arguments.
+    pub(super) fn configure(args: &mut Args<'_>, given: Given) -> Result<Self, Failed> {
+        let data = given.data.unwrap_or_else(|| DEFAULT_DATA.to_vec());
+        let limit = given.limit.unwrap_or(-1);
+        let active = given.active.unwrap_or(true);
+        let length: i64 = args.keyword("LENGTH", -1);
+        let length: i64 = args.keyword("DATASIZE", length);
+        let headroom = args.in_range("HEADROOM", Kind::Keyword, 0..=60_000u32).unwrap_or(128);
+        let timestamp = args.keyword("TIMESTAMP", true);
+        let stop = args.keyword("STOP", false);
+        let end_call: Option<HandlerCall> = args.optional_keyword("END_CALL");
+        if stop && end_call.is_some() {
+            args.error("END_CALL", "END_CALL and STOP are mutually exclusive");
+        }
+        if length > 65_535 {
+            args.error("LENGTH", "LENGTH must be at most 65535");
+        }
+        args.complete()?;
+        let supply = Self {
+            data: ArcSwap::from_pointee(data),
+            length: length.into(),
+            contents: ArcSwap::default(),
+            headroom: headroom as usize,
+            timestamp,
+            limit: limit.into(),
+            count: 0.into(),
+            active: active.into(),
+            ended: false.into(),
+            end: end_call.or_else(|| stop.then(|| HandlerCall::global("stop"))),
+        };
+        supply.make_contents();
+        Ok(supply)
+    }
+
+    /// Checks that the handler to call at the end is there.
+    pub(super) fn initialize(&self, init: &Init<'_>) -> Result<(), Refused> {
+        match &self.end {
+            Some(end) => end
+                .check_write(init.router(), init.id())
+                .map_err(|error| Refused(format!("END_CALL: {error}"))),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn is_active(&self) -> bool {
+        self.active.load(Relaxed)
+    }
+
+    /// The length of a packet, in bytes.
+    pub(super) fn packet_length(&self) -> usize {
+        self.contents.load().len()
+    }
+
+    /// True when no packet is left.
+    pub(super) fn is_exhausted(&self) -> bool {
+        let limit = self.limit.load(Relaxed);
+        limit >= 0 && self.count.load(Relaxed) >= limit.unsigned_abs()
+    }
+
+    /// Adds up to `max` packets to a batch. Returns how many were made; fewer when the limit is
+    /// reached or the arena is exhausted.
+    pub(super) fn fill(&self, cx: &mut Context, max: usize, batch: &mut Batch) -> usize {
+        let limit = self.limit.load(Relaxed);
+        let count = self.count.load(Relaxed);
+        let left = match limit {
+            0.. => usize::try_from(limit.unsigned_abs().saturating_sub(count)).unwrap_or(max),
+            _ => max,
+        };
+        let wanted = max.min(left).min(batch.room());
+        let contents = self.contents.load();
+        let now = if self.timestamp { cx.now() } else { Timestamp::ZERO };
+        let mut made = 0;
+        while made < wanted {
+            let Some(mut packet) = Packet::with_room(self.headroom, 0, contents.len()) else {
+                break;
+            };
+            packet.push_back(&contents);
+            packet.set_timestamp(now);
+            if batch.push(packet).is_err() {
+                break;
+            }
+            made += 1;
+        }
+        // Packets that could not be made count as made and lost.
+        let lost = wanted - made;
+        if lost > 0 {
+            cx.dropped(lost, Reason::NoBuffer);
+        }
+        self.count.fetch_add(wanted as u64, Relaxed);
+        cx.created(wanted);
+        made
+    }
+
+    /// Does what is to be done when the last packet has been sent, once.
+    pub(super) fn end(&self, cx: &mut Context) {
+        if !self.ended.swap(true, Relaxed)
+            && let Some(end) = &self.end
+        {
+            let router = cx.router().clone();
+            if let Err(error) = end.write(&router, cx.element()) {
+                router.chatter(&format!("{}: {error}", router.name_of(cx.element())));
+            }
+        }
+    }
+
+    /// Starts to count from 0 again.
+    fn restart(&self) {
+        self.count.store(0, Relaxed);
+        self.ended.store(false, Relaxed);
+    }
+
+    fn make_contents(&self) {
+        let data = self.data.load();
+        let length = usize::try_from(self.length.load(Relaxed)).unwrap_or(data.len());
+        let contents = if data.is_empty() {
+            vec![0; length]
+        } else {
+            data.iter().copied().cycle().take(length).collect()
+        };
+        self.contents.store(Arc::new(contents));
+    }
+
+    /// The handlers `data length limit active count reset`. Writes that may make the source send
+    /// again schedule its task, when it has one.
+    pub(super) fn handlers<E: 'static>(
+        handlers: &mut Handlers<E>,
+        supply: fn(&E) -> &Self,
+        wake: fn(&E),
+    ) {
+        handlers.read("data", move |e, _| supply(e).data.load().as_ref().clone());
+        handlers.write("data", move |e, call| {
+            let data: Vec<u8> = call.parse()?;
+            supply(e).data.store(Arc::new(data));
+            supply(e).make_contents();
+            Ok(())
+        });
+        handlers.read("length", move |e, _| supply(e).length.load(Relaxed));
+        handlers.write("length", move |e, call| {
+            let length: i64 = call.parse()?;
+            if length > 65_535 {
+                return Err("length must be at most 65535".into());
+            }
+            supply(e).length.store(length, Relaxed);
+            supply(e).make_contents();
+            Ok(())
+        });
+        handlers.read("limit", move |e, _| supply(e).limit.load(Relaxed));
+        handlers.write("limit", move |e, call| {
+            supply(e).limit.store(call.parse()?, Relaxed);
+            supply(e).ended.store(false, Relaxed);
+            wake(e);
+            Ok(())
+        });
+        handlers.read("active", move |e, _| supply(e).active.load(Relaxed));
+        handlers.write("active", move |e, call| {
+            supply(e).active.store(call.parse()?, Relaxed);
+            wake(e);
+            Ok(())
+        });
+        handlers.read("count", move |e, _| supply(e).count.load(Relaxed));
+        handlers.write("reset", move |e, _| {
+            supply(e).restart();
+            wake(e);
+            Ok(())
+        });
+    }
+}
+
+/// The handlers that elements with a task have: `scheduled` and `home_thread`.
+pub(crate) fn task_handlers<E: 'static>(handlers: &mut Handlers<E>, task: fn(&E) -> &Task) {
+    handlers.read("scheduled", move |e, _| task(e).is_scheduled());
+    handlers.write("scheduled", move |e, call| {
+        match call.parse()? {
+            true => task(e).schedule(),
+            false => task(e).unschedule(),
+        }
+        Ok(())
+    });
+    handlers.read("home_thread", move |e, _| task(e).home());
+}

@@ -1,0 +1,150 @@
+//! TimedSource - makes a packet every so often
+//!
+//! # Synopsis
+//! `TimedSource([INTERVAL, DATA, keywords LIMIT, ACTIVE, LENGTH, TIMESTAMP, HEADROOM, STOP, END_CALL])`
+//!
+//! # Description
+//! Sends a packet with the bytes DATA every INTERVAL, the first one after one INTERVAL.
+//!
+//! # Arguments
+//! - INTERVAL: time between packets, such as `10ms`. Positional, default 0.5 s.
+//! - DATA: the packet's bytes. Positional; some text of 69 bytes by default.
+//! - LIMIT: number of packets; no limit when negative. Default -1.
+//! - ACTIVE: whether it sends. Default true.
+//! - LENGTH: the packet's length: DATA is cut, or repeated, to it. Default: as long as DATA.
+//! - TIMESTAMP: whether packets get the time of their making. Default true.
+//! - HEADROOM: free bytes before the data. Default 128.
+//! - STOP: whether to stop the program after the last packet. Default false.
+//! - END_CALL: handler to write after the last packet.
+//!
+//! # Ports
+//! One push output.
+//!
+//! # Handlers
+//! - `data`, `length`, `interval`, `limit`, `active` (read, write): as the arguments.
+//! - `count` (read): packets made so far.
+//! - `reset` (write): sets `count` to 0, so that LIMIT packets more are made.
+//!
+//! # Drops
+//! - no buffer: there was no free packet.
+//!
+//! # Example
+//! ```click
+//! TimedSource(10ms, "tick", LIMIT 5, STOP true) -> Discard;
+//! ```
+//!
+//! # See also
+//! RatedSource, InfiniteSource
+
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+
+use millrace_core::args::Seconds;
+use millrace_core::{
+    Class, Context, Element, Failed, Handlers, Init, Refused, Setup, Timer, Timestamp, register,
+};
+
+use super::supply::{Given, Supply};
+
+/// The element; its manual is at the top of the file.
+pub struct TimedSource {
+    supply: Supply,
+    /// In nanoseconds.
+    interval: AtomicI64,
+    timer: Timer,
+    /// Set by handlers that may let packets flow again.
+    wake: Timer,
+}
+
+register!(TimedSource, "timed_source.rs");
+
+impl Element for TimedSource {
+    const CLASS: Class = Class::new("TimedSource", "0/1", "h/h");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let interval: Seconds = setup.args.positional("INTERVAL", Seconds::from_millis(500));
+        let data = setup.args.optional("DATA");
+        let limit = setup.args.optional_keyword("LIMIT");
+        let active = setup.args.optional_keyword("ACTIVE");
+        if interval.is_zero() {
+            setup.args.error("INTERVAL", "INTERVAL must be positive");
+        }
+        let supply = Supply::configure(&mut setup.args, Given { data, limit, active })?;
+        let interval = nanos(interval);
+        Ok(Self { supply, interval: interval.into(), timer: setup.timer(), wake: setup.timer() })
+    }
+
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        self.supply.initialize(init)?;
+        if self.supply.is_active() {
+            self.timer.schedule_at(init.clock().now() + self.interval());
+        }
+        Ok(())
+    }
+
+    fn run_timer(&self, cx: &mut Context, (): &mut ()) {
+        if cx.index() == self.wake.index() {
+            if self.supply.is_active() && self.timer.expiry().is_none() {
+                self.timer.schedule_at(cx.now() + self.interval());
+            }
+            return;
+        }
+        if !self.supply.is_active() {
+            return;
+        }
+        let mut batch = cx.take_batch();
+        self.supply.fill(cx, 1, &mut batch);
+        cx.push_batch(0, &mut batch);
+        cx.give_batch(batch);
+        if self.supply.is_exhausted() {
+            self.supply.end(cx);
+        } else {
+            self.timer.schedule_at(cx.now() + self.interval());
+        }
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        let wake = |source: &Self| source.wake.schedule_at(Timestamp::ZERO);
+        Supply::handlers(handlers, |source| &source.supply, wake);
+        handlers.read("interval", |source, _| source.interval().as_secs_f64());
+        handlers.write("interval", |source, call| {
+            let interval: Seconds = call.parse()?;
+            if interval.is_zero() {
+                return Err("interval must be positive".into());
+            }
+            source.interval.store(nanos(interval), Relaxed);
+            if source.timer.expiry().is_some() {
+                source.timer.schedule_at(call.now() + source.interval());
+            }
+            Ok(())
+        });
+    }
+}
+
+impl TimedSource {
+    fn interval(&self) -> Timestamp {
+        Timestamp::from_nanos(self.interval.load(Relaxed))
+    }
+}
+
+fn nanos(interval: Seconds) -> i64 {
+    i64::try_from(interval.as_nanos()).unwrap_or(i64::MAX / 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::Timestamp;
+    use millrace_core::testing::Rig;
+
+    #[test]
+    fn sends_a_packet_each_interval() {
+        let mut rig = Rig::new("TimedSource(10ms, tick, LIMIT 3)", 0, 1).unwrap();
+        assert_eq!(rig.pass(Timestamp::from_millis(9))[0].len(), 0);
+        let out = rig.pass(Timestamp::from_millis(11));
+        assert_eq!(out[0].iter().map(|p| p.data()).collect::<Vec<_>>(), [b"tick", b"tick"]);
+        assert_eq!(rig.pass(Timestamp::from_secs(1))[0].len(), 1);
+        rig.write("reset", "").unwrap();
+        assert_eq!(rig.pass(Timestamp::from_secs(1))[0].len(), 3);
+        assert!(Rig::new("TimedSource(0)", 0, 1).is_err());
+    }
+}

@@ -1,0 +1,80 @@
+//! Unstrip - brings bytes back to the front of packets
+//!
+//! # Synopsis
+//! `Unstrip(LENGTH)`
+//!
+//! # Description
+//! Adds LENGTH bytes to the front of each packet: those that Strip removed, if it did; else
+//! whatever the headroom contains.
+//!
+//! # Arguments
+//! - LENGTH: number of bytes. Positional, mandatory.
+//!
+//! # Ports
+//! One agnostic input, one agnostic output.
+//!
+//! # Handlers
+//! None of its own.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(LENGTH 64, LIMIT 10) -> Strip(14) -> Unstrip(14) -> Discard;
+//! ```
+//!
+//! # See also
+//! Strip
+
+use millrace_core::args::Kind;
+use millrace_core::{Batch, Class, Context, Element, Failed, Setup, register};
+
+/// The element; its manual is at the top of the file.
+pub struct Unstrip {
+    length: usize,
+}
+
+register!(Unstrip, "unstrip.rs");
+
+impl Element for Unstrip {
+    const CLASS: Class = Class::new("Unstrip", "1/1", "a/a");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let length = setup.args.in_range("LENGTH", Kind::Mandatory, 0..=65_535u32);
+        setup.args.complete()?;
+        Ok(Self { length: length.unwrap_or(0) as usize })
+    }
+
+    fn process(&self, _cx: &mut Context, (): &mut (), batch: &mut Batch) {
+        batch.for_each(|packet| {
+            if !packet.unstrip(self.length) {
+                // There is less headroom: the packet moves to make some.
+                packet.prepend(self.length);
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::Packet;
+    use millrace_core::testing::Rig;
+
+    #[test]
+    fn brings_stripped_bytes_back() {
+        let mut packet = Packet::from_bytes(b"abcd").unwrap();
+        assert!(packet.strip(3));
+        let mut rig = Rig::new("Unstrip(2)", 1, 1).unwrap();
+        assert_eq!(rig.push_packets(0, vec![packet])[0][0].data(), b"bcd");
+    }
+
+    #[test]
+    fn makes_room_where_there_is_none() {
+        let mut rig = Rig::new("Unstrip(2000)", 1, 1).unwrap();
+        let out = rig.push(0, &["abc"]);
+        assert_eq!(out[0][0].len(), 2003);
+        assert_eq!(out[0][0][2000..], *b"abc");
+    }
+}
