@@ -1,6 +1,8 @@
 //! References to elements and their handlers.
 
-use crate::args::{Arg, ArgError, ArgText, Scope, nearest};
+use millrace_lang::nearest;
+
+use crate::args::{Arg, ArgError, ArgText, Scope};
 
 /// The index of an element of the configuration. Its name is looked up in the compound of the
 /// element whose argument it is, then in the compounds around that.
