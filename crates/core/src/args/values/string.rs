@@ -1,7 +1,5 @@
 //! Strings, bytes, words and file names.
 
-use millrace_lang::config::is_word;
-
 use crate::args::{Arg, ArgError, ArgText, Scope};
 
 /// One word or quoted string, its quotes taken off.
@@ -68,7 +66,11 @@ impl Arg for Word {
 
     fn parse(text: &ArgText, scope: &Scope<'_>) -> Result<Self, ArgError> {
         let word = String::parse(text, scope).map_err(|_| ArgError::default())?;
-        if is_word(&word) { Ok(Self(word)) } else { Err(ArgError::default()) }
+        let in_word = |b: u8| b.is_ascii_graphic() && !b"\"'\\,".contains(&b);
+        if word.is_empty() || !word.bytes().all(in_word) {
+            return Err(ArgError::default());
+        }
+        Ok(Self(word))
     }
 
     fn placeholder() -> Self {
