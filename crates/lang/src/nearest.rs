@@ -6,19 +6,20 @@ const MAX_LEN: usize = 64;
 /// The candidate that `word` is most probably a slip for, if any is near enough.
 ///
 /// Near is a third of the word's length in letters left out, put in, changed or swapped with their
-/// neighbour; a difference in case counts for less. Of equally near candidates the first wins.
+/// neighbour; a difference in case counts for less, and for nothing when it is all. Of equally near candidates the first wins.
 ///
 /// ```
 /// use millrace_lang::nearest;
 /// let classes = ["Discard", "Queue", "ToDevice"];
 /// assert_eq!(nearest("Qeueu", classes), Some("Queue"));
-/// assert_eq!(nearest("todevice", classes), Some("ToDevice"));
+/// assert_eq!(nearest("TODEVICE", classes), Some("ToDevice"));
 /// assert_eq!(nearest("Classifier", classes), None);
 /// ```
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if word.len() > MAX_LEN {
         return None;
     }
+    let text = word;
     let word: Vec<char> = word.chars().collect();
     // Costs are in halves: a change of case costs one, any other slip two.
     let mut best = None;
@@ -31,7 +32,10 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         if letters.len().abs_diff(word.len()) * 2 > most {
             continue;
         }
-        let cost = distance(&word, &letters);
+        let cost = match candidate.eq_ignore_ascii_case(text) {
+            true => usize::from(candidate != text),
+            false => distance(&word, &letters),
+        };
         // A name that shares nothing is no slip, however short.
         if cost <= most && cost < 2 * word.len().max(letters.len()) {
             most = match cost {
@@ -72,4 +76,29 @@ fn distance(a: &[char], b: &[char]) -> usize {
         before = std::mem::replace(&mut last, row);
     }
     last.last().copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::nearest;
+
+    #[test]
+    fn the_nearest_name_is_found() {
+        let names = ["CAPACITY", "ACTIVE", "LIMIT", "TO", "Limit"];
+        for (wrong, right) in [
+            ("CAPACTIY", Some("CAPACITY")),
+            ("capacity", Some("CAPACITY")),
+            ("limit", Some("LIMIT")),
+            ("Limit", Some("Limit")),
+            ("LIMITS", Some("LIMIT")),
+            ("ACTVE", Some("ACTIVE")),
+            ("OT", Some("TO")),
+            ("BURST", None),
+            ("XY", None),
+            ("", None),
+        ] {
+            assert_eq!(nearest(wrong, names), right, "{wrong}");
+        }
+        assert_eq!(nearest(&"x".repeat(1_000_000), ["x".repeat(1_000_000).as_str()]), None);
+    }
 }

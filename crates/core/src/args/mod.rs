@@ -23,18 +23,15 @@
 //! an element reads all of its arguments and the user sees every error at once.
 //! [`complete`](Args::complete) refuses what nobody asked for.
 
-mod nearest;
 mod scope;
-mod split;
 mod text;
 mod value;
 mod values;
 
 use std::ops::RangeInclusive;
 
-use millrace_lang::{ConfigText, Diagnostic, Span};
+use millrace_lang::{ConfigText, Diagnostic, Span, nearest};
 
-pub use nearest::nearest;
 pub(crate) use scope::enclosing;
 pub use scope::{ElementLookup, Scope};
 pub use text::ArgText;

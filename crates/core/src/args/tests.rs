@@ -246,7 +246,7 @@ proptest! {
             let _ = args.optional::<String>("A");
             let _ = args.optional::<Vec<Ipv4Addr>>("B");
             let _ = args.repeated::<Seconds>("C");
-            let _ = args.optional::<HandlerCall>("D");
+            let _ = args.optional::<HandlerRef>("D");
         });
         for diagnostic in found.1 {
             let span = diagnostic.span.unwrap();

@@ -3,9 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use millrace_lang::{ConfigText, Span};
-
-use super::split::{self, Part};
+use millrace_lang::{ConfigText, Span, config};
 
 /// The text of one argument or of a word of it: comments taken out, quotes still on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,20 +24,18 @@ impl ArgText {
 
     /// The arguments of a configuration string.
     pub(super) fn split_config(config: &ConfigText) -> Vec<Self> {
-        let place = |part: &Part| {
-            let exact = config.verbatim && part.text.len() == part.range.len();
-            (Some(config.place(part.range.start, part.range.end)), exact)
+        let cut = |argument: config::ArgText<'_>| {
+            // Where a comment was taken out, the text is shorter than its place.
+            let exact = config.verbatim && argument.text.len() == argument.end - argument.start;
+            Self::new(argument.text, config.place(argument.start, argument.end), exact)
         };
-        let cut = |part: Part| {
-            let (span, exact) = place(&part);
-            Self { text: part.text, span, exact }
-        };
-        split::split_args(&config.text).into_iter().map(cut).collect()
+        config::split_args(&config.text).into_iter().map(cut).collect()
     }
 
     /// The arguments of a text that stands in no source.
     pub(super) fn split_text(text: &str) -> Vec<Self> {
-        split::split_args(text).into_iter().map(|part| Self::from(part.text.as_str())).collect()
+        let arguments = config::split_args(text).into_iter();
+        arguments.map(|argument| Self::new(argument.text, None, false)).collect()
     }
 
     /// The text as written.
@@ -74,31 +70,31 @@ impl ArgText {
 
     /// The words of the text: what unquoted spaces separate.
     pub fn words(&self) -> Vec<Self> {
-        split::split_words(&self.text).into_iter().map(|word| self.part(word.range)).collect()
+        self.places_of_words().map(|place| self.part(place)).collect()
     }
 
-    /// The words of the text, each with its place in it.
-    pub(super) fn words_with_places(&self) -> impl Iterator<Item = (String, Range<usize>)> {
-        split::split_words(&self.text).into_iter().map(|word| (word.text, word.range))
+    /// Where in the text its words stand.
+    pub(super) fn places_of_words(&self) -> impl Iterator<Item = Range<usize>> {
+        let words = config::split_words(&self.text).into_iter();
+        words.map(|word| word.start..word.start + word.text.len())
     }
 
     /// The first word and what follows the space after it, which may be empty.
     pub fn split_first_word(&self) -> (Self, Self) {
-        let end = split::word_end(&self.text);
-        let rest = self.text.get(end..).unwrap_or_default();
-        let start = self.text.len() - rest.trim_start().len();
-        (self.part(0..end), self.part(start..self.text.len()))
+        let first = self.places_of_words().next().unwrap_or(0..0);
+        let (_, rest) = config::shift_word(&self.text);
+        (self.part(first), self.part(self.text.len() - rest.len()..self.text.len()))
     }
 
     /// The text with one level of quotes taken off and escapes expanded. Escapes can make any
     /// bytes.
     pub fn unquote(&self) -> Vec<u8> {
-        split::unquote(&self.text)
+        config::unquote(&self.text)
     }
 
     /// True when no space stands outside of quotes, so that the text is one word.
     pub fn is_one_word(&self) -> bool {
-        !self.text.is_empty() && split::word_end(&self.text) == self.text.len()
+        self.places_of_words().next() == Some(0..self.text.len())
     }
 
     /// Length of the keyword that the text starts with, 0 when it has none: a word of letters,
@@ -111,7 +107,7 @@ impl ArgText {
         let in_keyword = |b: &&u8| b.is_ascii_alphanumeric() || b"_:.?!".contains(b);
         let len = bytes.iter().take_while(in_keyword).count();
         // Arguments never end in a space: what follows one is a value.
-        if bytes.get(len).is_some_and(|&b| split::is_space(b)) { len } else { 0 }
+        if bytes.get(len).is_some_and(|&b| matches!(b, b' ' | b'\t'..=b'\r')) { len } else { 0 }
     }
 }
 

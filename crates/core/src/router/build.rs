@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use millrace_lang::{Diagnostic, Graph};
+use millrace_lang::{Diagnostic, Graph, nearest};
 
 use super::ports::Counts;
 use super::{Draft, Member, Plan, Router, Stop, plan, ports, processing, wiring};
-use crate::args::{Args, ElementLookup, Scope, nearest};
+use crate::args::{Args, ElementLookup, Scope};
 use crate::clock::Clock;
 use crate::element::node::AnyElement;
 use crate::element::{ClassInfo, Handler, Init, Registry, Setup};

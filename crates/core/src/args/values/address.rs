@@ -44,9 +44,9 @@ impl Arg for Vec<Ipv4Addr> {
 
     fn parse(text: &ArgText, scope: &Scope<'_>) -> Result<Self, ArgError> {
         let mut addresses = Self::new();
-        for (word, place) in text.words_with_places() {
-            let address = ipv4(&word, scope).ok_or_else(|| ArgError::default().at(place))?;
-            addresses.push(address);
+        for place in text.places_of_words() {
+            let address = ipv4(text.part(place.clone()).as_str(), scope);
+            addresses.push(address.ok_or_else(|| ArgError::default().at(place))?);
         }
         Ok(addresses)
     }

@@ -10,7 +10,7 @@ mod unit;
 pub use address::{IcmpType, IpProtocol, Ipv4Network, Ipv6Network, TcpPort, UdpPort, number, port};
 pub use annotation::{Annotation, AnyAnnotation};
 pub use number::{Decimal, Fixed, UDecimal, UFixed};
-pub use reference::{ElementRef, HandlerCall, HandlerRef};
+pub use reference::{ElementRef, HandlerRef};
 pub use string::{FileName, Raw, Word};
 pub use unit::{Bandwidth, Seconds};
 

@@ -1,6 +1,8 @@
 //! References to elements and their handlers.
 
-use crate::args::{Arg, ArgError, ArgText, Scope, nearest};
+use millrace_lang::nearest;
+
+use crate::args::{Arg, ArgError, ArgText, Scope};
 
 /// The index of an element of the configuration. Its name is looked up in the compound of the
 /// element whose argument it is, then in the compounds around that.
@@ -78,29 +80,6 @@ impl Arg for HandlerRef {
     }
 }
 
-/// A handler and what it is called with: `queue.reset`, `log.append text and more`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct HandlerCall {
-    /// The handler.
-    pub handler: HandlerRef,
-    /// What stands after its name, as written; empty when nothing does.
-    pub value: String,
-}
-
-impl Arg for HandlerCall {
-    const EXPECTS: &'static str = "a handler, such as ‘counter.reset’, and perhaps a value";
-
-    fn parse(text: &ArgText, scope: &Scope<'_>) -> Result<Self, ArgError> {
-        let (handler, value) = text.split_first_word();
-        let handler = HandlerRef::parse(&handler, scope)?;
-        Ok(Self { handler, value: value.as_str().to_owned() })
-    }
-
-    fn placeholder() -> Self {
-        Self::default()
-    }
-}
-
 /// Says which element was probably meant.
 fn meant(error: ArgError, name: &str, scope: &Scope<'_>) -> ArgError {
     let names = scope.element_names();
@@ -113,7 +92,7 @@ fn meant(error: ArgError, name: &str, scope: &Scope<'_>) -> ArgError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::{ElementLookup, parse};
+    use crate::args::ElementLookup;
     use crate::names::NameTable;
 
     struct Elements;
@@ -164,12 +143,6 @@ mod tests {
         assert_eq!(
             read::<HandlerRef>("qq.length").map_err(|error| error.message().to_owned()),
             Err("no element named ‘qq’".to_owned())
-        );
-        let call = HandlerCall { handler: of(1, "reset"), value: "\"a\"  b".into() };
-        assert_eq!(read("q.reset   \"a\"  b"), Ok(call));
-        assert_eq!(
-            parse::<HandlerCall>("", &Scope::builtin()),
-            Err("expected a handler, such as ‘counter.reset’, and perhaps a value".into())
         );
     }
 }

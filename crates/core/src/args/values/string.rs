@@ -1,5 +1,7 @@
 //! Strings, bytes, words and file names.
 
+use millrace_lang::config::is_word;
+
 use crate::args::{Arg, ArgError, ArgText, Scope};
 
 /// One word or quoted string, its quotes taken off.
@@ -66,11 +68,7 @@ impl Arg for Word {
 
     fn parse(text: &ArgText, scope: &Scope<'_>) -> Result<Self, ArgError> {
         let word = String::parse(text, scope).map_err(|_| ArgError::default())?;
-        let in_word = |b: u8| b.is_ascii_graphic() && !b"\"'\\,".contains(&b);
-        if word.is_empty() || !word.bytes().all(in_word) {
-            return Err(ArgError::default());
-        }
-        Ok(Self(word))
+        if is_word(&word) { Ok(Self(word)) } else { Err(ArgError::default()) }
     }
 
     fn placeholder() -> Self {

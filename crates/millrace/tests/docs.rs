@@ -1,0 +1,95 @@
+//! Every configuration that the documentation shows is checked: the examples, the ```click blocks
+//! of the README and of the book, and the example in every element's manual.
+
+#![allow(clippy::unwrap_used, reason = "a file that cannot be read fails the test")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use millrace_core::CLASSES;
+use millrace_lang::{Diagnostic, Options, SourceMap, compile};
+// Names the crate so that its classes are linked.
+use millrace_elements as _;
+
+/// A configuration and where it stands.
+struct Shown {
+    place: String,
+    text: String,
+}
+
+#[test]
+fn every_configuration_that_is_shown_is_right() {
+    let mut wrong = Vec::new();
+    let shown = shown();
+    for Shown { place, text } in &shown {
+        let mut map = SourceMap::default();
+        let source = map.add(place.as_str(), text.as_str());
+        let (_, findings) = compile(&mut map, source, &Options::default());
+        for finding in findings.iter().filter(|finding| finding.is_error()) {
+            wrong.push(format!("{place}: {}", explain(&map, finding)));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(shown.len() >= 20, "only {} configurations found", shown.len());
+}
+
+fn explain(map: &SourceMap, finding: &Diagnostic) -> String {
+    let text = finding
+        .span
+        .and_then(|span| map.get(span.source)?.text.get(span.start as usize..span.end as usize));
+    format!("{}: {:?} {:?}", finding.message, text, finding.help)
+}
+
+fn shown() -> Vec<Shown> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut shown = Vec::new();
+    for path in files(&root.join("examples"), "click") {
+        let text = fs::read_to_string(&path).unwrap();
+        shown.push(Shown { place: path.display().to_string(), text });
+    }
+    let mut pages = files(&root.join("docs"), "md");
+    pages.push(root.join("README.md"));
+    for page in pages {
+        let text = fs::read_to_string(&page).unwrap();
+        shown.extend(blocks(&page.display().to_string(), &text));
+    }
+    for class in CLASSES {
+        shown.extend(blocks(class.class.name, &class.manual()));
+    }
+    shown
+}
+
+/// The files under a folder whose name ends so.
+fn files(folder: &Path, end: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files(&path, end));
+        } else if path.extension().is_some_and(|extension| extension == end) {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// The ```click blocks of a Markdown text.
+fn blocks(place: &str, markdown: &str) -> Vec<Shown> {
+    let mut found = Vec::new();
+    let mut open: Option<Shown> = None;
+    for (number, line) in markdown.lines().enumerate() {
+        match &mut open {
+            Some(_) if line.trim() == "```" => found.extend(open.take()),
+            Some(block) => {
+                block.text.push_str(line);
+                block.text.push('\n');
+            }
+            None if line.trim() == "```click" => {
+                let place = format!("{place}:{}", number + 1);
+                open = Some(Shown { place, text: String::new() });
+            }
+            None => {}
+        }
+    }
+    found
+}
