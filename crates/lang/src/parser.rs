@@ -247,8 +247,7 @@ impl<'a> Parser<'a> {
         let range = match &inputs {
             Some(ports) => ports.range.to(end),
             None if matches!(body, Body::Implicit) => {
-                let at = if first_stage { start.range.start } else { self.last_end };
-                TextRange { start: at, end: at }
+                TextRange { start: start.range.start, end: start.range.start }
             }
             None => start.range.to(end),
         };
@@ -414,7 +413,12 @@ impl<'a> Parser<'a> {
         });
         if alternatives.is_empty() {
             let range = TextRange { start: open.range.end, end: open.range.end };
-            alternatives.push(Alternative { formals: Vec::new(), bar: None, items: vec![], range });
+            alternatives.push(Alternative {
+                formals: Vec::new(),
+                bar: false,
+                items: vec![],
+                range,
+            });
         }
         Compound { range: open.range.to(close), alternatives, extends }
     }
@@ -428,8 +432,8 @@ impl<'a> Parser<'a> {
         Alternative { formals, bar, items, range: start.to(self.before_next()) }
     }
 
-    /// Reads `$a, KEY $b |`; the range is that of the bar.
-    fn formals(&mut self) -> (Vec<Formal>, Option<TextRange>) {
+    /// Reads `$a, KEY $b |`; true when there is a bar.
+    fn formals(&mut self) -> (Vec<Formal>, bool) {
         let mut formals = Vec::new();
         loop {
             let token = self.peek();
@@ -440,13 +444,14 @@ impl<'a> Parser<'a> {
                     Formal { keyword: Some(token.range), variable: self.peek().range }
                 }
                 TokenKind::Char('|') => {
-                    return (formals, Some(self.bump().range));
+                    self.bump();
+                    return (formals, true);
                 }
                 _ => {
                     if !formals.is_empty() {
                         self.error(token.range, "expected variable");
                     }
-                    return (formals, None);
+                    return (formals, false);
                 }
             };
             self.bump();
@@ -456,7 +461,7 @@ impl<'a> Parser<'a> {
                 self.bump();
             } else if !token.is('|') {
                 self.error(token.range, "expected ‘,’ or ‘|’").label("the parameters end with ‘|’");
-                return (formals, None);
+                return (formals, false);
             }
         }
     }

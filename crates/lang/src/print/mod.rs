@@ -1,7 +1,5 @@
 //! Texts from trees and graphs.
 
 mod flat;
-mod pretty;
 
 pub use flat::print_flat;
-pub use pretty::{format, print_file};

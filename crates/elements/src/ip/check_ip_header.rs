@@ -1,0 +1,243 @@
+//! CheckIPHeader - checks IP headers
+//!
+//! # Synopsis
+//! `CheckIPHeader([OFFSET, keyword INTERFACES, BADSRC, GOODDST, CHECKSUM, VERBOSE, DETAILS])`
+//!
+//! # Description
+//! Checks that each packet has a sound IP header OFFSET bytes in: that version, header length, total
+//! length and checksum are right (RFC 1812, 5.2.2), and that the source address may be one.
+//!
+//! Sound packets get their network and transport header marks, and their destination annotation is set to
+//! the header's destination address. What follows the IP datagram, such as the padding of short
+//! Ethernet frames, is cut off.
+//!
+//! Source addresses are checked when one of INTERFACES and BADSRC is given (RFC 1812, 5.3.7).
+//!
+//! A message is printed for the first bad packet.
+//!
+//! # Arguments
+//! - OFFSET: bytes in front of the IP header. Positional or keyword, default 0.
+//! - INTERFACES: this router's addresses with their prefixes, separated by spaces. Adds the networks'
+//!   broadcast addresses, 0.0.0.0 and 255.255.255.255 to BADSRC, and the addresses to GOODDST.
+//!   Networks of two addresses or one have no broadcast address (RFC 3021). Keyword, default none.
+//! - BADSRC: source addresses to refuse, separated by spaces. Keyword, default none.
+//! - GOODDST: destination addresses whose packets may come from any source, separated by spaces. Keyword,
+//!   default none.
+//! - CHECKSUM: whether to check the checksum. Keyword, default true.
+//! - VERBOSE: whether to print a message for every bad packet. Keyword, default false.
+//! - DETAILS: whether `drop_details` can be read. Keyword, default false.
+//!
+//! Files for old versions of Click may say `CheckIPHeader(BADSRC, OFFSET)`; 0.0.0.0 and
+//! 255.255.255.255 are then bad sources, too.
+//!
+//! # Ports
+//! One agnostic input. Output 0, agnostic: sound packets. Output 1, push, may be left out: bad packets,
+//! unchanged.
+//!
+//! # Handlers
+//! - `count` (read): sound packets.
+//! - `drops` (read): bad packets, dropped or sent to output 1.
+//! - `drop_details` (read): bad packets by what was wrong, a number, a tab and the fault on each line;
+//!   refused without DETAILS.
+//!
+//! # Drops
+//! Without output 1:
+//! - truncated: no room for an IP header.
+//! - bad version: not IP version 4.
+//! - bad header length: shorter than 20 bytes.
+//! - bad length: the total length exceeds the packet, or is less than the header's.
+//! - bad checksum: the header does not sum up right.
+//! - bad source address: one of BADSRC, on the way to none of GOODDST.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(DATA \<45000014 00000000 401174d6 01000001 02000002>, LIMIT 10)
+//!     -> CheckIPHeader(INTERFACES 18.26.4.9/24 18.32.9.44/28, DETAILS true)
+//!     -> Discard;
+//! ```
+//!
+//! # See also
+//! CheckIPHeader2, MarkIPHeader, SetIPChecksum, StripIPHeader
+
+use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Setup, register};
+
+use super::header_check::HeaderCheck;
+
+/// The element; its manual is at the top of the file.
+pub struct CheckIpHeader(HeaderCheck);
+
+register!(CheckIpHeader, "check_ip_header.rs");
+
+impl Element for CheckIpHeader {
+    const CLASS: Class = Class::new("CheckIPHeader", "1/1-2", "a/ah");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        HeaderCheck::configure(setup, true).map(Self)
+    }
+
+    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
+        self.0.process(cx, batch);
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        HeaderCheck::handlers(handlers, |element| &element.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::net::Ipv4Addr;
+
+    use millrace_core::headers::Ipv4Header;
+    use millrace_core::testing::Rig;
+    use millrace_core::{Packet, Reason};
+    use proptest::prelude::*;
+
+    use crate::ip::test_packets::{Datagram, withstands};
+
+    /// The reason for which a packet is dropped; none when it passes.
+    fn fate(element: &str, bytes: &[u8]) -> Option<Reason> {
+        let mut rig = Rig::new(element, 1, 1).unwrap();
+        let passed = rig.push(0, &[bytes])[0].len();
+        let drops = rig.stats().drops;
+        assert_eq!(passed + drops.len(), 1);
+        drops.first().map(|drop| drop.0)
+    }
+
+    #[test]
+    fn a_sound_packet_is_marked_trimmed_and_annotated() {
+        let datagram = Datagram::default().bytes();
+        let frame = [&[0; 14], datagram.as_slice(), &[0; 9]].concat();
+        let mut rig = Rig::new("CheckIPHeader(14)", 1, 1).unwrap();
+        let out = rig.push_packets(0, vec![Packet::from_bytes(&frame).unwrap()]);
+        let packet = &out[0][0];
+        assert_eq!(packet.network_data(), Some(datagram.as_slice()));
+        assert_eq!(packet.transport_offset(), Some(34));
+        assert_eq!(packet.dst_ip(), Datagram::DESTINATION);
+        assert_eq!(rig.read("count").unwrap(), "1");
+        assert_eq!(rig.read("drops").unwrap(), "0");
+    }
+
+    #[test]
+    fn each_fault_has_its_reason() {
+        let sound = Datagram::default().bytes();
+        let edited = |at: usize, byte: u8| {
+            let mut bytes = sound.clone();
+            bytes[at] = byte;
+            bytes
+        };
+        let beyond = sound.len() as u8 + 1;
+        for (bytes, reason) in [
+            (sound.clone(), None),
+            (sound[..19].to_vec(), Some(Reason::Truncated)),
+            (Vec::new(), Some(Reason::Truncated)),
+            (edited(0, 0x65), Some(Reason::BadVersion)),
+            (edited(0, 0x44), Some(Reason::BadHeaderLength)),
+            (edited(3, beyond), Some(Reason::BadLength)),
+            (edited(3, 19), Some(Reason::BadLength)),
+            (edited(8, 1), Some(Reason::BadChecksum)),
+        ] {
+            assert_eq!(fate("CheckIPHeader", &bytes), reason, "{bytes:02x?}");
+        }
+        assert_eq!(fate("CheckIPHeader(CHECKSUM false)", &edited(8, 1)), None);
+    }
+
+    #[test]
+    fn sources_are_refused_as_configured() {
+        let fate = |element: &str, source: [u8; 4], destination: [u8; 4]| {
+            let datagram = Datagram { source: source.into(), ..Datagram::default() };
+            let datagram = Datagram { destination: destination.into(), ..datagram };
+            fate(element, &datagram.bytes()).is_none()
+        };
+        let interfaces = "CheckIPHeader(INTERFACES 18.26.4.9/24 18.32.9.44/28)";
+        for bad in [[18, 26, 4, 255], [18, 32, 9, 47], [0; 4], [255; 4]] {
+            assert!(!fate(interfaces, bad, [9, 9, 9, 9]), "{bad:?}");
+            assert!(fate(interfaces, bad, [18, 26, 4, 9]), "{bad:?}");
+            assert!(fate("CheckIPHeader", bad, [9, 9, 9, 9]), "{bad:?}");
+        }
+        assert!(fate(interfaces, [18, 26, 4, 254], [9, 9, 9, 9]));
+
+        let listed = "CheckIPHeader(BADSRC 1.2.3.4 5.6.7.8, GOODDST 9.9.9.9)";
+        assert!(!fate(listed, [5, 6, 7, 8], [1, 1, 1, 1]));
+        assert!(fate(listed, [5, 6, 7, 8], [9, 9, 9, 9]));
+        assert!(fate(listed, [0; 4], [1, 1, 1, 1]));
+
+        let narrow = "CheckIPHeader(INTERFACES 10.0.0.1/31 10.0.0.3/32)";
+        assert!(fate(narrow, [10, 0, 0, 1], [1, 1, 1, 1]));
+        assert!(fate(narrow, [10, 0, 0, 3], [1, 1, 1, 1]));
+    }
+
+    #[test]
+    fn the_old_syntax_is_understood() {
+        let old = Datagram { source: [18, 26, 4, 255].into(), ..Datagram::default() }.bytes();
+        let none = Datagram { source: Ipv4Addr::UNSPECIFIED, ..Datagram::default() }.bytes();
+        let framed = |bytes: &[u8]| [&[0; 14], bytes].concat();
+        assert_eq!(fate("CheckIPHeader(18.26.4.255)", &old), Some(Reason::BadSource));
+        assert_eq!(
+            fate("CheckIPHeader(18.26.4.255 1.1.1.1, 14)", &framed(&old)),
+            Some(Reason::BadSource)
+        );
+        assert_eq!(fate("CheckIPHeader(, 14)", &framed(&none)), Some(Reason::BadSource));
+        assert_eq!(fate("CheckIPHeader(, 14)", &framed(&old)), None);
+    }
+
+    #[test]
+    fn wrong_arguments_are_refused() {
+        for element in [
+            "CheckIPHeader(1.1.1.1, 14, 7)",
+            "CheckIPHeader(nonsense)",
+            "CheckIPHeader(INTERFACES 1.2.3.4/33)",
+            "CheckIPHeader(INTERFACE 1.2.3.4/24)",
+            "CheckIPHeader(OFFSET -1)",
+        ] {
+            assert!(Rig::new(element, 1, 1).is_err(), "{element}");
+        }
+    }
+
+    #[test]
+    fn bad_packets_leave_by_the_second_output() {
+        let mut rig = Rig::new("CheckIPHeader(DETAILS true)", 1, 2).unwrap();
+        let sound = Datagram::default().bytes();
+        let out = rig.push(0, &[&b"bad"[..], &sound, &[0; 20]]);
+        assert_eq!(out, [vec![sound], vec![b"bad".to_vec(), vec![0; 20]]]);
+        assert_eq!(rig.stats().dropped(), 0);
+        assert_eq!(rig.read("drops").unwrap(), "2");
+        assert_eq!(
+            rig.read("drop_details").unwrap(),
+            "1\ttiny packet\n1\tbad IP version\n0\tbad IP header length\n\
+             0\tbad IP length\n0\tbad IP checksum\n0\tbad source address\n"
+        );
+        assert!(Rig::new("CheckIPHeader", 1, 2).unwrap().read("drop_details").is_err());
+    }
+
+    /// Etherparse, an independent reader, takes for sound what we do.
+    #[test]
+    fn agrees_with_etherparse() {
+        let rig = RefCell::new(Rig::new("CheckIPHeader", 1, 1).unwrap());
+        let edits = prop::collection::vec((0usize..24, any::<u8>()), 0..3);
+        proptest!(|(edits in edits, cut in 0usize..60, fix: bool)| {
+            let datagram = Datagram { options: vec![1, 1, 1, 0], ..Datagram::default() };
+            let mut bytes = datagram.bytes();
+            edits.into_iter().for_each(|(at, byte)| bytes[at] = byte);
+            if fix {
+                Ipv4Header::fill_checksum(&mut bytes);
+            }
+            bytes.truncate(bytes.len().max(cut) - cut);
+            let oracle = etherparse::Ipv4Header::from_slice(&bytes).is_ok_and(|(header, _)| {
+                let total_len = usize::from(header.total_len);
+                (header.header_len()..=bytes.len()).contains(&total_len)
+                    && header.header_checksum == header.calc_header_checksum()
+            });
+            let passed = !rig.borrow_mut().push(0, &[bytes])[0].is_empty();
+            prop_assert_eq!(passed, oracle);
+        });
+    }
+
+    #[test]
+    fn withstands_anything() {
+        withstands("CheckIPHeader(INTERFACES 1.0.0.1/8, DETAILS true)", 1);
+        withstands("CheckIPHeader(3)", 2);
+    }
+}

@@ -1,0 +1,94 @@
+//! CheckIPHeader2 - checks IP headers but for the checksum
+//!
+//! # Synopsis
+//! `CheckIPHeader2([OFFSET, keyword INTERFACES, BADSRC, GOODDST, CHECKSUM, VERBOSE, DETAILS])`
+//!
+//! # Description
+//! As CheckIPHeader, but does not look at the checksum unless told to.
+//!
+//! # Arguments
+//! As CheckIPHeader:
+//! - OFFSET: bytes in front of the IP header. Positional or keyword, default 0.
+//! - INTERFACES: this router's addresses with their prefixes, separated by spaces. Adds the networks'
+//!   broadcast addresses, 0.0.0.0 and 255.255.255.255 to BADSRC, and the addresses to GOODDST. Keyword,
+//!   default none.
+//! - BADSRC: source addresses to refuse, separated by spaces. Keyword, default none.
+//! - GOODDST: destination addresses whose packets may come from any source, separated by spaces. Keyword,
+//!   default none.
+//! - CHECKSUM: whether to check the checksum. Keyword, default false.
+//! - VERBOSE: whether to print a message for every bad packet. Keyword, default false.
+//! - DETAILS: whether `drop_details` can be read. Keyword, default false.
+//!
+//! # Ports
+//! One agnostic input. Output 0, agnostic: sound packets. Output 1, push, may be left out: bad packets,
+//! unchanged.
+//!
+//! # Handlers
+//! - `count` (read): sound packets.
+//! - `drops` (read): bad packets, dropped or sent to output 1.
+//! - `drop_details` (read): bad packets by what was wrong, a number, a tab and the fault on each line;
+//!   refused without DETAILS.
+//!
+//! # Drops
+//! As CheckIPHeader.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(DATA \<45000014 00000000 40110000 01000001 02000002>, LIMIT 10)
+//!     -> CheckIPHeader2
+//!     -> Discard;
+//! ```
+//!
+//! # See also
+//! CheckIPHeader, MarkIPHeader, StripIPHeader
+
+use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Setup, register};
+
+use super::header_check::HeaderCheck;
+
+/// The element; its manual is at the top of the file.
+pub struct CheckIpHeader2(HeaderCheck);
+
+register!(CheckIpHeader2, "check_ip_header2.rs");
+
+impl Element for CheckIpHeader2 {
+    const CLASS: Class = Class::new("CheckIPHeader2", "1/1-2", "a/ah");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        HeaderCheck::configure(setup, false).map(Self)
+    }
+
+    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
+        self.0.process(cx, batch);
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        HeaderCheck::handlers(handlers, |element| &element.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::Reason;
+    use millrace_core::testing::Rig;
+
+    use crate::ip::test_packets::{Datagram, withstands};
+
+    #[test]
+    fn the_checksum_counts_only_when_asked_for() {
+        let mut bytes = Datagram::default().bytes();
+        bytes[10] ^= 1;
+        let mut rig = Rig::new("CheckIPHeader2", 1, 1).unwrap();
+        assert_eq!(rig.push(0, &[&bytes, &bytes[..19].to_vec()])[0], [bytes.clone()]);
+        assert_eq!(rig.stats().drops, [(Reason::Truncated, 1)]);
+        let mut rig = Rig::new("CheckIPHeader2(CHECKSUM true)", 1, 1).unwrap();
+        assert!(rig.push(0, &[&bytes])[0].is_empty());
+        assert_eq!(rig.stats().drops, [(Reason::BadChecksum, 1)]);
+    }
+
+    #[test]
+    fn withstands_anything() {
+        withstands("CheckIPHeader2", 2);
+    }
+}

@@ -1,0 +1,193 @@
+//! DecIPTTL - takes one hop off the time to live
+//!
+//! # Synopsis
+//! `DecIPTTL([keyword ACTIVE, MULTICAST])`
+//!
+//! # Description
+//! Decrements the time to live of each IP packet and updates the header checksum by the difference
+//! (RFC 1624), so that a wrong checksum stays wrong. A packet whose time to live is 1 or 0 goes to
+//! output 1 unchanged, usually to an ICMPError.
+//!
+//! # Arguments
+//! - ACTIVE: whether to do anything at all. Keyword, default true.
+//! - MULTICAST: whether packets to multicast addresses are decremented, too. Keyword, default true.
+//!
+//! # Ports
+//! One agnostic input. Output 0, agnostic: packets that may travel on. Output 1, push, may be left out:
+//! packets that may not.
+//!
+//! # Handlers
+//! - `drops` (read): packets whose time to live ran out.
+//! - `active` (read, write): ACTIVE.
+//!
+//! # Drops
+//! - ttl expired: the time to live ran out, without output 1.
+//! - header not set: the packet's IP header is not known.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(DATA \<45000014 00000000 401174d6 01000001 02000002>, LIMIT 10)
+//!     -> CheckIPHeader
+//!     -> hop :: DecIPTTL
+//!     -> Discard;
+//! hop[1] -> ICMPError(18.26.4.24, timeexceeded) -> Discard;
+//! ```
+//!
+//! # See also
+//! ICMPError, CheckIPHeader
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use millrace_core::headers::{Header, Ipv4Header};
+use millrace_core::{
+    Batch, Class, Context, Count, Element, Failed, Handlers, Packet, PerThread, Reason, Setup,
+    register,
+};
+
+/// The element; its manual is at the top of the file.
+pub struct DecIpTtl {
+    active: AtomicBool,
+    multicast: bool,
+    drops: PerThread<Count>,
+}
+
+register!(DecIpTtl, "dec_ip_ttl.rs");
+
+impl Element for DecIpTtl {
+    const CLASS: Class = Class::new("DecIPTTL", "1/1-2", "a/ah");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let active = setup.args.keyword("ACTIVE", true);
+        let multicast = setup.args.keyword("MULTICAST", true);
+        setup.args.complete()?;
+        Ok(Self { active: active.into(), multicast, drops: PerThread::default() })
+    }
+
+    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
+        if self.active.load(Relaxed) {
+            batch.map_filter(|packet| self.decrement(cx, packet));
+        }
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("drops", |element, _| element.drops.total());
+        handlers.read("active", |element, _| element.active.load(Relaxed));
+        handlers.write("active", |element, call| {
+            element.active.store(call.parse()?, Relaxed);
+            Ok(())
+        });
+    }
+}
+
+impl DecIpTtl {
+    #[inline(always)]
+    fn decrement(&self, cx: &mut Context, mut packet: Packet) -> Option<Packet> {
+        let Some((ip, _)) = packet.network_data().and_then(Ipv4Header::view) else {
+            return cx.drop(packet, Reason::NoHeader);
+        };
+        if !self.multicast && ip.destination().is_multicast() {
+            return Some(packet);
+        }
+        if ip.ttl <= 1 {
+            return self.expire(cx, packet);
+        }
+        if let Some((ip, _)) = packet.network_data_mut().and_then(Ipv4Header::view_mut) {
+            ip.decrement_ttl();
+        }
+        Some(packet)
+    }
+
+    #[cold]
+    fn expire(&self, cx: &mut Context, packet: Packet) -> Option<Packet> {
+        self.drops.mine(cx).add(1);
+        cx.push_or_drop(1, packet, Reason::TtlExpired);
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::testing::Rig;
+    use millrace_core::{Packet, Reason};
+    use proptest::prelude::*;
+
+    use crate::ip::test_packets::{Datagram, withstands};
+
+    fn with_ttl(ttl: u8) -> Datagram {
+        Datagram { ttl, ..Datagram::default() }
+    }
+
+    #[test]
+    fn packets_travel_one_hop_less() {
+        let mut rig = Rig::new("DecIPTTL", 1, 2).unwrap();
+        let packets = [255, 2, 1, 0].map(|ttl| with_ttl(ttl).packet());
+        let out = rig.push_packets(0, packets.into());
+        let bytes = |packets: &[Packet]| -> Vec<Vec<u8>> {
+            packets.iter().map(|packet| packet.data().to_vec()).collect()
+        };
+        assert_eq!(bytes(&out[0]), [with_ttl(254).bytes(), with_ttl(1).bytes()]);
+        assert_eq!(bytes(&out[1]), [with_ttl(1).bytes(), with_ttl(0).bytes()]);
+        assert_eq!(rig.read("drops").unwrap(), "2");
+    }
+
+    #[test]
+    fn expired_packets_are_dropped_without_a_second_output() {
+        let mut rig = Rig::new("DecIPTTL", 1, 1).unwrap();
+        let mut lost = with_ttl(9).packet();
+        lost.clear_network_header();
+        rig.push_packets(0, vec![with_ttl(1).packet(), lost]);
+        assert_eq!(rig.stats().drops, [(Reason::TtlExpired, 1), (Reason::NoHeader, 1)]);
+    }
+
+    #[test]
+    fn multicasts_and_everything_can_be_left_alone() {
+        let multicast = Datagram { destination: [224, 0, 0, 9].into(), ..with_ttl(1) };
+        let mut rig = Rig::new("DecIPTTL(MULTICAST false)", 1, 1).unwrap();
+        let out = rig.push_packets(0, vec![multicast.packet(), with_ttl(9).packet()]);
+        assert_eq!(out[0][0].data(), multicast.bytes());
+        assert_eq!(out[0][1].data(), with_ttl(8).bytes());
+
+        let mut rig = Rig::new("DecIPTTL(ACTIVE false)", 1, 1).unwrap();
+        assert_eq!(
+            rig.push_packets(0, vec![with_ttl(1).packet()])[0][0].data(),
+            with_ttl(1).bytes()
+        );
+        rig.write("active", "true").unwrap();
+        assert_eq!(rig.read("active").unwrap(), "true");
+        assert!(rig.push_packets(0, vec![with_ttl(1).packet()])[0].is_empty());
+    }
+
+    #[test]
+    fn the_other_holder_of_a_shared_packet_sees_nothing() {
+        let packet = with_ttl(9).packet();
+        let twin = packet.share().unwrap();
+        let mut rig = Rig::new("DecIPTTL", 1, 1).unwrap();
+        rig.push_packets(0, vec![packet]);
+        assert_eq!(twin.data(), with_ttl(9).bytes());
+    }
+
+    proptest! {
+        /// The update by the difference gives what etherparse computes afresh.
+        #[test]
+        fn the_checksum_stays_right(source: u32, destination: u32, id: u16, ttl in 2u8..) {
+            let datagram = Datagram {
+                source: source.into(),
+                destination: destination.into(),
+                id,
+                ttl,
+                ..Datagram::default()
+            };
+            let mut rig = Rig::new("DecIPTTL", 1, 1).unwrap();
+            let out = rig.push_packets(0, vec![datagram.packet()]);
+            let expected = Datagram { ttl: ttl - 1, ..datagram }.bytes();
+            prop_assert_eq!(out[0][0].data(), expected);
+        }
+    }
+
+    #[test]
+    fn withstands_anything() {
+        withstands("DecIPTTL", 1);
+        withstands("DecIPTTL(MULTICAST false)", 2);
+    }
+}

@@ -1,0 +1,123 @@
+//! DropBroadcasts - drops packets that came by link-level broadcast
+//!
+//! # Synopsis
+//! `DropBroadcasts`
+//!
+//! # Description
+//! Drops packets that arrived as link-level broadcast or multicast, which a router must not forward
+//! (RFC 1812, 5.3.4). Goes by the packet type annotation, which FromDevice and HostEtherFilter set.
+//!
+//! A message is printed for the first such packet.
+//!
+//! # Arguments
+//! None.
+//!
+//! # Ports
+//! One agnostic input. Output 0, agnostic: the other packets. Output 1, push, may be left out: the
+//! broadcasts and multicasts.
+//!
+//! # Handlers
+//! - `drops` (read): broadcasts and multicasts, dropped or sent to output 1.
+//!
+//! # Drops
+//! - filtered: a broadcast or multicast, without output 1.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(LIMIT 10) -> DropBroadcasts -> Discard;
+//! ```
+//!
+//! # See also
+//! FromDevice, HostEtherFilter
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use millrace_core::{
+    Batch, Class, Context, Count, Element, Failed, Handlers, Packet, PacketType, PerThread, Reason,
+    Setup, register,
+};
+
+/// The element; its manual is at the top of the file.
+#[derive(Default)]
+pub struct DropBroadcasts {
+    drops: PerThread<Count>,
+    reported: AtomicBool,
+}
+
+register!(DropBroadcasts, "drop_broadcasts.rs");
+
+impl Element for DropBroadcasts {
+    const CLASS: Class = Class::new("DropBroadcasts", "1/1-2", "a/ah");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        setup.args.complete()?;
+        Ok(Self::default())
+    }
+
+    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
+        batch.map_filter(|packet| match packet.packet_type() {
+            PacketType::Broadcast | PacketType::Multicast => self.reject(cx, packet),
+            _ => Some(packet),
+        });
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("drops", |element, _| element.drops.total());
+    }
+}
+
+impl DropBroadcasts {
+    #[cold]
+    fn reject(&self, cx: &mut Context, packet: Packet) -> Option<Packet> {
+        if !self.reported.swap(true, Relaxed) {
+            cx.router().chatter("DropBroadcasts: dropped a packet");
+        }
+        self.drops.mine(cx).add(1);
+        cx.push_or_drop(1, packet, Reason::Filtered);
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::testing::Rig;
+    use millrace_core::{Packet, PacketType, Reason};
+
+    fn packets() -> Vec<Packet> {
+        let types = [
+            PacketType::Host,
+            PacketType::Broadcast,
+            PacketType::OtherHost,
+            PacketType::Multicast,
+            PacketType::Outgoing,
+        ];
+        let packets = types.iter().enumerate().map(|(n, &packet_type)| {
+            let mut packet = Packet::from_bytes(&[n as u8]).unwrap();
+            packet.set_packet_type(packet_type);
+            packet
+        });
+        packets.collect()
+    }
+
+    fn numbers(packets: &[Packet]) -> Vec<u8> {
+        packets.iter().map(|packet| packet.data()[0]).collect()
+    }
+
+    #[test]
+    fn what_was_sent_to_many_goes_no_further() {
+        let mut rig = Rig::new("DropBroadcasts", 1, 1).unwrap();
+        let out = rig.push_packets(0, packets());
+        assert_eq!(numbers(&out[0]), [0, 2, 4]);
+        assert_eq!(rig.stats().drops, [(Reason::Filtered, 2)]);
+        assert_eq!(rig.read("drops").unwrap(), "2");
+    }
+
+    #[test]
+    fn or_leaves_by_the_second_output() {
+        let mut rig = Rig::new("DropBroadcasts", 1, 2).unwrap();
+        let out = rig.push_packets(0, packets());
+        assert_eq!((numbers(&out[0]), numbers(&out[1])), (vec![0, 2, 4], vec![1, 3]));
+        assert_eq!(rig.stats().dropped(), 0);
+    }
+}

@@ -1,0 +1,113 @@
+//! FixIPSrc - fills in the source address where an annotation asks for it
+//!
+//! # Synopsis
+//! `FixIPSrc(IPADDR)`
+//!
+//! # Description
+//! Packets whose "fix IP source" annotation is set get IPADDR as their source address and a new header
+//! checksum; the annotation is cleared. Other packets pass unchanged.
+//!
+//! What a router sends itself must carry the address of the interface that it leaves by (RFC 1812,
+//! 4.3.2.4), which is known only after the route lookup. So ICMPError sets the annotation, and a
+//! FixIPSrc stands before each interface.
+//!
+//! # Arguments
+//! - IPADDR: the interface's address. Positional, mandatory.
+//!
+//! # Ports
+//! One agnostic input, one agnostic output.
+//!
+//! # Handlers
+//! None of its own.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(DATA \<45000014 00000000 401174d6 01000001 02000002>, LIMIT 10)
+//!     -> CheckIPHeader
+//!     -> FixIPSrc(18.26.4.24)
+//!     -> Discard;
+//! ```
+//!
+//! # See also
+//! ICMPError
+
+use std::net::Ipv4Addr;
+
+use millrace_core::headers::{Header, Ipv4Header};
+use millrace_core::{Batch, Class, Context, Element, Failed, Packet, Setup, register};
+
+/// The element; its manual is at the top of the file.
+pub struct FixIpSrc {
+    address: Ipv4Addr,
+}
+
+register!(FixIpSrc, "fix_ip_src.rs");
+
+impl Element for FixIpSrc {
+    const CLASS: Class = Class::new("FixIPSrc", "1/1", "a/a");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let address = setup.args.mandatory("IPADDR");
+        setup.args.complete()?;
+        Ok(Self { address })
+    }
+
+    fn process(&self, _cx: &mut Context, (): &mut (), batch: &mut Batch) {
+        batch.for_each(|packet| {
+            if packet.fix_ip_src() {
+                self.fix(packet);
+            }
+        });
+    }
+}
+
+impl FixIpSrc {
+    #[cold]
+    fn fix(&self, packet: &mut Packet) {
+        let Some(bytes) = packet.network_data_mut() else { return };
+        let Some((ip, _)) = Ipv4Header::view_mut(bytes) else { return };
+        ip.src = self.address.octets();
+        Ipv4Header::fill_checksum(bytes);
+        packet.set_fix_ip_src(false);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::testing::Rig;
+
+    use crate::ip::test_packets::{Datagram, read, withstands};
+
+    #[test]
+    fn only_packets_that_ask_for_it_are_changed() {
+        let datagram = Datagram { options: vec![1, 1, 1, 0], ..Datagram::default() };
+        let mut asks = datagram.packet();
+        asks.set_fix_ip_src(true);
+        let mut rig = Rig::new("FixIPSrc(18.26.4.24)", 1, 1).unwrap();
+        let out = rig.push_packets(0, vec![asks, datagram.packet()]);
+        let fixed = Datagram { source: [18, 26, 4, 24].into(), ..datagram.clone() };
+        assert_eq!(out[0][0].data(), fixed.bytes());
+        assert!(!out[0][0].fix_ip_src());
+        assert_eq!(out[0][1].data(), datagram.bytes());
+        read(out[0][0].data());
+    }
+
+    #[test]
+    fn the_other_holder_of_a_shared_packet_sees_nothing() {
+        let mut asks = Datagram::default().packet();
+        asks.set_fix_ip_src(true);
+        let twin = asks.share().unwrap();
+        let mut rig = Rig::new("FixIPSrc(18.26.4.24)", 1, 1).unwrap();
+        rig.push_packets(0, vec![asks]);
+        assert_eq!(twin.data(), Datagram::default().bytes());
+    }
+
+    #[test]
+    fn withstands_anything() {
+        withstands("FixIPSrc(18.26.4.24)", 1);
+    }
+}

@@ -1,0 +1,254 @@
+//! What CheckIPHeader and CheckIPHeader2 have in common: the checks of an IP header that a router
+//! must make (RFC 1812, 5.2.2), their arguments and handlers.
+
+use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use millrace_core::args::{Arg, ArgError, ArgText, Args, Ipv4Network, Kind, Scope};
+use millrace_core::headers::{Header, Ipv4Header};
+use millrace_core::net::Ipv4Prefix;
+use millrace_core::{
+    Batch, Context, Count, Failed, Handlers, Packet, PerThread, Reason, Setup, checksum,
+};
+
+/// A configured check.
+pub(super) struct HeaderCheck {
+    name: String,
+    offset: u32,
+    checksum: bool,
+    /// Addresses in memory order.
+    bad_sources: Vec<[u8; 4]>,
+    good_destinations: Vec<[u8; 4]>,
+    verbose: bool,
+    details: bool,
+    counts: PerThread<Counts>,
+    reported: AtomicBool,
+}
+
+#[derive(Default)]
+struct Counts {
+    good: Count,
+    faults: [Count; Fault::ALL.len()],
+}
+
+/// What may be wrong with a header, in the order of the checks.
+#[derive(Clone, Copy)]
+enum Fault {
+    Tiny,
+    Version,
+    HeaderLength,
+    Length,
+    Checksum,
+    Source,
+}
+
+impl Fault {
+    const ALL: [Self; 6] =
+        [Self::Tiny, Self::Version, Self::HeaderLength, Self::Length, Self::Checksum, Self::Source];
+
+    /// The fault in Click's words, which programs that read `drop_details` know.
+    fn text(self) -> &'static str {
+        match self {
+            Self::Tiny => "tiny packet",
+            Self::Version => "bad IP version",
+            Self::HeaderLength => "bad IP header length",
+            Self::Length => "bad IP length",
+            Self::Checksum => "bad IP checksum",
+            Self::Source => "bad source address",
+        }
+    }
+
+    fn reason(self) -> Reason {
+        match self {
+            Self::Tiny => Reason::Truncated,
+            Self::Version => Reason::BadVersion,
+            Self::HeaderLength => Reason::BadHeaderLength,
+            Self::Length => Reason::BadLength,
+            Self::Checksum => Reason::BadChecksum,
+            Self::Source => Reason::BadSource,
+        }
+    }
+}
+
+/// The way of packets.
+impl HeaderCheck {
+    /// Checks and marks each packet; those that fail leave the batch for output 1.
+    #[inline]
+    pub(super) fn process(&self, cx: &mut Context, batch: &mut Batch) {
+        batch.map_filter(|mut packet| match self.check(&mut packet) {
+            Ok(()) => Some(packet),
+            Err(fault) => self.reject(cx, packet, fault),
+        });
+        self.counts.mine(cx).good.add(batch.len() as u64);
+    }
+
+    #[inline(always)]
+    fn check(&self, packet: &mut Packet) -> Result<(), Fault> {
+        let offset = self.offset as usize;
+        let data = packet.data().get(offset..).unwrap_or_default();
+        let Some((ip, _)) = Ipv4Header::view(data) else { return Err(Fault::Tiny) };
+        if ip.version() != 4 {
+            return Err(Fault::Version);
+        }
+        let header_len = ip.header_len();
+        if header_len < Ipv4Header::LEN {
+            return Err(Fault::HeaderLength);
+        }
+        let total_len = usize::from(ip.total_len.get());
+        if total_len > data.len() || total_len < header_len {
+            return Err(Fault::Length);
+        }
+        if self.checksum && !has_right_checksum(data, header_len) {
+            return Err(Fault::Checksum);
+        }
+        // RFC 1812, 5.3.7 and 4.2.2.11.
+        if self.bad_sources.contains(&ip.src) && !self.good_destinations.contains(&ip.dst) {
+            return Err(Fault::Source);
+        }
+        let destination = ip.destination();
+        packet.set_network_header(offset as isize, header_len);
+        packet.truncate(offset + total_len);
+        packet.set_dst_ip(destination);
+        Ok(())
+    }
+
+    #[cold]
+    fn reject(&self, cx: &mut Context, packet: Packet, fault: Fault) -> Option<Packet> {
+        if self.verbose || !self.reported.swap(true, Relaxed) {
+            let message = format!("{}: IP header check failed: {}", self.name, fault.text());
+            cx.router().chatter(&message);
+        }
+        if let Some(count) = self.counts.mine(cx).faults.get(fault as usize) {
+            count.add(1);
+        }
+        cx.push_or_drop(1, packet, fault.reason());
+        None
+    }
+}
+
+/// Whether the header of `header_len` bytes at the start of `data` sums up right.
+#[inline(always)]
+fn has_right_checksum(data: &[u8], header_len: usize) -> bool {
+    // Nearly all headers have no options; a constant length makes the sum five additions.
+    match data.first_chunk::<{ Ipv4Header::LEN }>() {
+        Some(header) if header_len == Ipv4Header::LEN => checksum::verify(header),
+        _ => data.get(..header_len).is_some_and(checksum::verify),
+    }
+}
+
+/// Arguments and handlers.
+impl HeaderCheck {
+    /// Reads the arguments, CHECKSUM with the given default.
+    pub(super) fn configure(setup: &mut Setup<'_>, checksum: bool) -> Result<Self, Failed> {
+        let name = setup.name().to_owned();
+        let args = &mut setup.args;
+        let interfaces = args.with("INTERFACES", Kind::Keyword, Networks::EXPECTS, Networks::parse);
+        let mut bad_sources: Vec<Ipv4Addr> = args.keyword("BADSRC", Vec::new());
+        let mut good_destinations: Vec<Ipv4Addr> = args.keyword("GOODDST", Vec::new());
+        let mut offset = args.keyword("OFFSET", 0);
+        let verbose = args.keyword("VERBOSE", false);
+        let details = args.keyword("DETAILS", false);
+        let checksum = args.keyword("CHECKSUM", checksum);
+        if let Some(Networks(interfaces)) = interfaces {
+            bad_sources.extend(interfaces.iter().filter_map(|&network| broadcast_of(network)));
+            bad_sources.extend(NO_SOURCES);
+            good_destinations.extend(interfaces.iter().map(|network| network.address()));
+        }
+        read_positional(args, &mut offset, &mut bad_sources);
+        args.complete()?;
+        Ok(Self {
+            name,
+            offset,
+            checksum,
+            bad_sources: octets(bad_sources),
+            good_destinations: octets(good_destinations),
+            verbose,
+            details,
+            counts: PerThread::default(),
+            reported: AtomicBool::new(false),
+        })
+    }
+
+    /// Declares the handlers of class `E`, which holds a check.
+    pub(super) fn handlers<E: 'static>(handlers: &mut Handlers<E>, of: fn(&E) -> &Self) {
+        handlers.read("count", move |element, _| of(element).good());
+        handlers.read("drops", move |element, _| {
+            Fault::ALL.map(|f| of(element).faults(f)).iter().sum::<u64>()
+        });
+        handlers.try_read("drop_details", move |element, _| {
+            let check = of(element);
+            if !check.details {
+                return Err("not counted without DETAILS".into());
+            }
+            let line = |fault: Fault| format!("{}\t{}\n", check.faults(fault), fault.text());
+            Ok(Fault::ALL.map(line).concat())
+        });
+    }
+
+    fn good(&self) -> u64 {
+        self.counts.iter().map(|counts| counts.good.get()).sum()
+    }
+
+    fn faults(&self, fault: Fault) -> u64 {
+        self.counts
+            .iter()
+            .filter_map(|counts| counts.faults.get(fault as usize))
+            .map(Count::get)
+            .sum()
+    }
+}
+
+/// Addresses that no packet on its way may come from (RFC 1122, 3.2.1.3).
+const NO_SOURCES: [Ipv4Addr; 2] = [Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST];
+
+/// Networks with spaces between, each with the interface's address in it.
+struct Networks(Vec<Ipv4Prefix>);
+
+impl Networks {
+    const EXPECTS: &'static str = "IP addresses with prefixes, separated by spaces";
+
+    fn parse(text: &ArgText, scope: &Scope<'_>) -> Result<Self, ArgError> {
+        text.words().iter().map(|word| network(word, scope)).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+fn network(word: &ArgText, scope: &Scope<'_>) -> Result<Ipv4Prefix, ArgError> {
+    // The name of a device is both an address and a network; here the network is meant.
+    match Ipv4Prefix::parse(word, scope) {
+        Ok(prefix) => Ok(prefix),
+        Err(_) => Ipv4Network::parse(word, scope).map(|Ipv4Network(host)| host),
+    }
+}
+
+/// The broadcast address of a network; one of two addresses or a single one has none (RFC 3021).
+fn broadcast_of(network: Ipv4Prefix) -> Option<Ipv4Addr> {
+    (network.length().is_none_or(|length| length < 31)).then(|| network.broadcast())
+}
+
+/// Reads what stands before the keywords: `[OFFSET]`, or `[BADSRC, OFFSET]` as in old files.
+fn read_positional(args: &mut Args<'_>, offset: &mut u32, bad_sources: &mut Vec<Ipv4Addr>) {
+    let given = args.rest_positional();
+    let (addresses, place) = match given.as_slice() {
+        [] => return,
+        [only] if u32::parse(only, args.scope()).is_ok() => (None, Some(only)),
+        [addresses] => (Some(addresses), None),
+        [addresses, place] => (Some(addresses), Some(place)),
+        [_, _, extra, ..] => return args.error(extra, "too many arguments"),
+    };
+    if let Some(addresses) = addresses {
+        if !addresses.is_empty() {
+            bad_sources
+                .extend(args.parse_as::<Vec<Ipv4Addr>>("BADSRC", addresses).unwrap_or_default());
+        }
+        bad_sources.extend(NO_SOURCES);
+    }
+    if let Some(place) = place.filter(|place| !place.is_empty()) {
+        *offset = args.parse_as("OFFSET", place).unwrap_or_default();
+    }
+}
+
+fn octets(mut addresses: Vec<Ipv4Addr>) -> Vec<[u8; 4]> {
+    addresses.sort_unstable();
+    addresses.dedup();
+    addresses.into_iter().map(|address| address.octets()).collect()
+}

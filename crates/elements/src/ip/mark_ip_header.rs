@@ -1,0 +1,99 @@
+//! MarkIPHeader - says where the IP header is
+//!
+//! # Synopsis
+//! `MarkIPHeader([OFFSET])`
+//!
+//! # Description
+//! Marks packets as IP packets: notes that the IP header starts OFFSET bytes into the packet, and the
+//! transport header behind it. Checks nothing, shortens nothing, and leaves the destination annotation
+//! alone; CheckIPHeader does all that.
+//!
+//! A packet that ends before its IP header begins goes on without the mark.
+//!
+//! # Arguments
+//! - OFFSET: bytes in front of the IP header. Positional, default 0.
+//!
+//! # Ports
+//! One agnostic input, one agnostic output.
+//!
+//! # Handlers
+//! None of its own.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(DATA \<45000014 00000000 40110000 01000001 02000002>, LIMIT 10)
+//!     -> MarkIPHeader
+//!     -> SetIPChecksum
+//!     -> Discard;
+//! ```
+//!
+//! # See also
+//! CheckIPHeader, CheckIPHeader2, StripIPHeader
+
+use millrace_core::{Batch, Class, Context, Element, Failed, Setup, register};
+
+/// The element; its manual is at the top of the file.
+pub struct MarkIpHeader {
+    offset: u32,
+}
+
+register!(MarkIpHeader, "mark_ip_header.rs");
+
+impl Element for MarkIpHeader {
+    const CLASS: Class = Class::new("MarkIPHeader", "1/1", "a/a");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let offset = setup.args.positional("OFFSET", 0);
+        setup.args.complete()?;
+        Ok(Self { offset })
+    }
+
+    fn process(&self, _cx: &mut Context, (): &mut (), batch: &mut Batch) {
+        batch.for_each(|packet| match packet.data().get(self.offset as usize) {
+            Some(version_ihl) => {
+                let header_len = usize::from(version_ihl & 0xf) * 4;
+                packet.set_network_header(self.offset as isize, header_len);
+            }
+            None => {
+                packet.clear_network_header();
+                packet.clear_transport_header();
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::Packet;
+    use millrace_core::testing::Rig;
+
+    use crate::ip::test_packets::withstands;
+
+    #[test]
+    fn marks_network_and_transport_header() {
+        let mut rig = Rig::new("MarkIPHeader(2)", 1, 1).unwrap();
+        let mut bytes = vec![0; 40];
+        bytes[2] = 0x46;
+        let out = rig.push_packets(0, vec![Packet::from_bytes(&bytes).unwrap()]);
+        assert_eq!(out[0][0].network_header(), Some(2));
+        assert_eq!(out[0][0].transport_header(), Some(26));
+    }
+
+    #[test]
+    fn a_packet_without_the_header_loses_an_old_mark() {
+        let mut rig = Rig::new("MarkIPHeader(OFFSET 14)", 1, 1).unwrap();
+        let mut packet = Packet::from_bytes(&[0x45; 14]).unwrap();
+        packet.set_network_header(0, 4);
+        let out = rig.push_packets(0, vec![packet]);
+        assert_eq!((out[0][0].network_header(), out[0][0].transport_header()), (None, None));
+    }
+
+    #[test]
+    fn withstands_anything() {
+        withstands("MarkIPHeader(3)", 1);
+    }
+}
