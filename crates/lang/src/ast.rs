@@ -156,8 +156,8 @@ pub struct Compound {
 pub struct Alternative {
     /// The parameters.
     pub formals: Vec<Formal>,
-    /// True when a `|` stands after the parameters.
-    pub bar: bool,
+    /// The `|` after the parameters.
+    pub bar: Option<TextRange>,
     /// The statements.
     pub items: Vec<Item>,
     /// From after the brace or bar before it to before the one after it.

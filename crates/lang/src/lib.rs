@@ -17,6 +17,6 @@ pub use diagnostic::{Diagnostic, Note, Severity};
 pub use flatten::{FindLibrary, MAX_EXPANSION_DEPTH, Options, compile, find_in_click_path};
 pub use graph::{ConfigText, Connection, ElementDecl, Graph, Requirement};
 pub use nearest::nearest;
-pub use print::print_flat;
+pub use print::{format, print_file, print_flat};
 pub use render::{Style, ascii_quotes, render, render_all};
 pub use source::{Location, Source, SourceId, SourceMap, Span};

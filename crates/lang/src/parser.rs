@@ -247,7 +247,8 @@ impl<'a> Parser<'a> {
         let range = match &inputs {
             Some(ports) => ports.range.to(end),
             None if matches!(body, Body::Implicit) => {
-                TextRange { start: start.range.start, end: start.range.start }
+                let at = if first_stage { start.range.start } else { self.last_end };
+                TextRange { start: at, end: at }
             }
             None => start.range.to(end),
         };
@@ -413,12 +414,7 @@ impl<'a> Parser<'a> {
         });
         if alternatives.is_empty() {
             let range = TextRange { start: open.range.end, end: open.range.end };
-            alternatives.push(Alternative {
-                formals: Vec::new(),
-                bar: false,
-                items: vec![],
-                range,
-            });
+            alternatives.push(Alternative { formals: Vec::new(), bar: None, items: vec![], range });
         }
         Compound { range: open.range.to(close), alternatives, extends }
     }
@@ -432,8 +428,8 @@ impl<'a> Parser<'a> {
         Alternative { formals, bar, items, range: start.to(self.before_next()) }
     }
 
-    /// Reads `$a, KEY $b |`; true when there is a bar.
-    fn formals(&mut self) -> (Vec<Formal>, bool) {
+    /// Reads `$a, KEY $b |`; the range is that of the bar.
+    fn formals(&mut self) -> (Vec<Formal>, Option<TextRange>) {
         let mut formals = Vec::new();
         loop {
             let token = self.peek();
@@ -444,14 +440,13 @@ impl<'a> Parser<'a> {
                     Formal { keyword: Some(token.range), variable: self.peek().range }
                 }
                 TokenKind::Char('|') => {
-                    self.bump();
-                    return (formals, true);
+                    return (formals, Some(self.bump().range));
                 }
                 _ => {
                     if !formals.is_empty() {
                         self.error(token.range, "expected variable");
                     }
-                    return (formals, false);
+                    return (formals, None);
                 }
             };
             self.bump();
@@ -461,7 +456,7 @@ impl<'a> Parser<'a> {
                 self.bump();
             } else if !token.is('|') {
                 self.error(token.range, "expected ‘,’ or ‘|’").label("the parameters end with ‘|’");
-                return (formals, false);
+                return (formals, None);
             }
         }
     }

@@ -59,7 +59,9 @@ impl Engine {
     /// On virtual time, runs all that happens up to and including `end`.
     pub fn run_until(&mut self, end: Timestamp) {
         self.settle();
-        while let Some(next) = self.next_timer().filter(|&next| next <= end) {
+        while !self.router.is_halted()
+            && let Some(next) = self.next_timer().filter(|&next| next <= end)
+        {
             self.router.clock().advance(next);
             self.settle();
         }

@@ -155,6 +155,20 @@ impl Router {
         }
     }
 
+    /// Whether a handler, named as for [`read`](Self::read), can be read and can be written.
+    ///
+    /// # Errors
+    /// There is no such handler.
+    pub fn access(&self, path: &str) -> Result<(bool, bool), HandlerError> {
+        let (handlers, handler) = match split_path(path) {
+            (None, handler) => (self.global_handlers(), handler),
+            (Some(element), handler) => (self.handlers_of(self.known(element)?), handler),
+        };
+        let found = handlers.into_iter().find(|(name, _, _)| name == handler);
+        let (_, read, write) = found.ok_or_else(|| HandlerError::NoHandler(handler.to_owned()))?;
+        Ok((read, write))
+    }
+
     /// The handlers of element `id`, its own first: name, readable, writable.
     pub fn handlers_of(&self, id: usize) -> Vec<(String, bool, bool)> {
         let Some(member) = self.elements.get(id) else { return Vec::new() };

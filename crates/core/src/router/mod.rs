@@ -184,6 +184,15 @@ impl Router {
         }
     }
 
+    /// Asks the router to stop, over and over until it does (a signal): an element that drives it
+    /// gets to finish what it does when stopped, but waits for nothing any more.
+    pub fn request_final_stop(&self) {
+        self.stop.requests.store(usize::MAX / 2, Ordering::SeqCst);
+        if let Some(first) = self.wakers.first() {
+            first.wake();
+        }
+    }
+
     /// Stops the router at once, whatever drives it.
     pub fn halt(&self) {
         if !self.stop.halted.swap(true, Ordering::SeqCst) {

@@ -1,0 +1,42 @@
+//! The sub-commands, a module each.
+
+mod check;
+mod elements;
+mod run;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// Runs routers written in the Click language: fast, in batches of packets.
+#[derive(Parser)]
+#[command(name = "millrace", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    Run(run::Run),
+    Check(check::Check),
+    Elements(elements::Elements),
+}
+
+/// Runs the sub-command that the arguments name.
+pub(crate) fn main(args: Vec<OsString>) -> anyhow::Result<ExitCode> {
+    let cli = match Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help goes to standard output, complaints to standard error; who is gone is gone.
+            let _ = error.print();
+            return Ok(ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2)));
+        }
+    };
+    match cli.command {
+        Command::Run(command) => command.run(),
+        Command::Check(command) => command.run(),
+        Command::Elements(command) => command.run(),
+    }
+}

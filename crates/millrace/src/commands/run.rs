@@ -1,0 +1,226 @@
+//! `millrace run`: runs a router.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use anyhow::Context;
+use millrace_core::args::Seconds;
+use millrace_core::memory::Arena;
+use millrace_core::router::initialize;
+use millrace_core::{Engine, Router, Timestamp};
+use serde_json::json;
+
+use crate::config::{Input, load};
+use crate::control::{Address, Server};
+use crate::lab::{self, Lab};
+use crate::messages::{complain, say, show};
+use crate::output;
+use crate::report::{self, Figures, Ledger, Live, Origin};
+use crate::session::{Choices, configure, services, set_buffers};
+use crate::signals::StopOnSignal;
+
+/// Runs a router until it stops by itself, the time is over, or Ctrl-C
+#[derive(clap::Args)]
+pub(crate) struct Run {
+    #[command(flatten)]
+    input: Input,
+
+    /// Stops after this time: `10s`, `500ms`, `2min`
+    #[arg(long = "for", value_name = "TIME", value_parser = duration)]
+    time: Option<Duration>,
+
+    /// Prints the summary as JSON
+    #[arg(long)]
+    json: bool,
+
+    /// Runs on N threads
+    #[arg(short = 'j', long, value_name = "N", default_value_t = 1)]
+    threads: usize,
+
+    /// Pins the threads to cores, the first one to core N (0 unless given)
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "0")]
+    affinity: Option<usize>,
+
+    /// Runs on a virtual clock, which jumps to the next timer when there is nothing to do
+    #[arg(long, value_name = "START", num_args = 0..=1, require_equals = true, default_missing_value = "1000000000")]
+    simtime: Option<f64>,
+
+    /// Binds the devices to a virtual network; DEVICE=FILE replays a capture file on a device
+    #[arg(long, value_name = "DEVICE=FILE,...", num_args = 0..=1, default_missing_value = "")]
+    lab: Option<String>,
+
+    /// Seeds what is random, the lab's traffic among it
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+
+    /// Packet buffers to have
+    #[arg(long, value_name = "N")]
+    buffers: Option<usize>,
+
+    /// Serves the control protocol on a TCP port; with a plus sign, on that or the next free one
+    #[arg(short = 'p', long, value_name = "[ADDRESS:]PORT[+]", value_parser = Address::local)]
+    port: Vec<Address>,
+
+    /// Serves the control protocol on a Unix socket
+    #[arg(short = 'u', long = "unix-socket", value_name = "PATH")]
+    unix_socket: Vec<PathBuf>,
+
+    /// Shows no table while the router runs
+    #[arg(long)]
+    no_table: bool,
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let seconds: Seconds = millrace_core::args::parse(text, &millrace_core::args::Scope::builtin())
+        .map_err(|error| error.to_string())?;
+    Ok(seconds.as_duration())
+}
+
+impl Run {
+    /// Runs the sub-command.
+    pub(crate) fn run(mut self) -> anyhow::Result<ExitCode> {
+        let lab = self.take_lab()?;
+        let (origin, variables) = self.input.resolve()?;
+        set_buffers(self.buffers)?;
+        let mut loaded = load(&origin, &variables)?;
+
+        let ledger = Ledger::default();
+        let lab = lab.map(|spec| lab::backend(&spec, &loaded.graph, self.seed)).transpose()?;
+        let backend = lab.as_ref().map(|lab| lab.backend.clone());
+        let choices = Choices {
+            threads: Some(self.threads),
+            first_core: self.affinity,
+            simtime: self.simtime,
+        };
+        let options = choices.options(services(backend, &ledger))?;
+        let router = configure(&mut loaded, options);
+        show(&loaded.diagnostics, &loaded.map);
+        let Some(router) = router else { return Ok(ExitCode::FAILURE) };
+
+        announce_machine(&router);
+        let mut engine = match initialize(router, self.seed) {
+            Ok(engine) => engine,
+            Err(diagnostics) => {
+                show(&diagnostics, &loaded.map);
+                complain("the router could not be initialized");
+                return Ok(ExitCode::FAILURE);
+            }
+        };
+        let router = engine.router().clone();
+        ledger.announcement().iter().for_each(say);
+        lab.iter().flat_map(|lab| &lab.announcement).for_each(say);
+        let servers = self.serve(&router)?;
+        if servers.is_empty() {
+            engine.stop_when_idle();
+        }
+
+        let origin = Arc::new(Origin::default());
+        let signals = StopOnSignal::start(router.clone()).context("signals")?;
+        let live =
+            self.table().then(|| Live::start(router.clone(), ledger.clone(), origin.clone()));
+        let live = live.transpose()?;
+        let outcome = self.drive(engine)?;
+        drop((live, signals, servers));
+
+        let figures = Figures::take(&router, &ledger, &origin);
+        let fine = self.conclude(&router, &figures, lab.as_ref(), &outcome.complaints)?;
+        outcome.complaints.iter().for_each(complain);
+        Ok(if fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    /// What the user wants of the lab. A word after `--lab` that binds no device to a file is
+    /// the configuration.
+    fn take_lab(&mut self) -> anyhow::Result<Option<lab::Spec>> {
+        let Some(text) = self.lab.take() else { return Ok(None) };
+        if !text.is_empty() && !text.contains('=') {
+            self.input.words.insert(0, text);
+            return Ok(Some(lab::Spec::default()));
+        }
+        lab::Spec::parse(&text).map(Some).map_err(|error| anyhow::anyhow!("--lab: {error}"))
+    }
+
+    fn serve(&self, router: &Arc<Router>) -> anyhow::Result<Vec<Server>> {
+        let sockets = self.unix_socket.iter().cloned().map(Address::Unix);
+        let mut servers = Vec::new();
+        for address in self.port.iter().cloned().chain(sockets) {
+            let server = Server::start(&address, router.clone())
+                .with_context(|| format!("control socket {address}"))?;
+            say(format_args!("control socket: {}", server.address()));
+            servers.push(server);
+        }
+        Ok(servers)
+    }
+
+    fn table(&self) -> bool {
+        !self.json && !self.no_table && std::io::stdout().is_terminal()
+    }
+
+    /// Runs the engine for the time that it is given.
+    fn drive(&self, mut engine: Engine) -> anyhow::Result<millrace_core::engine::Outcome> {
+        let Some(time) = self.time else { return Ok(engine.run()) };
+        let router = engine.router().clone();
+        if router.clock().is_virtual() {
+            engine.run_until(router.clock().now() + Timestamp::from(time));
+            router.halt();
+            return Ok(engine.run());
+        }
+        let (ended, end) = channel::<()>();
+        let alarm = std::thread::Builder::new().name("alarm".to_owned()).spawn(move || {
+            // Either the time is over or the router has stopped by itself.
+            let _ = end.recv_timeout(time);
+            router.halt();
+        })?;
+        let outcome = engine.run();
+        drop(ended);
+        // It has no way to fail that matters here.
+        let _ = alarm.join();
+        Ok(outcome)
+    }
+
+    /// Prints the summary; returns whether nothing was lost that should not have been.
+    fn conclude(
+        &self,
+        router: &Router,
+        figures: &Figures,
+        lab: Option<&Lab>,
+        complaints: &[String],
+    ) -> anyhow::Result<bool> {
+        let lab = lab.map(|lab| (lab.report)());
+        let fine = complaints.is_empty() && lab.as_ref().is_none_or(|report| report.complete);
+        let text = if self.json {
+            let mut fields = report::json(router, figures);
+            fields.insert("complaints".to_owned(), json!(complaints));
+            if let Some(report) = lab {
+                fields.insert("lab".to_owned(), report.json);
+            }
+            format!("{:#}\n", serde_json::Value::Object(fields))
+        } else {
+            let mut text = report::summary(router, figures);
+            if let Some(report) = lab {
+                text.push('\n');
+                text.push_str(&report.text);
+            }
+            text
+        };
+        output::print(text)?;
+        Ok(fine)
+    }
+}
+
+/// Says what memory and which threads the router has.
+fn announce_machine(router: &Router) {
+    for line in Arena::stats().to_string().lines() {
+        say(format_args!("packet memory: {line}"));
+    }
+    let plan = router.plan();
+    let threads =
+        if plan.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", plan.threads) };
+    say(match plan.cores.as_slice() {
+        [] => format!("{threads}, not pinned"),
+        cores => format!("{threads}, pinned to cores {cores:?}"),
+    });
+}

@@ -1,0 +1,190 @@
+//! From what the user names on the command line to a flat graph.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use millrace_core::Registry;
+use millrace_lang::{Diagnostic, Graph, SourceId, SourceMap};
+
+/// Where a configuration comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// A file.
+    File(PathBuf),
+    /// Standard input.
+    Stdin,
+    /// The command line itself.
+    Expression(String),
+}
+
+/// The value of a variable of the configuration, from the command line.
+pub(crate) type Variable = (String, String);
+
+/// The arguments that name a configuration.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Input {
+    /// Takes EXPR itself as the configuration
+    #[arg(short = 'e', long = "expression", value_name = "EXPR")]
+    pub(crate) expression: Option<String>,
+
+    /// The configuration: a file, or `-` for standard input; and values of its variables
+    #[arg(value_name = "FILE|VAR=VALUE")]
+    pub(crate) words: Vec<String>,
+}
+
+impl Input {
+    /// The one configuration that is named, and the variables.
+    pub(crate) fn resolve(&self) -> anyhow::Result<(Origin, Vec<Variable>)> {
+        let (mut origins, variables) = self.resolve_all()?;
+        match (origins.pop(), origins.is_empty()) {
+            (Some(origin), true) => Ok((origin, variables)),
+            (None, _) => bail!("which configuration? Name a file, `-` or `-e EXPR`"),
+            (Some(_), false) => bail!("more than one configuration"),
+        }
+    }
+
+    /// All configurations that are named, and the variables.
+    pub(crate) fn resolve_all(&self) -> anyhow::Result<(Vec<Origin>, Vec<Variable>)> {
+        let expression = self.expression.iter().cloned().map(Origin::Expression);
+        let mut origins: Vec<Origin> = expression.collect();
+        let mut variables = Vec::new();
+        for word in &self.words {
+            match variable(word) {
+                Some((name, _)) if variables.iter().any(|(known, _)| *known == name) => {
+                    bail!("variable ‘{name}’ has two values")
+                }
+                Some(variable) => variables.push(variable),
+                None if word == "-" => origins.push(Origin::Stdin),
+                None => origins.push(Origin::File(word.into())),
+            }
+        }
+        Ok((origins, variables))
+    }
+}
+
+/// Reads `NAME=VALUE`, where the name could be that of a variable.
+pub(crate) fn variable(word: &str) -> Option<Variable> {
+    let (name, value) = word.split_once('=')?;
+    let proper =
+        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    proper.then(|| (name.to_owned(), value.to_owned()))
+}
+
+/// A configuration as it was read.
+pub(crate) struct Loaded {
+    /// Its texts.
+    pub(crate) map: SourceMap,
+    /// The text of the configuration itself.
+    pub(crate) source: SourceId,
+    /// The flat graph; with errors among the diagnostics, what could be understood of it.
+    pub(crate) graph: Graph,
+    /// What is wrong.
+    pub(crate) diagnostics: Vec<Diagnostic>,
+}
+
+impl Loaded {
+    /// True when there is an error among the diagnostics.
+    pub(crate) fn has_errors(&self) -> bool {
+        self.diagnostics.iter().any(Diagnostic::is_error)
+    }
+
+    /// The name of the configuration in messages.
+    pub(crate) fn name(&self) -> &str {
+        self.map.get(self.source).map_or("", |source| &source.name)
+    }
+}
+
+/// Reads and flattens a configuration.
+///
+/// # Errors
+/// There is no text to be had. What is wrong with the text is among the diagnostics.
+pub(crate) fn load(origin: &Origin, variables: &[Variable]) -> anyhow::Result<Loaded> {
+    let (mut map, source) = read(origin)?;
+    let classes: Vec<String> = Registry::linked().iter().map(|(name, _)| name.to_owned()).collect();
+    let options = millrace_lang::Options {
+        params: variables,
+        classes: Some(&classes),
+        library: Some(&millrace_lang::find_in_click_path),
+    };
+    let (graph, diagnostics) = millrace_lang::compile(&mut map, source, &options);
+    Ok(Loaded { map, source, graph, diagnostics })
+}
+
+/// Reads the text of a configuration.
+///
+/// # Errors
+/// There is no text to be had; the message says why in one line.
+pub(crate) fn read(origin: &Origin) -> anyhow::Result<(SourceMap, SourceId)> {
+    let mut map = SourceMap::default();
+    let (name, bytes) = match origin {
+        Origin::Expression(text) => ("config".to_owned(), text.clone().into_bytes()),
+        Origin::File(path) => (path.display().to_string(), read_file(path)?),
+        Origin::Stdin => {
+            let mut bytes = Vec::new();
+            std::io::stdin().lock().read_to_end(&mut bytes).context("<stdin>")?;
+            ("<stdin>".to_owned(), bytes)
+        }
+    };
+    if bytes.contains(&0) {
+        bail!("{name}: this is not a text file");
+    }
+    let source = map.add(name, String::from_utf8_lossy(&bytes));
+    Ok((map, source))
+}
+
+/// Reads a file; the error is its name and the reason.
+fn read_file(path: &Path) -> anyhow::Result<Vec<u8>> {
+    let name = path.display();
+    match std::fs::read(path) {
+        Ok(bytes) => Ok(bytes),
+        Err(error) => bail!("{name}: {}", reason(&error)),
+    }
+}
+
+/// What the system said, as Unix programs print it: without the number.
+pub(crate) fn reason(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    match text.rfind(" (os error ") {
+        Some(at) => text.get(..at).unwrap_or(&text).to_owned(),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn input(words: &[&str]) -> Input {
+        Input { expression: None, words: words.iter().map(|&word| word.to_owned()).collect() }
+    }
+
+    #[test]
+    fn files_and_variables_are_told_apart() {
+        let (origin, variables) = input(&["A=1", "./x=y.click", "B_2=a=b"]).resolve().unwrap();
+        assert_eq!(origin, Origin::File("./x=y.click".into()));
+        let expected = [("A", "1"), ("B_2", "a=b")].map(|(n, v)| (n.to_owned(), v.to_owned()));
+        assert_eq!(variables, expected);
+        assert_eq!(input(&["-"]).resolve().unwrap().0, Origin::Stdin);
+    }
+
+    #[test]
+    fn one_configuration_it_must_be() {
+        assert!(input(&["A=1"]).resolve().is_err());
+        assert!(input(&["a", "b"]).resolve().is_err());
+        assert!(input(&["a", "A=1", "A=2"]).resolve().is_err());
+        let both = Input { expression: Some("Idle".into()), words: vec!["a".into()] };
+        assert!(both.resolve().is_err());
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_said_in_a_line() {
+        let message = |path: &str| format!("{:#}", read(&Origin::File(path.into())).unwrap_err());
+        assert_eq!(message("/no/such.click"), "/no/such.click: No such file or directory");
+        assert_eq!(message("/"), "/: Is a directory");
+        let folder = tempfile::tempdir().unwrap();
+        let binary = folder.path().join("binary");
+        std::fs::write(&binary, b"\x7fELF\0\0").unwrap();
+        assert!(message(binary.to_str().unwrap()).ends_with("this is not a text file"));
+    }
+}

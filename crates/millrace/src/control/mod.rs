@@ -1,0 +1,9 @@
+//! Control of a running router over sockets: the protocol, the server and a client.
+
+mod client;
+mod protocol;
+mod server;
+
+pub use client::{Client, ClientError};
+pub use protocol::{GREETING, LONGEST_COMMAND, Session, Target};
+pub use server::{Address, Server};

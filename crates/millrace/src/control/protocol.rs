@@ -1,0 +1,535 @@
+//! The protocol of Click's ControlSocket, version 1.3, without sockets.
+//!
+//! A client sends lines of words, the server answers each with one or more lines that begin with
+//! a number (2xy: done, 5xy: not done) and, after a read, with `DATA n` and n bytes. The manual of
+//! Click's ControlSocket element describes it.
+//!
+//! ```
+//! use millrace::control::{GREETING, Session, Target};
+//! # use millrace_core::HandlerError;
+//! # struct One;
+//! # impl Target for One {
+//! #     fn read(&self, path: &str, _: &[u8]) -> Result<Vec<u8>, HandlerError> {
+//! #         if path == "c.count" { Ok(b"17".to_vec()) } else { Err(HandlerError::NoElement(path.into())) }
+//! #     }
+//! #     fn write(&self, _: &str, _: &[u8]) -> Result<(), HandlerError> { Ok(()) }
+//! #     fn access(&self, _: &str) -> Result<(bool, bool), HandlerError> { Ok((true, true)) }
+//! # }
+//! # let router = One;
+//! let mut answer = GREETING.to_vec();
+//! Session::default().receive(b"READ c.count\r\n", &router, &mut answer);
+//! assert_eq!(
+//!     answer,
+//!     b"Click::ControlSocket/1.3\r\n200 Read handler 'c.count' OK\r\nDATA 2\r\n17",
+//! );
+//! ```
+
+use millrace_core::{HandlerError, Router};
+
+/// What the server says when a connection is opened.
+pub const GREETING: &[u8] = b"Click::ControlSocket/1.3\r\n";
+
+/// Bytes that one command may have, its data included.
+pub const LONGEST_COMMAND: usize = 256 << 20;
+
+/// What a session acts on.
+pub trait Target: Send + Sync {
+    /// Reads a handler, with a parameter.
+    ///
+    /// # Errors
+    /// As [`Router::read`].
+    fn read(&self, path: &str, parameter: &[u8]) -> Result<Vec<u8>, HandlerError>;
+
+    /// Writes a handler.
+    ///
+    /// # Errors
+    /// As [`Router::write`].
+    fn write(&self, path: &str, text: &[u8]) -> Result<(), HandlerError>;
+
+    /// Whether a handler can be read and whether it can be written.
+    ///
+    /// # Errors
+    /// There is no such handler.
+    fn access(&self, path: &str) -> Result<(bool, bool), HandlerError>;
+}
+
+impl Target for Router {
+    fn read(&self, path: &str, parameter: &[u8]) -> Result<Vec<u8>, HandlerError> {
+        Router::read(self, path, parameter)
+    }
+
+    fn write(&self, path: &str, text: &[u8]) -> Result<(), HandlerError> {
+        Router::write(self, path, text)
+    }
+
+    fn access(&self, path: &str) -> Result<(bool, bool), HandlerError> {
+        Router::access(self, path)
+    }
+}
+
+/// The numbers that answers begin with.
+mod code {
+    pub(super) const OK: u16 = 200;
+    pub(super) const SYNTAX: u16 = 500;
+    pub(super) const UNIMPLEMENTED: u16 = 501;
+    pub(super) const NO_ELEMENT: u16 = 510;
+    pub(super) const NO_HANDLER: u16 = 511;
+    pub(super) const HANDLER_ERROR: u16 = 520;
+    pub(super) const TOO_BIG: u16 = 521;
+    pub(super) const PERMISSION: u16 = 530;
+    pub(super) const UNSPECIFIED: u16 = 590;
+}
+
+/// One client's side of the conversation.
+#[derive(Debug, Default)]
+pub struct Session {
+    /// What was received and not yet acted upon.
+    input: Vec<u8>,
+    /// So much of `input` has been searched for what `awaited` waits for.
+    searched: usize,
+    awaited: Awaited,
+    /// The line taken last ended with CR where the input did: an LF that comes belongs to it.
+    skip_newline: bool,
+    read_only: bool,
+    closed: bool,
+}
+
+/// What the session waits for.
+#[derive(Debug, Default)]
+enum Awaited {
+    /// The end of a command line.
+    #[default]
+    Command,
+    /// This many bytes of data.
+    Data(Call, usize),
+    /// A line that equals the terminator.
+    Until(Call, Vec<u8>),
+}
+
+/// A handler to call when its data has come.
+#[derive(Debug)]
+struct Call {
+    write: bool,
+    handler: String,
+}
+
+impl Session {
+    /// A session that refuses to write.
+    pub fn read_only() -> Self {
+        Self { read_only: true, ..Self::default() }
+    }
+
+    /// True when the client said goodbye, or broke the rules; nothing more will be answered.
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Acts on what came from the client; the answers are added to `out`.
+    pub fn receive(&mut self, bytes: &[u8], target: &dyn Target, out: &mut Vec<u8>) {
+        if self.closed {
+            return;
+        }
+        self.input.extend_from_slice(bytes);
+        let mut at = 0;
+        if self.skip_newline && !bytes.is_empty() {
+            at = usize::from(bytes.starts_with(b"\n"));
+            self.skip_newline = false;
+        }
+        while !self.closed && self.step(&mut at, target, out) {}
+        self.input.drain(..at.min(self.input.len()));
+        if self.input.len() > LONGEST_COMMAND {
+            answer(out, code::TOO_BIG, "Command too long");
+            self.closed = true;
+        }
+    }
+
+    /// Acts on what is left when the client will send no more.
+    pub fn finish(&mut self, target: &dyn Target, out: &mut Vec<u8>) {
+        match std::mem::take(&mut self.awaited) {
+            _ if self.closed => {}
+            Awaited::Command => {
+                let line = std::mem::take(&mut self.input);
+                self.command(&line, target, out);
+            }
+            Awaited::Data(..) => answer(out, code::SYNTAX, "Not enough data"),
+            Awaited::Until(..) => answer(out, code::SYNTAX, "Connection closed"),
+        }
+        match std::mem::take(&mut self.awaited) {
+            _ if self.closed => {}
+            Awaited::Command => {}
+            Awaited::Data(call, 0) => self.call(&call, b"", target, out),
+            Awaited::Data(..) => answer(out, code::SYNTAX, "Not enough data"),
+            Awaited::Until(..) => answer(out, code::SYNTAX, "Connection closed"),
+        }
+        self.closed = true;
+    }
+
+    /// Takes one line or one piece of data from the input at `at`. Returns whether there was one.
+    fn step(&mut self, at: &mut usize, target: &dyn Target, out: &mut Vec<u8>) -> bool {
+        match &self.awaited {
+            Awaited::Command => {
+                let Some((end, next)) = self.line(*at + self.searched) else {
+                    self.searched = self.input.len() - *at;
+                    return false;
+                };
+                let line = self.input[*at..end].to_vec();
+                self.advance(at, next);
+                self.command(&line, target, out);
+            }
+            &Awaited::Data(_, length) => {
+                let Some(data) = self.input.get(*at..*at + length) else { return false };
+                let data = data.to_vec();
+                *at += length;
+                if let Awaited::Data(call, _) = std::mem::take(&mut self.awaited) {
+                    self.call(&call, &data, target, out);
+                }
+            }
+            Awaited::Until(_, terminator) => {
+                let mut start = *at + self.searched;
+                if start > *at && self.input.get(start - 1..=start) == Some(b"\r\n") {
+                    start += 1;
+                }
+                let Some((end, next)) = self.line(start) else { return false };
+                if self.input[start..end].trim_ascii_end() != terminator.as_slice() {
+                    self.searched = next - *at;
+                    return true;
+                }
+                let data = self.input[*at..start].to_vec();
+                self.advance(at, next);
+                if let Awaited::Until(call, _) = std::mem::take(&mut self.awaited) {
+                    self.call(&call, &data, target, out);
+                }
+            }
+        }
+        true
+    }
+
+    /// Goes on behind a line.
+    fn advance(&mut self, at: &mut usize, next: usize) {
+        *at = next;
+        self.searched = 0;
+        self.skip_newline = next == self.input.len() && self.input.last() == Some(&b'\r');
+    }
+
+    /// The end of the line that `from` lies in, and where the next one starts. Lines end with CR,
+    /// LF or CR LF.
+    fn line(&self, from: usize) -> Option<(usize, usize)> {
+        let rest = self.input.get(from..)?;
+        let end = from + rest.iter().position(|&byte| byte == b'\r' || byte == b'\n')?;
+        let long = self.input.get(end..end + 2) == Some(b"\r\n");
+        Some((end, end + if long { 2 } else { 1 }))
+    }
+
+    fn command(&mut self, line: &[u8], target: &dyn Target, out: &mut Vec<u8>) {
+        let words: Vec<&[u8]> = words(line).collect();
+        let Some(&first) = words.first() else { return };
+        let command = String::from_utf8_lossy(first).to_ascii_uppercase();
+        let write = command.starts_with(['W', 'S']);
+        match (command.as_str(), &words[1..]) {
+            ("READ" | "GET" | "WRITE" | "SET", [handler, ..]) => {
+                let call = Call::new(write, handler);
+                self.call(&call, after_words(line, 2), target, out);
+            }
+            ("READDATA" | "WRITEDATA" | "SETDATA", [handler, length]) => {
+                match std::str::from_utf8(length).ok().and_then(|text| text.parse().ok()) {
+                    None => answer(out, code::SYNTAX, &format!("Syntax error in '{command}'")),
+                    Some(length) if length > LONGEST_COMMAND => {
+                        answer(out, code::TOO_BIG, "Data too large");
+                        // What follows is data: it must not be taken for commands.
+                        self.closed = true;
+                    }
+                    Some(length) => {
+                        self.awaited = Awaited::Data(Call::new(write, handler), length);
+                    }
+                }
+            }
+            ("READUNTIL" | "WRITEUNTIL", [handler, ..]) => {
+                let terminator = after_words(line, 2).to_vec();
+                self.awaited = Awaited::Until(Call::new(write, handler), terminator);
+            }
+            ("CHECKREAD" | "CHECKWRITE", [handler]) => {
+                let call = Call::new(command == "CHECKWRITE", handler);
+                self.check(&call, target, out);
+            }
+            ("LLRPC", [name] | [name, _]) => {
+                let name = String::from_utf8_lossy(name);
+                let message = format!("Cannot call LLRPC '{name}' remotely");
+                answer(out, code::UNIMPLEMENTED, &message);
+            }
+            ("QUIT" | "CLOSE" | "BYE", rest) => {
+                if !rest.is_empty() {
+                    answer(out, code::SYNTAX, "Bad command syntax");
+                }
+                answer(out, code::OK, "Goodbye!");
+                self.closed = true;
+            }
+            ("HELP", _) => answer_lines(out, code::OK, HELP),
+            (
+                "READ" | "GET" | "WRITE" | "SET" | "READDATA" | "WRITEDATA" | "SETDATA"
+                | "READUNTIL" | "WRITEUNTIL" | "CHECKREAD" | "CHECKWRITE" | "LLRPC",
+                _,
+            ) => answer(out, code::SYNTAX, "Wrong number of arguments"),
+            _ => {
+                answer(out, code::UNIMPLEMENTED, &format!("Command '{command}' unimplemented"));
+            }
+        }
+    }
+
+    fn call(&self, call: &Call, data: &[u8], target: &dyn Target, out: &mut Vec<u8>) {
+        let name = &call.handler;
+        if call.write {
+            let result = match self.read_only && matches!(target.access(call.path()), Ok((_, true)))
+            {
+                true => {
+                    let message = format!("Permission denied for '{name}'");
+                    return answer(out, code::PERMISSION, &message);
+                }
+                false => target.write(call.path(), data),
+            };
+            match result {
+                Ok(()) => answer(out, code::OK, &format!("Write handler '{name}' OK")),
+                Err(error) => refuse(out, call, code::HANDLER_ERROR, error),
+            }
+            return;
+        }
+        match target.read(call.path(), data) {
+            Ok(text) => {
+                answer(out, code::OK, &format!("Read handler '{name}' OK"));
+                out.extend_from_slice(format!("DATA {}\r\n", text.len()).as_bytes());
+                out.extend_from_slice(&text);
+            }
+            Err(error) => refuse(out, call, code::UNSPECIFIED, error),
+        }
+    }
+
+    fn check(&self, call: &Call, target: &dyn Target, out: &mut Vec<u8>) {
+        let name = &call.handler;
+        let (what, able) = if call.write { ("Write", "writable") } else { ("Read", "readable") };
+        match target.access(call.path()) {
+            Err(error) => refuse(out, call, code::UNSPECIFIED, error),
+            Ok((_, true)) if call.write && self.read_only => {
+                answer(out, code::PERMISSION, &format!("Permission denied for '{name}'"));
+            }
+            Ok((read, write)) if (if call.write { write } else { read }) => {
+                answer(out, code::OK, &format!("{what} handler '{name}' OK"));
+            }
+            Ok(_) => answer(out, code::NO_HANDLER, &format!("Handler '{name}' not {able}")),
+        }
+    }
+}
+
+impl Call {
+    fn new(write: bool, handler: &[u8]) -> Self {
+        Self { write, handler: String::from_utf8_lossy(handler).into_owned() }
+    }
+
+    /// The handler's path: `.list` and `0.list` are the global `list`.
+    fn path(&self) -> &str {
+        let name = self.handler.as_str();
+        name.strip_prefix("0.").or_else(|| name.strip_prefix('.')).unwrap_or(name)
+    }
+}
+
+/// Says why a call failed; `other` is the number for what the handler itself said.
+fn refuse(out: &mut Vec<u8>, call: &Call, other: u16, error: HandlerError) {
+    let name = &call.handler;
+    let what = if call.write { "Write" } else { "Read" };
+    match error {
+        HandlerError::NoElement(element) => {
+            answer(out, code::NO_ELEMENT, &format!("No element named '{element}'"));
+        }
+        HandlerError::NoHandler(_) => {
+            answer(out, code::NO_HANDLER, &format!("No handler named '{name}'"));
+        }
+        HandlerError::WriteOnly(_) => {
+            answer(out, code::PERMISSION, &format!("Handler '{name}' write-only"));
+        }
+        HandlerError::ReadOnly(_) => {
+            answer(out, code::PERMISSION, &format!("Handler '{name}' read-only"));
+        }
+        HandlerError::Refused(message) => {
+            let lines = format!("{what} handler '{name}' error:\n{message}");
+            answer_lines(out, other, lines.trim_end_matches(['\n', ':']));
+        }
+    }
+}
+
+fn answer(out: &mut Vec<u8>, code: u16, line: &str) {
+    // A line of the answer is one line whatever names and messages hold.
+    let line: String = line.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+    out.extend_from_slice(format!("{code} {line}\r\n").as_bytes());
+}
+
+/// Several lines: all but the last have a hyphen after the number.
+fn answer_lines(out: &mut Vec<u8>, code: u16, text: &str) {
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next() {
+        let start = out.len();
+        answer(out, code, line);
+        if lines.peek().is_some()
+            && let Some(separator) = out.get_mut(start + 3)
+        {
+            *separator = b'-';
+        }
+    }
+}
+
+fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty())
+}
+
+/// The text after the first `n` words, without surrounding white space.
+fn after_words(line: &[u8], n: usize) -> &[u8] {
+    let mut rest = line.trim_ascii();
+    for _ in 0..n {
+        let end = rest.iter().position(u8::is_ascii_whitespace).unwrap_or(rest.len());
+        rest = rest[end..].trim_ascii_start();
+    }
+    rest
+}
+
+const HELP: &str = "\
+Commands:
+READ handler [text]          read a handler
+READDATA handler n           read a handler, with the next n bytes as its parameter
+READUNTIL handler [end]      read a handler, with the lines up to the line `end`
+WRITE handler [text]         write a handler
+WRITEDATA handler n          write a handler, with the next n bytes
+WRITEUNTIL handler [end]     write a handler, with the lines up to the line `end`
+CHECKREAD handler            say whether a handler can be read
+CHECKWRITE handler           say whether a handler can be written
+QUIT                         close the connection";
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    /// A router of two elements: `c` counts, `q` takes what is written.
+    #[derive(Default)]
+    struct Toy {
+        written: Mutex<Vec<(String, Vec<u8>)>>,
+    }
+
+    impl Target for Toy {
+        fn read(&self, path: &str, parameter: &[u8]) -> Result<Vec<u8>, HandlerError> {
+            match path {
+                "version" => Ok(b"9\n".to_vec()),
+                "c.echo" => Ok(parameter.to_vec()),
+                "c.bad" => Err("first\nsecond".into()),
+                "q.set" => Err(HandlerError::WriteOnly("set".into())),
+                _ if path.starts_with("c.") => Err(HandlerError::NoHandler(path.into())),
+                _ => Err(HandlerError::NoElement(path.split('.').next().unwrap().into())),
+            }
+        }
+
+        fn write(&self, path: &str, text: &[u8]) -> Result<(), HandlerError> {
+            match path {
+                "q.set" if text == b"evil" => Err("bad\x1b[value".into()),
+                "q.set" => {
+                    self.written.lock().unwrap().push((path.into(), text.to_vec()));
+                    Ok(())
+                }
+                _ => Err(HandlerError::ReadOnly(path.into())),
+            }
+        }
+
+        fn access(&self, path: &str) -> Result<(bool, bool), HandlerError> {
+            match path {
+                "q.set" => Ok((false, true)),
+                "c.echo" => Ok((true, false)),
+                _ => Err(HandlerError::NoHandler(path.into())),
+            }
+        }
+    }
+
+    fn converse(input: &[u8]) -> String {
+        let (mut session, mut out, toy) = (Session::default(), Vec::new(), Toy::default());
+        session.receive(input, &toy, &mut out);
+        session.finish(&toy, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    const CASES: &[(&str, &str)] = &[
+        ("READ version\n", "200 Read handler 'version' OK\r\nDATA 2\r\n9\n"),
+        ("read .version\r", "200 Read handler '.version' OK\r\nDATA 2\r\n9\n"),
+        ("GET 0.version", "200 Read handler '0.version' OK\r\nDATA 2\r\n9\n"),
+        (" READ\tc.echo  a  b \r\n", "200 Read handler 'c.echo' OK\r\nDATA 4\r\na  b"),
+        (
+            "READDATA c.echo 3\r\na\r\nREAD x",
+            "200 Read handler 'c.echo' OK\r\nDATA 3\r\na\r\n510 No element named 'x'\r\n",
+        ),
+        ("READDATA c.echo 0\r\n", "200 Read handler 'c.echo' OK\r\nDATA 0\r\n"),
+        ("READDATA c.echo 9\r\nabc", "500 Not enough data\r\n"),
+        ("READDATA c.echo -1\r\n", "500 Syntax error in 'READDATA'\r\n"),
+        (
+            "READUNTIL c.echo E N\na\n\nb\nE N  \n",
+            "200 Read handler 'c.echo' OK\r\nDATA 5\r\na\n\nb\n",
+        ),
+        ("READUNTIL c.echo\r\na\r\n  \r\n", "200 Read handler 'c.echo' OK\r\nDATA 3\r\na\r\n"),
+        ("READUNTIL c.echo E\na\n", "500 Connection closed\r\n"),
+        ("READ c.bad\n", "590-Read handler 'c.bad' error:\r\n590-first\r\n590 second\r\n"),
+        ("READ c.none\n", "511 No handler named 'c.none'\r\n"),
+        ("READ q.set\n", "530 Handler 'q.set' write-only\r\n"),
+        ("READ\n", "500 Wrong number of arguments\r\n"),
+        ("WRITE c.echo 1\n", "530 Handler 'c.echo' read-only\r\n"),
+        ("WRITE q.set 1\n", "200 Write handler 'q.set' OK\r\n"),
+        ("WRITEDATA q.set 4\nevil", "520-Write handler 'q.set' error:\r\n520 bad?[value\r\n"),
+        ("CHECKREAD c.echo\n", "200 Read handler 'c.echo' OK\r\n"),
+        ("CHECKWRITE c.echo\n", "511 Handler 'c.echo' not writable\r\n"),
+        ("CHECKWRITE q.set\n", "200 Write handler 'q.set' OK\r\n"),
+        ("CHECKREAD q.no\n", "511 No handler named 'q.no'\r\n"),
+        ("LLRPC c#1\n", "501 Cannot call LLRPC 'c#1' remotely\r\n"),
+        ("QUIT\nREAD version\n", "200 Goodbye!\r\n"),
+        ("QUIT now\n", "500 Bad command syntax\r\n200 Goodbye!\r\n"),
+        ("FLY x\n", "501 Command 'FLY' unimplemented\r\n"),
+        ("\r\n \n", ""),
+    ];
+
+    #[test]
+    fn commands_are_answered_as_the_manual_says() {
+        for (input, expected) in CASES {
+            assert_eq!(converse(input.as_bytes()), *expected, "{input:?}");
+        }
+    }
+
+    #[test]
+    fn answers_do_not_depend_on_how_the_input_is_cut() {
+        for (input, expected) in CASES {
+            let (mut session, mut out, toy) = (Session::default(), Vec::new(), Toy::default());
+            for byte in input.as_bytes() {
+                session.receive(&[*byte], &toy, &mut out);
+            }
+            session.finish(&toy, &mut out);
+            assert_eq!(String::from_utf8_lossy(&out), *expected, "{input:?}");
+        }
+    }
+
+    #[test]
+    fn written_text_arrives_whole() {
+        let (mut session, mut out, toy) = (Session::default(), Vec::new(), Toy::default());
+        session.receive(
+            b"WRITE q.set a b\nWRITEDATA q.set 2\n\r\nWRITEUNTIL q.set\nx\n\n",
+            &toy,
+            &mut out,
+        );
+        let texts: Vec<_> = toy.written.lock().unwrap().iter().map(|w| w.1.clone()).collect();
+        assert_eq!(texts, [&b"a b"[..], b"\r\n", b"x\n"]);
+    }
+
+    #[test]
+    fn a_read_only_session_writes_nothing() {
+        let (mut session, mut out, toy) = (Session::read_only(), Vec::new(), Toy::default());
+        session.receive(b"WRITE q.set 1\nCHECKWRITE q.set\nWRITE c.echo 1\n", &toy, &mut out);
+        let denied = "530 Permission denied for 'q.set'\r\n";
+        let read_only = "530 Handler 'c.echo' read-only\r\n";
+        assert_eq!(String::from_utf8(out).unwrap(), format!("{denied}{denied}{read_only}"));
+        assert!(toy.written.lock().unwrap().is_empty());
+    }
+
+    #[test]
+    fn data_beyond_all_measure_is_refused() {
+        assert_eq!(converse(b"WRITEDATA q.set 99999999999\n"), "521 Data too large\r\n");
+    }
+}

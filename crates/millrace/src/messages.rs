@@ -1,0 +1,42 @@
+//! Standard error: what the user should know, and what is wrong with a configuration.
+
+use std::fmt::Display;
+use std::io::{IsTerminal, Write};
+
+use millrace_lang::{Diagnostic, SourceMap, Style, render_all};
+
+/// Tells the user something. That nobody listens is no error.
+pub(crate) fn say(message: impl Display) {
+    let _ = writeln!(std::io::stderr().lock(), "{message}");
+}
+
+/// Tells the user what went wrong.
+pub(crate) fn complain(message: impl Display) {
+    say(format_args!("millrace: {message}"));
+}
+
+/// Shows what is wrong with a configuration, each with its place in the text.
+pub(crate) fn show(diagnostics: &[Diagnostic], map: &SourceMap) {
+    if !diagnostics.is_empty() {
+        let color = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+        say(render_all(diagnostics, map, Style::Snippet { color }));
+    }
+}
+
+/// Shows what is wrong with a configuration as Click does.
+pub(crate) fn show_as_click(diagnostics: &[Diagnostic], map: &SourceMap) {
+    let text = render_all(diagnostics, map, Style::Click);
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+}
+
+/// `1 error, 2 warnings`; nothing when there are none.
+pub(crate) fn tally(diagnostics: &[Diagnostic]) -> String {
+    let errors = diagnostics.iter().filter(|d| d.is_error()).count();
+    let counts = [(errors, "error"), (diagnostics.len() - errors, "warning")];
+    let parts: Vec<String> = counts
+        .iter()
+        .filter(|(n, _)| *n > 0)
+        .map(|(n, what)| format!("{n} {what}{}", if *n == 1 { "" } else { "s" }))
+        .collect();
+    parts.join(", ")
+}

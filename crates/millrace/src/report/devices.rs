@@ -1,0 +1,309 @@
+//! Watches what goes through the devices: the backend that the program chose, with an account of
+//! what was opened, what that changed on the machine, and how much came and went.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use millrace_core::net::{EtherAddress, Ipv4Prefix};
+use millrace_core::{Batch, Count};
+use millrace_io::{
+    Backend, Capabilities, DeviceError, Opened, QueueCounts, RxOptions, RxQueue, TxOptions, TxQueue,
+};
+
+/// What is known of the devices that were opened.
+#[derive(Clone, Default)]
+pub(crate) struct Ledger(Arc<Mutex<Vec<Opening>>>);
+
+/// One opening of a device, in one direction.
+struct Opening {
+    device: String,
+    direction: &'static str,
+    capabilities: Capabilities,
+    changes: Vec<String>,
+    queues: Vec<Arc<Traffic>>,
+}
+
+/// What went through one queue.
+#[derive(Debug, Default)]
+struct Traffic {
+    packets: Count,
+    bytes: Count,
+    batches: Count,
+}
+
+/// What went through one direction of a device, all queues together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DeviceFigures {
+    /// The device.
+    pub(crate) device: String,
+    /// `in` or `out`.
+    pub(crate) direction: &'static str,
+    /// The backend's name.
+    pub(crate) backend: &'static str,
+    /// Whether packets are not copied between the device and us.
+    pub(crate) zero_copy: bool,
+    /// How many queues there are.
+    pub(crate) queues: usize,
+    /// Packets.
+    pub(crate) packets: u64,
+    /// Their bytes, Ethernet headers among them.
+    pub(crate) bytes: u64,
+    /// Batches in which they went.
+    pub(crate) batches: u64,
+}
+
+impl Ledger {
+    fn openings(&self) -> MutexGuard<'_, Vec<Opening>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, opening: Opening) {
+        self.openings().push(opening);
+    }
+
+    /// A line for each opened device, then one for each change to the machine.
+    pub(crate) fn announcement(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for opening in self.openings().iter() {
+            let way = if opening.direction == "in" { "receives" } else { "transmits" };
+            let n = opening.queues.len();
+            let queues = if n == 1 { "1 queue".to_owned() } else { format!("{n} queues") };
+            let capabilities = &opening.capabilities;
+            let copies = if capabilities.zero_copy { ", zero copy" } else { "" };
+            let node = match capabilities.numa_node {
+                Some(node) => format!(", NUMA node {node}"),
+                None => String::new(),
+            };
+            lines.push(format!(
+                "{}: {way} by {} on {queues}{copies}{node}",
+                opening.device, capabilities.backend
+            ));
+            let changes = opening.changes.iter();
+            lines.extend(changes.map(|change| format!("{}: {change}", opening.device)));
+        }
+        lines
+    }
+
+    /// What went through each device so far.
+    pub(crate) fn figures(&self) -> Vec<DeviceFigures> {
+        let sum = |queues: &[Arc<Traffic>], count: fn(&Traffic) -> &Count| {
+            queues.iter().map(|queue| count(queue).get()).sum()
+        };
+        let figures = |opening: &Opening| DeviceFigures {
+            device: opening.device.clone(),
+            direction: opening.direction,
+            backend: opening.capabilities.backend,
+            zero_copy: opening.capabilities.zero_copy,
+            queues: opening.queues.len(),
+            packets: sum(&opening.queues, |queue| &queue.packets),
+            bytes: sum(&opening.queues, |queue| &queue.bytes),
+            batches: sum(&opening.queues, |queue| &queue.batches),
+        };
+        self.openings().iter().map(figures).collect()
+    }
+}
+
+/// A backend whose openings and traffic are written to a [`Ledger`].
+pub(crate) struct Observed {
+    backend: Arc<dyn Backend>,
+    ledger: Ledger,
+}
+
+impl Observed {
+    /// Watches a backend.
+    pub(crate) fn new(backend: Arc<dyn Backend>, ledger: Ledger) -> Self {
+        Self { backend, ledger }
+    }
+}
+
+impl Backend for Observed {
+    fn open_rx(
+        &self,
+        device: &str,
+        options: &RxOptions,
+    ) -> Result<Opened<dyn RxQueue>, DeviceError> {
+        let opened = self.backend.open_rx(device, options)?;
+        let mut traffic = Vec::new();
+        let queues = opened.queues.into_iter().map(|queue| {
+            let watched = Watched { queue, traffic: Arc::default() };
+            traffic.push(watched.traffic.clone());
+            Box::new(watched) as Box<dyn RxQueue>
+        });
+        let queues = queues.collect();
+        self.ledger.add(Opening {
+            device: device.to_owned(),
+            direction: "in",
+            capabilities: opened.capabilities.clone(),
+            changes: opened.changes.clone(),
+            queues: traffic,
+        });
+        Ok(Opened { queues, ..opened })
+    }
+
+    fn open_tx(
+        &self,
+        device: &str,
+        options: &TxOptions,
+    ) -> Result<Opened<dyn TxQueue>, DeviceError> {
+        let opened = self.backend.open_tx(device, options)?;
+        let mut traffic = Vec::new();
+        let queues = opened.queues.into_iter().map(|queue| {
+            let watched = Watched { queue, traffic: Arc::default() };
+            traffic.push(watched.traffic.clone());
+            Box::new(watched) as Box<dyn TxQueue>
+        });
+        let queues = queues.collect();
+        self.ledger.add(Opening {
+            device: device.to_owned(),
+            direction: "out",
+            capabilities: opened.capabilities.clone(),
+            changes: opened.changes.clone(),
+            queues: traffic,
+        });
+        Ok(Opened { queues, ..opened })
+    }
+
+    fn ether(&self, device: &str) -> Option<EtherAddress> {
+        self.backend.ether(device)
+    }
+
+    fn ipv4(&self, device: &str) -> Option<Ipv4Prefix> {
+        self.backend.ipv4(device)
+    }
+}
+
+/// A queue whose traffic is counted. It belongs to one thread, and so do its counters.
+struct Watched<Q: ?Sized> {
+    queue: Box<Q>,
+    traffic: Arc<Traffic>,
+}
+
+impl<Q: ?Sized> Watched<Q> {
+    fn count(&self, packets: usize, bytes: usize) {
+        if packets > 0 {
+            self.traffic.packets.add(packets as u64);
+            self.traffic.bytes.add(bytes as u64);
+            self.traffic.batches.add(1);
+        }
+    }
+}
+
+fn bytes(batch: &Batch) -> usize {
+    batch.iter().map(|packet| packet.len()).sum()
+}
+
+impl RxQueue for Watched<dyn RxQueue> {
+    fn receive(&mut self, batch: &mut Batch, max: usize) -> io::Result<usize> {
+        let before = batch.len();
+        let received = self.queue.receive(batch, max);
+        let came = batch.iter().skip(before);
+        let bytes = came.map(|packet| packet.len()).sum();
+        self.count(batch.len() - before, bytes);
+        received
+    }
+
+    fn readiness(&self) -> Option<OwnedFd> {
+        self.queue.readiness()
+    }
+
+    fn is_finished(&self) -> bool {
+        self.queue.is_finished()
+    }
+
+    fn counts(&self) -> QueueCounts {
+        self.queue.counts()
+    }
+}
+
+impl TxQueue for Watched<dyn TxQueue> {
+    fn transmit(&mut self, batch: &mut Batch) -> io::Result<usize> {
+        let (packets, before) = (batch.len(), bytes(batch));
+        let taken = self.queue.transmit(batch);
+        self.count(packets - batch.len(), before - bytes(batch));
+        taken
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.queue.flush()
+    }
+
+    fn counts(&self) -> QueueCounts {
+        self.queue.counts()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::Packet;
+
+    use super::*;
+
+    /// A device that gives two packets a time and takes one.
+    struct Small;
+
+    impl Backend for Small {
+        fn open_rx(&self, _: &str, _: &RxOptions) -> Result<Opened<dyn RxQueue>, DeviceError> {
+            Ok(Opened {
+                queues: vec![Box::new(Small)],
+                capabilities: Capabilities { backend: "small", ..Capabilities::default() },
+                changes: vec!["promiscuous mode is on".to_owned()],
+            })
+        }
+
+        fn open_tx(&self, _: &str, _: &TxOptions) -> Result<Opened<dyn TxQueue>, DeviceError> {
+            Ok(Opened {
+                queues: vec![Box::new(Small)],
+                capabilities: Capabilities { backend: "small", ..Capabilities::default() },
+                changes: Vec::new(),
+            })
+        }
+
+        fn ether(&self, _: &str) -> Option<EtherAddress> {
+            None
+        }
+
+        fn ipv4(&self, _: &str) -> Option<Ipv4Prefix> {
+            None
+        }
+    }
+
+    impl RxQueue for Small {
+        fn receive(&mut self, batch: &mut Batch, _max: usize) -> io::Result<usize> {
+            for bytes in [&b"abc"[..], b"de"] {
+                batch.push(Packet::from_bytes(bytes).unwrap()).unwrap();
+            }
+            Ok(2)
+        }
+    }
+
+    impl TxQueue for Small {
+        fn transmit(&mut self, batch: &mut Batch) -> io::Result<usize> {
+            let mut first = true;
+            batch.map_filter(|packet| (!std::mem::take(&mut first)).then_some(packet));
+            Ok(1)
+        }
+    }
+
+    #[test]
+    fn what_goes_through_is_counted_and_what_changed_is_said() {
+        let ledger = Ledger::default();
+        let observed = Observed::new(Arc::new(Small), ledger.clone());
+        let mut rx = observed.open_rx("eth0", &RxOptions::default()).unwrap().queues;
+        let mut tx = observed.open_tx("eth1", &TxOptions::default()).unwrap().queues;
+        let mut batch = Batch::new();
+        rx[0].receive(&mut batch, 8).unwrap();
+        rx[0].receive(&mut batch, 8).unwrap();
+        tx[0].transmit(&mut batch).unwrap();
+
+        let figures = ledger.figures();
+        assert_eq!((figures[0].packets, figures[0].bytes, figures[0].batches), (4, 10, 2));
+        assert_eq!((figures[1].packets, figures[1].bytes, figures[1].batches), (1, 3, 1));
+        let lines = [
+            "eth0: receives by small on 1 queue",
+            "eth0: promiscuous mode is on",
+            "eth1: transmits by small on 1 queue",
+        ];
+        assert_eq!(ledger.announcement(), lines);
+    }
+}

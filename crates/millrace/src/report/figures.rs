@@ -1,0 +1,107 @@
+//! The figures of a router at one moment.
+
+use std::time::{Duration, Instant};
+
+use millrace_core::Router;
+use millrace_core::memory::copies::{self, Copies};
+use millrace_core::stats::ElementStats;
+
+use super::devices::{DeviceFigures, Ledger};
+
+/// What was counted up to one moment. Taking figures stops no thread.
+#[derive(Clone, Debug)]
+pub(crate) struct Figures {
+    /// Since the start of the run, by the machine's clock.
+    pub(crate) elapsed: Duration,
+    /// What each element counted, in their order.
+    pub(crate) elements: Vec<ElementStats>,
+    /// The bytes that each element counted, of those that have a `byte_count`.
+    pub(crate) bytes: Vec<Option<u64>>,
+    /// What came and went by each queue of each device.
+    pub(crate) devices: Vec<DeviceFigures>,
+    /// Packets whose data was copied since the start.
+    pub(crate) copies: Copies,
+}
+
+/// The packets of all elements together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Totals {
+    /// Made by elements or received by devices.
+    pub(crate) entered: u64,
+    /// Sent by devices, written to files.
+    pub(crate) left: u64,
+    /// Dropped.
+    pub(crate) dropped: u64,
+    /// In the router now.
+    pub(crate) held: u64,
+}
+
+impl Totals {
+    /// True when every packet is accounted for.
+    pub(crate) fn balanced(&self) -> bool {
+        self.entered == self.left + self.dropped + self.held
+    }
+}
+
+/// Where counting begins.
+pub(crate) struct Origin {
+    start: Instant,
+    copies: Copies,
+}
+
+impl Default for Origin {
+    fn default() -> Self {
+        Self { start: Instant::now(), copies: copies::snapshot() }
+    }
+}
+
+impl Figures {
+    /// The figures of this moment.
+    pub(crate) fn take(router: &Router, ledger: &Ledger, origin: &Origin) -> Self {
+        Self {
+            elapsed: origin.start.elapsed(),
+            elements: (0..router.len()).map(|id| router.stats_of(id)).collect(),
+            bytes: (0..router.len()).map(|id| byte_count(router, id)).collect(),
+            devices: ledger.figures(),
+            copies: copies::snapshot().since(&origin.copies),
+        }
+    }
+
+    /// The packets of all elements together.
+    pub(crate) fn totals(&self) -> Totals {
+        let mut totals = Totals::default();
+        for element in &self.elements {
+            totals.entered += element.created;
+            totals.left += element.consumed;
+            totals.dropped += element.dropped();
+            totals.held += element.held;
+        }
+        totals
+    }
+}
+
+/// Packets that came to an element: by its inputs, from a device, or made by it.
+pub(crate) fn packets_in(stats: &ElementStats) -> u64 {
+    stats.received + stats.created
+}
+
+/// Packets that went from an element: by its outputs, to a device, to a file.
+pub(crate) fn packets_out(stats: &ElementStats) -> u64 {
+    stats.sent + stats.consumed
+}
+
+/// Packets that an element gets at a time, on average.
+pub(crate) fn mean_batch(stats: &ElementStats) -> Option<f64> {
+    (stats.batches > 0).then(|| stats.received as f64 / stats.batches as f64)
+}
+
+/// Cycles that an element spends on a packet, on average.
+pub(crate) fn cycles_per_packet(stats: &ElementStats) -> Option<f64> {
+    let packets = packets_in(stats).max(packets_out(stats));
+    (packets > 0).then(|| stats.cycles as f64 / packets as f64)
+}
+
+fn byte_count(router: &Router, id: usize) -> Option<u64> {
+    let text = router.read_of(id, "byte_count", b"").ok()?;
+    std::str::from_utf8(&text).ok()?.trim().parse().ok()
+}

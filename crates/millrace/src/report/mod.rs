@@ -1,0 +1,15 @@
+//! What the elements and devices of a router did: figures, a table each second, a summary.
+
+mod devices;
+mod figures;
+mod json;
+mod live;
+mod number;
+mod summary;
+mod table;
+
+pub(crate) use devices::{Ledger, Observed};
+pub(crate) use figures::{Figures, Origin};
+pub(crate) use json::json;
+pub(crate) use live::Live;
+pub(crate) use summary::summary;

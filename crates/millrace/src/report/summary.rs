@@ -1,0 +1,141 @@
+//! What a run did, in words and columns.
+
+use std::fmt::Write;
+
+use millrace_core::Router;
+use millrace_core::stats::ElementStats;
+
+use super::Figures;
+use super::figures::{cycles_per_packet, mean_batch, packets_in, packets_out};
+use super::number::{mean, plural};
+use super::table::{Side, align};
+
+/// The summary: a line for each element and device, then the balance.
+pub(crate) fn summary(router: &Router, figures: &Figures) -> String {
+    let mut text = String::new();
+    let mut add = |lines: Vec<String>| {
+        for line in lines {
+            let _ = writeln!(text, "{line}");
+        }
+    };
+    add(elements(router, figures));
+    if !figures.devices.is_empty() {
+        add(vec![String::new()]);
+        add(devices(figures));
+    }
+    add(vec![String::new()]);
+    add(closing(router, figures));
+    text
+}
+
+fn elements(router: &Router, figures: &Figures) -> Vec<String> {
+    let heading = [
+        ("ELEMENT", Side::Left),
+        ("CLASS", Side::Left),
+        ("IN", Side::Right),
+        ("OUT", Side::Right),
+        ("BATCHES", Side::Right),
+        ("PER BATCH", Side::Right),
+        ("CYCLES/PKT", Side::Right),
+        ("HELD", Side::Right),
+        ("DROPS", Side::Left),
+    ];
+    let rows: Vec<Vec<String>> = router
+        .elements()
+        .zip(&figures.elements)
+        .filter(|(element, _)| !element.class.information)
+        .map(|(element, stats)| {
+            vec![
+                element.name.to_owned(),
+                element.class.name.to_owned(),
+                packets_in(stats).to_string(),
+                packets_out(stats).to_string(),
+                stats.batches.to_string(),
+                mean(mean_batch(stats)),
+                mean(cycles_per_packet(stats)),
+                stats.held.to_string(),
+                drops(stats),
+            ]
+        })
+        .collect();
+    align(&heading, &rows)
+}
+
+/// `3 ttl expired, 1 bad checksum`
+pub(super) fn drops(stats: &ElementStats) -> String {
+    let list: Vec<String> = stats.drops.iter().map(|(why, n)| format!("{n} {why}")).collect();
+    list.join(", ")
+}
+
+fn devices(figures: &Figures) -> Vec<String> {
+    let heading = [
+        ("DEVICE", Side::Left),
+        ("WAY", Side::Left),
+        ("BY", Side::Left),
+        ("PACKETS", Side::Right),
+        ("BYTES", Side::Right),
+        ("PER BATCH", Side::Right),
+    ];
+    let rows: Vec<Vec<String>> = figures
+        .devices
+        .iter()
+        .map(|device| {
+            let batch = device.packets as f64 / device.batches as f64;
+            vec![
+                device.device.clone(),
+                device.direction.to_owned(),
+                device.backend.to_owned(),
+                device.packets.to_string(),
+                device.bytes.to_string(),
+                mean((device.batches > 0).then_some(batch)),
+            ]
+        })
+        .collect();
+    align(&heading, &rows)
+}
+
+/// Time, copies, and whether every packet is accounted for.
+fn closing(router: &Router, figures: &Figures) -> Vec<String> {
+    let totals = figures.totals();
+    let mut lines = vec![format!(
+        "In {:.3} s: {} in = {} out + {} dropped + {} held.",
+        figures.elapsed.as_secs_f64(),
+        plural(totals.entered, "packet"),
+        totals.left,
+        totals.dropped,
+        totals.held
+    )];
+    let unbalanced: Vec<String> = router
+        .elements()
+        .zip(&figures.elements)
+        .filter(|(_, stats)| !stats.balanced())
+        .map(|(element, stats)| {
+            format!(
+                "{} :: {}: {} in, but {} out + {} dropped + {} held",
+                element.name,
+                element.class.name,
+                packets_in(stats),
+                packets_out(stats),
+                stats.dropped(),
+                stats.held
+            )
+        })
+        .collect();
+    if unbalanced.is_empty() && totals.balanced() {
+        lines.push("Every packet is accounted for.".to_owned());
+    } else {
+        lines.push("Packets are NOT accounted for:".to_owned());
+        lines.extend(unbalanced.into_iter().map(|line| format!("  {line}")));
+    }
+    let copies: Vec<String> = figures
+        .copies
+        .iter()
+        .filter(|&(_, n)| n > 0)
+        .map(|(cause, n)| format!("{n} {}", cause.name()))
+        .collect();
+    lines.push(match figures.copies.total() {
+        0 => "No packet's data was copied.".to_owned(),
+        n => format!("Copies of packet data: {n} ({}).", copies.join(", ")),
+    });
+    lines
+}

@@ -1,0 +1,42 @@
+//! Text in columns.
+
+/// How a column stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    Left,
+    Right,
+}
+
+/// Lines up rows of cells under a heading. The last column may be as long as it likes.
+pub(super) fn align(heading: &[(&str, Side)], rows: &[Vec<String>]) -> Vec<String> {
+    let titles: Vec<String> = heading.iter().map(|(title, _)| (*title).to_owned()).collect();
+    let width = |column: usize| {
+        let cells = rows.iter().chain([&titles]).filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..heading.len()).map(width).collect();
+    let line = |row: &Vec<String>| {
+        let cells =
+            row.iter().zip(&widths).zip(heading).map(|((cell, &width), (_, side))| match side {
+                Side::Left => format!("{cell:width$}"),
+                Side::Right => format!("{cell:>width$}"),
+            });
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    std::iter::once(&titles).chain(rows).map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_stand_under_their_titles() {
+        let rows = vec![
+            vec!["a".to_owned(), "1000".to_owned(), "x y".to_owned()],
+            vec!["long".to_owned(), "1".to_owned(), String::new()],
+        ];
+        let heading = [("NAME", Side::Left), ("N", Side::Right), ("WHY", Side::Left)];
+        assert_eq!(align(&heading, &rows), ["NAME     N  WHY", "a     1000  x y", "long     1"]);
+    }
+}
