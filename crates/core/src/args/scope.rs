@@ -103,6 +103,18 @@ impl<'a> Scope<'a> {
         self.prefixes().find_map(|prefix| self.elements.find(&format!("{prefix}{name}")))
     }
 
+    /// The full name of the element or compound that a name means here: the nearest one, seen from
+    /// inside out.
+    pub fn find_group(&self, name: &str) -> Option<String> {
+        let names = self.elements.names();
+        self.prefixes().map(|prefix| format!("{prefix}{name}")).find(|full| {
+            names.iter().any(|element| {
+                let rest = element.strip_prefix(full.as_str());
+                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            })
+        })
+    }
+
     /// The names of elements as they may be written here.
     pub(super) fn element_names(&self) -> Vec<String> {
         let visible = |full: String| {

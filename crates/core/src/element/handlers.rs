@@ -127,7 +127,32 @@ macro_rules! text_by_display {
         })*
     };
 }
-text_by_display!(u8, u16, u32, u64, usize, i32, i64, f64, bool, Ipv4Addr, Timestamp);
+text_by_display!(u8, u16, u32, u64, usize, i32, i64, bool, Ipv4Addr, Timestamp);
+
+impl IntoText for f64 {
+    /// At most 12 significant digits, as Click prints numbers (`%.12g`).
+    fn into_text(self) -> Text {
+        const DIGITS: i32 = 12;
+        if self == 0.0 || !self.is_finite() {
+            return self.to_string().into_bytes();
+        }
+        let scientific = format!("{self:.*e}", DIGITS as usize - 1);
+        let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+        let exponent: i32 = exponent.parse().unwrap_or(0);
+        let trim = |text: &str| match text.contains('.') {
+            true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+            false => text.to_owned(),
+        };
+        let text = if (-4..DIGITS).contains(&exponent) {
+            let decimals = usize::try_from(DIGITS - 1 - exponent).unwrap_or(0);
+            trim(&format!("{self:.decimals$}"))
+        } else {
+            let sign = if exponent < 0 { '-' } else { '+' };
+            format!("{}e{sign}{:02}", trim(mantissa), exponent.abs())
+        };
+        text.into_bytes()
+    }
+}
 
 type Read = Box<dyn Fn(&dyn Any, &Call<'_>) -> Result<Text, HandlerError> + Send + Sync>;
 type Write = Box<dyn Fn(&dyn Any, &Call<'_>) -> Result<(), HandlerError> + Send + Sync>;
@@ -231,5 +256,23 @@ impl<E: 'static> Handlers<E> {
 
     pub(crate) fn into_vec(self) -> Vec<Handler> {
         self.list
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_at_most_twelve_digits() {
+        let text = |number: f64| String::from_utf8(number.into_text()).unwrap();
+        assert_eq!(text(0.0), "0");
+        assert_eq!(text(6.0), "6");
+        assert_eq!(text(10.0 / 3.0), "3.33333333333");
+        assert_eq!(text(0.1 + 0.2), "0.3");
+        assert_eq!(text(-1250.5), "-1250.5");
+        assert_eq!(text(1e12), "1e+12");
+        assert_eq!(text(1.5e-7), "1.5e-07");
+        assert_eq!(text(999_999_999_999.9), "1e+12");
     }
 }

@@ -270,6 +270,7 @@ impl Context {
     /// Runs each scheduled task once, and what it sent. Returns whether one did anything.
     pub(super) fn run_tasks(&mut self) -> bool {
         let mut worked = false;
+        self.refresh_now();
         for at in 0..self.tasks.len() {
             let task = &self.tasks[at];
             if !task.is_scheduled() {
@@ -286,7 +287,7 @@ impl Context {
     pub(super) fn run_timers(&mut self) -> bool {
         let mut ran = false;
         // Timers that expire while these run wait for the next round: tasks have their turn.
-        let now = self.refresh_now();
+        let now = self.now;
         while let Some(timer) = self.timers.pop(now) {
             ran = true;
             self.run_node(timer.element(), timer.index(), |node, cx| node.run_timer(cx));

@@ -1,0 +1,71 @@
+//! StaticThreadSched - sets the threads that elements run on
+//!
+//! # Synopsis
+//! `StaticThreadSched(ELEMENT THREAD, ...)`
+//!
+//! # Description
+//! Runs the tasks and timers of ELEMENT on thread THREAD. ELEMENT may be a compound: then this is
+//! said of every element in it. A later word about an element outdoes an earlier one. Threads are
+//! counted from 0; numbers beyond the threads that there are wrap around.
+//!
+//! # Arguments
+//! - ELEMENT THREAD: an element and a thread. Any number of them.
+//!
+//! # Ports
+//! None.
+//!
+//! # Handlers
+//! None of its own.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! s :: InfiniteSource(LIMIT 10) -> Queue -> u :: Unqueue -> Discard;
+//! StaticThreadSched(s 0, u 1);
+//! ```
+//!
+//! # See also
+//! BalancedThreadSched, Pipeliner
+
+use millrace_core::{Class, Element, Failed, Setup, register};
+
+/// The element; its manual is at the top of the file.
+pub struct StaticThreadSched;
+
+register!(StaticThreadSched, "static_thread_sched.rs");
+
+impl Element for StaticThreadSched {
+    const CLASS: Class = Class::new("StaticThreadSched", "0/0", "a/a").information();
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        for argument in setup.args.rest() {
+            let (name, thread) = argument.split_first_word();
+            let Some(element) = setup.args.scope().find_group(name.as_str()) else {
+                let message = format!("no element named ‘{}’", name.as_str());
+                setup.args.error(&name, message);
+                continue;
+            };
+            if let Some(thread) = setup.args.parse_as::<u32>("THREAD", &thread) {
+                setup.pin(&element, thread as usize);
+            }
+        }
+        setup.args.complete()?;
+        Ok(Self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::testing::Rig;
+
+    #[test]
+    fn refuses_elements_and_threads_that_are_none() {
+        assert!(Rig::new("StaticThreadSched(x 0)", 0, 0).is_ok());
+        assert!(Rig::new("StaticThreadSched(y 0)", 0, 0).is_err());
+        assert!(Rig::new("StaticThreadSched(x first)", 0, 0).is_err());
+        assert!(Rig::new("StaticThreadSched(x)", 0, 0).is_err());
+    }
+}

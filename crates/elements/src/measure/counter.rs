@@ -1,0 +1,226 @@
+//! Counter - counts packets and bytes and measures their rates
+//!
+//! # Synopsis
+//! `Counter([keywords COUNT_CALL, BYTE_COUNT_CALL])`
+//!
+//! # Description
+//! Passes packets on and counts them.
+//!
+//! # Arguments
+//! - COUNT_CALL: a number N and a write handler with its value, such as `"100 source.active no"`:
+//!   written once, when the Nth packet comes.
+//! - BYTE_COUNT_CALL: likewise, when the count of bytes reaches N.
+//!
+//! # Ports
+//! One agnostic input, one agnostic output.
+//!
+//! # Handlers
+//! - `count`, `byte_count` (read): packets and bytes since the start or the last reset.
+//! - `rate` (read): recent packets a second, an exponentially weighted moving average.
+//! - `bit_rate`, `byte_rate` (read): recent bits and bytes a second.
+//! - `reset`, `reset_counts` (write): sets counts and rates to 0; calls are made again.
+//! - `count_call`, `byte_count_call` (read, write): as the arguments.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(LIMIT 10) -> c :: Counter(COUNT_CALL "5 c.reset") -> Discard;
+//! ```
+//!
+//! # See also
+//! AverageCounter, AggregateCounter
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{PoisonError, RwLock};
+
+use millrace_core::args::{ArgError, ArgText, Kind, Scope};
+use millrace_core::element::HandlerCall;
+use millrace_core::{
+    Arg, Args, Batch, Class, Context, Count, Element, Failed, Handlers, Init, PerThread, Refused,
+    Setup, register,
+};
+
+use super::rate::Rate;
+
+/// The element; its manual is at the top of the file.
+pub struct Counter {
+    packets: Tally,
+    bytes: Tally,
+}
+
+register!(Counter, "counter.rs");
+
+impl Element for Counter {
+    const CLASS: Class = Class::new("Counter", "1/1", "a/a");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let packets = Tally::configure(&mut setup.args, "COUNT_CALL");
+        let bytes = Tally::configure(&mut setup.args, "BYTE_COUNT_CALL");
+        setup.args.complete()?;
+        Ok(Self { packets, bytes })
+    }
+
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        self.packets.initialize(init)?;
+        self.bytes.initialize(init)
+    }
+
+    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
+        let bytes = batch.iter().map(|packet| packet.len() as u64).sum();
+        self.packets.add(cx, batch.len() as u64);
+        self.bytes.add(cx, bytes);
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("count", |counter, _| counter.packets.count());
+        handlers.read("byte_count", |counter, _| counter.bytes.count());
+        handlers.read("rate", |counter, call| counter.packets.rate.per_second(call.now()));
+        handlers.read("byte_rate", |counter, call| counter.bytes.rate.per_second(call.now()));
+        handlers.read("bit_rate", |counter, call| 8.0 * counter.bytes.rate.per_second(call.now()));
+        for name in ["reset", "reset_counts"] {
+            handlers.write(name, |counter, _| {
+                counter.packets.reset();
+                counter.bytes.reset();
+                Ok(())
+            });
+        }
+        Tally::call_handlers(handlers, "count_call", |counter| &counter.packets);
+        Tally::call_handlers(handlers, "byte_count_call", |counter| &counter.bytes);
+    }
+}
+
+/// A count, its rate, and what to do when it reaches a number.
+#[derive(Default)]
+struct Tally {
+    total: PerThread<Count>,
+    rate: Rate,
+    /// The total at the last reset.
+    origin: AtomicU64,
+    trigger: RwLock<Option<Trigger>>,
+    /// Whether `trigger` is to be looked at.
+    armed: AtomicBool,
+}
+
+/// A count and the handler to write when it is reached.
+#[derive(Clone, Debug)]
+struct Trigger {
+    at: u64,
+    call: HandlerCall,
+    text: String,
+}
+
+impl Tally {
+    fn configure(args: &mut Args<'_>, keyword: &str) -> Self {
+        let trigger: Option<Trigger> = args.read(keyword, Kind::Keyword);
+        Self { armed: trigger.is_some().into(), trigger: RwLock::new(trigger), ..Self::default() }
+    }
+
+    fn initialize(&self, init: &Init<'_>) -> Result<(), Refused> {
+        match self.trigger() {
+            Some(trigger) => trigger
+                .call
+                .check_write(init.router(), init.id())
+                .map_err(|error| Refused(error.to_string())),
+            None => Ok(()),
+        }
+    }
+
+    #[inline]
+    fn add(&self, cx: &Context, n: u64) {
+        self.total.mine(cx).add(n);
+        self.rate.update(cx, n);
+        if self.armed.load(Relaxed) {
+            self.pull_trigger(cx);
+        }
+    }
+
+    #[cold]
+    fn pull_trigger(&self, cx: &Context) {
+        let Some(trigger) = self.trigger() else { return };
+        // Only one thread finds the trigger armed.
+        if self.count() >= trigger.at && self.armed.swap(false, Relaxed) {
+            let router = cx.router();
+            if let Err(error) = trigger.call.write(router, cx.element()) {
+                router.chatter(&format!("{}: {error}", router.name_of(cx.element())));
+            }
+        }
+    }
+
+    fn count(&self) -> u64 {
+        self.total.total().wrapping_sub(self.origin.load(Relaxed))
+    }
+
+    fn reset(&self) {
+        self.origin.store(self.total.total(), Relaxed);
+        self.rate.reset();
+        self.armed.store(self.trigger().is_some(), Relaxed);
+    }
+
+    fn trigger(&self) -> Option<Trigger> {
+        self.trigger.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn call_handlers(handlers: &mut Handlers<Counter>, name: &str, tally: fn(&Counter) -> &Self) {
+        handlers.read(name, move |counter, _| {
+            tally(counter).trigger().map(|trigger| trigger.text).unwrap_or_default()
+        });
+        handlers.write(name, move |counter, call| {
+            let trigger: Trigger = call.parse()?;
+            let tally = tally(counter);
+            *tally.trigger.write().unwrap_or_else(PoisonError::into_inner) = Some(trigger);
+            tally.armed.store(true, Relaxed);
+            Ok(())
+        });
+    }
+}
+
+impl Arg for Trigger {
+    const EXPECTS: &'static str = "a count and a handler, such as ‘100 source.active false’";
+
+    fn parse(text: &ArgText, scope: &Scope<'_>) -> Result<Self, ArgError> {
+        let (first, rest) = text.split_first_word();
+        let at = u64::parse(&first, scope)
+            .map_err(|_| ArgError::new("first word should be unsigned (count)"))?;
+        let call = HandlerCall::parse(&rest, scope)?;
+        Ok(Self { at, call, text: text.as_str().to_owned() })
+    }
+
+    fn placeholder() -> Self {
+        Self { at: 0, call: HandlerCall::placeholder(), text: String::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::testing::Rig;
+
+    #[test]
+    fn counts_packets_and_bytes() {
+        let mut rig = Rig::new("Counter", 1, 1).unwrap();
+        assert_eq!(rig.push(0, &["ab", "c"])[0].len(), 2);
+        assert_eq!(rig.read("count").unwrap(), "2");
+        assert_eq!(rig.read("byte_count").unwrap(), "3");
+        rig.write("reset", "").unwrap();
+        assert_eq!(rig.read("count").unwrap(), "0");
+    }
+
+    #[test]
+    fn calls_a_handler_once_when_the_count_is_reached() {
+        let mut rig = Rig::new("Counter(COUNT_CALL 2 x.reset)", 1, 1).unwrap();
+        rig.push(0, &["a"]);
+        assert_eq!(rig.read("count").unwrap(), "1");
+        rig.push(0, &["b"]);
+        assert_eq!(rig.read("count").unwrap(), "0");
+        assert_eq!(rig.read("count_call").unwrap(), "2 x.reset");
+    }
+
+    #[test]
+    fn refuses_calls_that_make_no_sense() {
+        assert!(Rig::new("Counter(COUNT_CALL x.reset)", 1, 1).is_err());
+        assert!(Rig::new("Counter(COUNT_CALL 2 x.nothing)", 1, 1).is_err());
+        assert!(Rig::new("Counter(COUNT_CALL 2 y.reset)", 1, 1).is_err());
+    }
+}
