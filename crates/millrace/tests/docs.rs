@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use millrace_core::CLASSES;
+use millrace_core::{CLASSES, Reason};
 use millrace_lang::{Diagnostic, Options, SourceMap, compile};
 // Names the crate so that its classes are linked.
 use millrace_elements as _;
@@ -31,6 +31,20 @@ fn every_configuration_that_is_shown_is_right() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(shown.len() >= 20, "only {} configurations found", shown.len());
+}
+
+#[test]
+fn the_book_explains_every_reason_for_a_drop() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src/drops.md");
+    let text = fs::read_to_string(page).unwrap();
+    let listed: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("| ")?.split_once(" | "))
+        .map(|(reason, _)| reason)
+        .filter(|reason| *reason != "reason")
+        .collect();
+    let reasons: Vec<&str> = Reason::ALL.iter().map(|reason| reason.name()).collect();
+    assert_eq!(listed, reasons, "the table in docs/src/drops.md against `Reason`");
 }
 
 fn explain(map: &SourceMap, finding: &Diagnostic) -> String {
