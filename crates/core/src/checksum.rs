@@ -1,7 +1,7 @@
 //! The Internet checksum (RFC 1071), whole, with pseudo-headers, and updated in place (RFC 1624).
 //!
-//! Words are added in the machine's byte order, 16 at a time into lanes wide enough that no carry is lost;
-//! the sum is turned into network order once, at the end (RFC 1071, 2(B)).
+//! Words are added in the machine's byte order, eight bytes at a time with the carries kept; the sum is
+//! turned into network order once, at the end (RFC 1071, 2(B)).
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -42,7 +42,7 @@ pub fn update_u32(checksum: u16, old: u32, new: u32) -> u16 {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Sum(
-    /// Words in the machine's order, below 2^48 so that additions need no carry.
+    /// Words in the machine's byte order; congruent to the sum modulo 2^16 - 1, and 0 only for a sum of 0.
     u64,
 );
 
@@ -71,34 +71,54 @@ impl Sum {
     #[inline]
     #[must_use]
     pub fn add_bytes(self, bytes: &[u8]) -> Sum {
-        let (bulk, rest) = if bytes.len() >= BULK { add_bulk(bytes) } else { (0, bytes) };
-        let mut sum = bulk;
-        let (words, rest) = rest.as_chunks::<4>();
-        for word in words {
-            sum += u64::from(u32::from_ne_bytes(*word));
+        // Two chains of add and add-with-carry, which the processor runs side by side.
+        let (mut even, mut odd) = (u128::from(self.0), 0u128);
+        let (blocks, mut rest) = bytes.as_chunks::<32>();
+        for block in blocks {
+            let (words, _) = block.as_chunks::<8>();
+            for pair in words.as_chunks::<2>().0 {
+                even += u128::from(u64::from_ne_bytes(pair[0]));
+                odd += u128::from(u64::from_ne_bytes(pair[1]));
+            }
         }
-        let (words, rest) = rest.as_chunks::<2>();
-        for word in words {
+        if let Some((half, behind)) = rest.split_first_chunk::<16>() {
+            let sum = u128::from_ne_bytes(*half);
+            even += sum & u128::from(u64::MAX);
+            odd += sum >> 64;
+            rest = behind;
+        }
+        if let Some((word, behind)) = rest.split_first_chunk::<8>() {
+            even += u128::from(u64::from_ne_bytes(*word));
+            rest = behind;
+        }
+        let sum = even + odd;
+        let mut sum = u64::from(halve(sum as u64)) + (sum >> 64) as u64;
+        if let Some((word, behind)) = rest.split_first_chunk::<4>() {
+            sum += u64::from(u32::from_ne_bytes(*word));
+            rest = behind;
+        }
+        if let Some((word, behind)) = rest.split_first_chunk::<2>() {
             sum += u64::from(u16::from_ne_bytes(*word));
+            rest = behind;
         }
         if let [last] = rest {
             sum += u64::from(u16::from_ne_bytes([*last, 0]));
         }
-        self.plus(sum)
+        Sum(sum)
     }
 
     /// Adds a 16-bit field.
     #[inline]
     #[must_use]
     pub fn add_u16(self, word: u16) -> Sum {
-        self.plus(u64::from(word.to_be()))
+        Sum(u64::from(halve(self.0)) + u64::from(word.to_be()))
     }
 
     /// Adds a 32-bit field.
     #[inline]
     #[must_use]
     pub fn add_u32(self, word: u32) -> Sum {
-        self.plus(u64::from(word.to_be()))
+        Sum(u64::from(halve(self.0)) + u64::from(word.to_be()))
     }
 
     /// The checksum: the complement of the sum.
@@ -121,42 +141,20 @@ impl Sum {
     pub fn is_right(self) -> bool {
         fold(self.0) == 0xffff
     }
-
-    #[inline(always)]
-    fn plus(self, sum: u64) -> Sum {
-        Sum(halve(self.0) + halve(sum))
-    }
 }
 
-/// Bytes from which the vector loop pays.
-const BULK: usize = 64;
-
-/// Adds all whole blocks; returns what is left.
-fn add_bulk(bytes: &[u8]) -> (u64, &[u8]) {
-    let (blocks, rest) = bytes.as_chunks::<32>();
-    let mut lanes = [0u64; 8];
-    for block in blocks {
-        let (words, _) = block.as_chunks::<4>();
-        for (lane, word) in lanes.iter_mut().zip(words) {
-            *lane += u64::from(u32::from_ne_bytes(*word));
-        }
-    }
-    (lanes.iter().map(|lane| halve(*lane)).sum(), rest)
-}
-
-/// From 64 bits to 33, keeping the value modulo 2^16 - 1.
+/// From 64 bits to 32, keeping the value modulo 2^32 - 1; 0 only for 0. The carry out of the lower half is
+/// the end-around carry of the upper one.
 #[inline(always)]
-fn halve(sum: u64) -> u64 {
-    (sum & 0xffff_ffff) + (sum >> 32)
+fn halve(sum: u64) -> u32 {
+    (sum.wrapping_add(sum.rotate_left(32)) >> 32) as u32
 }
 
 /// From 64 bits to 16, keeping the value modulo 2^16 - 1; 0 only for 0.
 #[inline(always)]
 fn fold(sum: u64) -> u16 {
-    let sum = halve(halve(sum));
-    let sum = (sum & 0xffff) + (sum >> 16);
-    let sum = (sum & 0xffff) + (sum >> 16);
-    sum as u16
+    let sum = halve(sum);
+    (sum.wrapping_add(sum.rotate_left(16)) >> 16) as u16
 }
 
 #[cfg(test)]

@@ -150,6 +150,20 @@ impl Ipv4Header {
         true
     }
 
+    /// Whether the checksum of the header (with options) at the start of `bytes` is right. False also when
+    /// there is no whole header.
+    #[inline]
+    pub fn checksum_is_right(bytes: &[u8]) -> bool {
+        let Some((plain, _)) = bytes.split_first_chunk::<{ Ipv4Header::LEN }>() else {
+            return false;
+        };
+        match usize::from(plain[0] & 0xf) * 4 {
+            // The length is known when this is compiled: a dozen instructions.
+            Ipv4Header::LEN => checksum::verify(plain),
+            len => len > Ipv4Header::LEN && bytes.get(..len).is_some_and(checksum::verify),
+        }
+    }
+
     /// Takes one hop off the TTL and updates the checksum (RFC 1141).
     #[inline]
     pub fn decrement_ttl(&mut self) {

@@ -8,8 +8,16 @@
 //! # Stride
 //! The stride of every class is an **odd** number of cache lines. With a power of two, all descriptors
 //! would share one or two of the 64 sets of a first-level cache and a batch of 32 would already evict
-//! itself; with an odd stride, 64 consecutive descriptors take 64 different sets. The example
-//! `slot_stride` measures the difference.
+//! itself; with an odd stride, 64 consecutive descriptors take 64 different sets. The example `slot_stride`
+//! touches three lines of each packet (descriptor lines 0 and 2, first line of the data) of a batch over and
+//! over; on a Sapphire Rapids with 48 KiB of first-level cache, nanoseconds a packet:
+//!
+//! | stride | 16 packets | 32 | 64 | 256 |
+//! |---|---|---|---|---|
+//! | 2,048 B, a power of two | 1.1 | 7.6 | 13.0 | 14.9 |
+//! | 4,096 B, a power of two | 9.2 | 5.3 | 15.6 | 15.4 |
+//! | 2,560 B, 40 lines | 1.1 | 1.1 | 1.1 | 4.3 |
+//! | **2,496 B, 39 lines** | 1.0 | 1.0 | 1.0 | 1.8 |
 //!
 //! | class | stride | buffer | for |
 //! |---|---|---|---|
@@ -100,7 +108,8 @@ pub struct ArenaConfig {
 impl Default for ArenaConfig {
     /// 65,536 standard slots (156 MiB), 1,024 jumbo slots (65 MiB), 65,536 shells (12 MiB).
     fn default() -> Self {
-        ArenaConfig::from(65_536)
+        // The interpreter keeps a shadow of every byte.
+        ArenaConfig::from(if cfg!(miri) { 256 } else { 65_536 })
     }
 }
 

@@ -4,6 +4,7 @@ use std::fmt;
 use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut, Range};
 
+use super::arena::{DEFAULT_HEADROOM, STANDARD_ROOM};
 use super::cache;
 use super::descriptor::Slot;
 use super::packet::Packet;
@@ -88,11 +89,29 @@ impl Batch {
         Some(unsafe { self.slots.get(self.len)?.assume_init_read() })
     }
 
-    /// Fills up with `count` new packets to receive into, or as many as there are room and memory for.
-    /// Returns how many.
+    /// Adds `count` new packets to receive up to `capacity` bytes into, as [`Packet::for_receive`] makes them,
+    /// or as many as there are room and memory for. Returns how many.
     pub fn allocate(&mut self, count: usize, capacity: usize) -> usize {
+        let count = count.min(self.room());
+        if capacity > STANDARD_ROOM - DEFAULT_HEADROOM {
+            return self.allocate_large(count, capacity);
+        }
+        let entries = self.slots.get_mut(self.len..self.len + count).unwrap_or_default();
+        // SAFETY: `MaybeUninit<Packet>` and `MaybeUninit<Slot>` are the same pointer.
+        let entries = unsafe { &mut *(std::ptr::from_mut(entries) as *mut [MaybeUninit<Slot>]) };
+        let taken = cache::take_standard(entries);
+        for entry in entries.iter().take(taken) {
+            // SAFETY: the first `taken` entries have just been written.
+            unsafe { entry.assume_init() }.reset(DEFAULT_HEADROOM as u16, 0);
+        }
+        self.len += taken;
+        taken
+    }
+
+    #[cold]
+    fn allocate_large(&mut self, count: usize, capacity: usize) -> usize {
         let start = self.len;
-        for _ in 0..count.min(self.room()) {
+        for _ in 0..count {
             let Some(packet) = Packet::for_receive(capacity) else { break };
             if self.push(packet).is_err() {
                 break;
@@ -158,12 +177,20 @@ impl Batch {
     /// [`for_each`](Batch::for_each) with a look-ahead of one's own; 0 fetches nothing.
     #[inline(always)]
     pub fn for_each_ahead<const AHEAD: usize>(&mut self, mut f: impl FnMut(&mut Packet)) {
-        let len = self.len;
-        self.warm_up::<AHEAD>();
+        // Kept here, so that the compiler need not read them again after each call.
+        let packets: &mut [Packet] = self;
+        let len = packets.len();
+        for packet in packets.iter().take(AHEAD) {
+            packet.slot().prefetch();
+        }
         for index in 0..len {
-            self.look_ahead::<AHEAD>(index);
+            if AHEAD > 0
+                && let Some(packet) = packets.get(index + AHEAD)
+            {
+                packet.slot().prefetch();
+            }
             // SAFETY: `index` is below the length.
-            f(unsafe { self.get_unchecked_mut(index) });
+            f(unsafe { packets.get_unchecked_mut(index) });
         }
     }
 
@@ -179,7 +206,9 @@ impl Batch {
         &mut self,
         mut f: impl FnMut(Packet) -> Option<Packet>,
     ) {
-        self.warm_up::<AHEAD>();
+        for packet in self.iter().take(AHEAD) {
+            packet.slot().prefetch();
+        }
         let mut sieve = Sieve { end: self.len, read: 0, kept: 0, batch: self };
         sieve.batch.len = 0;
         loop {
@@ -222,15 +251,15 @@ impl Batch {
     /// Takes all packets in runs of equal output: the second pass of routing a batch. The sink gets each run
     /// with its output, in order; what it leaves in the run is freed.
     #[inline]
-    pub fn distribute(&mut self, ports: &Ports, mut sink: impl FnMut(u16, &mut Drain<'_>)) {
-        let len = self.len;
+    pub fn distribute(&mut self, ports: &[u16], mut sink: impl FnMut(u16, &mut Drain<'_>)) {
         let mut run = self.drain();
-        for equal in ports.get(..len).unwrap_or_default().chunk_by(|a, b| a == b) {
-            run.end = run.next + equal.len();
-            if let Some(port) = equal.first() {
-                sink(*port, &mut run);
-            }
+        let mut ports = ports.get(..run.end).unwrap_or(ports);
+        while let [port, others @ ..] = ports {
+            let same = others.iter().take_while(|other| *other == port).count();
+            run.end = run.next + 1 + same;
+            sink(*port, &mut run);
             run.free_rest();
+            ports = others.get(same..).unwrap_or_default();
         }
     }
 
@@ -253,22 +282,6 @@ impl Batch {
         let base = self.slots.as_mut_ptr();
         // SAFETY: the caller's promise; `copy` allows overlaps.
         unsafe { std::ptr::copy(base.add(from.start), base.add(to), from.len()) };
-    }
-
-    #[inline(always)]
-    fn warm_up<const AHEAD: usize>(&self) {
-        if AHEAD > 0 {
-            self.iter().take(AHEAD).for_each(|packet| packet.slot().prefetch());
-        }
-    }
-
-    #[inline(always)]
-    fn look_ahead<const AHEAD: usize>(&self, index: usize) {
-        if AHEAD > 0
-            && let Some(packet) = self.get(index + AHEAD)
-        {
-            packet.slot().prefetch();
-        }
     }
 }
 
@@ -344,6 +357,14 @@ impl Drain<'_> {
     #[inline]
     pub fn move_to(&mut self, to: &mut Batch) -> usize {
         let count = self.len().min(to.room());
+        if count == 1 {
+            // Alternating outputs make runs of one, for which a block copy is too much.
+            if let (Some(entry), Some(packet)) = (to.slots.get_mut(to.len), self.next()) {
+                entry.write(packet);
+                to.len += 1;
+            }
+            return 1;
+        }
         // SAFETY: `count` initialised entries begin at `next`, and the target has that much room; two batches
         // borrowed mutably are different arrays. Both sides' bounds are moved past the block at once.
         unsafe {
@@ -369,6 +390,9 @@ impl Drain<'_> {
     /// Frees the packets that are still to come, with one call.
     #[inline]
     pub fn free_rest(&mut self) {
+        if self.next == self.end {
+            return;
+        }
         let rest = self.next..self.end;
         self.next = self.end;
         // SAFETY: the entries are initialised, and the drain no longer counts them.

@@ -31,43 +31,79 @@ pub(super) fn take(class: SlotClass) -> Option<Slot> {
     take_slowly(class)
 }
 
+/// Takes a standard slot if the thread has one at hand.
+#[inline(always)]
+pub(super) fn take_at_hand() -> Option<Slot> {
+    at_hand()?.standard.pop()
+}
+
 /// Gives back a slot that nobody looks at any more.
 #[inline]
-pub(super) fn give_back(slot: Slot) {
-    if let Some(cache) = current()
-        && cache.standard.serves(slot)
-    {
-        return cache.standard.push(slot);
+fn give_back(slot: Slot) {
+    if let Some(cache) = current() {
+        for magazine in [&cache.standard, &cache.shell] {
+            if magazine.serves(slot) {
+                return magazine.push(slot);
+            }
+        }
     }
     give_back_slowly(slot);
 }
 
-/// Releases many packets' slots: as [`release`] for each, with the thread's stack looked up once.
+/// Takes up to as many standard slots as `to` has room for; returns how many. The rest, counted, could not
+/// be had.
+pub(super) fn take_standard(to: &mut [MaybeUninit<Slot>]) -> usize {
+    let mut taken = 0;
+    while let Some(rest) = to.get_mut(taken..).filter(|rest| !rest.is_empty()) {
+        taken += current().map_or(0, |cache| cache.standard.pop_run(rest));
+        // An empty stack is filled by taking one.
+        match to.get_mut(taken) {
+            Some(entry) => match take(SlotClass::Standard) {
+                Some(slot) => entry.write(slot),
+                None => break,
+            },
+            None => break,
+        };
+        taken += 1;
+    }
+    taken
+}
+
+/// Releases many packets' slots, as [`release`] for each, in runs.
 #[inline]
 pub(super) fn release_all(slots: &[Slot]) {
-    let Some(cache) = current() else {
-        return slots.iter().copied().for_each(release);
-    };
-    for (index, slot) in slots.iter().copied().enumerate() {
-        if let Some(ahead) = slots.get(index + 8) {
-            ahead.prefetch();
-        }
-        if slot.is_sole() && cache.standard.serves(slot) {
-            cache.standard.push(slot);
-        } else {
-            release(slot);
-        }
+    let mut rest = slots;
+    while !rest.is_empty() {
+        let pushed = current().map_or(0, |cache| cache.standard.push_run(rest));
+        let (first, others) = match rest.get(pushed..).and_then(<[Slot]>::split_first) {
+            Some(split) => split,
+            None => return,
+        };
+        // The stack is full, or this slot is shared or of another kind.
+        release(*first);
+        rest = others;
     }
 }
 
 /// A packet is gone: its slot goes back unless others look at its buffer.
-#[inline]
+#[inline(always)]
 pub(super) fn release(slot: Slot) {
-    if slot.is_sole() { give_back(slot) } else { release_shared(slot) }
+    // All that is rare is in one call at the very end, so that this stays a leaf of a dozen instructions.
+    if slot.is_sole()
+        && let Some(cache) = at_hand()
+        && cache.standard.serves(slot)
+        && cache.standard.push_at_hand(slot)
+    {
+        return;
+    }
+    release_slowly(slot);
 }
 
-#[cold]
-fn release_shared(slot: Slot) {
+#[inline(never)]
+fn release_slowly(slot: Slot) {
+    if slot.is_sole() {
+        return give_back(slot);
+    }
     let owner = slot.buffer_owner();
     if owner != slot {
         give_back(slot);
@@ -167,18 +203,18 @@ fn free_heap(slot: Slot) {
 struct Magazine {
     len: AtomicUsize,
     pool: *const Pool,
+    /// As many slots as it may hold, [`MAGAZINE`] or fewer.
     hold: usize,
-    slots: Box<[UnsafeCell<MaybeUninit<Slot>>]>,
+    slots: [UnsafeCell<MaybeUninit<Slot>>; MAGAZINE],
 }
 
 impl Magazine {
     fn new(pool: Option<&'static Pool>) -> Magazine {
-        let hold = pool.map_or(0, Pool::hold);
         Magazine {
             len: AtomicUsize::new(0),
             pool: pool.map_or(null(), std::ptr::from_ref),
-            hold,
-            slots: (0..hold).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect(),
+            hold: pool.map_or(0, Pool::hold).min(MAGAZINE),
+            slots: [const { UnsafeCell::new(MaybeUninit::uninit()) }; MAGAZINE],
         }
     }
 
@@ -202,20 +238,66 @@ impl Magazine {
         Some(unsafe { (*self.slots.get_unchecked(top).get()).assume_init() })
     }
 
-    #[inline(always)]
+    #[inline]
     fn push(&self, slot: Slot) {
-        let mut len = self.len.load(Ordering::Relaxed);
-        if len == self.hold {
-            len = self.spill();
+        if !self.push_at_hand(slot) {
+            self.spill();
+            self.push_at_hand(slot);
         }
-        // SAFETY: `len` is below `hold`, the number of entries, and this thread alone touches them.
-        unsafe { (*self.slots.get_unchecked(len).get()).write(slot) };
-        self.len.store(len + 1, Ordering::Relaxed);
     }
 
-    /// Makes room by handing the older half to the pool; returns the new length.
+    /// Pushes if there is room.
+    #[inline(always)]
+    fn push_at_hand(&self, slot: Slot) -> bool {
+        let len = self.len.load(Ordering::Relaxed);
+        if len == self.hold {
+            return false;
+        }
+        // SAFETY: `len` is below `hold`, the number of entries in use, and this thread alone touches them.
+        unsafe { (*self.slots.get_unchecked(len).get()).write(slot) };
+        self.len.store(len + 1, Ordering::Relaxed);
+        true
+    }
+
+    /// Moves slots from the top of the stack, as many as there are and `to` has room for. Returns how many.
+    #[inline]
+    fn pop_run(&self, to: &mut [MaybeUninit<Slot>]) -> usize {
+        let len = self.len.load(Ordering::Relaxed);
+        let count = to.len().min(len);
+        // SAFETY: entries below `len` are in bounds and initialised, and this thread alone touches them; `to`
+        // is another array.
+        unsafe {
+            let from = self.slots.as_ptr().add(len - count).cast();
+            std::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), count);
+        }
+        self.len.store(len - count, Ordering::Relaxed);
+        count
+    }
+
+    /// Pushes slots up to the first that others look at or that belongs elsewhere, or until the stack is
+    /// full. Returns how many.
+    #[inline]
+    fn push_run(&self, slots: &[Slot]) -> usize {
+        let len = self.len.load(Ordering::Relaxed);
+        let most = slots.len().min(self.hold - len);
+        let mut count = 0;
+        while count < most {
+            // SAFETY: `count` is below both lengths.
+            let slot = unsafe { *slots.get_unchecked(count) };
+            if !(slot.is_sole() && self.serves(slot)) {
+                break;
+            }
+            // SAFETY: `len + count` is below `hold`, and this thread alone touches the entries.
+            unsafe { (*self.slots.get_unchecked(len + count).get()).write(slot) };
+            count += 1;
+        }
+        self.len.store(len + count, Ordering::Relaxed);
+        count
+    }
+
+    /// Makes room by handing the older half to the pool.
     #[cold]
-    fn spill(&self) -> usize {
+    fn spill(&self) {
         let bulk = self.bulk();
         self.hand_over(0..bulk);
         let kept = self.hold - bulk;
@@ -227,7 +309,6 @@ impl Magazine {
             }
         }
         self.len.store(kept, Ordering::Relaxed);
-        kept
     }
 
     fn hand_over(&self, entries: std::ops::Range<usize>) {
@@ -309,16 +390,18 @@ thread_local! {
 
 struct Keeper(RefCell<Option<Arc<ThreadCache>>>);
 
+/// This thread's cache if it has one already.
+#[inline(always)]
+fn at_hand<'a>() -> Option<&'a ThreadCache> {
+    // SAFETY: not null between `attach` and the keeper's end only, and the keeper owns the cache meanwhile.
+    // The reference is not kept beyond the calls of this module.
+    unsafe { CURRENT.get().as_ref() }
+}
+
 /// This thread's cache; none once the thread has begun to end.
 #[inline(always)]
 fn current<'a>() -> Option<&'a ThreadCache> {
-    let cache = CURRENT.get();
-    // SAFETY: not null between `attach` and the keeper's end only, and the keeper owns the cache meanwhile.
-    // The reference is not kept beyond the calls of this module.
-    match unsafe { cache.as_ref() } {
-        None => attach(),
-        cache => cache,
-    }
+    at_hand().or_else(attach)
 }
 
 #[cold]
@@ -331,7 +414,7 @@ fn attach<'a>() -> Option<&'a ThreadCache> {
         CURRENT.set(address);
         address
     });
-    // SAFETY: as in `current`.
+    // SAFETY: as in `at_hand`.
     unsafe { cache.ok()?.as_ref() }
 }
 

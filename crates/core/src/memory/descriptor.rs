@@ -106,6 +106,41 @@ const _: () = {
     assert!(offset_of!(Descriptor, flags) == 190);
 };
 
+/// `data_off` to `port`, written at once. DPDK rearms a received mbuf in the same way.
+#[repr(C, align(8))]
+struct Rearm {
+    data_off: u16,
+    refcnt: u16,
+    nb_segs: u16,
+    port: u16,
+}
+
+/// Line 2, written at once.
+#[repr(C, align(64))]
+struct Private {
+    annotations: [u64; ANNOTATION_LEN / 8],
+    timestamp: i64,
+    headers: [u16; 3],
+    flags: u16,
+}
+
+impl Private {
+    const EMPTY: Private = Private {
+        annotations: [0; ANNOTATION_LEN / 8],
+        timestamp: 0,
+        headers: [NO_HEADER; 3],
+        flags: 0,
+    };
+}
+
+const _: () = {
+    assert!(size_of::<Rearm>() == 8 && size_of::<Private>() == 64);
+    assert!(offset_of!(Descriptor, data_off) % 8 == 0);
+    assert!(offset_of!(Descriptor, annotations) + offset_of!(Private, timestamp) == 176);
+    assert!(offset_of!(Descriptor, mac) == 128 + offset_of!(Private, headers));
+    assert!(offset_of!(Descriptor, ol_flags) + 32 == offset_of!(Descriptor, pool));
+};
+
 /// A pointer to a live descriptor.
 ///
 /// Invariant of the module: a `Slot` exists only for memory that [`Slot::carve`] initialised (or that a
@@ -144,13 +179,25 @@ impl Slot {
         ol_flags, set_ol_flags: u64;
         pkt_len, set_pkt_len: u32;
         rss, set_rss: u32;
-        buf_len, set_buf_len: u16;
-        owner, set_owner: *mut Descriptor;
         timestamp, set_timestamp: i64;
         mac, set_mac: u16;
         network, set_network: u16;
         transport, set_transport: u16;
         flags, set_flags: u16;
+    }
+
+    /// The slot whose buffer a shell looks at.
+    #[inline]
+    fn owner(self) -> *mut Descriptor {
+        // SAFETY: live descriptor, written by its holder alone.
+        unsafe { (*self.0.as_ptr()).owner }
+    }
+
+    /// Bytes of the buffer, or [`LARGE`].
+    #[inline(always)]
+    pub(super) fn buf_len(self) -> u16 {
+        // SAFETY: live descriptor, written by its holder alone.
+        unsafe { (*self.0.as_ptr()).buf_len }
     }
 
     /// The pool that carved the slot; null for one on the heap.
@@ -224,23 +271,40 @@ impl Slot {
         Slot(raw)
     }
 
-    /// Starts a packet's life: everything that the packet before left is wiped.
+    /// Starts a packet's life in a slot with a buffer: what the packet before left is wiped, with one store
+    /// for each eight bytes of line 0 and four for line 2.
     #[inline(always)]
     pub(super) fn reset(self, data_off: u16, len: u32) {
         let d = self.0.as_ptr();
-        // SAFETY: live descriptor, called by its one holder; no reference to it exists meanwhile.
+        // SAFETY: live descriptor, called by its one holder; no reference to it exists meanwhile. The field
+        // groups are laid out as the structs written over them (asserted below).
         unsafe {
-            (*d).data_off = data_off;
-            (*d).port = NO_DEVICE;
+            let rearm = Rearm { data_off, refcnt: 1, nb_segs: 1, port: NO_DEVICE };
+            (&raw mut (*d).data_off).cast::<Rearm>().write(rearm);
             (*d).ol_flags = 0;
             (*d).packet_type = 0;
             (*d).pkt_len = len;
-            (*d).annotations = [0; ANNOTATION_LEN / 8];
-            (*d).timestamp = 0;
-            (*d).mac = NO_HEADER;
-            (*d).network = NO_HEADER;
-            (*d).transport = NO_HEADER;
-            (*d).flags = 0;
+            (&raw mut (*d).annotations).cast::<Private>().write(Private::EMPTY);
+        }
+    }
+
+    /// Makes a shell look at what `from` looks at, whose buffer is `owner`'s.
+    #[inline]
+    pub(super) fn mirror(self, from: Slot, owner: Slot) {
+        let (to, from) = (self.0.as_ptr(), from.0.as_ptr());
+        // SAFETY: both are live; the caller holds the shell alone and borrows the other, of which the
+        // reference count alone may change meanwhile and is not read. The four words from `ol_flags` on end
+        // in front of `pool`, and line 2 is a `Private` (asserted below).
+        unsafe {
+            (*to).owner = owner.0.as_ptr();
+            (*to).buf_addr = (*from).buf_addr;
+            (*to).data_off = (*from).data_off;
+            (*to).port = (*from).port;
+            let words = (&raw const (*from).ol_flags).cast::<[u64; 4]>().read();
+            (&raw mut (*to).ol_flags).cast::<[u64; 4]>().write(words);
+            let mut private = (&raw const (*from).annotations).cast::<Private>().read();
+            private.flags &= FLAG_TYPE_MASK;
+            (&raw mut (*to).annotations).cast::<Private>().write(private);
         }
     }
 

@@ -26,6 +26,9 @@ mod mapping;
 mod numa;
 mod packet;
 
+#[cfg(test)]
+mod tests;
+
 pub use annotations::{ANNOTATIONS, AnnotationInfo};
 pub use arena::{
     Arena, ArenaConfig, ArenaInUse, ArenaStats, DEFAULT_HEADROOM, JUMBO_ROOM, PoolStats, Region,

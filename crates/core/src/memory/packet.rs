@@ -93,7 +93,18 @@ impl Packet {
     /// A packet whose `len` bytes are whatever the buffer held before: for callers that write every byte.
     #[inline]
     pub fn stale(headroom: usize, len: usize, tailroom: usize) -> Option<Packet> {
-        let room = headroom.checked_add(len)?.checked_add(tailroom)?;
+        let room = headroom.saturating_add(len).saturating_add(tailroom);
+        if room <= STANDARD_ROOM
+            && let Some(slot) = cache::take_at_hand()
+        {
+            slot.reset(headroom as u16, len as u32);
+            return Some(Packet(slot));
+        }
+        Packet::stale_slowly(headroom, len, room)
+    }
+
+    #[inline(never)]
+    fn stale_slowly(headroom: usize, len: usize, room: usize) -> Option<Packet> {
         if room <= STANDARD_ROOM {
             let slot = cache::take(SlotClass::Standard)?;
             slot.reset(headroom as u16, len as u32);
@@ -111,7 +122,7 @@ impl Packet {
     /// no packet can have.
     fn stale_anywhere(headroom: usize, len: usize, tailroom: usize) -> Option<Packet> {
         Packet::stale(headroom, len, tailroom).or_else(|| {
-            let room = headroom.checked_add(len)?.checked_add(tailroom)?;
+            let room = headroom.saturating_add(len).saturating_add(tailroom);
             Some(Packet::in_large_slot(cache::take_heap(room.max(1))?, headroom, len))
         })
     }
@@ -134,14 +145,7 @@ impl Packet {
         }
         let shell = cache::take(SlotClass::Shell)?;
         owner.retain();
-        shell.set_owner(owner.as_ptr());
-        shell.set_buf_addr(self.0.buf_addr());
-        shell.set_buf_len(self.0.buf_len());
-        shell.reset(self.0.data_off(), self.0.pkt_len());
-        shell.copy_metadata(self.0);
-        shell.set_mac(self.0.mac());
-        shell.set_network(self.0.network());
-        shell.set_transport(self.0.transport());
+        shell.mirror(self.0, owner);
         Some(Packet(shell))
     }
 
