@@ -5,7 +5,7 @@
 //! `Strip(14)` the Ethernet header is at -14.
 
 use super::descriptor::NO_HEADER;
-use super::packet::Packet;
+use super::packet::{Packet, REACH};
 
 impl Packet {
     /// The link-layer header's offset from the data; negative when it lies in the headroom.
@@ -154,12 +154,15 @@ impl Packet {
     }
 
     /// From an offset relative to the data to one that the descriptor keeps. A header outside of the buffer,
-    /// or 64 KiB from where it could be counted, is not set.
+    /// or farther than 32 KiB off in a large one, is not set.
     #[inline]
     fn in_buffer(&mut self, offset: isize) -> u16 {
         let limit = self.len() + self.tailroom();
         if offset < -(self.headroom() as isize) || offset > limit as isize {
             return NO_HEADER;
+        }
+        if usize::from(self.slot().data_off()) > REACH {
+            self.place(self.headroom());
         }
         let place = self.slot().data_off() as isize + offset;
         u16::try_from(place).unwrap_or(NO_HEADER)

@@ -542,7 +542,7 @@ impl fmt::Debug for Packet {
 }
 
 /// How far from the base the data may lie in a large buffer, so that headers on both sides are in reach.
-const REACH: usize = 32_768;
+pub(super) const REACH: usize = 32_768;
 
 #[cfg(test)]
 mod tests {
