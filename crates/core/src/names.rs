@@ -20,6 +20,11 @@ mod services;
 
 pub use define::{address_info, port_info};
 
+/// The built-in name of a number, the first in alphabetical order.
+pub fn name_of(kind: NumberKind, number: u32) -> Option<&'static str> {
+    builtin::name(kind, number)
+}
+
 /// Answers for the addresses of network devices.
 pub trait DeviceAddresses {
     /// The Ethernet address of a device.

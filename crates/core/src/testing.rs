@@ -25,7 +25,7 @@ use millrace_lang::{ConfigText, Connection, Diagnostic, ElementDecl, Graph, Span
 
 use crate::clock::Clock;
 use crate::element::{Class, ClassInfo, Element, Failed, HandlerError, Init, Refused, Setup};
-use crate::engine::{Context, Engine, Task};
+use crate::engine::{Context, Engine, Outcome, Task};
 use crate::memory::{Batch, Packet};
 use crate::router::{Options, Router, check, initialize};
 use crate::services::Services;
@@ -141,6 +141,12 @@ impl Rig {
         self.router().write_of(self.element, handler, text.as_bytes())?;
         self.engine.settle();
         Ok(())
+    }
+
+    /// Stops the router: elements flush and clean up.
+    pub fn stop(self) -> Outcome {
+        self.router().halt();
+        self.engine.run()
     }
 
     /// What the element counted.

@@ -7,16 +7,26 @@ use super::{NumberKind, PAYLOAD, PORT_PROTOCOLS, TCP_OR_UDP, TRANSPORT};
 /// The number of a built-in name.
 pub(super) fn number(kind: NumberKind, name: &str) -> Option<u32> {
     match kind {
-        NumberKind::IpProtocol => find(&PROTOCOLS, name),
-        NumberKind::Port(protocol) if PORT_PROTOCOLS.contains(&protocol) => find(&PORTS, name),
-        NumberKind::Port(_) => None,
-        NumberKind::IcmpType => find(&ICMP_TYPES, name),
-        NumberKind::IcmpCode(3) => find(&UNREACHABLE_CODES, name),
-        NumberKind::IcmpCode(5) => find(&REDIRECT_CODES, name),
-        NumberKind::IcmpCode(11) => find(&TIME_EXCEEDED_CODES, name),
-        NumberKind::IcmpCode(12) => find(&PARAMETER_PROBLEM_CODES, name),
-        NumberKind::IcmpCode(_) => None,
         NumberKind::Annotation => annotation(name),
+        _ => find(table(kind), name),
+    }
+}
+
+/// The built-in name of a number, the first in alphabetical order.
+pub(super) fn name(kind: NumberKind, number: u32) -> Option<&'static str> {
+    table(kind).iter().find(|entry| entry.1 == number).map(|entry| entry.0)
+}
+
+fn table(kind: NumberKind) -> &'static [(&'static str, u32)] {
+    match kind {
+        NumberKind::IpProtocol => &PROTOCOLS,
+        NumberKind::Port(protocol) if PORT_PROTOCOLS.contains(&protocol) => &PORTS,
+        NumberKind::IcmpType => &ICMP_TYPES,
+        NumberKind::IcmpCode(3) => &UNREACHABLE_CODES,
+        NumberKind::IcmpCode(5) => &REDIRECT_CODES,
+        NumberKind::IcmpCode(11) => &TIME_EXCEEDED_CODES,
+        NumberKind::IcmpCode(12) => &PARAMETER_PROBLEM_CODES,
+        NumberKind::Port(_) | NumberKind::IcmpCode(_) | NumberKind::Annotation => &[],
     }
 }
 

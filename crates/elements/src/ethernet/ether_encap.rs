@@ -1,0 +1,110 @@
+//! EtherEncap - puts an Ethernet header in front of packets
+//!
+//! # Synopsis
+//! `EtherEncap(ETHERTYPE, SRC, DST)`
+//!
+//! # Description
+//! Puts an Ethernet header with these fields in front of each packet and marks it as the MAC
+//! header.
+//!
+//! # Arguments
+//! - ETHERTYPE: 0 to 65535. Positional, mandatory.
+//! - SRC: source address. Positional, mandatory.
+//! - DST: destination address. Positional, mandatory.
+//!
+//! # Ports
+//! One agnostic input, one agnostic output.
+//!
+//! # Handlers
+//! - `ethertype`, `src`, `dst` (read, write): as the arguments.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(LIMIT 10) -> EtherEncap(0x0800, 1:1:1:1:1:1, 2:2:2:2:2:2) -> Discard;
+//! ```
+//!
+//! # See also
+//! EtherRewrite, ARPQuerier, Strip
+
+use arc_swap::ArcSwap;
+use millrace_core::headers::{EthernetHeader, U16};
+use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Setup, register};
+use zerocopy::IntoBytes;
+
+/// The element; its manual is at the top of the file.
+pub struct EtherEncap {
+    header: ArcSwap<EthernetHeader>,
+}
+
+register!(EtherEncap, "ether_encap.rs");
+
+impl Element for EtherEncap {
+    const CLASS: Class = Class::new("EtherEncap", "1/1", "a/a");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let ether_type: u16 = setup.args.mandatory("ETHERTYPE");
+        let src = setup.args.mandatory("SRC");
+        let dst = setup.args.mandatory("DST");
+        setup.args.complete()?;
+        let header = EthernetHeader { dst, src, ether_type: U16::new(ether_type) };
+        Ok(Self { header: ArcSwap::from_pointee(header) })
+    }
+
+    fn process(&self, _cx: &mut Context, (): &mut (), batch: &mut Batch) {
+        let header = self.header.load();
+        batch.for_each(|packet| {
+            packet.push_front(header.as_bytes());
+            packet.set_mac_header(0);
+        });
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("ethertype", |encap, _| format!("{:04x}", encap.header.load().ether_type));
+        handlers.write("ethertype", |encap, call| {
+            let ether_type: u16 = call.parse()?;
+            encap.change(|header| header.ether_type = U16::new(ether_type));
+            Ok(())
+        });
+        handlers.read("src", |encap, _| encap.header.load().src.to_string());
+        handlers.write("src", |encap, call| {
+            let src = call.parse()?;
+            encap.change(|header| header.src = src);
+            Ok(())
+        });
+        handlers.read("dst", |encap, _| encap.header.load().dst.to_string());
+        handlers.write("dst", |encap, call| {
+            let dst = call.parse()?;
+            encap.change(|header| header.dst = dst);
+            Ok(())
+        });
+    }
+}
+
+impl EtherEncap {
+    fn change(&self, change: impl Fn(&mut EthernetHeader)) {
+        self.header.rcu(|header| {
+            let mut header = **header;
+            change(&mut header);
+            header
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::testing::Rig;
+
+    #[test]
+    fn puts_the_header_in_front() {
+        let mut rig = Rig::new("EtherEncap(0x0800, 1:2:3:4:5:6, 7:8:9:a:b:c)", 1, 1).unwrap();
+        let out = rig.push(0, &["ip"]);
+        assert_eq!(out[0], [b"\x07\x08\x09\x0a\x0b\x0c\x01\x02\x03\x04\x05\x06\x08\x00ip"]);
+        rig.write("dst", "ff:ff:ff:ff:ff:ff").unwrap();
+        assert_eq!(rig.push(0, &["ip"])[0][0][..6], [0xff; 6]);
+        assert!(rig.write("ethertype", "x").is_err());
+    }
+}

@@ -1,0 +1,73 @@
+//! EtherMirror - swaps the Ethernet addresses of packets
+//!
+//! # Synopsis
+//! `EtherMirror`
+//!
+//! # Description
+//! Swaps the source and the destination address in the Ethernet header that each packet starts
+//! with, and marks it as the MAC header.
+//!
+//! # Arguments
+//! None.
+//!
+//! # Ports
+//! One agnostic input, one agnostic output.
+//!
+//! # Handlers
+//! None of its own.
+//!
+//! # Drops
+//! - truncated: the packet is shorter than an Ethernet header.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(LENGTH 64, LIMIT 10) -> EtherMirror -> Discard;
+//! ```
+//!
+//! # See also
+//! EtherRewrite, IPMirror
+
+use millrace_core::headers::EthernetHeader;
+use millrace_core::{Batch, Class, Context, Element, Failed, Reason, Setup, register};
+
+use super::rewrite_header;
+
+/// The element; its manual is at the top of the file.
+pub struct EtherMirror;
+
+register!(EtherMirror, "ether_mirror.rs");
+
+impl Element for EtherMirror {
+    const CLASS: Class = Class::new("EtherMirror", "1/1", "a/a");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        setup.args.complete()?;
+        Ok(Self)
+    }
+
+    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
+        batch.map_filter(|mut packet| {
+            let mirrored = rewrite_header(&mut packet, |header: &mut EthernetHeader| {
+                std::mem::swap(&mut header.src, &mut header.dst);
+            });
+            match mirrored {
+                true => Some(packet),
+                false => cx.drop(packet, Reason::Truncated),
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::testing::Rig;
+
+    #[test]
+    fn swaps_addresses() {
+        let mut rig = Rig::new("EtherMirror", 1, 1).unwrap();
+        assert_eq!(rig.push(0, &["abcdefghijkl\x08\x00x"])[0], [b"ghijklabcdef\x08\x00x"]);
+        assert!(rig.push(0, &["abc"])[0].is_empty());
+        assert!(rig.stats().balanced());
+    }
+}

@@ -1,0 +1,105 @@
+//! EtherRewrite - sets the Ethernet addresses of packets
+//!
+//! # Synopsis
+//! `EtherRewrite(SRC, DST)`
+//!
+//! # Description
+//! Sets the source and the destination address in the Ethernet header that each packet starts
+//! with, and marks it as the MAC header.
+//!
+//! # Arguments
+//! - SRC: source address. Positional, mandatory.
+//! - DST: destination address. Positional, mandatory.
+//!
+//! # Ports
+//! One agnostic input, one agnostic output.
+//!
+//! # Handlers
+//! - `src`, `dst` (read, write): as the arguments.
+//!
+//! # Drops
+//! - truncated: the packet is shorter than an Ethernet header.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(LENGTH 64, LIMIT 10) -> EtherRewrite(1:1:1:1:1:1, 2:2:2:2:2:2) -> Discard;
+//! ```
+//!
+//! # See also
+//! EtherEncap, EtherMirror
+
+use arc_swap::ArcSwap;
+use millrace_core::headers::EthernetHeader;
+use millrace_core::net::EtherAddress;
+use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Reason, Setup, register};
+
+use super::rewrite_header;
+
+/// The element; its manual is at the top of the file.
+pub struct EtherRewrite {
+    addresses: ArcSwap<Addresses>,
+}
+
+#[derive(Clone, Copy)]
+struct Addresses {
+    src: EtherAddress,
+    dst: EtherAddress,
+}
+
+register!(EtherRewrite, "ether_rewrite.rs");
+
+impl Element for EtherRewrite {
+    const CLASS: Class = Class::new("EtherRewrite", "1/1", "a/a");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let src = setup.args.mandatory("SRC");
+        let dst = setup.args.mandatory("DST");
+        setup.args.complete()?;
+        Ok(Self { addresses: ArcSwap::from_pointee(Addresses { src, dst }) })
+    }
+
+    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
+        let Addresses { src, dst } = **self.addresses.load();
+        batch.map_filter(|mut packet| {
+            let rewritten = rewrite_header(&mut packet, |header: &mut EthernetHeader| {
+                header.src = src;
+                header.dst = dst;
+            });
+            match rewritten {
+                true => Some(packet),
+                false => cx.drop(packet, Reason::Truncated),
+            }
+        });
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("src", |rewrite, _| rewrite.addresses.load().src.to_string());
+        handlers.write("src", |rewrite, call| {
+            let src = call.parse()?;
+            rewrite.addresses.rcu(|addresses| Addresses { src, ..**addresses });
+            Ok(())
+        });
+        handlers.read("dst", |rewrite, _| rewrite.addresses.load().dst.to_string());
+        handlers.write("dst", |rewrite, call| {
+            let dst = call.parse()?;
+            rewrite.addresses.rcu(|addresses| Addresses { dst, ..**addresses });
+            Ok(())
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::Reason;
+    use millrace_core::testing::Rig;
+
+    #[test]
+    fn sets_both_addresses_and_keeps_the_type() {
+        let mut rig = Rig::new("EtherRewrite(1:1:1:1:1:1, 2:2:2:2:2:2)", 1, 1).unwrap();
+        let out = rig.push(0, &["abcdefghijkl\x08\x06payload", "too short"]);
+        assert_eq!(out[0].len(), 1);
+        assert_eq!(out[0][0], *b"\x02\x02\x02\x02\x02\x02\x01\x01\x01\x01\x01\x01\x08\x06payload");
+        assert_eq!(rig.stats().drops, [(Reason::Truncated, 1)]);
+    }
+}

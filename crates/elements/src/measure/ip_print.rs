@@ -1,0 +1,211 @@
+//! IPPrint - prints IP packets in words
+//!
+//! # Synopsis
+//! `IPPrint([LABEL, keywords CONTENTS, PAYLOAD, MAXLENGTH, ETHER, ID, TIMESTAMP, PAINT, TOS, TTL, LENGTH, AGGREGATE, SWAP, OUTFILE, ACTIVE])`
+//!
+//! # Description
+//! Prints a line for each IP packet, much as tcpdump does: addresses, ports, and what TCP, UDP or
+//! ICMP say. Packets without a network header annotation are passed on in silence.
+//!
+//! # Arguments
+//! - LABEL: what each line starts with. Positional, default none.
+//! - CONTENTS: `HEX`, `ASCII` or `NONE`: whether the packet's bytes follow. Default NONE.
+//! - PAYLOAD: likewise, only what follows the transport header. Not together with CONTENTS.
+//! - MAXLENGTH: most bytes that are printed; all when negative. Default 1500.
+//! - ETHER, ID, PAINT, TOS, TTL, LENGTH, AGGREGATE: whether these are printed. Default false.
+//! - TIMESTAMP: whether the timestamp is printed. Default true.
+//! - SWAP: whether identifier and sequence number of ICMP echoes are printed with their bytes
+//!   swapped, as Click has it. Default true.
+//! - OUTFILE: file to print to. Default: standard error.
+//! - ACTIVE: whether anything is printed. Default true.
+//!
+//! # Ports
+//! One agnostic input, one agnostic output.
+//!
+//! # Handlers
+//! - `active` (read, write): as the argument.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(DATA "hello", LIMIT 1) -> UDPIPEncap(1.0.0.1, 10, 2.0.0.2, 20)
+//!   -> IPPrint(out, TTL true) -> Discard;
+//! ```
+//!
+//! # See also
+//! Print, CheckIPHeader, MarkIPHeader
+
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+
+use millrace_core::args::FileName;
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Handlers, Init, Packet, Refused, Router, Setup,
+    register,
+};
+
+use super::contents::{Contents, ascii, hex};
+use super::ip_line::{IpLine, payload};
+
+/// The element; its manual is at the top of the file.
+pub struct IPPrint {
+    label: String,
+    line: IpLine,
+    contents: Contents,
+    /// Whether only the payload's bytes are printed.
+    payload: bool,
+    /// `None` for all.
+    max_length: Option<usize>,
+    active: AtomicBool,
+    file_name: Option<FileName>,
+    file: Mutex<Option<BufWriter<File>>>,
+}
+
+register!(IPPrint, "ip_print.rs");
+
+impl Element for IPPrint {
+    const CLASS: Class = Class::new("IPPrint", "1/1", "a/a").ordered();
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let args = &mut setup.args;
+        let label: String = args.positional("LABEL", String::new());
+        let contents = args.keyword("CONTENTS", Contents::None);
+        let payload = args.keyword("PAYLOAD", Contents::None);
+        let max_length: i32 = args.keyword("MAXLENGTH", 1500);
+        let max_length: i32 = args.keyword("NBYTES", max_length);
+        let line = IpLine {
+            ether: args.keyword("ETHER", false),
+            id: args.keyword("ID", false),
+            timestamp: args.keyword("TIMESTAMP", true),
+            paint: args.keyword("PAINT", false),
+            tos: args.keyword("TOS", false),
+            ttl: args.keyword("TTL", false),
+            swap: args.keyword("SWAP", true),
+            length: args.keyword("LENGTH", false),
+            aggregate: args.keyword("AGGREGATE", false),
+        };
+        let active = args.keyword("ACTIVE", true);
+        let file_name: Option<FileName> = args.optional_keyword("OUTFILE");
+        if contents != Contents::None && payload != Contents::None {
+            args.error("PAYLOAD", "specify at most one of PAYLOAD and CONTENTS");
+        }
+        args.complete()?;
+        Ok(Self {
+            label,
+            line,
+            contents: if payload == Contents::None { contents } else { payload },
+            payload: payload != Contents::None,
+            max_length: usize::try_from(max_length).ok(),
+            active: active.into(),
+            file_name,
+            file: Mutex::new(None),
+        })
+    }
+
+    fn initialize(&self, _init: &mut Init<'_>) -> Result<(), Refused> {
+        if let Some(name) = &self.file_name {
+            let file = File::create(name.as_path())
+                .map_err(|error| Refused(format!("{}: {error}", name.as_path().display())))?;
+            *self.file.lock().unwrap_or_else(PoisonError::into_inner) = Some(BufWriter::new(file));
+        }
+        Ok(())
+    }
+
+    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
+        if !self.active.load(Relaxed) {
+            return;
+        }
+        for packet in batch.iter().filter(|packet| packet.network_header().is_some()) {
+            self.print(cx, &self.text(packet));
+        }
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("active", |print, _| print.active.load(Relaxed));
+        handlers.write("active", |print, call| {
+            print.active.store(call.parse()?, Relaxed);
+            Ok(())
+        });
+    }
+
+    fn cleanup(&self, _router: &Router) -> Result<(), Refused> {
+        let file = self.file.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match file {
+            Some(mut file) => Ok(file.flush()?),
+            None => Ok(()),
+        }
+    }
+}
+
+impl IPPrint {
+    fn text(&self, packet: &Packet) -> String {
+        let mut text = self.label.clone();
+        if !text.is_empty() {
+            text.push_str(": ");
+        }
+        let whole = self.line.write(&mut text, packet);
+        if !whole {
+            return text;
+        }
+        let bytes = if self.payload { payload(packet) } else { packet.data() };
+        let bytes = self.max_length.and_then(|most| bytes.get(..most)).unwrap_or(bytes);
+        match self.contents {
+            Contents::None => {}
+            Contents::Hex => hex(&mut text, bytes, 24, "\n  "),
+            Contents::Ascii => ascii(&mut text, bytes, 48, "\n  "),
+        }
+        text
+    }
+
+    fn print(&self, cx: &Context, text: &str) {
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        match file.as_mut() {
+            None => cx.router().chatter(text),
+            Some(open) => {
+                if let Err(error) = writeln!(open, "{text}") {
+                    let name = cx.router().name_of(cx.element());
+                    cx.router().complain(format!("{name}: {error}"));
+                    *file = None;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::Packet;
+    use millrace_core::testing::Rig;
+
+    #[test]
+    fn prints_to_a_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("out.txt");
+        let element = format!("IPPrint(x, TIMESTAMP false, OUTFILE {})", path.display());
+        {
+            let mut rig = Rig::new(&element, 1, 1).unwrap();
+            let mut ip = vec![0x45, 0, 0, 28, 0, 1, 0, 0, 64, 17, 0, 0, 1, 0, 0, 1, 2, 0, 0, 2];
+            ip.extend([0, 10, 0, 20, 0, 8, 0, 0]);
+            let mut packet = Packet::from_bytes(&ip).unwrap();
+            packet.set_network_header(0, 20);
+            let mut unmarked = Packet::from_bytes(&ip).unwrap();
+            unmarked.set_dst_ip("9.9.9.9".parse().unwrap());
+            assert_eq!(rig.push_packets(0, vec![packet, unmarked])[0].len(), 2);
+            rig.stop();
+        }
+        let text = std::fs::read_to_string(path).unwrap();
+        assert_eq!(text, "x: 1.0.0.1.10 > 2.0.0.2.20: udp 8\n");
+    }
+
+    #[test]
+    fn refuses_what_it_cannot_do() {
+        assert!(Rig::new("IPPrint(CONTENTS HEX, PAYLOAD ASCII)", 1, 1).is_err());
+        assert!(Rig::new("IPPrint(CONTENTS LOUD)", 1, 1).is_err());
+        assert!(Rig::new("IPPrint(OUTFILE /no/such/folder/x)", 1, 1).is_err());
+    }
+}

@@ -1,0 +1,144 @@
+//! Print - prints packets
+//!
+//! # Synopsis
+//! `Print([LABEL, MAXLENGTH, keywords CONTENTS, TIMESTAMP, PRINTANNO, HEADROOM, CPU, ACTIVE])`
+//!
+//! # Description
+//! Prints a line for each packet on standard error: label, length and the first bytes.
+//!
+//! # Arguments
+//! - LABEL: what each line starts with. Positional, default none.
+//! - MAXLENGTH: most bytes that are printed; all when negative. Positional, default 24.
+//! - CONTENTS: `HEX`, `ASCII` or `NONE`; true and false stand for HEX and NONE. Default HEX.
+//! - TIMESTAMP: whether the timestamp is printed. Default false.
+//! - PRINTANNO: whether the annotations are printed, in hexadecimal. Default false.
+//! - HEADROOM: whether head- and tailroom are printed. Default false.
+//! - CPU: whether the thread's number is printed. Default false.
+//! - ACTIVE: whether anything is printed. Default true.
+//!
+//! # Ports
+//! One agnostic input, one agnostic output.
+//!
+//! # Handlers
+//! - `active` (read, write): as the argument.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(DATA "hello", LIMIT 1) -> Print(in, CONTENTS ASCII) -> Discard;
+//! ```
+//!
+//! # See also
+//! IPPrint, ToDump
+
+use std::fmt::Write;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Packet, Setup, register};
+
+use super::contents::{Contents, ascii, hex};
+
+/// The element; its manual is at the top of the file.
+pub struct Print {
+    label: String,
+    /// `None` for all.
+    max_length: Option<usize>,
+    contents: Contents,
+    timestamp: bool,
+    annotations: bool,
+    headroom: bool,
+    cpu: bool,
+    active: AtomicBool,
+}
+
+register!(Print, "print.rs");
+
+impl Element for Print {
+    const CLASS: Class = Class::new("Print", "1/1", "a/a").ordered();
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let args = &mut setup.args;
+        let label: String = args.positional("LABEL", String::new());
+        let max_length: i32 = args.positional("MAXLENGTH", 24);
+        let max_length: i32 = args.keyword("LENGTH", max_length);
+        let max_length: i32 = args.keyword("NBYTES", max_length);
+        let contents = args.keyword("CONTENTS", Contents::Hex);
+        let timestamp = args.keyword("TIMESTAMP", false);
+        let annotations = args.keyword("PRINTANNO", false);
+        let active = args.keyword("ACTIVE", true);
+        let headroom = args.keyword("HEADROOM", false);
+        let cpu = args.keyword("CPU", false);
+        args.complete()?;
+        Ok(Self {
+            label,
+            max_length: usize::try_from(max_length).ok(),
+            contents,
+            timestamp,
+            annotations,
+            headroom,
+            cpu,
+            active: active.into(),
+        })
+    }
+
+    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
+        if self.active.load(Relaxed) {
+            for packet in batch.iter() {
+                cx.router().chatter(&self.line(cx, packet));
+            }
+        }
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("active", |print, _| print.active.load(Relaxed));
+        handlers.write("active", |print, call| {
+            print.active.store(call.parse()?, Relaxed);
+            Ok(())
+        });
+    }
+}
+
+impl Print {
+    fn line(&self, cx: &Context, packet: &Packet) -> String {
+        let mut line = self.label.clone();
+        let mut separator = if line.is_empty() { "" } else { ": " };
+        // Writing to a string cannot fail.
+        if self.cpu {
+            let _ = write!(line, "({})", cx.thread());
+            separator = ": ";
+        }
+        if self.timestamp {
+            let _ = write!(line, "{separator}{}", packet.timestamp());
+            separator = ": ";
+        }
+        let _ = write!(line, "{separator}{:4}", packet.len());
+        if self.headroom {
+            let _ = write!(line, " (h{} t{})", packet.headroom(), packet.tailroom());
+        }
+        if self.annotations {
+            line.push_str(" | ");
+            for byte in packet.annotations() {
+                let _ = write!(line, "{byte:02x}");
+            }
+        }
+        let data = packet.data();
+        let shown = self.max_length.and_then(|most| data.get(..most)).unwrap_or(data);
+        if !shown.is_empty() {
+            match self.contents {
+                Contents::None => {}
+                Contents::Hex => {
+                    line.push_str(" | ");
+                    hex(&mut line, shown, usize::MAX, "");
+                }
+                Contents::Ascii => {
+                    line.push_str(" |  ");
+                    ascii(&mut line, shown, usize::MAX, "");
+                }
+            }
+        }
+        line
+    }
+}
