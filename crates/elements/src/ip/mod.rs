@@ -7,7 +7,12 @@ pub mod drop_broadcasts;
 pub mod fix_ip_src;
 pub mod get_ip_address;
 mod header_check;
+pub mod ip_encap;
+pub mod ip_fragmenter;
+pub mod ip_gw_options;
 pub mod mark_ip_header;
+pub(crate) mod outer_header;
 pub mod set_ip_address;
+pub mod set_ip_checksum;
 #[cfg(test)]
 pub(crate) mod test_packets;
