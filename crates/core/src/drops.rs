@@ -49,6 +49,8 @@ reasons! {
     BadProtocol = "bad protocol field",
     /// An IP option is malformed.
     BadOption = "bad option",
+    /// It is a fragment, where only a whole datagram will do.
+    Fragment = "fragment",
     /// The time to live ran out.
     TtlExpired = "ttl expired",
     /// No route to the destination.

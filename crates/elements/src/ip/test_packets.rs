@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::net::Ipv4Addr;
 
+use etherparse::checksum::Sum16BitWords;
 use etherparse::{IpNumber, Ipv4Options};
 use millrace_core::headers::Ipv4Header;
 use millrace_core::testing::Rig;
@@ -114,6 +115,21 @@ pub(crate) fn read(bytes: &[u8]) -> (etherparse::Ipv4Header, Vec<u8>) {
     assert_eq!(header.header_checksum, header.calc_header_checksum(), "checksum of {bytes:02x?}");
     assert_eq!(usize::from(header.total_len), bytes.len(), "length of {bytes:02x?}");
     (header, payload.to_vec())
+}
+
+/// Whether the checksum of the UDP, TCP or ICMP message in an IP datagram is right.
+pub(crate) fn has_right_transport_checksum(bytes: &[u8]) -> bool {
+    let (header, payload) = read(bytes);
+    let mut sum = Sum16BitWords::new().add_slice(&payload);
+    let sum = match header.protocol {
+        IpNumber::ICMP => sum,
+        IpNumber(protocol) => sum
+            .add_4bytes(header.source)
+            .add_4bytes(header.destination)
+            .add_2bytes([0, protocol])
+            .add_2bytes((payload.len() as u16).to_be_bytes()),
+    };
+    sum.ones_complement() == 0
 }
 
 /// Pushes packets at an element that are random, malformed, truncated or falsely marked, some of them

@@ -1,0 +1,532 @@
+//! ICMPError - answers packets with ICMP errors
+//!
+//! # Synopsis
+//! `ICMPError(SRC, TYPE [, CODE, BADADDRS, keyword MTU, PMTU, USE_FIX_ANNO])`
+//!
+//! # Description
+//! Turns each IP packet into an ICMP error message to its sender, with source address SRC, the given type and
+//! code, and as much of the packet, from its IP header on, as MTU has room for. The answer's
+//! destination annotation says where it goes, and its "fix IP source" annotation has FixIPSrc put the address
+//! of the outgoing interface in place of SRC. It belongs at the error outputs of elements such as DecIPTTL,
+//! before the route lookup, and perhaps behind a limit on their rate.
+//!
+//! As RFC 1812, 4.3.2.7 asks, no answer is sent to ICMP errors, to packets to broadcast or multicast
+//! addresses or by link-level broadcast, to fragments other than the first, and to packets whose source
+//! address is not that of a single host: 0.0.0.0/8, 127.0.0.0/8, multicast, class E, or one of BADADDRS.
+//!
+//! - A parameter problem with code 0 (`erroratptr`) points to where the packet's ICMP parameter problem
+//!   annotation says; IPGWOptions sets it.
+//! - A redirect names the packet's destination annotation as the better gateway. A packet with a source route
+//!   gets none. RFC 1812 allows code 1 (`host`) only.
+//! - Unreachable with code 4 (`needfrag`) says PMTU (RFC 1191).
+//!
+//! The answer to a packet with a source route has a source route too, of the routers that the packet went
+//! through, in reverse, unless it is the source route that the answer complains of (RFC 1812,
+//! 4.3.2.6).
+//!
+//! # Arguments
+//! - SRC: source address of the answers. Positional, mandatory.
+//! - TYPE: ICMP type by number or name: `unreachable` (3), `sourcequench` (4), `redirect` (5),
+//!   `timeexceeded` (11) or `parameterproblem` (12). Positional, mandatory.
+//! - CODE: ICMP code by number or name: for `unreachable` among others `net` (0), `host` (1),
+//!   `protocol` (2), `port` (3), `needfrag` (4); for `redirect` `net` (0), `host` (1); for `timeexceeded`
+//!   `transit` (0), `reassembly` (1); for `parameterproblem` `erroratptr` (0), `missingopt` (1),
+//!   `length` (2). Positional, default 0.
+//! - BADADDRS: addresses, separated by spaces, that are no single hosts' here, such as the networks'
+//!   broadcast addresses. Packets from and to them are not answered. Positional, default none.
+//! - MTU: most bytes of an answer, 68 to 65535. Keyword, default 576 (RFC 1812, 4.3.2.3).
+//! - PMTU: the next hop's MTU in answers of `unreachable, needfrag`, 0 for unknown. Keyword, default 0.
+//! - USE_FIX_ANNO: whether to set the "fix IP source" annotation. Keyword, default true. SET_FIX_ANNO is
+//!   another name for it.
+//!
+//! # Ports
+//! One agnostic input, one agnostic output.
+//!
+//! # Handlers
+//! - `src` (read, write): SRC.
+//! - `mtu` (read, write): MTU.
+//! - `pmtu` (read, write): PMTU.
+//!
+//! # Drops
+//! - no reply due: the packet must not be answered.
+//! - header not set: the packet's IP header is not known.
+//! - no buffer: there was no memory for an answer.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(DATA \<45000014 00000000 011174d6 01000001 02000002>, LIMIT 10)
+//!     -> CheckIPHeader(CHECKSUM false)
+//!     -> hop :: DecIPTTL
+//!     -> Discard;
+//! hop[1] -> ICMPError(18.26.4.24, timeexceeded, BADADDRS 18.26.4.255) -> Discard;
+//! ```
+//!
+//! # See also
+//! DecIPTTL, FixIPSrc, IPGWOptions, IPFragmenter
+
+use std::net::Ipv4Addr;
+use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicU16, AtomicU32, Ordering::Relaxed};
+
+use millrace_core::args::{Kind, Raw};
+use millrace_core::checksum::checksum;
+use millrace_core::headers::{
+    Header, HeaderOption, IcmpHeader, Ipv4Header, Options, icmp_type, ipv4_option, protocol,
+};
+use millrace_core::memory::DEFAULT_HEADROOM;
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Handlers, Packet, PacketType, Reason, Setup, register,
+};
+
+use super::type_and_code::{read_code, read_type};
+
+/// The element; its manual is at the top of the file.
+pub struct IcmpError {
+    source: AtomicU32,
+    icmp_type: u8,
+    code: u8,
+    bad_addresses: Vec<Ipv4Addr>,
+    mtu: AtomicU16,
+    path_mtu: AtomicU16,
+    use_fix_anno: bool,
+    /// The next identification.
+    id: AtomicU16,
+}
+
+register!(IcmpError, "icmp_error.rs");
+
+impl Element for IcmpError {
+    const CLASS: Class = Class::new("ICMPError", "1/1", "a/a");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let args = &mut setup.args;
+        let source: Ipv4Addr = args.mandatory("SRC");
+        let icmp_type = read_type(args);
+        let code = match icmp_type {
+            Some(icmp_type) => read_code(args, icmp_type),
+            // Nobody can say what the code means.
+            None => args.optional("CODE").map_or(0, |Raw(_)| 0),
+        };
+        let bad_addresses = args.positional("BADADDRS", Vec::new());
+        let mtu = args.in_range("MTU", Kind::Keyword, MTU_RANGE).unwrap_or(576);
+        let path_mtu = args.keyword("PMTU", 0);
+        let use_fix_anno = args.keyword("USE_FIX_ANNO", true);
+        let use_fix_anno = args.keyword("SET_FIX_ANNO", use_fix_anno);
+        if let Some(icmp_type) = icmp_type.filter(|&icmp_type| !is_error(icmp_type)) {
+            args.error("TYPE", format!("ICMP type {icmp_type} is not an error type"));
+        }
+        args.complete()?;
+        Ok(Self {
+            source: source.to_bits().into(),
+            icmp_type: icmp_type.unwrap_or_default(),
+            code,
+            bad_addresses,
+            mtu: AtomicU16::new(mtu),
+            path_mtu: AtomicU16::new(path_mtu),
+            use_fix_anno,
+            id: AtomicU16::new(1),
+        })
+    }
+
+    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
+        batch.map_filter(|packet| match self.answer(cx, &packet) {
+            Ok(answer) => Some(answer),
+            Err(reason) => cx.drop(packet, reason),
+        });
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("src", |element, _| Ipv4Addr::from_bits(element.source.load(Relaxed)));
+        handlers.write("src", |element, call| {
+            element.source.store(call.parse::<Ipv4Addr>()?.to_bits(), Relaxed);
+            Ok(())
+        });
+        handlers.read("mtu", |element, _| element.mtu.load(Relaxed));
+        handlers.write("mtu", |element, call| {
+            let mtu = call.parse()?;
+            if !MTU_RANGE.contains(&mtu) {
+                return Err(format!("out of range, bound {}", MTU_RANGE.start()).into());
+            }
+            element.mtu.store(mtu, Relaxed);
+            Ok(())
+        });
+        handlers.read("pmtu", |element, _| element.path_mtu.load(Relaxed));
+        handlers.write("pmtu", |element, call| {
+            element.path_mtu.store(call.parse()?, Relaxed);
+            Ok(())
+        });
+    }
+}
+
+/// The answer to one packet.
+impl IcmpError {
+    fn answer(&self, cx: &Context, packet: &Packet) -> Result<Packet, Reason> {
+        let bytes = packet.network_data().ok_or(Reason::NoHeader)?;
+        let (ip, behind) = Ipv4Header::view(bytes).ok_or(Reason::NoHeader)?;
+        if !self.deserves_answer(packet, ip, bytes) {
+            return Err(Reason::NoReply);
+        }
+        let options = behind.get(..ip.header_len().saturating_sub(Ipv4Header::LEN));
+        let route = source_route(options.unwrap_or_default());
+        if route.is_some() && self.icmp_type == icmp_type::REDIRECT {
+            // RFC 1812, 5.2.7.2.
+            return Err(Reason::NoReply);
+        }
+        let route = route.filter(|route| !self.complains_of(route, packet.icmp_param_prob()));
+        let route = route.map(|route| reversed(&route)).unwrap_or_default();
+
+        let header_len = Ipv4Header::LEN + route.len();
+        let room = usize::from(self.mtu.load(Relaxed)).saturating_sub(header_len + IcmpHeader::LEN);
+        let quoted = bytes.get(..room).unwrap_or(bytes);
+        let icmp = IcmpHeader {
+            kind: self.icmp_type,
+            code: self.code,
+            checksum: 0.into(),
+            rest: self.particulars(packet),
+        };
+        let mut answer =
+            Packet::stale(DEFAULT_HEADROOM, header_len + IcmpHeader::LEN + quoted.len(), 0)
+                .ok_or(Reason::NoBuffer)?;
+        self.write_ip(answer.data_mut(), ip.src, &route);
+        answer.set_network_header(0, header_len);
+        write_icmp(answer.transport_data_mut().unwrap_or_default(), icmp, quoted);
+        answer.set_dst_ip(ip.source());
+        answer.set_fix_ip_src(self.use_fix_anno);
+        answer.set_timestamp(cx.now());
+        Ok(answer)
+    }
+
+    /// RFC 1812, 4.3.2.7.
+    fn deserves_answer(&self, packet: &Packet, ip: &Ipv4Header, bytes: &[u8]) -> bool {
+        let answers_error = ip.protocol == protocol::ICMP
+            && bytes.get(ip.header_len()).is_none_or(|&icmp_type| is_error(icmp_type));
+        let by_broadcast =
+            matches!(packet.packet_type(), PacketType::Broadcast | PacketType::Multicast);
+        !answers_error
+            && !by_broadcast
+            && ip.is_first_fragment()
+            && self.is_unicast(ip.destination())
+            && self.is_host(ip.source())
+    }
+
+    fn is_unicast(&self, address: Ipv4Addr) -> bool {
+        !address.is_broadcast() && !address.is_multicast() && !self.bad_addresses.contains(&address)
+    }
+
+    /// Whether a packet may come from this address (RFC 1812, 5.3.7 and 4.2.2.11).
+    fn is_host(&self, address: Ipv4Addr) -> bool {
+        let [net, ..] = address.octets();
+        self.is_unicast(address) && net != 0 && net != 127 && net < 240
+    }
+
+    /// Whether the answer points into this source route as a wrong option.
+    fn complains_of(&self, route: &HeaderOption<'_>, pointer: u8) -> bool {
+        let start = Ipv4Header::LEN + route.offset;
+        let range = start..start + route.bytes.len();
+        (self.icmp_type, self.code) == PARAMETER_PROBLEM_AT_POINTER
+            && range.contains(&usize::from(pointer))
+    }
+
+    /// The four bytes behind the ICMP checksum.
+    fn particulars(&self, packet: &Packet) -> [u8; 4] {
+        match (self.icmp_type, self.code) {
+            PARAMETER_PROBLEM_AT_POINTER => [packet.icmp_param_prob(), 0, 0, 0],
+            (icmp_type::REDIRECT, _) => packet.dst_ip().octets(),
+            FRAGMENTATION_NEEDED => {
+                let [high, low] = self.path_mtu.load(Relaxed).to_be_bytes();
+                [0, 0, high, low]
+            }
+            _ => [0; 4],
+        }
+    }
+
+    /// Writes the IP header of an answer that is `bytes`.
+    fn write_ip(&self, bytes: &mut [u8], destination: [u8; 4], options: &[u8]) {
+        // No longer than the MTU, which is a u16.
+        let len = bytes.len() as u16;
+        let Some((ip, rest)) = Ipv4Header::view_mut(bytes) else { return };
+        *ip = Ipv4Header {
+            version_ihl: 0,
+            tos: 0,
+            total_len: len.into(),
+            id: self.id.fetch_add(1, Relaxed).into(),
+            flags_fragment: 0.into(),
+            ttl: TTL,
+            protocol: protocol::ICMP,
+            checksum: 0.into(),
+            src: self.source.load(Relaxed).to_be_bytes(),
+            dst: destination,
+        };
+        ip.set_header_len(Ipv4Header::LEN + options.len());
+        if let Some(area) = rest.get_mut(..options.len()) {
+            area.copy_from_slice(options);
+        }
+        Ipv4Header::fill_checksum(bytes);
+    }
+}
+
+/// The least (RFC 791, 3.2: what every link can carry) and the most that MTU can be.
+const MTU_RANGE: RangeInclusive<u16> = 68..=u16::MAX;
+
+/// The time to live of answers, Click's.
+const TTL: u8 = 200;
+
+/// Type and code of errors that point to a byte.
+const PARAMETER_PROBLEM_AT_POINTER: (u8, u8) = (icmp_type::PARAMETER_PROBLEM, 0);
+
+/// Type and code of errors that say the next hop's MTU.
+const FRAGMENTATION_NEEDED: (u8, u8) = (icmp_type::UNREACHABLE, 4);
+
+fn is_error(icmp_type: u8) -> bool {
+    matches!(
+        icmp_type,
+        icmp_type::UNREACHABLE
+            | icmp_type::SOURCE_QUENCH
+            | icmp_type::REDIRECT
+            | icmp_type::TIME_EXCEEDED
+            | icmp_type::PARAMETER_PROBLEM
+    )
+}
+
+/// Where in a source route the number of the byte is that the next address begins with, counted from 1.
+const POINTER: usize = 2;
+
+/// Where the first address of a source route is.
+const ROUTE_START: usize = 3;
+
+/// The first source route among the options whose pointer makes sense.
+fn source_route(options: &[u8]) -> Option<HeaderOption<'_>> {
+    Options::new(options).map_while(Result::ok).find(|option| {
+        let pointer = option.bytes.get(POINTER).copied().map_or(0, usize::from);
+        matches!(option.kind, ipv4_option::LOOSE_SOURCE_ROUTE | ipv4_option::STRICT_SOURCE_ROUTE)
+            && pointer > ROUTE_START
+            && pointer.is_multiple_of(4)
+            && pointer <= option.bytes.len() + 1
+    })
+}
+
+/// The route that a packet has come, as an option for the way back, padded to a multiple of 4 bytes.
+fn reversed(route: &HeaderOption<'_>) -> Vec<u8> {
+    let pointer = route.bytes.get(POINTER).copied().unwrap_or(0);
+    let len = pointer.saturating_sub(1);
+    let passed = route.bytes.get(ROUTE_START..usize::from(len)).unwrap_or_default();
+    let mut option = vec![route.kind, len, ROUTE_START as u8 + 1];
+    option.extend(passed.rchunks(4).flatten());
+    option.push(ipv4_option::END);
+    option
+}
+
+/// Writes an ICMP message with its checksum.
+fn write_icmp(bytes: &mut [u8], header: IcmpHeader, quoted: &[u8]) {
+    let Some((icmp, data)) = IcmpHeader::view_mut(bytes) else { return };
+    *icmp = header;
+    data.iter_mut().zip(quoted).for_each(|(byte, quoted)| *byte = *quoted);
+    let sum = checksum(bytes);
+    if let Some((icmp, _)) = IcmpHeader::view_mut(bytes) {
+        icmp.checksum.set(sum);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::testing::Rig;
+    use millrace_core::{Packet, PacketType, Reason, Timestamp};
+    use proptest::prelude::*;
+
+    use crate::ip::test_packets::{Datagram, has_right_transport_checksum, read, withstands};
+
+    /// The answer to a packet: type, code and the four bytes behind, and what is quoted.
+    fn answer(element: &str, packet: Packet) -> ([u8; 2], [u8; 4], Vec<u8>) {
+        let out = Rig::new(element, 1, 1).unwrap().push_packets(0, vec![packet]);
+        assert!(has_right_transport_checksum(out[0][0].data()));
+        let (_, icmp) = read(out[0][0].data());
+        ([icmp[0], icmp[1]], icmp[4..8].try_into().unwrap(), icmp[8..].to_vec())
+    }
+
+    fn is_answered(element: &str, packet: Packet) -> bool {
+        let mut rig = Rig::new(element, 1, 1).unwrap();
+        let answered = rig.push_packets(0, vec![packet])[0].len() == 1;
+        assert!(answered || rig.stats().drops == [(Reason::NoReply, 1)]);
+        answered
+    }
+
+    #[test]
+    fn the_answer_goes_to_the_sender() {
+        let datagram = Datagram::udp(&[7; 600]);
+        let mut rig = Rig::new("ICMPError(19.19.19.19, timeexceeded)", 1, 1).unwrap();
+        let out = rig.push_packets(0, vec![datagram.packet(), datagram.packet()]).remove(0);
+        for (n, packet) in out.iter().enumerate() {
+            let (ip, icmp) = read(packet.data());
+            assert_eq!((ip.source, ip.destination), ([19; 4], [1, 0, 0, 1]));
+            assert_eq!((ip.time_to_live, usize::from(ip.identification)), (200, n + 1));
+            assert_eq!(icmp[..2], [11, 0]);
+            assert!(has_right_transport_checksum(packet.data()));
+            assert_eq!(packet.dst_ip(), Datagram::SOURCE);
+            assert!(packet.fix_ip_src());
+            assert_eq!(packet.timestamp(), Timestamp::from_secs(1_000_000_000));
+            assert_eq!((packet.network_offset(), packet.transport_offset()), (Some(0), Some(20)));
+        }
+        assert!(rig.stats().balanced());
+    }
+
+    #[test]
+    fn it_quotes_as_much_as_fits() {
+        let whole = Datagram::udp(&[7; 600]).bytes();
+        for (element, quoted) in [
+            ("ICMPError(1.1.1.1, unreachable, port)", 548),
+            ("ICMPError(1.1.1.1, unreachable, port, MTU 68)", 40),
+            ("ICMPError(1.1.1.1, unreachable, port, MTU 1500)", whole.len()),
+        ] {
+            let (kind, rest, quote) = answer(element, Datagram::udp(&[7; 600]).packet());
+            assert_eq!((kind, rest), ([3, 3], [0; 4]));
+            assert_eq!(quote, whole[..quoted]);
+        }
+    }
+
+    #[test]
+    fn particulars_are_those_of_the_type() {
+        let packet = || {
+            let mut packet = Datagram::default().packet();
+            packet.set_icmp_param_prob(23);
+            packet.set_dst_ip([4, 3, 2, 1].into());
+            packet
+        };
+        for (arguments, kind, rest) in [
+            ("parameterproblem", [12, 0], [23, 0, 0, 0]),
+            ("parameterproblem, length", [12, 2], [0; 4]),
+            ("redirect, host", [5, 1], [4, 3, 2, 1]),
+            ("unreachable, needfrag, PMTU 1400", [3, 4], [0, 0, 5, 120]),
+            ("unreachable, 4", [3, 4], [0; 4]),
+            ("3, net, PMTU 1400", [3, 0], [0; 4]),
+            ("sourcequench", [4, 0], [0; 4]),
+        ] {
+            let (got, particulars, _) =
+                answer(&format!("ICMPError(1.1.1.1, {arguments})"), packet());
+            assert_eq!((got, particulars), (kind, rest), "{arguments}");
+        }
+    }
+
+    #[test]
+    fn what_must_not_be_answered_is_not() {
+        let element = "ICMPError(1.1.1.1, timeexceeded, BADADDRS 5.5.5.255 6.6.6.255)";
+        let from = |source: [u8; 4]| Datagram { source: source.into(), ..Datagram::default() };
+        let to = |to: [u8; 4]| Datagram { destination: to.into(), ..Datagram::default() };
+        for source in
+            [[0, 1, 2, 3], [127, 0, 0, 1], [224, 0, 0, 1], [240, 0, 0, 1], [255; 4], [5, 5, 5, 255]]
+        {
+            assert!(!is_answered(element, from(source).packet()), "{source:?}");
+        }
+        for destination in [[239, 1, 1, 1], [255; 4], [6, 6, 6, 255]] {
+            assert!(!is_answered(element, to(destination).packet()), "{destination:?}");
+        }
+        assert!(is_answered(element, to([240, 0, 0, 1]).packet()));
+        for packet_type in [PacketType::Broadcast, PacketType::Multicast] {
+            let mut packet = Datagram::default().packet();
+            packet.set_packet_type(packet_type);
+            assert!(!is_answered(element, packet));
+        }
+        let fragment = |fragment_offset| Datagram {
+            fragment_offset,
+            more_fragments: true,
+            ..Datagram::default()
+        };
+        assert!(!is_answered(element, fragment(1).packet()));
+        assert!(is_answered(element, fragment(0).packet()));
+        for (kind, answered) in
+            [(3, false), (4, false), (5, false), (11, false), (12, false), (8, true), (0, true)]
+        {
+            let packet = Datagram::icmp(kind, 0, [0; 4], b"quoted").packet();
+            assert_eq!(is_answered(element, packet), answered, "{kind}");
+        }
+        assert!(!is_answered(element, Datagram::of(1).packet()));
+    }
+
+    #[test]
+    fn source_routes_are_reversed() {
+        // 128.4.45.60, 128.4.49.61, then 1.2.3.4 and 5.6.7.8 to come.
+        let options = vec![137, 19, 12, 128, 4, 45, 60, 128, 4, 49, 61, 1, 2, 3, 4, 5, 6, 7, 8, 0];
+        let datagram = Datagram { options, ..Datagram::tcp(b"") };
+        let out = Rig::new("ICMPError(19.19.19.19, timeexceeded)", 1, 1)
+            .unwrap()
+            .push_packets(0, vec![datagram.packet()]);
+        let (ip, icmp) = read(out[0][0].data());
+        assert_eq!(ip.options.as_slice(), [137, 11, 4, 128, 4, 49, 61, 128, 4, 45, 60, 0]);
+        assert_eq!(ip.destination, [1, 0, 0, 1]);
+        assert_eq!(icmp.len(), 68);
+        assert!(has_right_transport_checksum(out[0][0].data()));
+
+        assert!(!is_answered("ICMPError(1.1.1.1, redirect, host)", datagram.packet()));
+        for (pointer, reversed) in [(19, true), (20, false), (38, false), (39, true)] {
+            let mut packet = datagram.packet();
+            packet.set_icmp_param_prob(pointer);
+            let out = Rig::new("ICMPError(1.1.1.1, parameterproblem)", 1, 1)
+                .unwrap()
+                .push_packets(0, vec![packet]);
+            assert_eq!(!read(out[0][0].data()).0.options.is_empty(), reversed, "{pointer}");
+        }
+    }
+
+    #[test]
+    fn arguments_are_checked() {
+        for arguments in [
+            "1.1.1.1",
+            "1.1.1.1, echo",
+            "1.1.1.1, 8",
+            "1.1.1.1, nonsense, host",
+            "1.1.1.1, redirect, port",
+            "1.1.1.1, 3, 256",
+            "1.1.1.1, unreachable, net, MTU 67",
+        ] {
+            assert!(Rig::new(&format!("ICMPError({arguments})"), 1, 1).is_err(), "{arguments}");
+        }
+        for keyword in ["USE_FIX_ANNO", "SET_FIX_ANNO"] {
+            let element = format!("ICMPError(1.1.1.1, 11, {keyword} false)");
+            let mut rig = Rig::new(&element, 1, 1).unwrap();
+            assert!(!rig.push_packets(0, vec![Datagram::default().packet()])[0][0].fix_ip_src());
+        }
+    }
+
+    #[test]
+    fn source_and_sizes_can_be_changed() {
+        let mut rig = Rig::new("ICMPError(1.1.1.1, unreachable, needfrag)", 1, 1).unwrap();
+        for (handler, before, after) in
+            [("src", "1.1.1.1", "2.2.2.2"), ("mtu", "576", "100"), ("pmtu", "0", "1300")]
+        {
+            assert_eq!(rig.read(handler).unwrap(), before);
+            rig.write(handler, after).unwrap();
+            assert_eq!(rig.read(handler).unwrap(), after);
+        }
+        assert!(rig.write("mtu", "67").is_err());
+        let out = rig.push_packets(0, vec![Datagram::udp(&[7; 600]).packet()]);
+        let (ip, icmp) = read(out[0][0].data());
+        assert_eq!((ip.source, ip.total_len), ([2; 4], 100));
+        assert_eq!(icmp[6..8], [5, 20]);
+    }
+
+    proptest! {
+        /// Any options give an answer whose header and message are right.
+        #[test]
+        fn answers_are_well_formed(
+            words in prop::collection::vec(any::<[u8; 4]>(), 0..=10),
+            kind in prop::sample::select(vec![7u8, 68, 131, 137]),
+            pointer in 0u8..44,
+        ) {
+            let mut options = words.concat();
+            if let [first, len, at, ..] = options.as_mut_slice() {
+                (*first, *len, *at) = (kind, *len % 45, pointer);
+            }
+            let datagram = Datagram { options, ..Datagram::udp(&[7; 600]) };
+            let mut rig = Rig::new("ICMPError(1.1.1.1, timeexceeded)", 1, 1).unwrap();
+            let out = rig.push_packets(0, vec![datagram.packet()]);
+            prop_assert_eq!(out[0][0].len(), 576);
+            prop_assert!(has_right_transport_checksum(out[0][0].data()));
+        }
+    }
+
+    #[test]
+    fn withstands_anything() {
+        withstands("ICMPError(1.1.1.1, parameterproblem)", 1);
+        withstands("ICMPError(1.1.1.1, redirect, host, MTU 68)", 1);
+    }
+}
