@@ -128,8 +128,16 @@ impl Rig {
     /// # Errors
     /// As [`Router::read_of`].
     pub fn read(&self, handler: &str) -> Result<String, HandlerError> {
+        self.read_with(handler, "")
+    }
+
+    /// Reads a handler of the element with a parameter.
+    ///
+    /// # Errors
+    /// As [`Router::read_of`].
+    pub fn read_with(&self, handler: &str, parameter: &str) -> Result<String, HandlerError> {
         self.router()
-            .read_of(self.element, handler, b"")
+            .read_of(self.element, handler, parameter.as_bytes())
             .map(|text| String::from_utf8_lossy(&text).into_owned())
     }
 

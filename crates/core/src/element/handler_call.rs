@@ -38,12 +38,9 @@ impl HandlerCall {
     /// # Errors
     /// It does not, or it cannot.
     pub fn check_write(&self, router: &Router, caller: usize) -> Result<(), HandlerError> {
-        let (element, name) = router.locate(caller, &self.handler);
-        let list = element.map_or_else(|| router.global_handlers(), |id| router.handlers_of(id));
-        match list.iter().find(|(own, _, _)| own == name) {
-            Some((_, _, true)) => Ok(()),
-            Some(_) => Err(HandlerError::ReadOnly(name.to_owned())),
-            None => Err(HandlerError::NoHandler(name.to_owned())),
+        match router.access_from(caller, &self.handler)? {
+            (_, true) => Ok(()),
+            _ => Err(HandlerError::ReadOnly(self.handler.handler().to_owned())),
         }
     }
 }

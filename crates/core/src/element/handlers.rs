@@ -47,17 +47,33 @@ impl From<&str> for HandlerError {
 pub struct Call<'a> {
     router: &'a Router,
     element: usize,
+    handler: &'a str,
     text: &'a [u8],
 }
 
 impl<'a> Call<'a> {
-    pub(crate) fn new(router: &'a Router, element: usize, text: &'a [u8]) -> Self {
-        Self { router, element, text }
+    pub(crate) fn new(
+        router: &'a Router,
+        element: usize,
+        handler: &'a str,
+        text: &'a [u8],
+    ) -> Self {
+        Self { router, element, handler, text }
     }
 
     /// The router that the element belongs to.
     pub fn router(&self) -> &'a Router {
         self.router
+    }
+
+    /// The index of the element.
+    pub fn element(&self) -> usize {
+        self.element
+    }
+
+    /// The name of the handler, as it was called.
+    pub fn handler(&self) -> &'a str {
+        self.handler
     }
 
     /// What is written, or the parameter of a read, as bytes.
@@ -198,6 +214,10 @@ impl Handler {
         }
     }
 }
+
+/// The name of the handler that answers for every name that no other handler has. It is not
+/// listed.
+pub const ANY_HANDLER: &str = "*";
 
 /// The handlers of class `E`, as [`Element::handlers`](super::Element::handlers) declares them.
 pub struct Handlers<E> {

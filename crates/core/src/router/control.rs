@@ -2,7 +2,7 @@
 
 use super::{Link, Member, Router};
 use crate::args::HandlerRef;
-use crate::element::{Call, Class, HandlerError, PortKind, Text};
+use crate::element::{ANY_HANDLER, Call, Class, HandlerError, PortKind, Text};
 use crate::stats::ElementStats;
 
 /// What a router says of one of its elements.
@@ -136,9 +136,14 @@ impl Router {
     /// As [`read`](Self::read).
     pub fn read_of(&self, id: usize, handler: &str, text: &[u8]) -> Result<Text, HandlerError> {
         let member = self.elements.get(id).ok_or_else(|| no_element(&id.to_string()))?;
-        match member.handlers.iter().find(|own| own.name == handler) {
-            Some(own) => own.call_read(member.element.as_any(), &Call::new(self, id, text)),
-            None => self.read_common(id, member, handler),
+        let call = Call::new(self, id, handler, text);
+        match member.handler(handler) {
+            Some(own) => own.call_read(member.element.as_any(), &call),
+            None if COMMON.contains(&handler) => self.read_common(id, member, handler),
+            None => match member.handler(ANY_HANDLER) {
+                Some(any) => any.call_read(member.element.as_any(), &call),
+                None => Err(HandlerError::NoHandler(handler.to_owned())),
+            },
         }
     }
 
@@ -148,10 +153,14 @@ impl Router {
     /// As [`write`](Self::write).
     pub fn write_of(&self, id: usize, handler: &str, text: &[u8]) -> Result<(), HandlerError> {
         let member = self.elements.get(id).ok_or_else(|| no_element(&id.to_string()))?;
-        match member.handlers.iter().find(|own| own.name == handler) {
-            Some(own) => own.call_write(member.element.as_any(), &Call::new(self, id, text)),
+        let call = Call::new(self, id, handler, text);
+        match member.handler(handler) {
+            Some(own) => own.call_write(member.element.as_any(), &call),
             None if COMMON.contains(&handler) => Err(HandlerError::ReadOnly(handler.to_owned())),
-            None => Err(HandlerError::NoHandler(handler.to_owned())),
+            None => match member.handler(ANY_HANDLER) {
+                Some(any) => any.call_write(member.element.as_any(), &call),
+                None => Err(HandlerError::NoHandler(handler.to_owned())),
+            },
         }
     }
 
@@ -169,10 +178,26 @@ impl Router {
         Ok((read, write))
     }
 
+    /// Whether a handler that element `caller` names can be read and can be written.
+    ///
+    /// # Errors
+    /// There is no such handler.
+    pub fn access_from(
+        &self,
+        caller: usize,
+        handler: &HandlerRef,
+    ) -> Result<(bool, bool), HandlerError> {
+        let (element, name) = self.locate(caller, handler);
+        let list = element.map_or_else(|| self.global_handlers(), |id| self.handlers_of(id));
+        let found = list.into_iter().find(|(own, _, _)| own == name);
+        let (_, read, write) = found.ok_or_else(|| HandlerError::NoHandler(name.to_owned()))?;
+        Ok((read, write))
+    }
+
     /// The handlers of element `id`, its own first: name, readable, writable.
     pub fn handlers_of(&self, id: usize) -> Vec<(String, bool, bool)> {
         let Some(member) = self.elements.get(id) else { return Vec::new() };
-        let own = member.handlers.iter();
+        let own = member.handlers.iter().filter(|own| own.name != ANY_HANDLER);
         let mut list: Vec<_> =
             own.map(|own| (own.name.clone(), own.readable(), own.writable())).collect();
         for &common in COMMON {

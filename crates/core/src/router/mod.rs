@@ -71,6 +71,10 @@ impl Member {
     fn class(&self) -> &'static str {
         self.info.class.name
     }
+
+    fn handler(&self, name: &str) -> Option<&Handler> {
+        self.handlers.iter().find(|own| own.name == name)
+    }
 }
 
 #[derive(Default)]

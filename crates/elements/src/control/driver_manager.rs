@@ -1,0 +1,98 @@
+//! DriverManager - decides when the program stops
+//!
+//! # Synopsis
+//! `DriverManager(INSTRUCTION, ...)`
+//!
+//! # Description
+//! A Script of type DRIVER: it runs from the start, and when an element asks the program to stop,
+//! the script's current wait is over instead. When the script ends, the program stops.
+//! `DriverManager(pause, pause)` so stops at the second request; `DriverManager(wait 10s)` stops
+//! after ten seconds, or at the first request.
+//!
+//! A configuration has one DriverManager at most; of several, the last one decides.
+//!
+//! # Arguments
+//! - INSTRUCTION: as in Script. Any number of them.
+//!
+//! # Ports
+//! None.
+//!
+//! # Handlers
+//! Those of Script.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(LIMIT 10, STOP true) -> c :: Counter -> Discard;
+//! DriverManager(pause, print c.count, stop);
+//! ```
+//!
+//! # See also
+//! Script
+
+use millrace_core::{Class, Context, Element, Failed, Handlers, Init, Refused, Setup, register};
+
+use super::script::{Script, script_handlers};
+
+/// The element; its manual is at the top of the file.
+pub struct DriverManager {
+    script: Script,
+}
+
+register!(DriverManager, "driver_manager.rs");
+
+impl Element for DriverManager {
+    const CLASS: Class = Class::new("DriverManager", "0/0", "a/a").phase(Class::PHASE_LAST);
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        Ok(Self { script: Script::configure_as_driver(setup)? })
+    }
+
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        Element::initialize(&self.script, init)
+    }
+
+    fn run_timer(&self, cx: &mut Context, (): &mut ()) {
+        Element::run_timer(&self.script, cx, &mut ());
+    }
+
+    fn stop_requested(&self, cx: &mut Context, (): &mut ()) -> bool {
+        Element::stop_requested(&self.script, cx, &mut ())
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        script_handlers(handlers, |manager| &manager.script);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::Timestamp;
+    use millrace_core::testing::Rig;
+
+    #[test]
+    fn a_request_to_stop_ends_a_wait() {
+        let mut rig = Rig::new("DriverManager(pause, set x 1, pause, set x 2)", 0, 0).unwrap();
+        rig.pass(Timestamp::from_secs(1));
+        rig.router().request_stop();
+        rig.pass(Timestamp::from_secs(1));
+        assert_eq!(rig.read_with("get", "x").unwrap(), "1");
+        assert!(!rig.router().is_halted());
+        rig.router().request_stop();
+        rig.pass(Timestamp::from_secs(1));
+        assert_eq!(rig.read_with("get", "x").unwrap(), "2");
+        assert!(rig.router().is_halted());
+    }
+
+    #[test]
+    fn the_program_stops_when_the_script_ends() {
+        let mut rig = Rig::new("DriverManager(wait 2s)", 0, 0).unwrap();
+        rig.pass(Timestamp::from_secs(1));
+        assert!(!rig.router().is_halted());
+        rig.pass(Timestamp::from_secs(2));
+        assert!(rig.router().is_halted());
+    }
+}
