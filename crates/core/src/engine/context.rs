@@ -7,7 +7,7 @@ use super::timer::{Inbox, TimerQueue};
 use super::{Task, Waker};
 use crate::drops::Reason;
 use crate::element::node::Node;
-use crate::memory::{Batch, Packet};
+use crate::memory::{Batch, Drain, Packet, Ports};
 use crate::router::Router;
 use crate::stats::NodeStats;
 use crate::time::Timestamp;
@@ -89,32 +89,34 @@ impl Context {
     /// port keep their order. Ports that are not connected drop.
     #[inline]
     pub fn route(&mut self, batch: &mut Batch, mut choose: impl FnMut(&mut Packet) -> usize) {
-        let mut ports = [0u16; Batch::CAPACITY];
-        let mut same = true;
-        let mut n = 0;
-        for packet in batch.iter_mut() {
-            let port = u16::try_from(choose(packet)).unwrap_or(u16::MAX);
-            ports[n] = port;
-            same &= port == ports[0];
-            n += 1;
-        }
-        self.distribute(batch, &ports[..n], same);
+        let mut ports: Ports = [0; Batch::CAPACITY];
+        batch.classify(&mut ports, |packet| u16::try_from(choose(packet)).unwrap_or(u16::MAX));
+        let len = batch.len();
+        self.route_by(batch, &ports[..len]);
     }
 
-    /// Distributes a batch over push outputs by a port for each packet, in order.
+    /// Distributes a batch over push outputs by a port for each packet, in order. Runs of equal
+    /// ports move together, and a batch with one port moves as a whole.
     pub fn route_by(&mut self, batch: &mut Batch, ports: &[u16]) {
-        let same = ports.windows(2).all(|pair| pair[0] == pair[1]);
-        self.distribute(batch, ports, same);
+        match ports {
+            [first, others @ ..] if others.iter().all(|port| port == first) => {
+                self.push_batch(usize::from(*first), batch);
+            }
+            _ => batch.distribute(ports, |port, run| self.push_run(port.into(), run)),
+        }
     }
 
-    fn distribute(&mut self, batch: &mut Batch, ports: &[u16], same: bool) {
-        let Some(&first) = ports.first() else { return };
-        if same {
-            self.push_batch(first.into(), batch);
-            return;
-        }
-        for (packet, &port) in batch.drain().zip(ports) {
-            self.push(port.into(), packet);
+    fn push_run(&mut self, port: usize, run: &mut Drain<'_>) {
+        let n = run.len();
+        match self.target(port) {
+            Some(frame) => {
+                self.here().sent.add(n as u64);
+                run.for_each(|packet| self.waiting.add(frame, packet));
+            }
+            None => {
+                self.dropped(n, Reason::Unconnected);
+                run.for_each(drop);
+            }
         }
     }
 
