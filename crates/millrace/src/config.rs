@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use millrace_core::Registry;
-use millrace_lang::{Diagnostic, Graph, SourceId, SourceMap};
+use millrace_lang::{Diagnostic, Graph, SourceId, SourceMap, find_in_click_path, find_in_path};
 
 /// Where a configuration comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,18 +95,24 @@ impl Loaded {
     }
 }
 
-/// Reads and flattens a configuration.
+/// Reads and flattens a configuration. Libraries are looked for in `click_path`, or in the
+/// environment's `CLICKPATH`.
 ///
 /// # Errors
 /// There is no text to be had. What is wrong with the text is among the diagnostics.
-pub(crate) fn load(origin: &Origin, variables: &[Variable]) -> anyhow::Result<Loaded> {
+pub(crate) fn load(
+    origin: &Origin,
+    variables: &[Variable],
+    click_path: Option<&str>,
+) -> anyhow::Result<Loaded> {
     let (mut map, source) = read(origin)?;
     let classes: Vec<String> = Registry::linked().iter().map(|(name, _)| name.to_owned()).collect();
-    let options = millrace_lang::Options {
-        params: variables,
-        classes: Some(&classes),
-        library: Some(&millrace_lang::find_in_click_path),
+    let find = |name: &str, from: &str| match click_path {
+        Some(path) => find_in_path(path, name, from),
+        None => find_in_click_path(name, from),
     };
+    let options =
+        millrace_lang::Options { params: variables, classes: Some(&classes), library: Some(&find) };
     let (graph, diagnostics) = millrace_lang::compile(&mut map, source, &options);
     Ok(Loaded { map, source, graph, diagnostics })
 }

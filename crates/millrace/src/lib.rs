@@ -6,10 +6,12 @@
 // Elements register themselves when their crate is linked, and it is linked when it is named.
 use millrace_elements as _;
 
+mod batches;
 mod click;
 mod commands;
 mod config;
 pub mod control;
+mod drawing;
 mod lab;
 mod messages;
 mod output;

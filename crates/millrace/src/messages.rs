@@ -23,12 +23,6 @@ pub(crate) fn show(diagnostics: &[Diagnostic], map: &SourceMap) {
     }
 }
 
-/// Shows what is wrong with a configuration as Click does.
-pub(crate) fn show_as_click(diagnostics: &[Diagnostic], map: &SourceMap) {
-    let text = render_all(diagnostics, map, Style::Click);
-    let _ = std::io::stderr().lock().write_all(text.as_bytes());
-}
-
 /// `1 error, 2 warnings`; nothing when there are none.
 pub(crate) fn tally(diagnostics: &[Diagnostic]) -> String {
     let errors = diagnostics.iter().filter(|d| d.is_error()).count();

@@ -45,7 +45,7 @@ impl Choices {
             Some(start) => virtual_clock(start)?,
             None => Clock::real(),
         };
-        Ok(Options { threads, cores, clock, services })
+        Ok(Options { threads, cores, clock, services, ..Options::default() })
     }
 }
 
@@ -79,6 +79,8 @@ pub(crate) fn services(backend: Option<Arc<dyn Backend>>, ledger: &Ledger) -> Se
 /// an error among them.
 pub(crate) fn configure(loaded: &mut Loaded, options: Options) -> Option<Router> {
     let incomplete = loaded.has_errors();
+    let written = loaded.map.get(loaded.source).map_or("", |source| &source.text);
+    let options = Options { written: written.to_owned(), ..options };
     let (router, found) = check(&loaded.graph, &Registry::linked(), options);
     for diagnostic in found {
         // In a graph with holes ports are unused that would not be; what stands in the elements'

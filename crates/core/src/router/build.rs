@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use millrace_lang::{Diagnostic, Graph, nearest};
+use millrace_lang::{Diagnostic, Graph, nearest, print_flat};
 
 use super::ports::Counts;
 use super::{Draft, Member, Plan, Router, Stop, plan, ports, processing, wiring};
@@ -26,11 +26,20 @@ pub struct Options {
     pub clock: Clock,
     /// What the program gives to elements.
     pub services: Services,
+    /// The configuration as its author wrote it, for the handler `config`; when empty, that gives
+    /// the flat configuration.
+    pub written: String,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { threads: 1, cores: Vec::new(), clock: Clock::real(), services: Services::default() }
+        Self {
+            threads: 1,
+            cores: Vec::new(),
+            clock: Clock::real(),
+            services: Services::default(),
+            written: String::new(),
+        }
     }
 }
 
@@ -88,6 +97,8 @@ pub fn check(
         by_name: elements.iter().enumerate().map(|(id, e)| (e.name.clone(), id)).collect(),
         elements,
         connections,
+        flat: print_flat(graph),
+        written: options.written,
         requirements: graph.requirements.iter().map(|r| r.text.clone()).collect(),
         names,
         devices: options.services.get(),

@@ -260,7 +260,8 @@ impl Router {
                 let registry = crate::element::Registry::linked();
                 lines(registry.iter().map(|(name, _)| name).collect())
             }
-            "config" | "flatconfig" => self.flat_config(),
+            "config" if !self.written.is_empty() => self.written.clone(),
+            "config" | "flatconfig" => self.flat.clone(),
             "requirements" => lines(self.requirements.iter().map(String::as_str).collect()),
             "handlers" => handler_lines(&self.global_handlers()),
             "threads" => self.plan.threads.to_string(),
@@ -283,23 +284,6 @@ impl Router {
             }
             _ => Err(HandlerError::NoHandler(handler.to_owned())),
         }
-    }
-
-    /// The flat configuration: declarations, then connections.
-    fn flat_config(&self) -> String {
-        let mut text = String::new();
-        for member in &self.elements {
-            let config = match member.config.as_str() {
-                "" => String::new(),
-                config => format!("({config})"),
-            };
-            text.push_str(&format!("{} :: {}{config};\n", member.name, member.class()));
-        }
-        for &((from, output), (to, input)) in &self.connections {
-            let (from, to) = (&self.elements[from].name, &self.elements[to].name);
-            text.push_str(&format!("{from} [{output}] -> [{input}] {to};\n"));
-        }
-        text
     }
 
     /// A line for each port: kind, a place for a count, what it is connected to.

@@ -37,6 +37,9 @@ pub struct Router {
     by_name: HashMap<String, usize>,
     /// The graph.
     connections: Vec<Link>,
+    /// The configuration as it was written, and flat.
+    written: String,
+    flat: String,
     requirements: Vec<String>,
     names: NameTable,
     services: Services,

@@ -107,14 +107,22 @@ fn names(map: &SourceMap, file: &File) -> Vec<String> {
     args.filter_map(name).collect()
 }
 
-/// Looks for a library as Click does: an absolute name as it is; else in each directory of the
-/// environment variable `CLICKPATH`, under `conf/` and by itself, and last in the directory of
-/// the file that requires it.
+/// Looks for a library as Click does: as [`find_in_path`], in the directories of the environment
+/// variable `CLICKPATH`.
+///
+/// # Errors
+/// As [`find_in_path`].
+pub fn find_in_click_path(name: &str, from: &str) -> Result<(String, String), String> {
+    find_in_path(&std::env::var("CLICKPATH").unwrap_or_default(), name, from)
+}
+
+/// Looks for a library: an absolute name as it is; else in each directory of `path` (they are
+/// separated by colons), under `conf/` and by itself, and last in the directory of the file that
+/// requires it.
 ///
 /// # Errors
 /// There is no such file, or it cannot be read; the text is Click's message.
-pub fn find_in_click_path(name: &str, from: &str) -> Result<(String, String), String> {
-    let path = std::env::var("CLICKPATH").unwrap_or_default();
+pub fn find_in_path(path: &str, name: &str, from: &str) -> Result<(String, String), String> {
     let directories = path.split(':').filter(|dir| !dir.is_empty()).map(Path::new);
     let mut places: Vec<PathBuf> =
         directories.flat_map(|dir| [dir.join("conf").join(name), dir.join(name)]).collect();

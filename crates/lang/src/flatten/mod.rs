@@ -28,7 +28,7 @@ mod scope;
 mod tunnels;
 
 use library::Libraries;
-pub use library::find_in_click_path;
+pub use library::{find_in_click_path, find_in_path};
 use program::Limits;
 
 use crate::diagnostic::{Diagnostic, Findings};

@@ -1,8 +1,248 @@
 //! The program as Click: its options, its messages, its exit statuses.
-use std::ffi::OsString;
-use std::process::ExitCode;
 
-/// Runs Click.
-pub(crate) fn main(_args: Vec<OsString>) -> ExitCode {
-    ExitCode::FAILURE
+mod glob;
+mod handlers;
+mod options;
+mod stopwatch;
+
+use std::ffi::OsString;
+use std::fmt::Display;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use millrace_core::router::initialize;
+use millrace_core::{Engine, Router};
+use millrace_lang::{Diagnostic, SourceMap, Style, ascii_quotes, print_flat, render_all};
+
+use self::options::{Action, Options, Refusal};
+use self::stopwatch::Stopwatch;
+use crate::config::{Loaded, Origin, load, reason};
+use crate::control::{Address, Server};
+use crate::messages::say;
+use crate::output;
+use crate::report::Ledger;
+use crate::session::{Choices, configure, services};
+use crate::signals::StopOnSignal;
+
+/// Runs Click with the arguments of the process.
+pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
+    let args: Vec<String> =
+        args.into_iter().skip(1).map(|arg| arg.to_string_lossy().into_owned()).collect();
+    let options = match options::parse(&args) {
+        Ok(options) => options,
+        Err(Refusal::Usage(message)) => {
+            complain(format_args!("click: {message}"));
+            complain("Usage: click [OPTION]... [ROUTERFILE]");
+            complain("Try ‘click --help’ for more information.");
+            return ExitCode::FAILURE;
+        }
+        Err(Refusal::Unsupported(message)) => {
+            complain(format_args!("click: {message}"));
+            return ExitCode::FAILURE;
+        }
+    };
+    match options.action {
+        Action::Help => print(HELP),
+        Action::Version => print(concat!("click (Millrace) ", env!("CARGO_PKG_VERSION"), "\n")),
+        Action::Run => return run(&options).unwrap_or(ExitCode::FAILURE),
+    }
+    ExitCode::SUCCESS
 }
+
+/// A failure that has been reported.
+struct Reported;
+
+fn run(options: &Options) -> Result<ExitCode, Reported> {
+    for name in &options.repeated {
+        complain(format_args!("parameter ‘{name}’ multiply defined"));
+    }
+    let mut loaded = read(options)?;
+    let engine = build(options, &mut loaded)?;
+    let router = engine.router().clone();
+    let servers = serve(options, &router)?;
+    let mut failed = !write_flat(options.output.as_deref(), &loaded);
+
+    let watch = Stopwatch::start();
+    let mut waiting = Some(engine);
+    if !options.quit && !router.is_empty() {
+        let signals = StopOnSignal::start(router.clone()).map_err(refuse)?;
+        let outcome = waiting.take().map(Engine::run).unwrap_or_default();
+        outcome.complaints.into_iter().for_each(complain);
+        drop(signals);
+    } else if !options.quit && !options.no_warnings {
+        let name = loaded.name();
+        complain(format_args!("warning: {name}: configuration has no elements, exiting"));
+    }
+    if options.time {
+        print(watch.report());
+    }
+
+    let mut values = Vec::new();
+    let complaints = handlers::read_all(&router, &options.handlers, &mut values);
+    failed |= !complaints.is_empty();
+    print(values);
+    complaints.into_iter().for_each(complain);
+    let mut status = u8::from(failed);
+    if let Some(path) = &options.exit_handler {
+        status = handlers::exit_status(&router, path).unwrap_or_else(|complaint| {
+            complain(complaint);
+            u8::MAX
+        });
+    }
+    drop(servers);
+    if let Some(engine) = waiting {
+        // It was not to run; its elements are cleaned up all the same.
+        router.halt();
+        engine.run().complaints.into_iter().for_each(complain);
+    }
+    Ok(ExitCode::from(status))
+}
+
+/// Reads the configuration. Errors of the language are all that is printed of it.
+fn read(options: &Options) -> Result<Loaded, Reported> {
+    let origin = options.origin.as_ref().unwrap_or(&Origin::Stdin);
+    let loaded = load(origin, &options.variables, options.click_path.as_deref())
+        .map_err(|error| refuse(format_args!("{error:#}")))?;
+    show(&loaded.diagnostics, &loaded.map);
+    if loaded.has_errors() { Err(Reported) } else { Ok(loaded) }
+}
+
+/// Configures and initialises the router.
+fn build(options: &Options, loaded: &mut Loaded) -> Result<Engine, Reported> {
+    let choices = Choices {
+        threads: options.threads,
+        first_core: options.first_core,
+        simtime: options.simtime,
+    };
+    let choices = choices
+        .options(services(None, &Ledger::default()))
+        .map_err(|error| refuse(format_args!("click: {error:#}")))?;
+    let shown = loaded.diagnostics.len();
+    let router = configure(loaded, choices);
+    let mut found = loaded.diagnostics.split_off(shown);
+    if found.iter().any(|d| d.is_error() && d.context.is_none()) {
+        // Click configures no element of a graph that does not hold together.
+        found.retain(|d| d.context.is_none());
+    }
+    show(&found, &loaded.map);
+    let Some(router) = router else {
+        return Err(refuse("Router could not be initialized!"));
+    };
+    initialize(router, seed()).map_err(|mut found| {
+        // Click initialises no element after one that failed.
+        if let Some(first) = found.first().and_then(|d| d.context.clone()) {
+            found.retain(|d| d.context.as_ref() == Some(&first));
+        }
+        show(&found, &loaded.map);
+        refuse("Router could not be initialized!")
+    })
+}
+
+/// What is random differs from run to run, as with Click.
+fn seed() -> u64 {
+    let now = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
+    now.as_nanos() as u64 ^ u64::from(std::process::id()) << 32
+}
+
+/// Opens the control sockets.
+fn serve(options: &Options, router: &Arc<Router>) -> Result<Vec<Server>, Reported> {
+    let sockets = options.sockets.iter().cloned().map(Address::Unix);
+    let mut servers = Vec::new();
+    for address in options.ports.iter().cloned().chain(sockets) {
+        match Server::start(&address, router.clone()) {
+            Ok(server) => servers.push(server),
+            Err(error) => {
+                let name = match servers.len() {
+                    0 => "click_driver@@ControlSocket".to_owned(),
+                    n => format!("click_driver@@ControlSocket@{n}"),
+                };
+                complain(format_args!("click: While initializing ‘{name} :: ControlSocket’:"));
+                complain(format_args!("  bind: {}", reason(&error)));
+                return Err(refuse("Router could not be initialized!"));
+            }
+        }
+    }
+    Ok(servers)
+}
+
+/// Writes the flat configuration where it is wanted; returns whether that went well.
+fn write_flat(path: Option<&str>, loaded: &Loaded) -> bool {
+    let Some(path) = path else { return true };
+    let text = print_flat(&loaded.graph);
+    if path == "-" {
+        print(text);
+        return true;
+    }
+    match std::fs::write(path, text) {
+        Ok(()) => true,
+        Err(error) => {
+            complain(format_args!("{path}: {}", reason(&error)));
+            false
+        }
+    }
+}
+
+/// Writes to standard output. Click does not care whether anybody reads it.
+fn print(text: impl AsRef<[u8]>) {
+    let _ = output::print(text);
+}
+
+fn show(diagnostics: &[Diagnostic], map: &SourceMap) {
+    let text = render_all(diagnostics, map, Style::Click);
+    if !text.is_empty() {
+        complain(text.trim_end_matches('\n'));
+    }
+}
+
+/// Tells the user, with the quotation marks of his locale.
+fn complain(message: impl Display) {
+    let message = message.to_string();
+    say(if speaks_utf8() { message } else { ascii_quotes(&message) });
+}
+
+fn refuse(message: impl Display) -> Reported {
+    complain(message);
+    Reported
+}
+
+/// Whether the locale's characters are UTF-8: the first of these variables counts, locale(7).
+fn speaks_utf8() -> bool {
+    let set = ["LC_ALL", "LC_CTYPE", "LANG"].iter().filter_map(std::env::var_os);
+    let first = set.into_iter().find(|value| !value.is_empty()).unwrap_or_default();
+    let name = first.to_string_lossy().to_ascii_lowercase();
+    name.ends_with("utf-8") || name.ends_with("utf8")
+}
+
+const HELP: &str = "\
+Runs a router written in the Click language until it stops or is interrupted.
+This is Millrace, called as Click; `millrace help` shows what else it can do.
+
+Usage: click [OPTION]... [VAR=VALUE]... [ROUTERFILE]
+
+The configuration:
+  -f, --file FILE              Read it from FILE, `-` for standard input
+  -e, --expression EXPR        Take EXPR itself
+  -C, --clickpath PATH         Look for libraries in PATH, not $CLICKPATH
+  -o, --output FILE            Write it, flat, to FILE (`-`: standard output)
+
+The run:
+  -q, --quit                   Do not run the router
+  -j, --threads N              Run on N threads (1 unless given)
+  -a, --affinity[=N]           Pin the threads to cores, from N (0) on
+      --simtime[=START]        Run on virtual time, from START (1000000000 s)
+  -p, --port PORT[+]           Serve the control protocol on a TCP port; with
+                               a plus sign, on that or the next free one
+  -u, --unix-socket FILE       Serve the control protocol on a Unix socket
+  -w, --no-warnings            Do not say that there is nothing to run
+
+When the router has stopped:
+  -h, --handler ELEMENT.H      Print what the handler says; ELEMENT may be a
+                               pattern such as `*`, or a class
+  -x, --exit-handler ELEMENT.H Exit with the status that the handler says
+  -t, --time                   Print how long the router took
+
+      --help                   Print this
+  -v, --version                Print the version
+
+Not there yet: -R (replacing the configuration while it runs) and --dpdk.
+";

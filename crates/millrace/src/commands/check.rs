@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use crate::batches;
 use crate::config::{Input, Loaded, Origin, Variable, load};
 use crate::messages::{complain, say, show, tally};
 use crate::report::Ledger;
@@ -38,11 +39,14 @@ impl Check {
 
 /// Checks one configuration; returns whether it could run.
 fn check(origin: &Origin, variables: &[Variable]) -> anyhow::Result<bool> {
-    let mut loaded = load(origin, variables)?;
+    let mut loaded = load(origin, variables, None)?;
     let options = Choices::default().options(services(None, &Ledger::default()))?;
     let router = configure(&mut loaded, options);
     show(&loaded.diagnostics, &loaded.map);
     say(verdict(&loaded));
+    for remark in router.iter().flat_map(batches::remarks) {
+        say(format_args!("  batches: {remark}"));
+    }
     Ok(router.is_some())
 }
 

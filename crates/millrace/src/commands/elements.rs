@@ -44,11 +44,9 @@ impl Elements {
         }
         let manual = info.manual();
         if self.markdown {
-            return format!(
-                "# {}\n\n{}",
-                info.class.name,
-                below_title(&manual).replace("\n# ", "\n## ")
-            );
+            let text = format!("# {}\n\n{}", info.class.name, below_title(&manual));
+            // The manual's sections stand below the title.
+            return text.replace("\n# ", "\n## ");
         }
         plain(&manual)
     }

@@ -2,6 +2,12 @@
 
 mod check;
 mod elements;
+mod flatten;
+mod fmt;
+mod graph;
+mod handlers;
+mod plan;
+mod remote;
 mod run;
 
 use std::ffi::OsString;
@@ -21,7 +27,14 @@ struct Cli {
 enum Command {
     Run(run::Run),
     Check(check::Check),
+    Flatten(flatten::Flatten),
+    Fmt(fmt::Fmt),
+    Graph(graph::Graph),
+    Plan(plan::Plan),
     Elements(elements::Elements),
+    Handlers(handlers::Handlers),
+    Read(remote::Read),
+    Write(remote::Write),
 }
 
 /// Runs the sub-command that the arguments name.
@@ -37,6 +50,13 @@ pub(crate) fn main(args: Vec<OsString>) -> anyhow::Result<ExitCode> {
     match cli.command {
         Command::Run(command) => command.run(),
         Command::Check(command) => command.run(),
+        Command::Flatten(command) => command.run(),
+        Command::Fmt(command) => command.run(),
+        Command::Graph(command) => command.run(),
+        Command::Plan(command) => command.run(),
         Command::Elements(command) => command.run(),
+        Command::Handlers(command) => command.run(),
+        Command::Read(command) => command.run(),
+        Command::Write(command) => command.run(),
     }
 }

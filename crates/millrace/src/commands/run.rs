@@ -86,7 +86,7 @@ impl Run {
         let lab = self.take_lab()?;
         let (origin, variables) = self.input.resolve()?;
         set_buffers(self.buffers)?;
-        let mut loaded = load(&origin, &variables)?;
+        let mut loaded = load(&origin, &variables, None)?;
 
         let ledger = Ledger::default();
         let lab = lab.map(|spec| lab::backend(&spec, &loaded.graph, self.seed)).transpose()?;

@@ -1,0 +1,92 @@
+//! Patterns for element names, as Click and shells have them.
+
+/// Whether a name fits a pattern: `*` stands for any text, `?` for any character, `[a-z]` for one
+/// of a set, `[^a-z]` for one that is not in it.
+pub(super) fn fits(pattern: &str, name: &str) -> bool {
+    let (pattern, name) = (pattern.as_bytes(), name.as_bytes());
+    let (mut p, mut n) = (0, 0);
+    // Where to go on after the last star when what follows it does not fit.
+    let mut retry: Option<(usize, usize)> = None;
+    loop {
+        let step = match (pattern.get(p), name.get(n)) {
+            (None, None) => return true,
+            (Some(b'*'), _) => {
+                retry = Some((p + 1, n + 1));
+                p += 1;
+                continue;
+            }
+            (Some(b'?'), Some(_)) => Some(1),
+            (Some(b'['), Some(&byte)) => set(pattern.get(p..).unwrap_or_default(), byte),
+            (Some(wanted), Some(byte)) if wanted == byte => Some(1),
+            _ => None,
+        };
+        match (step, retry) {
+            (Some(length), _) => {
+                p += length;
+                n += 1;
+            }
+            (None, Some((after_star, from))) if from <= name.len() => {
+                (p, n) = (after_star, from);
+                retry = Some((after_star, from + 1));
+            }
+            (None, _) => return false,
+        }
+    }
+}
+
+/// The length of the set that `pattern` begins with, if `byte` is in it. A set without an end is
+/// an opening bracket.
+fn set(pattern: &[u8], byte: u8) -> Option<usize> {
+    let negated = pattern.get(1) == Some(&b'^');
+    let start = if negated { 2 } else { 1 };
+    // A closing bracket that comes first is one of the set.
+    let end = pattern.iter().skip(start + 1).position(|&b| b == b']');
+    let Some(end) = end.map(|at| at + start + 1) else {
+        return (byte == b'[').then_some(1);
+    };
+    let mut members = pattern.get(start..end).unwrap_or_default();
+    let mut found = false;
+    while let Some((&first, rest)) = members.split_first() {
+        match rest {
+            [b'-', last, rest @ ..] => {
+                found |= (first..=*last).contains(&byte);
+                members = rest;
+            }
+            _ => {
+                found |= first == byte;
+                members = rest;
+            }
+        }
+    }
+    (found != negated).then_some(end + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_fit_names() {
+        let cases = [
+            ("*", "", true),
+            ("*", "a/b@1", true),
+            ("a*", "abc", true),
+            ("a*c", "abcbc", true),
+            ("a*b*c", "aXbYbc", true),
+            ("a*d", "abc", false),
+            ("?", "a", true),
+            ("?", "", false),
+            ("q[0-9]", "q7", true),
+            ("q[^0-9]", "q7", false),
+            ("q[^0-9]x", "qax", true),
+            ("[]x]", "]", true),
+            ("[ab", "[ab", true),
+            ("[a-]", "-", true),
+            ("a", "b", false),
+            ("*a", "aaaaab", false),
+        ];
+        for (pattern, name, expected) in cases {
+            assert_eq!(fits(pattern, name), expected, "{pattern} {name}");
+        }
+    }
+}

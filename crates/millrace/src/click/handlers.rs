@@ -1,0 +1,113 @@
+//! `-h` and `-x`: handlers that are read when the router has stopped.
+
+use millrace_core::{Class, HandlerError, Router};
+
+use super::glob;
+
+/// Reads handlers, each named `ELEMENT.HANDLER` (the element may be a pattern or a class) or
+/// `HANDLER` for the router's own. What they give is added to `out`, under headings when there
+/// can be more than one. Returns what went wrong.
+pub(super) fn read_all(router: &Router, paths: &[String], out: &mut Vec<u8>) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for path in paths {
+        let (elements, handler, headed) = match path.split_once('.') {
+            None => (vec![None], path.as_str(), paths.len() > 1),
+            Some((pattern, handler)) => match expand(router, pattern, handler) {
+                Ok((found, several)) => {
+                    let elements = found.into_iter().map(Some).collect();
+                    (elements, handler, paths.len() > 1 || several)
+                }
+                Err(complaint) => {
+                    complaints.push(complaint);
+                    continue;
+                }
+            },
+        };
+        for element in elements {
+            complaints.extend(read(router, element, handler, headed, out).err());
+        }
+    }
+    complaints
+}
+
+/// The exit status that the value of a handler stands for.
+///
+/// # Errors
+/// It cannot be read, or is neither a number nor a truth value; the message says so.
+pub(super) fn exit_status(router: &Router, path: &str) -> Result<u8, String> {
+    let value = router.read(path, b"").map_err(|error| error.to_string())?;
+    match String::from_utf8_lossy(&value).trim() {
+        "true" => Ok(0),
+        "false" => Ok(1),
+        number => match number.parse::<i64>() {
+            // The system keeps the low byte of an exit status.
+            Ok(status) => Ok((status & 0xff) as u8),
+            Err(_) => Err("exit handler value should be integer".to_owned()),
+        },
+    }
+}
+
+/// The elements that `pattern` means, and whether it could have meant several: the one of that
+/// name; those whose name fits, if it is a pattern; else those of that class. Of several, only
+/// those that have the handler.
+fn expand(router: &Router, pattern: &str, handler: &str) -> Result<(Vec<usize>, bool), String> {
+    if let Some(id) = router.find(pattern) {
+        return Ok((vec![id], false));
+    }
+    let is_glob = pattern.contains(['?', '*', '[']);
+    let fits = |name: &str, class: &Class| match is_glob {
+        true => glob::fits(pattern, name),
+        false => class.name == pattern || class.aliases.contains(&pattern),
+    };
+    let fitting: Vec<usize> = router
+        .elements()
+        .enumerate()
+        .filter(|(_, element)| fits(element.name, element.class))
+        .map(|(id, _)| id)
+        .collect();
+    match fitting.is_empty() {
+        true if is_glob => Err(format!("no element matching ‘{pattern}’")),
+        true => Err(format!("no element ‘{pattern}’")),
+        false => {
+            let readable = |id: &usize| {
+                router.handlers_of(*id).iter().any(|(name, read, _)| name == handler && *read)
+            };
+            Ok((fitting.into_iter().filter(readable).collect(), true))
+        }
+    }
+}
+
+fn read(
+    router: &Router,
+    element: Option<usize>,
+    handler: &str,
+    headed: bool,
+    out: &mut Vec<u8>,
+) -> Result<(), String> {
+    let name = match element {
+        Some(id) => format!("{}.{handler}", router.name_of(id)),
+        None => handler.to_owned(),
+    };
+    let value = match element {
+        Some(id) => router.read_of(id, handler, b""),
+        None => router.read(handler, b""),
+    };
+    let value = match value {
+        Ok(value) => value,
+        Err(HandlerError::WriteOnly(_)) => return Err(format!("‘{name}’ is a write handler")),
+        // Click reads it all the same, and gets nothing.
+        Err(HandlerError::Refused(_)) => Vec::new(),
+        Err(_) => return Err(format!("no ‘{name}’ handler")),
+    };
+    if headed {
+        out.extend_from_slice(format!("{name}:\n").as_bytes());
+    }
+    out.extend_from_slice(&value);
+    if value.last().is_some_and(|&byte| byte != b'\n') {
+        out.push(b'\n');
+    }
+    if headed {
+        out.push(b'\n');
+    }
+    Ok(())
+}

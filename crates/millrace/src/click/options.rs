@@ -1,0 +1,412 @@
+//! Click's command line: short options in clusters (`-qe EXPR`, `-j4`), long ones by any prefix
+//! that names one alone (`--simt`), `VAR=value` and the configuration.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use crate::config::{Origin, Variable, variable};
+use crate::control::Address;
+
+/// What the command line asks for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Options {
+    pub(super) action: Action,
+    /// Standard input when none is named.
+    pub(super) origin: Option<Origin>,
+    pub(super) variables: Vec<Variable>,
+    /// Variables that were given a value before; the first one counts.
+    pub(super) repeated: Vec<String>,
+    /// Read these handlers when the router has stopped.
+    pub(super) handlers: Vec<String>,
+    /// The exit status is the value of this handler.
+    pub(super) exit_handler: Option<String>,
+    /// Write the flat configuration there.
+    pub(super) output: Option<String>,
+    /// Do not run the router.
+    pub(super) quit: bool,
+    /// Print how long the router took.
+    pub(super) time: bool,
+    pub(super) no_warnings: bool,
+    /// Control sockets, TCP ports first, as Click numbers them.
+    pub(super) ports: Vec<Address>,
+    pub(super) sockets: Vec<PathBuf>,
+    pub(super) threads: Option<usize>,
+    pub(super) first_core: Option<usize>,
+    pub(super) simtime: Option<f64>,
+    /// Where to look for libraries, in place of the environment's CLICKPATH.
+    pub(super) click_path: Option<String>,
+}
+
+/// What to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Action {
+    #[default]
+    Run,
+    Help,
+    Version,
+}
+
+/// Why a command line cannot be followed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// It makes no sense; the message, after which a hint at `--help` is due.
+    Usage(String),
+    /// It asks for what there is not.
+    Unsupported(&'static str),
+}
+
+/// Whether an option has a value.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Value {
+    No,
+    Yes,
+    /// Only when it is attached: `-a3`, `--affinity=3`.
+    Attached,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Name {
+    Reconfigure,
+    ClickPath,
+    Dpdk,
+    Expression,
+    File,
+    Handler,
+    Help,
+    Output,
+    Descriptor,
+    Port,
+    Quit,
+    Simtime,
+    Threads,
+    Affinity,
+    Time,
+    UnixSocket,
+    Version,
+    Warnings,
+    NoWarnings,
+    ExitHandler,
+}
+
+/// Long name, short name, value, whether `--no-` turns it round, which one it is.
+const OPTIONS: &[(&str, Option<char>, Value, bool, Name)] = &[
+    ("allow-reconfigure", Some('R'), Value::No, true, Name::Reconfigure),
+    ("clickpath", Some('C'), Value::Yes, false, Name::ClickPath),
+    ("expression", Some('e'), Value::Yes, false, Name::Expression),
+    ("dpdk", None, Value::No, false, Name::Dpdk),
+    ("file", Some('f'), Value::Yes, false, Name::File),
+    ("handler", Some('h'), Value::Yes, false, Name::Handler),
+    ("help", None, Value::No, false, Name::Help),
+    ("output", Some('o'), Value::Yes, false, Name::Output),
+    ("socket", None, Value::Yes, false, Name::Descriptor),
+    ("port", Some('p'), Value::Yes, false, Name::Port),
+    ("quit", Some('q'), Value::No, false, Name::Quit),
+    ("simtime", None, Value::Attached, false, Name::Simtime),
+    ("simulation-time", None, Value::Attached, false, Name::Simtime),
+    ("threads", Some('j'), Value::Yes, false, Name::Threads),
+    ("cpu", None, Value::Attached, true, Name::Affinity),
+    ("affinity", Some('a'), Value::Attached, true, Name::Affinity),
+    ("time", Some('t'), Value::No, false, Name::Time),
+    ("unix-socket", Some('u'), Value::Yes, false, Name::UnixSocket),
+    ("version", Some('v'), Value::No, false, Name::Version),
+    ("warnings", None, Value::No, true, Name::Warnings),
+    ("exit-handler", Some('x'), Value::Yes, false, Name::ExitHandler),
+    ("", Some('w'), Value::No, false, Name::NoWarnings),
+];
+
+/// Reads the arguments behind the program's name.
+pub(super) fn parse(args: &[String]) -> Result<Options, Refusal> {
+    let mut options = Options::default();
+    let mut rest = args.iter();
+    let mut only_words = false;
+    while let Some(arg) = rest.next() {
+        if only_words || arg == "-" || !arg.starts_with('-') {
+            options.word(arg)?;
+        } else if arg == "--" {
+            only_words = true;
+        } else if let Some(long) = arg.strip_prefix("--") {
+            options.long(long, &mut rest)?;
+        } else {
+            options.cluster(arg.get(1..).unwrap_or_default(), &mut rest)?;
+        }
+        if options.action != Action::Run {
+            break;
+        }
+    }
+    Ok(options)
+}
+
+impl Options {
+    fn long<'a>(
+        &mut self,
+        text: &str,
+        rest: &mut impl Iterator<Item = &'a String>,
+    ) -> Result<(), Refusal> {
+        let (name, attached) = match text.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (text, None),
+        };
+        let (option, value, negated) = find_long(name)?;
+        let shown = format!("--{name}");
+        let value = match (value, attached) {
+            (Value::No, Some(_)) => {
+                return Err(usage(format!("‘{shown}’ can’t take an argument")));
+            }
+            (Value::Yes, None) => Some(next(rest, &shown)?),
+            (_, attached) => attached.map(str::to_owned),
+        };
+        self.set(option, &shown, value, negated)
+    }
+
+    /// `-qtj4`: options of one letter; the first one that has a value takes what is left, or the
+    /// next argument.
+    fn cluster<'a>(
+        &mut self,
+        letters: &str,
+        rest: &mut impl Iterator<Item = &'a String>,
+    ) -> Result<(), Refusal> {
+        let mut letters = letters.chars();
+        while let Some(letter) = letters.next() {
+            let shown = format!("-{letter}");
+            let found = OPTIONS.iter().find(|option| option.1 == Some(letter));
+            let &(_, _, value, _, name) =
+                found.ok_or_else(|| usage(format!("unrecognized option ‘{shown}’")))?;
+            if value == Value::No {
+                self.set(name, &shown, None, false)?;
+                continue;
+            }
+            let value = match (value, letters.as_str()) {
+                (Value::Yes, "") => Some(next(rest, &shown)?),
+                (_, "") => None,
+                (_, attached) => Some(attached.to_owned()),
+            };
+            return self.set(name, &shown, value, false);
+        }
+        Ok(())
+    }
+
+    fn set(
+        &mut self,
+        name: Name,
+        shown: &str,
+        value: Option<String>,
+        negated: bool,
+    ) -> Result<(), Refusal> {
+        let text = value.clone().unwrap_or_default();
+        match name {
+            Name::Reconfigure if negated => {}
+            Name::Reconfigure => {
+                return Err(Refusal::Unsupported(
+                    "-R: the configuration cannot be replaced while the router runs yet",
+                ));
+            }
+            Name::Dpdk => {
+                return Err(Refusal::Unsupported("--dpdk: there are no DPDK devices yet"));
+            }
+            Name::Descriptor => {
+                return Err(Refusal::Unsupported(
+                    "--socket: control over an open descriptor is not supported; use -u or -p",
+                ));
+            }
+            Name::ClickPath => self.click_path = value,
+            Name::Expression => self.configuration(Origin::Expression(text))?,
+            Name::File => self.configuration(file(&text))?,
+            Name::Handler => self.handlers.push(text),
+            Name::Help => self.action = Action::Help,
+            Name::Version => self.action = Action::Version,
+            Name::Output => once(&mut self.output, text, "output file")?,
+            Name::ExitHandler => once(&mut self.exit_handler, text, "--exit-handler")?,
+            Name::Port => self.ports.push(port(shown, &text)?),
+            Name::UnixSocket => self.sockets.push(text.into()),
+            Name::Quit => self.quit = true,
+            Name::Time => self.time = true,
+            Name::NoWarnings => self.no_warnings = true,
+            Name::Warnings => self.no_warnings = negated,
+            Name::Threads => {
+                let threads: i64 = number(shown, &text, "an integer")?;
+                self.threads = Some(usize::try_from(threads).unwrap_or(1).max(1));
+            }
+            Name::Affinity if negated => self.first_core = None,
+            Name::Affinity => {
+                self.first_core = Some(match value {
+                    Some(text) => number(shown, &text, "a core’s number")?,
+                    None => 0,
+                });
+            }
+            Name::Simtime => {
+                self.simtime = Some(match value {
+                    Some(text) => number(shown, &text, "a real number")?,
+                    None => 1e9,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn word(&mut self, word: &str) -> Result<(), Refusal> {
+        match variable(word) {
+            Some((name, _)) if self.variables.iter().any(|(known, _)| *known == name) => {
+                self.repeated.push(name);
+            }
+            Some(variable) => self.variables.push(variable),
+            None => self.configuration(file(word))?,
+        }
+        Ok(())
+    }
+
+    fn configuration(&mut self, origin: Origin) -> Result<(), Refusal> {
+        match self.origin.replace(origin) {
+            None => Ok(()),
+            Some(_) => Err(usage("router configuration specified twice".to_owned())),
+        }
+    }
+}
+
+fn file(path: &str) -> Origin {
+    if path == "-" { Origin::Stdin } else { Origin::File(path.into()) }
+}
+
+/// A TCP port on any address, as Click listens.
+fn port(shown: &str, text: &str) -> Result<Address, Refusal> {
+    let is_port = text.strip_suffix('+').unwrap_or(text).parse::<u16>().is_ok_and(|port| port > 0);
+    let address = Address::tcp(text, IpAddr::V4(Ipv4Addr::UNSPECIFIED)).ok();
+    address
+        .filter(|_| is_port)
+        .ok_or_else(|| usage(format!("‘{shown}’ expects a TCP port number, not ‘{text}’")))
+}
+
+fn usage(message: String) -> Refusal {
+    Refusal::Usage(message)
+}
+
+fn next<'a>(rest: &mut impl Iterator<Item = &'a String>, shown: &str) -> Result<String, Refusal> {
+    rest.next().cloned().ok_or_else(|| usage(format!("‘{shown}’ requires an argument")))
+}
+
+fn once(place: &mut Option<String>, value: String, what: &str) -> Result<(), Refusal> {
+    match place.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(usage(format!("{what} specified twice"))),
+    }
+}
+
+fn number<T: FromStr>(shown: &str, text: &str, expected: &str) -> Result<T, Refusal> {
+    text.parse().map_err(|_| usage(format!("‘{shown}’ expects {expected}, not ‘{text}’")))
+}
+
+/// The option with this long name, or whose name alone begins so; and whether it is turned round.
+fn find_long(name: &str) -> Result<(Name, Value, bool), Refusal> {
+    let negative = name.strip_prefix("no-");
+    let mut found: Vec<(Name, Value, bool)> = Vec::new();
+    for &(long, _, value, negatable, option) in OPTIONS.iter().filter(|o| !o.0.is_empty()) {
+        let round = negatable && negative.is_some_and(|name| long.starts_with(name));
+        if long == name || negatable && negative == Some(long) {
+            return Ok((option, value, round));
+        }
+        if long.starts_with(name) || round {
+            found.push((option, value, round));
+        }
+    }
+    found.dedup_by_key(|found| found.0);
+    match found[..] {
+        [one] => Ok(one),
+        [] => Err(usage(format!("unrecognized option ‘--{name}’"))),
+        _ => Err(usage(format!("option ‘--{name}’ is ambiguous"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Options, Refusal> {
+        let args: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        parse(&args)
+    }
+
+    fn options(line: &str) -> Options {
+        parsed(line).unwrap()
+    }
+
+    fn complaint(line: &str) -> String {
+        match parsed(line) {
+            Err(Refusal::Usage(message)) => message,
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn letters_stand_in_clusters() {
+        let wanted = Options {
+            quit: true,
+            origin: Some(Origin::Expression("Idle".to_owned())),
+            ..Options::default()
+        };
+        for line in ["-qe Idle", "-q -eIdle", "-q --expression=Idle", "--qu --exp Idle"] {
+            assert_eq!(options(line), wanted, "{line}");
+        }
+        assert_eq!(options("-qo-").output.as_deref(), Some("-"));
+        assert_eq!(options("-j4 x").threads, Some(4));
+        assert_eq!(options("-j -3").threads, Some(1));
+    }
+
+    #[test]
+    fn values_of_some_options_must_be_attached() {
+        assert_eq!(options("-a x").first_core, Some(0));
+        assert_eq!(options("-a3").first_core, Some(3));
+        assert_eq!(options("--affinity=2 --no-affinity").first_core, None);
+        assert_eq!(options("--simtime x").simtime, Some(1e9));
+        assert_eq!(options("--simt=5.5").simtime, Some(5.5));
+        assert_eq!(options("--simtime x").origin, Some(Origin::File("x".into())));
+    }
+
+    #[test]
+    fn words_are_variables_or_the_configuration() {
+        let all = options("A=1 -h c.count B=x=y -- -odd");
+        assert_eq!(all.variables, [("A".into(), "1".into()), ("B".into(), "x=y".into())]);
+        assert_eq!(all.handlers, ["c.count"]);
+        assert_eq!(all.origin, Some(Origin::File("-odd".into())));
+        assert_eq!(options("-").origin, Some(Origin::Stdin));
+        assert_eq!(options("A=1 A=2").repeated, ["A"]);
+        assert_eq!(options("A=1 A=2").variables.len(), 1);
+    }
+
+    #[test]
+    fn ports_may_move_on() {
+        let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+        let port = |port, or_next| Address::Tcp { host: any, port, or_next };
+        assert_eq!(options("-p 7 -p8+").ports, [port(7, false), port(8, true)]);
+        assert_eq!(complaint("-p x"), "‘-p’ expects a TCP port number, not ‘x’");
+        assert_eq!(complaint("--port 99999"), "‘--port’ expects a TCP port number, not ‘99999’");
+        assert_eq!(complaint("-p 1.2.3.4:5"), "‘-p’ expects a TCP port number, not ‘1.2.3.4:5’");
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        assert_eq!(complaint("a b"), "router configuration specified twice");
+        assert_eq!(complaint("-e Idle b"), "router configuration specified twice");
+        assert_eq!(complaint("-o a -o b"), "output file specified twice");
+        assert_eq!(complaint("-x a -x b"), "--exit-handler specified twice");
+        assert_eq!(complaint("-Z"), "unrecognized option ‘-Z’");
+        assert_eq!(complaint("--zebra"), "unrecognized option ‘--zebra’");
+        assert_eq!(complaint("--e x"), "option ‘--e’ is ambiguous");
+        assert_eq!(complaint("-h"), "‘-h’ requires an argument");
+        assert_eq!(complaint("--quit=1"), "‘--quit’ can’t take an argument");
+        assert_eq!(complaint("-jx"), "‘-j’ expects an integer, not ‘x’");
+    }
+
+    #[test]
+    fn what_comes_later_is_refused_with_a_sentence() {
+        for line in ["-R", "--allow-reconfigure", "--dpdk -c 1 -- x", "--socket 3"] {
+            assert!(matches!(parsed(line), Err(Refusal::Unsupported(_))), "{line}");
+        }
+        assert!(parsed("--no-allow-reconfigure").is_ok());
+    }
+
+    #[test]
+    fn help_and_version_end_the_reading() {
+        assert_eq!(options("--help --zebra").action, Action::Help);
+        assert_eq!(options("-v").action, Action::Version);
+    }
+}

@@ -1,0 +1,55 @@
+//! `millrace graph`: a picture of a configuration.
+
+use std::process::ExitCode;
+
+use clap::ValueEnum;
+
+use crate::config::{Input, load};
+use crate::drawing::{Drawing, dot, mermaid, svg};
+use crate::messages::show;
+use crate::output;
+use crate::report::Ledger;
+use crate::session::{Choices, configure, services};
+
+/// Draws a configuration: elements, ports, connections
+#[derive(clap::Args)]
+pub(crate) struct Graph {
+    #[command(flatten)]
+    input: Input,
+
+    /// How to draw it
+    #[arg(long, value_enum, default_value_t = Format::Dot)]
+    format: Format,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Format {
+    /// The language of Graphviz
+    Dot,
+    /// An image
+    Svg,
+    /// A flowchart for Markdown
+    Mermaid,
+}
+
+impl Graph {
+    /// Runs the sub-command. A configuration that cannot run but hangs together is drawn, with
+    /// its errors on standard error.
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        let (origin, variables) = self.input.resolve()?;
+        let mut loaded = load(&origin, &variables, None)?;
+        let drawable = !loaded.has_errors();
+        let options = Choices::default().options(services(None, &Ledger::default()))?;
+        let router = configure(&mut loaded, options);
+        show(&loaded.diagnostics, &loaded.map);
+        if drawable {
+            let drawing = Drawing::new(&loaded.graph, router.as_ref());
+            output::print(match self.format {
+                Format::Dot => dot(&drawing),
+                Format::Svg => svg(&drawing),
+                Format::Mermaid => mermaid(&drawing),
+            })?;
+        }
+        Ok(if router.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+}

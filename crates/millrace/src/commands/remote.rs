@@ -1,0 +1,106 @@
+//! `millrace read` and `millrace write`: handlers of a router that runs elsewhere.
+
+use std::io::Read as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+
+use crate::control::{Address, Client, ClientError};
+use crate::output;
+
+/// Reads a handler of a running router
+#[derive(clap::Args)]
+pub(crate) struct Read {
+    /// The handler: ELEMENT.HANDLER, or HANDLER for the router's own
+    handler: String,
+
+    /// What to ask, where the handler takes a parameter
+    #[arg(default_value = "")]
+    parameter: String,
+
+    #[command(flatten)]
+    place: Place,
+}
+
+/// Writes a handler of a running router
+#[derive(clap::Args)]
+pub(crate) struct Write {
+    /// The handler: ELEMENT.HANDLER, or HANDLER for the router's own
+    handler: String,
+
+    /// What to write; `-` takes it from standard input
+    #[arg(default_value = "")]
+    value: String,
+
+    #[command(flatten)]
+    place: Place,
+}
+
+/// Where the router's control socket is.
+#[derive(clap::Args)]
+#[group(required = true, multiple = false)]
+struct Place {
+    /// The Unix socket that the router was given with `-u`
+    #[arg(short = 'u', long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+
+    /// The TCP port that the router was given with `-p`; on this machine unless it says where
+    #[arg(short = 'p', long, value_name = "[HOST:]PORT")]
+    port: Option<String>,
+}
+
+impl Read {
+    /// Runs the sub-command.
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        let mut client = self.place.connect()?;
+        let value = client.read(&self.handler, self.parameter.as_bytes()).map_err(explain)?;
+        output::print(&value)?;
+        if value.last().is_some_and(|&byte| byte != b'\n') {
+            output::print("\n")?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Write {
+    /// Runs the sub-command.
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        let mut value = self.value.into_bytes();
+        if value == b"-" {
+            value.clear();
+            std::io::stdin().lock().read_to_end(&mut value).context("<stdin>")?;
+        }
+        let mut client = self.place.connect()?;
+        client.write(&self.handler, &value).map_err(explain)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Place {
+    fn connect(&self) -> anyhow::Result<Client> {
+        match (&self.socket, &self.port) {
+            (Some(path), _) => Client::connect(&Address::Unix(path.clone()))
+                .map_err(explain)
+                .with_context(|| path.display().to_string()),
+            (None, Some(port)) => {
+                let place =
+                    if port.contains(':') { port.clone() } else { format!("localhost:{port}") };
+                Client::connect_to(&*place).map_err(explain).context(place)
+            }
+            (None, None) => bail!("where is the router? Say --socket PATH or --port PORT"),
+        }
+    }
+}
+
+/// What the router said, without the words that the protocol adds.
+fn explain(error: ClientError) -> anyhow::Error {
+    match error {
+        ClientError::Io(error) => anyhow::anyhow!(crate::config::reason(&error)),
+        ClientError::Refused { code: 520 | 590, message } => {
+            let said = message.split_once('\n').map_or(message.as_str(), |(_, said)| said);
+            anyhow::anyhow!(said.to_owned())
+        }
+        other => other.into(),
+    }
+}

@@ -1,0 +1,115 @@
+//! `millrace check`, `flatten`, `fmt`, `plan` and `handlers`.
+
+use serde_json::Value;
+
+use crate::{TempFile, millrace, millrace_command, with_input};
+
+#[test]
+fn all_errors_are_reported_at_once() {
+    let file = TempFile::new("bad.click", "Idle -> q :: Queue(0x) -> Discard(ACTIVE maybe);\n");
+    let done = millrace(&["check", &file.path()]);
+    assert_eq!(done.status, 1);
+    assert!(done.stderr.contains("bad.click:1:"), "{}", done.stderr);
+    assert!(done.stderr.contains("While configuring ‘q :: Queue’"), "{}", done.stderr);
+    assert!(done.stderr.contains("While configuring ‘Discard@3 :: Discard’"), "{}", done.stderr);
+    assert!(done.stderr.ends_with("bad.click: 2 errors\n"), "{}", done.stderr);
+}
+
+#[test]
+fn an_unknown_class_does_not_hide_what_is_wrong_elsewhere() {
+    let done = millrace(&["check", "-e", "Idle -> Qeueu -> Discard(ACTIVE maybe);"]);
+    assert!(done.stderr.contains("‘Qeueu’"), "{}", done.stderr);
+    assert!(done.stderr.contains("ACTIVE"), "{}", done.stderr);
+    assert!(done.stderr.ends_with("config: 2 errors\n"), "{}", done.stderr);
+}
+
+#[test]
+fn several_files_are_checked_and_each_gets_a_verdict() {
+    let good = TempFile::new("good.click", "Idle -> Discard;\n");
+    let done = millrace(&["check", &good.path(), "/no/such.click", &good.path()]);
+    assert_eq!(done.status, 1);
+    assert_eq!(done.stderr.matches("good.click: 2 elements, no errors\n").count(), 2);
+    assert!(done.stderr.contains("millrace: /no/such.click: No such file or directory\n"));
+    assert_eq!(millrace(&["check", &good.path()]).status, 0);
+}
+
+#[test]
+fn what_breaks_batches_is_named() {
+    let done =
+        millrace(&["check", "-e", "s :: InfiniteSource -> Queue -> Unqueue(BURST 8) -> Discard"]);
+    assert_eq!(done.status, 0);
+    let remarks: Vec<&str> =
+        done.stderr.lines().filter(|line| line.starts_with("  batches: ")).collect();
+    assert_eq!(remarks.len(), 1, "{remarks:?}");
+    assert!(remarks[0].contains("config:1 (s :: InfiniteSource) sends bursts of 1"));
+}
+
+#[test]
+fn compounds_are_flattened() {
+    let text = "elementclass Two { $n | input -> a :: Queue($n) -> Unqueue -> output } \
+                Idle -> t :: Two(5) -> Discard;";
+    let done = millrace(&["flatten", "-e", text]);
+    assert_eq!(
+        done.stdout,
+        "Idle@1 :: Idle;\nDiscard@3 :: Discard;\nt/a :: Queue(5);\nt/Unqueue@2 :: Unqueue;\n\n\
+         Idle@1 -> t/a\n    -> t/Unqueue@2\n    -> Discard@3;\n",
+        "{}",
+        done.stderr
+    );
+    // What is printed means the same.
+    let again = with_input(millrace_command().args(["flatten", "-"]), &done.stdout);
+    assert_eq!(again.stdout, done.stdout);
+}
+
+#[test]
+fn texts_are_laid_out() {
+    let done = with_input(millrace_command().args(["fmt", "-"]), "Idle->Discard  ;");
+    assert_eq!((done.stdout.as_str(), done.status), ("Idle -> Discard;\n", 0));
+
+    let file = TempFile::new("a.click", "Idle->Discard;");
+    let check = millrace(&["fmt", "--check", &file.path()]);
+    assert_eq!((check.status, check.stderr), (1, format!("{}\n", file.path())));
+    assert_eq!(millrace(&["fmt", "--write", &file.path()]).status, 0);
+    assert_eq!(file.read(), "Idle -> Discard;\n");
+    let check = millrace(&["fmt", "--check", &file.path()]);
+    assert_eq!((check.status, check.stderr.as_str()), (0, ""));
+
+    let broken = TempFile::new("b.click", "Idle -> -> ;");
+    assert_eq!(millrace(&["fmt", "--write", &broken.path()]).status, 1);
+    assert_eq!(broken.read(), "Idle -> -> ;");
+}
+
+#[test]
+fn the_plan_says_who_runs_what() {
+    let text = "a :: InfiniteSource -> q :: Queue -> b :: Unqueue -> Discard; \
+                StaticThreadSched(b 1);";
+    let words = millrace(&["plan", "-j", "2", "-e", text]).stdout;
+    assert!(words.contains("Thread 0, not pinned to a core, runs\n  a :: InfiniteSource: "));
+    assert!(words.contains(
+        "Thread 1, not pinned to a core, runs\n  b :: Unqueue: set by the configuration\n"
+    ));
+    assert!(words.contains("is locked or atomic:\n  q :: Queue\n"), "{words}");
+
+    let done = millrace(&["plan", "--json", "-j", "2", "-e", text]);
+    let plan: Value = serde_json::from_str(&done.stdout).unwrap();
+    assert_eq!(plan["threads"][1]["runs"][0]["element"], "b");
+    let elements = plan["elements"].as_array().unwrap();
+    let threads = |name: &str| &elements.iter().find(|e| e["name"] == name).unwrap()["threads"];
+    assert_eq!(threads("a"), &Value::from(vec![0]));
+    assert_eq!(threads("q"), &Value::from(vec![0, 1]));
+    assert_eq!(threads("b"), &Value::from(vec![1]));
+}
+
+#[test]
+fn handlers_are_listed() {
+    let all = millrace(&["handlers", "-e", "Idle -> q :: Queue -> Discard"]).stdout;
+    assert!(all.starts_with("(router)\n  r-  version\n"), "{all}");
+    assert!(all.contains("\nq :: Queue\n"), "{all}");
+    let one = millrace(&["handlers", "-e", "Idle -> q :: Queue -> Discard", "q"]).stdout;
+    assert!(one.contains("  r-  length\n") && one.contains("  -w  reset\n"), "{one}");
+    let file = TempFile::new("a.click", "Idle -> q :: Queue -> Discard");
+    assert_eq!(millrace(&["handlers", &file.path(), "q"]).stdout, one);
+    let wrong = millrace(&["handlers", &file.path(), "Q"]);
+    assert_eq!(wrong.status, 1);
+    assert_eq!(wrong.stderr, "millrace: there is no element ‘Q’; did you mean ‘q’?\n");
+}

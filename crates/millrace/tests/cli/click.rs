@@ -1,0 +1,150 @@
+//! The program called as `click`.
+
+use crate::{TempFile, click, click_command, with_input};
+
+const SMALL: &str = "InfiniteSource(LIMIT 5, STOP true) -> c :: Counter -> Discard";
+
+#[test]
+fn a_click_prints_nothing_of_its_own() {
+    let done = click(&["-e", SMALL]);
+    assert_eq!((done.stdout.as_str(), done.stderr.as_str(), done.status), ("", "", 0));
+}
+
+#[test]
+fn the_configuration_is_an_expression_a_file_or_standard_input() {
+    let file = TempFile::new("a.click", SMALL);
+    for done in [
+        click(&["-e", SMALL, "-h", "c.count"]),
+        click(&["-h", "c.count", &file.path()]),
+        click(&["-f", &file.path(), "-hc.count"]),
+        with_input(click_command().args(["-h", "c.count"]), SMALL),
+        with_input(click_command().args(["-", "--handler=c.count"]), SMALL),
+        click(&["-h", "c.count", "-e", &SMALL.replace('5', "$N"), "N=5"]),
+    ] {
+        assert_eq!((done.stdout.as_str(), done.stderr.as_str(), done.status), ("5\n", "", 0));
+    }
+}
+
+#[test]
+fn several_handlers_have_headings() {
+    let two = click(&["-e", SMALL, "-h", "c.count", "-h", "c.class"]);
+    assert_eq!(two.stdout, "c.count:\n5\n\nc.class:\nCounter\n\n");
+    let glob = click(&["-qe", "a :: Idle -> Discard", "-h", "*.class"]);
+    assert_eq!(glob.stdout, "a.class:\nIdle\n\nDiscard@2.class:\nDiscard\n\n");
+    let class = click(&["-qe", "a :: Idle -> Discard", "-h", "Idle.name"]);
+    assert_eq!(class.stdout, "a.name:\na\n\n");
+    let list = click(&["-qe", "a :: Idle -> Discard", "-h", "list"]);
+    assert_eq!(list.stdout, "2\na\nDiscard@2\n");
+    let config = click(&["-qe", "a :: Idle -> Discard", "-h", "config"]);
+    assert_eq!(config.stdout, "a :: Idle -> Discard\n");
+}
+
+#[test]
+fn handlers_that_are_not_there_are_an_error() {
+    let done = click(&["-qe", "c :: Idle -> Discard", "-h", "c.x", "-h", "b.y", "-h", "z*.y"]);
+    assert_eq!(done.status, 1);
+    assert_eq!(done.stderr, "no ‘c.x’ handler\nno element ‘b’\nno element matching ‘z*’\n");
+}
+
+#[test]
+fn the_flat_configuration_is_written() {
+    let done = click(&["-qo-", "-e", "Idle -> Discard"]);
+    assert_eq!(done.stdout, "Idle@1 :: Idle;\nDiscard@2 :: Discard;\n\nIdle@1 -> Discard@2;\n");
+    let file = TempFile::new("out.click", "");
+    assert_eq!(click(&["-q", "-o", &file.path(), "-e", "Idle -> Discard"]).status, 0);
+    assert_eq!(file.read(), done.stdout);
+    let done = click(&["-qo/no/such", "-e", "Idle -> Discard"]);
+    assert_eq!(done.stderr, "/no/such: No such file or directory\n");
+    assert_eq!(done.status, 1);
+}
+
+#[test]
+fn parse_errors_stand_alone() {
+    let done = click(&["-e", "Idle -> ;\nFoo(1) -> Discard"]);
+    assert_eq!(done.status, 1);
+    assert!(done.stderr.starts_with("config:1: "), "{}", done.stderr);
+    assert!(done.stderr.contains("config:2: "), "{}", done.stderr);
+    assert!(!done.stderr.contains("initialized"), "{}", done.stderr);
+}
+
+#[test]
+fn a_router_that_cannot_be_says_so_last() {
+    let done = click(&["-e", "Idle -> Queue(x) -> Discard"]);
+    assert_eq!(done.status, 1);
+    let lines: Vec<&str> = done.stderr.lines().collect();
+    assert_eq!(lines[0], "config:1: While configuring ‘Queue@2 :: Queue’:");
+    assert!(lines[1].starts_with("  "), "{lines:?}");
+    assert_eq!(lines.last(), Some(&"Router could not be initialized!"));
+
+    // Of a graph that does not hold together no element is configured.
+    let done = click(&["-e", "Queue(x) -> Discard"]);
+    assert_eq!(
+        done.stderr,
+        "config:1: ‘Queue@1 :: Queue’ input 0 unused\nRouter could not be initialized!\n"
+    );
+}
+
+#[test]
+fn quotation_marks_follow_the_locale() {
+    let done =
+        click_command().env("LC_ALL", "C").args(["-e", "Queue -> Discard"]).output().unwrap();
+    let stderr = String::from_utf8(done.stderr).unwrap();
+    assert!(stderr.starts_with("config:1: 'Queue@1 :: Queue' input 0 unused\n"), "{stderr}");
+}
+
+#[test]
+fn the_exit_status_may_come_from_a_handler() {
+    assert_eq!(click(&["-e", SMALL, "-x", "c.count"]).status, 5);
+    let wrong = click(&["-e", SMALL, "-x", "c.class"]);
+    assert_eq!(wrong.status, 255);
+    assert_eq!(wrong.stderr, "exit handler value should be integer\n");
+}
+
+#[test]
+fn time_is_reported() {
+    let shape: String = click(&["-te", SMALL])
+        .stdout
+        .chars()
+        .map(|c| if c.is_ascii_digit() { '0' } else { c })
+        .collect();
+    assert_eq!(shape, "0.000u 0.000s 0:00.00\n");
+}
+
+#[test]
+fn an_empty_configuration_ends_at_once() {
+    let done = click(&["-e", ""]);
+    assert_eq!(done.status, 0);
+    assert_eq!(done.stderr, "warning: config: configuration has no elements, exiting\n");
+    assert_eq!(click(&["-we", ""]).stderr, "");
+}
+
+#[test]
+fn nonsense_and_what_comes_later_is_refused() {
+    let done = click(&["a", "b"]);
+    assert_eq!(done.status, 1);
+    assert!(done.stderr.starts_with("click: router configuration specified twice\nUsage: click"));
+    let done = click(&["-Re", SMALL]);
+    assert_eq!(done.status, 1);
+    assert_eq!(done.stderr.lines().count(), 1, "{}", done.stderr);
+    assert_eq!(click(&["/no/such.click"]).stderr, "/no/such.click: No such file or directory\n");
+}
+
+#[test]
+fn a_port_that_is_taken_is_an_error() {
+    let taken = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let done = click(&["-p", &port, "-e", SMALL]);
+    assert_eq!(done.status, 1);
+    assert_eq!(
+        done.stderr,
+        "click: While initializing ‘click_driver@@ControlSocket :: ControlSocket’:\n  \
+         bind: Address already in use\nRouter could not be initialized!\n"
+    );
+    assert_eq!(click(&["-p", &format!("{port}+"), "-e", SMALL]).stderr, "");
+}
+
+#[test]
+fn help_and_version_are_printed() {
+    assert!(click(&["--help"]).stdout.contains("Usage: click [OPTION]..."));
+    assert!(click(&["-v"]).stdout.starts_with("click (Millrace) "));
+}

@@ -1,0 +1,163 @@
+//! Control sockets: a running router, read and written from outside.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Stdio};
+
+use crate::{Done, millrace, millrace_command};
+
+const COUNTING: &str = "s :: RatedSource(RATE 1000) -> c :: Counter -> q :: Queue(50) -> Idle";
+
+/// A router that runs, and its control sockets: a Unix socket and a TCP port.
+struct Running {
+    child: Child,
+    folder: tempfile::TempDir,
+    port: String,
+}
+
+impl Running {
+    fn start(text: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut child = millrace_command()
+            .args(["run", "--json", "-p", "0", "-u"])
+            .arg(folder.path().join("socket"))
+            .args(["-e", text])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let prefix = "control socket: TCP 127.0.0.1:";
+        let port = lines.find_map(|line| Some(line.unwrap().strip_prefix(prefix)?.to_owned()));
+        let running = Self { child, folder, port: port.unwrap() };
+        // The Unix socket comes second.
+        assert!(lines.next().unwrap().unwrap().ends_with("/socket"));
+        running
+    }
+
+    fn socket(&self) -> String {
+        self.folder.path().join("socket").to_str().unwrap().to_owned()
+    }
+
+    fn read(&self, handler: &str) -> Done {
+        millrace(&["read", handler, "--socket", &self.socket()])
+    }
+
+    fn write(&self, args: &[&str]) -> Done {
+        millrace(&[&["write"], args, &["--port", &self.port]].concat())
+    }
+
+    /// Stops the router; returns what it said at the end.
+    fn stop(self) -> Done {
+        assert_eq!(self.write(&["stop"]).status, 0);
+        let socket = self.socket();
+        let done = Done::from(self.child.wait_with_output().unwrap());
+        assert!(!std::path::Path::new(&socket).exists(), "the socket's file is gone");
+        done
+    }
+}
+
+#[test]
+fn handlers_are_read_and_written() {
+    let running = Running::start(COUNTING);
+    assert_eq!(running.read("q.capacity").stdout, "50\n");
+    assert_eq!(running.write(&["q.capacity", "70"]).status, 0);
+    assert_eq!(running.read("q.capacity").stdout, "70\n");
+    assert_eq!(running.read("c.class").stdout, "Counter\n");
+    assert!(running.read("list").stdout.starts_with("4\ns\nc\n"));
+
+    for (done, message) in [
+        (running.read("x.count"), "millrace: No element named 'x'\n"),
+        (running.read("c.nothing"), "millrace: No handler named 'c.nothing'\n"),
+        (running.read("c.reset"), "millrace: Handler 'c.reset' write-only\n"),
+        (running.write(&["c.class", "X"]), "millrace: Handler 'c.class' read-only\n"),
+    ] {
+        assert_eq!((done.stderr.as_str(), done.status), (message, 1));
+    }
+    let refused = running.write(&["q.capacity", "many"]);
+    assert_eq!(refused.status, 1);
+    assert!(refused.stderr.starts_with("millrace: "), "{}", refused.stderr);
+
+    let done = running.stop();
+    assert_eq!(done.status, 0);
+    let summary: serde_json::Value = serde_json::from_str(&done.stdout).unwrap();
+    assert_eq!(summary["totals"]["balanced"], true);
+}
+
+#[test]
+fn many_clients_are_served_at_once_while_packets_flow() {
+    let running = Running::start(COUNTING);
+    std::thread::scope(|scope| {
+        for client in 0..8 {
+            let running = &running;
+            scope.spawn(move || {
+                let stream = TcpStream::connect(format!("127.0.0.1:{}", running.port)).unwrap();
+                let mut reader = BufReader::new(stream);
+                let mut line = String::new();
+                reader.read_line(&mut line).unwrap();
+                assert_eq!(line, "Click::ControlSocket/1.3\r\n");
+                let mut before = 0;
+                for _ in 0..50 {
+                    reader.get_mut().write_all(b"READ c.count\r\nWRITE q.capacity 60\r\n").unwrap();
+                    let count: u64 = value(&mut reader).parse().unwrap();
+                    assert!(count >= before, "client {client}: {count} after {before}");
+                    before = count;
+                    line.clear();
+                    reader.read_line(&mut line).unwrap();
+                    assert_eq!(line, "200 Write handler 'q.capacity' OK\r\n");
+                }
+                reader.get_mut().write_all(b"QUIT\r\n").unwrap();
+                let mut rest = String::new();
+                reader.read_to_string(&mut rest).unwrap();
+                assert_eq!(rest, "200 Goodbye!\r\n");
+            });
+        }
+    });
+    assert_eq!(running.stop().status, 0);
+}
+
+/// The value in the answer to a read.
+fn value(reader: &mut BufReader<TcpStream>) -> String {
+    let mut line = String::new();
+    reader.read_line(&mut line).unwrap();
+    assert_eq!(line, "200 Read handler 'c.count' OK\r\n");
+    line.clear();
+    reader.read_line(&mut line).unwrap();
+    let length: usize = line.trim().strip_prefix("DATA ").unwrap().parse().unwrap();
+    let mut data = vec![0; length];
+    reader.read_exact(&mut data).unwrap();
+    String::from_utf8(data).unwrap()
+}
+
+#[test]
+fn a_client_that_says_nothing_does_not_keep_the_router_from_stopping() {
+    let running = Running::start(COUNTING);
+    let silent = TcpStream::connect(format!("127.0.0.1:{}", running.port)).unwrap();
+    assert_eq!(running.stop().status, 0);
+    drop(silent);
+}
+
+#[test]
+fn nobody_there_is_said_in_a_line() {
+    let done = millrace(&["read", "x.y", "--socket", "/no/such/socket"]);
+    assert_eq!(done.status, 1);
+    assert_eq!(done.stderr, "millrace: /no/such/socket: No such file or directory\n");
+    assert_eq!(millrace(&["read", "x.y"]).status, 2);
+}
+
+#[test]
+fn a_socket_that_a_crash_left_behind_is_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+    assert!(path.exists());
+    let done = millrace(&[
+        "run",
+        "-u",
+        path.to_str().unwrap(),
+        "-e",
+        "InfiniteSource(LIMIT 1, STOP true) -> Discard",
+    ]);
+    assert_eq!(done.status, 0, "{}", done.stderr);
+    assert!(!path.exists());
+}

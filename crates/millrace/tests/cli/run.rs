@@ -1,0 +1,187 @@
+//! `millrace run`.
+
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::{Done, TempFile, millrace, millrace_command, with_input};
+
+const SMALL: &str = "InfiniteSource(LIMIT 1000, BURST 32, STOP true) -> c :: Counter -> Discard";
+
+/// The summary's cells for one element.
+fn row<'a>(done: &'a Done, element: &str) -> Vec<&'a str> {
+    let line = done.stdout.lines().find(|line| line.split_whitespace().next() == Some(element));
+    line.unwrap_or_else(|| panic!("{element} in {}", done.stdout)).split_whitespace().collect()
+}
+
+#[test]
+fn a_run_ends_with_a_summary() {
+    let done = millrace(&["run", "-e", SMALL]);
+    assert_eq!(done.status, 0, "{}", done.stderr);
+    assert_eq!(row(&done, "c")[1..6], ["Counter", "1000", "1000", "32", "31.2"]);
+    let discard = row(&done, "Discard@3");
+    assert_eq!(discard[8..], ["1000", "discarded"]);
+    assert!(done.stdout.contains(": 1000 packets in = 0 out + 1000 dropped + 0 held.\n"));
+    assert!(done.stdout.contains("\nEvery packet is accounted for.\n"));
+    assert!(!done.stdout.contains('\x1b'), "no table where there is no terminal");
+    assert!(done.stderr.contains("packet memory: node 0: "));
+    assert!(done.stderr.contains("1 thread, not pinned\n"));
+}
+
+#[test]
+fn packets_that_stay_are_held() {
+    let done = millrace(&["run", "-e", "InfiniteSource(LIMIT 5, STOP true) -> Queue -> Idle"]);
+    assert!(done.stdout.contains(": 5 packets in = 0 out + 0 dropped + 5 held.\n"), "{done:?}");
+}
+
+fn json(done: &Done) -> Value {
+    assert_eq!(done.status, 0, "{}", done.stderr);
+    serde_json::from_str(&done.stdout).unwrap()
+}
+
+fn element<'a>(summary: &'a Value, name: &str) -> &'a Value {
+    summary["elements"].as_array().unwrap().iter().find(|element| element["name"] == name).unwrap()
+}
+
+#[test]
+fn the_summary_comes_as_json_too() {
+    let text = SMALL.replace("LIMIT", "DATA abcd, LIMIT");
+    let summary = json(&millrace(&["run", "--json", "-e", &text]));
+    let counter = element(&summary, "c");
+    assert_eq!((&counter["in"], &counter["out"]), (&1000.into(), &1000.into()));
+    assert_eq!(counter["batches"], 32);
+    assert_eq!(counter["mean_batch"], 31.25);
+    assert_eq!(counter["bytes"], 4000);
+    assert!(counter["cycles"].as_u64().unwrap() > 0);
+    assert_eq!(element(&summary, "Discard@3")["drops"]["discarded"], 1000);
+    assert_eq!(summary["totals"]["in"], 1000);
+    assert_eq!(summary["totals"]["dropped"], 1000);
+    assert_eq!(summary["totals"]["balanced"], true);
+    assert_eq!(summary["copies"]["receive"], 0);
+    assert_eq!(summary["complaints"].as_array().unwrap().len(), 0);
+}
+
+#[test]
+fn the_configuration_comes_from_a_file_or_standard_input_with_variables() {
+    let text = "InfiniteSource(LIMIT $N, STOP true) -> c :: Counter -> Discard";
+    let file = TempFile::new("a.click", text);
+    let summary = json(&millrace(&["run", "--json", &file.path(), "N=7"]));
+    assert_eq!(element(&summary, "c")["in"], 7);
+    let done = with_input(millrace_command().args(["run", "--json", "-", "N=8"]), text);
+    assert_eq!(element(&json(&done), "c")["in"], 8);
+}
+
+#[test]
+fn time_is_limited() {
+    let start = Instant::now();
+    let rated = "RatedSource(RATE 1000) -> c :: Counter -> Discard";
+    let summary = json(&millrace(&["run", "--json", "--for", "300ms", "-e", rated]));
+    assert!(start.elapsed() < Duration::from_secs(20));
+    let count = element(&summary, "c")["in"].as_u64().unwrap();
+    assert!((1..=400).contains(&count), "{count}");
+}
+
+#[test]
+fn virtual_time_takes_no_time() {
+    let rated = "RatedSource(RATE 10) -> c :: Counter -> Discard";
+    let start = Instant::now();
+    let args = ["run", "--json", "--simtime", "--for", "1h", "-e", rated];
+    let summary = json(&millrace(&args));
+    assert!(start.elapsed() < Duration::from_secs(60));
+    let count = element(&summary, "c")["in"].as_u64().unwrap();
+    assert!((36_000..=36_001).contains(&count), "{count}");
+    assert_eq!(summary["virtual_time"], true);
+}
+
+#[test]
+fn a_run_on_virtual_time_ends_when_nothing_is_left_to_do() {
+    let done = millrace(&["run", "--simtime", "-e", "InfiniteSource(LIMIT 3) -> Discard"]);
+    assert_eq!(done.status, 0);
+    assert!(done.stdout.contains(": 3 packets in"), "{}", done.stdout);
+}
+
+#[test]
+fn ctrl_c_stops_in_good_order() {
+    let mut child = millrace_command()
+        .args(["run", "-p", "0", "-e", "RatedSource(RATE 1000) -> Queue -> Unqueue -> Discard"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // The control socket is the last thing to be set up.
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().starts_with("control socket: ")));
+    std::thread::sleep(Duration::from_millis(200));
+    let id = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(id, rustix::process::Signal::INT).unwrap();
+    let done = Done::from(child.wait_with_output().unwrap());
+    assert_eq!(done.status, 0);
+    assert!(done.stdout.contains("Every packet is accounted for."), "{}", done.stdout);
+}
+
+#[test]
+fn what_cannot_be_read_is_said_in_a_line() {
+    let file = TempFile::new("program", b"\x7fELF\x02\x00\x00");
+    let cases = [
+        ("/no/such.click".to_owned(), "No such file or directory"),
+        ("/".to_owned(), "Is a directory"),
+        (file.path(), "this is not a text file"),
+    ];
+    for (path, reason) in cases {
+        let done = millrace(&["run", &path]);
+        assert_eq!(done.status, 1);
+        assert_eq!(done.stderr, format!("millrace: {path}: {reason}\n"));
+    }
+}
+
+#[test]
+fn nonsense_on_the_command_line_is_refused() {
+    let cases: [(&[&str], &str); 7] = [
+        (&["run"], "which configuration?"),
+        (&["run", "a", "b"], "more than one configuration"),
+        (&["run", "-e", "Idle", "A=1", "A=2"], "variable ‘A’ has two values"),
+        (&["run", "-e", "Idle", "--threads", "0"], "between 1 and 64 threads are possible"),
+        (&["run", "-e", "Idle", "--buffers", "0"], "--buffers"),
+        (&["run", "-e", "Idle", "--affinity=4095"], "there is no core 4095"),
+        (&["run", "-e", "Idle", "--simtime=-1"], "virtual time cannot start at -1 s"),
+    ];
+    for (args, expected) in cases {
+        let done = millrace(args);
+        assert_eq!(done.status, 1, "{args:?}");
+        assert!(done.stderr.contains(expected), "{args:?}: {}", done.stderr);
+    }
+}
+
+#[test]
+fn errors_are_shown_in_the_text_and_nothing_runs() {
+    let done = millrace(&["run", "-e", "Idle -> Queue(CAPACITY many) -> Discrad"]);
+    assert_eq!((done.status, done.stdout.as_str()), (1, ""));
+    assert!(done.stderr.contains("1 | Idle -> Queue(CAPACITY many) -> Discrad"), "{}", done.stderr);
+    assert!(done.stderr.contains("‘Discard’"), "{}", done.stderr);
+}
+
+#[test]
+fn nobody_to_read_the_summary_is_no_reason_to_panic() {
+    let mut child = millrace_command()
+        .args(["run", "-e", SMALL])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let done = Done::from(child.wait_with_output().unwrap());
+    assert_eq!(done.status, 0);
+    assert!(!done.stderr.contains("panicked"), "{}", done.stderr);
+}
+
+#[test]
+fn several_threads_share_the_work() {
+    let text = "a :: InfiniteSource(LIMIT 5000) -> c :: Counter -> Discard;
+                b :: InfiniteSource(LIMIT 5000) -> c; StaticThreadSched(a 0, b 1);";
+    let summary = json(&millrace(&["run", "--json", "-j", "2", "--for", "500ms", "-e", text]));
+    assert_eq!(summary["threads"], 2);
+    assert_eq!(element(&summary, "c")["in"], 10_000);
+    assert_eq!(summary["totals"]["balanced"], true);
+}
