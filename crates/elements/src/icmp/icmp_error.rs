@@ -4,40 +4,44 @@
 //! `ICMPError(SRC, TYPE [, CODE, BADADDRS, keyword MTU, PMTU, USE_FIX_ANNO])`
 //!
 //! # Description
-//! Turns each IP packet into an ICMP error message to its sender, with source address SRC, the given type and
-//! code, and as much of the packet, from its IP header on, as MTU has room for. The answer's
-//! destination annotation says where it goes, and its "fix IP source" annotation has FixIPSrc put the address
-//! of the outgoing interface in place of SRC. It belongs at the error outputs of elements such as DecIPTTL,
-//! before the route lookup, and perhaps behind a limit on their rate.
+//! Turns each IP packet into an ICMP error message to its sender, with source address SRC, the
+//! given type and code, and as much of the packet, from its IP header on, as MTU has room for. The
+//! answer's destination annotation says where it goes, and its "fix IP source" annotation has
+//! FixIPSrc put the address of the outgoing interface in place of SRC. It belongs at the error
+//! outputs of elements such as DecIPTTL, before the route lookup, and perhaps behind a limit on
+//! their rate.
 //!
-//! As RFC 1812, 4.3.2.7 asks, no answer is sent to ICMP errors, to packets to broadcast or multicast
-//! addresses or by link-level broadcast, to fragments other than the first, and to packets whose source
-//! address is not that of a single host: 0.0.0.0/8, 127.0.0.0/8, multicast, class E, or one of BADADDRS.
+//! As RFC 1812, 4.3.2.7 asks, no answer is sent to ICMP errors, to packets to broadcast or
+//! multicast addresses or by link-level broadcast, to fragments other than the first, and to
+//! packets whose source address is not that of a single host: 0.0.0.0/8, 127.0.0.0/8, multicast,
+//! class E, or one of BADADDRS.
 //!
-//! - A parameter problem with code 0 (`erroratptr`) points to where the packet's ICMP parameter problem
-//!   annotation says; IPGWOptions sets it.
-//! - A redirect names the packet's destination annotation as the better gateway. A packet with a source route
-//!   gets none. RFC 1812 allows code 1 (`host`) only.
+//! - A parameter problem with code 0 (`erroratptr`) points to where the packet's ICMP parameter
+//!   problem annotation says; IPGWOptions sets it.
+//! - A redirect names the packet's destination annotation as the better gateway. A packet with a
+//!   source route gets none. RFC 1812 allows code 1 (`host`) only.
 //! - Unreachable with code 4 (`needfrag`) says PMTU (RFC 1191).
 //!
-//! The answer to a packet with a source route has a source route too, of the routers that the packet went
-//! through, in reverse, unless it is the source route that the answer complains of (RFC 1812,
-//! 4.3.2.6).
+//! The answer to a packet with a source route has a source route too, of the routers that the
+//! packet went through, in reverse, unless it is the source route that the answer complains of (RFC
+//! 1812, 4.3.2.6).
 //!
 //! # Arguments
 //! - SRC: source address of the answers. Positional, mandatory.
 //! - TYPE: ICMP type by number or name: `unreachable` (3), `sourcequench` (4), `redirect` (5),
 //!   `timeexceeded` (11) or `parameterproblem` (12). Positional, mandatory.
 //! - CODE: ICMP code by number or name: for `unreachable` among others `net` (0), `host` (1),
-//!   `protocol` (2), `port` (3), `needfrag` (4); for `redirect` `net` (0), `host` (1); for `timeexceeded`
-//!   `transit` (0), `reassembly` (1); for `parameterproblem` `erroratptr` (0), `missingopt` (1),
-//!   `length` (2). Positional, default 0.
-//! - BADADDRS: addresses, separated by spaces, that are no single hosts' here, such as the networks'
-//!   broadcast addresses. Packets from and to them are not answered. Positional, default none.
+//!   `protocol` (2), `port` (3), `needfrag` (4); for `redirect` `net` (0), `host` (1); for
+//!   `timeexceeded` `transit` (0), `reassembly` (1); for `parameterproblem` `erroratptr` (0),
+//!   `missingopt` (1), `length` (2). Positional, default 0.
+//! - BADADDRS: addresses, separated by spaces, that are no single hosts' here, such as the
+//!   networks' broadcast addresses. Packets from and to them are not answered. Positional, default
+//!   none.
 //! - MTU: most bytes of an answer, 68 to 65535. Keyword, default 576 (RFC 1812, 4.3.2.3).
-//! - PMTU: the next hop's MTU in answers of `unreachable, needfrag`, 0 for unknown. Keyword, default 0.
-//! - USE_FIX_ANNO: whether to set the "fix IP source" annotation. Keyword, default true. SET_FIX_ANNO is
-//!   another name for it.
+//! - PMTU: the next hop's MTU in answers of `unreachable, needfrag`, 0 for unknown. Keyword,
+//!   default 0.
+//! - USE_FIX_ANNO: whether to set the "fix IP source" annotation. Keyword, default true.
+//!   SET_FIX_ANNO is another name for it.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.
@@ -54,8 +58,8 @@
 //!
 //! # Example
 //! ```click
-//! InfiniteSource(DATA \<45000014 00000000 011174d6 01000001 02000002>, LIMIT 10)
-//!     -> CheckIPHeader(CHECKSUM false)
+//! InfiniteSource(DATA \<45000014 00000000 0111b6d7 01000001 02000002>, LIMIT 10)
+//!     -> CheckIPHeader
 //!     -> hop :: DecIPTTL
 //!     -> Discard;
 //! hop[1] -> ICMPError(18.26.4.24, timeexceeded, BADADDRS 18.26.4.255) -> Discard;
@@ -289,7 +293,8 @@ fn is_error(icmp_type: u8) -> bool {
     )
 }
 
-/// Where in a source route the number of the byte is that the next address begins with, counted from 1.
+/// Where in a source route the number of the byte is that the next address begins with, counted
+/// from 1.
 const POINTER: usize = 2;
 
 /// Where the first address of a source route is.
@@ -306,7 +311,8 @@ fn source_route(options: &[u8]) -> Option<HeaderOption<'_>> {
     })
 }
 
-/// The route that a packet has come, as an option for the way back, padded to a multiple of 4 bytes.
+/// The route that a packet has come, as an option for the way back, padded to a multiple of 4
+/// bytes.
 fn reversed(route: &HeaderOption<'_>) -> Vec<u8> {
     let pointer = route.bytes.get(POINTER).copied().unwrap_or(0);
     let len = pointer.saturating_sub(1);

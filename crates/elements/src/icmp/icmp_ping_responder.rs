@@ -4,9 +4,10 @@
 //! `ICMPPingResponder`
 //!
 //! # Description
-//! Turns each ICMP echo request into the reply: addresses swapped, time to live 255, no fragmentation flags,
-//! checksums updated. The reply's destination annotation says where it goes, its paint is 0 and its timestamp
-//! now; other annotations stay. All other packets, fragments of echo requests among them, go to output 1.
+//! Turns each ICMP echo request into the reply: addresses swapped, time to live 255, no
+//! fragmentation flags, checksums updated. The reply's destination annotation says where it goes,
+//! its paint is 0 and its timestamp now; other annotations stay. All other packets, fragments of
+//! echo requests among them, go to output 1.
 //!
 //! Packets must have their IP header marked. Source routes are not reversed.
 //!
@@ -14,8 +15,8 @@
 //! None.
 //!
 //! # Ports
-//! One agnostic input. Output 0, agnostic: replies. Output 1, push, may be left out: all other packets,
-//! unchanged.
+//! One agnostic input. Output 0, agnostic: replies. Output 1, push, may be left out: all other
+//! packets, unchanged.
 //!
 //! # Handlers
 //! None of its own.

@@ -4,12 +4,12 @@
 //! `CheckIPHeader([OFFSET, keyword INTERFACES, BADSRC, GOODDST, CHECKSUM, VERBOSE, DETAILS])`
 //!
 //! # Description
-//! Checks that each packet has a sound IP header OFFSET bytes in: that version, header length, total
-//! length and checksum are right (RFC 1812, 5.2.2), and that the source address may be one.
+//! Checks that each packet has a sound IP header OFFSET bytes in: that version, header length,
+//! total length and checksum are right (RFC 1812, 5.2.2), and that the source address may be one.
 //!
-//! Sound packets get their network and transport header marks, and their destination annotation is set to
-//! the header's destination address. What follows the IP datagram, such as the padding of short
-//! Ethernet frames, is cut off.
+//! Sound packets get their network and transport header marks, and their destination annotation is
+//! set to the header's destination address. What follows the IP datagram, such as the padding of
+//! short Ethernet frames, is cut off.
 //!
 //! Source addresses are checked when one of INTERFACES and BADSRC is given (RFC 1812, 5.3.7).
 //!
@@ -17,12 +17,13 @@
 //!
 //! # Arguments
 //! - OFFSET: bytes in front of the IP header. Positional or keyword, default 0.
-//! - INTERFACES: this router's addresses with their prefixes, separated by spaces. Adds the networks'
-//!   broadcast addresses, 0.0.0.0 and 255.255.255.255 to BADSRC, and the addresses to GOODDST.
-//!   Networks of two addresses or one have no broadcast address (RFC 3021). Keyword, default none.
-//! - BADSRC: source addresses to refuse, separated by spaces. Keyword, default none.
-//! - GOODDST: destination addresses whose packets may come from any source, separated by spaces. Keyword,
+//! - INTERFACES: this router's addresses with their prefixes, separated by spaces. Adds the
+//!   networks' broadcast addresses, 0.0.0.0 and 255.255.255.255 to BADSRC, and the addresses to
+//!   GOODDST. Networks of two addresses or one have no broadcast address (RFC 3021). Keyword,
 //!   default none.
+//! - BADSRC: source addresses to refuse, separated by spaces. Keyword, default none.
+//! - GOODDST: destination addresses whose packets may come from any source, separated by spaces.
+//!   Keyword, default none.
 //! - CHECKSUM: whether to check the checksum. Keyword, default true.
 //! - VERBOSE: whether to print a message for every bad packet. Keyword, default false.
 //! - DETAILS: whether `drop_details` can be read. Keyword, default false.
@@ -31,14 +32,14 @@
 //! 255.255.255.255 are then bad sources, too.
 //!
 //! # Ports
-//! One agnostic input. Output 0, agnostic: sound packets. Output 1, push, may be left out: bad packets,
-//! unchanged.
+//! One agnostic input. Output 0, agnostic: sound packets. Output 1, push, may be left out: bad
+//! packets, unchanged.
 //!
 //! # Handlers
 //! - `count` (read): sound packets.
 //! - `drops` (read): bad packets, dropped or sent to output 1.
-//! - `drop_details` (read): bad packets by what was wrong, a number, a tab and the fault on each line;
-//!   refused without DETAILS.
+//! - `drop_details` (read): bad packets by what was wrong, a number, a tab and the fault on each
+//!   line; refused without DETAILS.
 //!
 //! # Drops
 //! Without output 1:
@@ -51,7 +52,7 @@
 //!
 //! # Example
 //! ```click
-//! InfiniteSource(DATA \<45000014 00000000 401174d6 01000001 02000002>, LIMIT 10)
+//! InfiniteSource(DATA \<45000014 00000000 401177d7 01000001 02000002>, LIMIT 10)
 //!     -> CheckIPHeader(INTERFACES 18.26.4.9/24 18.32.9.44/28, DETAILS true)
 //!     -> Discard;
 //! ```

@@ -9,25 +9,25 @@
 //! # Arguments
 //! As CheckIPHeader:
 //! - OFFSET: bytes in front of the IP header. Positional or keyword, default 0.
-//! - INTERFACES: this router's addresses with their prefixes, separated by spaces. Adds the networks'
-//!   broadcast addresses, 0.0.0.0 and 255.255.255.255 to BADSRC, and the addresses to GOODDST. Keyword,
-//!   default none.
+//! - INTERFACES: this router's addresses with their prefixes, separated by spaces. Adds the
+//!   networks' broadcast addresses, 0.0.0.0 and 255.255.255.255 to BADSRC, and the addresses to
+//!   GOODDST. Keyword, default none.
 //! - BADSRC: source addresses to refuse, separated by spaces. Keyword, default none.
-//! - GOODDST: destination addresses whose packets may come from any source, separated by spaces. Keyword,
-//!   default none.
+//! - GOODDST: destination addresses whose packets may come from any source, separated by spaces.
+//!   Keyword, default none.
 //! - CHECKSUM: whether to check the checksum. Keyword, default false.
 //! - VERBOSE: whether to print a message for every bad packet. Keyword, default false.
 //! - DETAILS: whether `drop_details` can be read. Keyword, default false.
 //!
 //! # Ports
-//! One agnostic input. Output 0, agnostic: sound packets. Output 1, push, may be left out: bad packets,
-//! unchanged.
+//! One agnostic input. Output 0, agnostic: sound packets. Output 1, push, may be left out: bad
+//! packets, unchanged.
 //!
 //! # Handlers
 //! - `count` (read): sound packets.
 //! - `drops` (read): bad packets, dropped or sent to output 1.
-//! - `drop_details` (read): bad packets by what was wrong, a number, a tab and the fault on each line;
-//!   refused without DETAILS.
+//! - `drop_details` (read): bad packets by what was wrong, a number, a tab and the fault on each
+//!   line; refused without DETAILS.
 //!
 //! # Drops
 //! As CheckIPHeader.

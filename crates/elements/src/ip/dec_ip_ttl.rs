@@ -13,8 +13,8 @@
 //! - MULTICAST: whether packets to multicast addresses are decremented, too. Keyword, default true.
 //!
 //! # Ports
-//! One agnostic input. Output 0, agnostic: packets that may travel on. Output 1, push, may be left out:
-//! packets that may not.
+//! One agnostic input. Output 0, agnostic: packets that may travel on. Output 1, push, may be left
+//! out: packets that may not.
 //!
 //! # Handlers
 //! - `drops` (read): packets whose time to live ran out.
@@ -26,7 +26,7 @@
 //!
 //! # Example
 //! ```click
-//! InfiniteSource(DATA \<45000014 00000000 401174d6 01000001 02000002>, LIMIT 10)
+//! InfiniteSource(DATA \<45000014 00000000 401177d7 01000001 02000002>, LIMIT 10)
 //!     -> CheckIPHeader
 //!     -> hop :: DecIPTTL
 //!     -> Discard;

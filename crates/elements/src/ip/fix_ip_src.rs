@@ -4,8 +4,8 @@
 //! `FixIPSrc(IPADDR)`
 //!
 //! # Description
-//! Packets whose "fix IP source" annotation is set get IPADDR as their source address and a new header
-//! checksum; the annotation is cleared. Other packets pass unchanged.
+//! Packets whose "fix IP source" annotation is set get IPADDR as their source address and a new
+//! header checksum; the annotation is cleared. Other packets pass unchanged.
 //!
 //! What a router sends itself must carry the address of the interface that it leaves by (RFC 1812,
 //! 4.3.2.4), which is known only after the route lookup. So ICMPError sets the annotation, and a
@@ -25,7 +25,7 @@
 //!
 //! # Example
 //! ```click
-//! InfiniteSource(DATA \<45000014 00000000 401174d6 01000001 02000002>, LIMIT 10)
+//! InfiniteSource(DATA \<45000014 00000000 401177d7 01000001 02000002>, LIMIT 10)
 //!     -> CheckIPHeader
 //!     -> FixIPSrc(18.26.4.24)
 //!     -> Discard;

@@ -11,7 +11,8 @@
 //! # Arguments
 //! - OFFSET: bytes in front of the address. Positional.
 //! - ANNO: the annotation to set, by name or offset. Positional, default DST_IP.
-//! - IP: `src` or `dst`, in place of OFFSET: the IP header's source or destination address. Keyword.
+//! - IP: `src` or `dst`, in place of OFFSET: the IP header's source or destination address.
+//!   Keyword.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.
@@ -25,7 +26,7 @@
 //!
 //! # Example
 //! ```click
-//! InfiniteSource(DATA \<45000014 00000000 401174d6 01000001 02000002>, LIMIT 10)
+//! InfiniteSource(DATA \<45000014 00000000 401177d7 01000001 02000002>, LIMIT 10)
 //!     -> GetIPAddress(16)
 //!     -> Discard;
 //! ```

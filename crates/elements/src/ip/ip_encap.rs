@@ -4,19 +4,20 @@
 //! `IPEncap(PROTO, SRC, DST [, keyword TTL, DSCP, ECT, CE, TOS, DF])`
 //!
 //! # Description
-//! Puts an IP header in front of each packet, with protocol PROTO, source SRC and destination DST, and
-//! sets the destination annotation to DST. Good for tunnels (IP in IP), and for packets whose transport
-//! header was made by hand. The identification counts up from 0, checksum and lengths are right.
+//! Puts an IP header in front of each packet, with protocol PROTO, source SRC and destination DST,
+//! and sets the destination annotation to DST. Good for tunnels (IP in IP), and for packets whose
+//! transport header was made by hand. The identification counts up from 0, checksum and lengths are
+//! right.
 //!
 //! # Arguments
 //! - PROTO: IP protocol by number or name. Positional, mandatory.
 //! - SRC: source address. Positional, mandatory.
-//! - DST: destination address, or `DST_ANNO`: what each packet's destination annotation says. Positional,
-//!   mandatory.
+//! - DST: destination address, or `DST_ANNO`: what each packet's destination annotation says.
+//!   Positional, mandatory.
 //! - TTL: time to live. Keyword, default 250.
 //! - DSCP: differentiated-services code point, 0 to 63. Keyword, default 0.
-//! - ECT: whether to say that the transport understands congestion marks (RFC 3168): true or 1 for ECT(1),
-//!   2 for ECT(0). Keyword, default false.
+//! - ECT: whether to say that the transport understands congestion marks (RFC 3168): true or 1 for
+//!   ECT(1), 2 for ECT(0). Keyword, default false.
 //! - CE: whether to set the "congestion experienced" mark. Keyword, default false.
 //! - TOS: the whole type-of-service byte, in place of DSCP, ECT and CE. Keyword, default 0.
 //! - DF: whether to set the don't-fragment flag. Keyword, default false.

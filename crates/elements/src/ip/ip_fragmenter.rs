@@ -4,15 +4,15 @@
 //! `IPFragmenter(MTU [, HONOR_DF, VERBOSE, keyword HEADROOM])`
 //!
 //! # Description
-//! Passes on IP packets of up to MTU bytes. Longer ones are cut into fragments of up to MTU bytes each
-//! (RFC 791, 3.2), sent in order, the first one first. A packet that must not be fragmented, or whose
-//! header leaves no room for data, goes to output 1, usually to an ICMPError for "unreachable,
-//! needfrag".
+//! Passes on IP packets of up to MTU bytes. Longer ones are cut into fragments of up to MTU bytes
+//! each (RFC 791, 3.2), sent in order, the first one first. A packet that must not be fragmented,
+//! or whose header leaves no room for data, goes to output 1, usually to an ICMPError for
+//! "unreachable, needfrag".
 //!
-//! The first fragment is the packet itself, cut short. The others are new packets that start with their
-//! IP header: a link-layer header in front of it is not copied, so strip it before. They have the
-//! options that go with every fragment, and all of the packet's annotations. Padding behind the IP datagram
-//! is lost.
+//! The first fragment is the packet itself, cut short. The others are new packets that start with
+//! their IP header: a link-layer header in front of it is not copied, so strip it before. They have
+//! the options that go with every fragment, and all of the packet's annotations. Padding behind the
+//! IP datagram is lost.
 //!
 //! A message is printed for the first five packets that must not be fragmented.
 //!
@@ -20,13 +20,13 @@
 //! - MTU: most bytes of a fragment, at least 8. Positional, mandatory.
 //! - HONOR_DF: whether packets whose don't-fragment flag is set go to output 1; if not, they are
 //!   fragmented under a new, random identification, without the flag. Positional, default true.
-//! - VERBOSE: whether to print a message for every packet that must not be fragmented. Positional, default
-//!   false.
+//! - VERBOSE: whether to print a message for every packet that must not be fragmented. Positional,
+//!   default false.
 //! - HEADROOM: bytes of room in front of new fragments, up to 32768. Keyword, default 128.
 //!
 //! # Ports
-//! One push input. Output 0, push: packets and fragments. Output 1, push, may be left out: packets that
-//! are too long and cannot be fragmented.
+//! One push input. Output 0, push: packets and fragments. Output 1, push, may be left out: packets
+//! that are too long and cannot be fragmented.
 //!
 //! # Handlers
 //! - `drops` (read): packets that could not be fragmented, dropped or sent to output 1.
@@ -201,7 +201,8 @@ impl IpFragmenter {
         Ok(())
     }
 
-    /// How many bytes of data a fragment with a header of `header_len` bytes can have: whole units of 8.
+    /// How many bytes of data a fragment with a header of `header_len` bytes can have: whole units
+    /// of 8.
     fn data_room(&self, header_len: usize) -> usize {
         self.mtu.saturating_sub(header_len) & !7
     }
@@ -265,8 +266,8 @@ fn fragment_header(ip: &Ipv4Header, offset: usize, more: bool) -> Ipv4Header {
     header
 }
 
-/// The options that go with every fragment, padded to a multiple of 4 bytes. An option that is malformed
-/// ends the list.
+/// The options that go with every fragment, padded to a multiple of 4 bytes. An option that is
+/// malformed ends the list.
 fn copied_options(options: Options<'_>) -> Vec<u8> {
     let mut copied = Vec::new();
     for option in options.map_while(Result::ok) {
@@ -392,7 +393,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the sizes, the fragments make up the datagram again; fragments of fragments, too.
+        /// Whatever the sizes, the fragments make up the datagram again; fragments of fragments,
+        /// too.
         #[test]
         fn fragments_reassemble(
             payload in prop::collection::vec(any::<u8>(), 0..3000),

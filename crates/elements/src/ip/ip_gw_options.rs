@@ -4,10 +4,10 @@
 //! `IPGWOptions(MYADDR [, OTHERADDRS])`
 //!
 //! # Description
-//! Fills in the Record Route and Timestamp options of passing packets (RFC 791, 3.1) and computes the header
-//! checksum anew where it did. Other options, source routes among them, are not looked at. Belongs on the
-//! way out, for MYADDR must be the address of the interface that the packet leaves by (RFC 1812,
-//! 4.2.2.2).
+//! Fills in the Record Route and Timestamp options of passing packets (RFC 791, 3.1) and computes
+//! the header checksum anew where it did. Other options, source routes among them, are not looked
+//! at. Belongs on the way out, for MYADDR must be the address of the interface that the packet
+//! leaves by (RFC 1812, 4.2.2.2).
 //!
 //! A packet with a malformed option, one without room for another entry that is not full, or one
 //! whose timestamp overflow count overflows, goes to output 1 unchanged, its ICMP parameter problem
@@ -15,12 +15,12 @@
 //!
 //! # Arguments
 //! - MYADDR: the outgoing interface's address. Positional, mandatory.
-//! - OTHERADDRS: the router's other addresses, separated by spaces: timestamps that a sender wants of one of
-//!   them are filled in, too. Positional, default none.
+//! - OTHERADDRS: the router's other addresses, separated by spaces: timestamps that a sender wants
+//!   of one of them are filled in, too. Positional, default none.
 //!
 //! # Ports
-//! One agnostic input. Output 0, agnostic: packets that may travel on. Output 1, push, may be left out:
-//! packets with wrong options.
+//! One agnostic input. Output 0, agnostic: packets that may travel on. Output 1, push, may be left
+//! out: packets with wrong options.
 //!
 //! # Handlers
 //! - `drops` (read): packets with wrong options, dropped or sent to output 1.
@@ -32,7 +32,7 @@
 //!
 //! # Example
 //! ```click
-//! InfiniteSource(DATA \<46000018 00000000 40116bcf 01000001 02000002 07070400>, LIMIT 10)
+//! InfiniteSource(DATA \<4700001c 00000000 40116ac8 01000001 02000002 07070400 00000000>, LIMIT 10)
 //!     -> CheckIPHeader
 //!     -> options :: IPGWOptions(18.26.4.24, 18.26.7.1 10.0.0.1)
 //!     -> Discard;

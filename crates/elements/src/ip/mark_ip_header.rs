@@ -4,9 +4,9 @@
 //! `MarkIPHeader([OFFSET])`
 //!
 //! # Description
-//! Marks packets as IP packets: notes that the IP header starts OFFSET bytes into the packet, and the
-//! transport header behind it. Checks nothing, shortens nothing, and leaves the destination annotation
-//! alone; CheckIPHeader does all that.
+//! Marks packets as IP packets: notes that the IP header starts OFFSET bytes into the packet, and
+//! the transport header behind it. Checks nothing, shortens nothing, and leaves the destination
+//! annotation alone; CheckIPHeader does all that.
 //!
 //! A packet that ends before its IP header begins goes on without the mark.
 //!

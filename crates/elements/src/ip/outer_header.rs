@@ -12,7 +12,8 @@ use zerocopy::IntoBytes;
 /// A header, complete but for what differs from packet to packet.
 #[derive(Clone, Debug)]
 pub(crate) struct OuterHeader {
-    /// Total length, identification and checksum are 0; so is the destination when packets bring it.
+    /// Total length, identification and checksum are 0; so is the destination when packets bring
+    /// it.
     header: Ipv4Header,
     /// The sum over `header`.
     sum: Sum,

@@ -4,11 +4,11 @@
 //! `SetIPChecksum`
 //!
 //! # Description
-//! Computes the checksum of each packet's IP header and stores it there. The header is the marked one,
-//! or where the packet starts when none is marked.
+//! Computes the checksum of each packet's IP header and stores it there. The header is the marked
+//! one, or where the packet starts when none is marked.
 //!
-//! Elements that change IP headers (DecIPTTL, IPRewriter) keep the checksum right by themselves; this one is
-//! for what was written by hand.
+//! Elements that change IP headers (DecIPTTL, IPRewriter) keep the checksum right by themselves;
+//! this one is for what was written by hand.
 //!
 //! A message is printed for the first bad packet.
 //!

@@ -132,8 +132,8 @@ pub(crate) fn has_right_transport_checksum(bytes: &[u8]) -> bool {
     sum.ones_complement() == 0
 }
 
-/// Pushes packets at an element that are random, malformed, truncated or falsely marked, some of them
-/// shared. It must not panic and account for each of them.
+/// Pushes packets at an element that are random, malformed, truncated or falsely marked, some of
+/// them shared. It must not panic and account for each of them.
 pub(crate) fn withstands(element: &str, outputs: usize) {
     let rig = RefCell::new(Rig::new(element, 1, outputs).unwrap());
     let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) };

@@ -4,13 +4,13 @@
 //! `SetTCPChecksum([FIXOFF])`
 //!
 //! # Description
-//! Computes the checksum of each TCP segment, over the length that its IP header gives, and stores it there.
-//! Packets must have their IP header marked and be TCP in IP; the protocol field is not looked at.
-//! A message is printed for the first packet with bad lengths.
+//! Computes the checksum of each TCP segment, over the length that its IP header gives, and stores
+//! it there. Packets must have their IP header marked and be TCP in IP; the protocol field is not
+//! looked at. A message is printed for the first packet with bad lengths.
 //!
 //! # Arguments
-//! - FIXOFF: whether to correct a TCP header length that cannot be: one below 20 bytes becomes 20, one
-//!   beyond the segment becomes the segment's length. Positional, default false.
+//! - FIXOFF: whether to correct a TCP header length that cannot be: one below 20 bytes becomes 20,
+//!   one beyond the segment becomes the segment's length. Positional, default false.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.
@@ -171,7 +171,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_checksum_is_what_etherparse_computes(data in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn the_checksum_is_what_etherparse_computes(
+            data in prop::collection::vec(any::<u8>(), 0..200),
+        ) {
             let out = summed("SetTCPChecksum", blank(&data).packet());
             prop_assert_eq!(out, Datagram::tcp(&data).bytes());
         }

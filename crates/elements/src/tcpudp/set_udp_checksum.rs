@@ -4,18 +4,19 @@
 //! `SetUDPChecksum`
 //!
 //! # Description
-//! Computes the checksum of each UDP datagram, over the UDP length that its header gives, and stores it there.
-//! Packets must have their IP header marked and be UDP in IP; the protocol field is not looked at.
+//! Computes the checksum of each UDP datagram, over the UDP length that its header gives, and
+//! stores it there. Packets must have their IP header marked and be UDP in IP; the protocol field
+//! is not looked at.
 //!
-//! A fragment, or a packet shorter than its UDP length says, goes to output 1. Without output 1 it is
-//! dropped, and a message is printed for the first one.
+//! A fragment, or a packet shorter than its UDP length says, goes to output 1. Without output 1 it
+//! is dropped, and a message is printed for the first one.
 //!
 //! # Arguments
 //! None.
 //!
 //! # Ports
-//! One agnostic input. Output 0, agnostic: UDP datagrams. Output 1, push, may be left out: the packets
-//! whose checksum cannot be computed.
+//! One agnostic input. Output 0, agnostic: UDP datagrams. Output 1, push, may be left out: the
+//! packets whose checksum cannot be computed.
 //!
 //! # Handlers
 //! None of its own.
@@ -167,7 +168,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_checksum_is_what_etherparse_computes(data in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn the_checksum_is_what_etherparse_computes(
+            data in prop::collection::vec(any::<u8>(), 0..200),
+        ) {
             let mut rig = Rig::new("SetUDPChecksum", 1, 1).unwrap();
             let out = rig.push_packets(0, vec![blank(&data).packet()]);
             prop_assert_eq!(out[0][0].data(), Datagram::udp(&data).bytes());

@@ -4,15 +4,15 @@
 //! `UDPIPEncap(SRC, SPORT, DST, DPORT [, CHECKSUM])`
 //!
 //! # Description
-//! Puts a UDP header and an IP header in front of each packet, from address SRC and port SPORT to address
-//! DST and port DPORT, and sets the destination annotation to DST. The identification counts up from 0, the
-//! time to live is 250, lengths and checksums are right.
+//! Puts a UDP header and an IP header in front of each packet, from address SRC and port SPORT to
+//! address DST and port DPORT, and sets the destination annotation to DST. The identification
+//! counts up from 0, the time to live is 250, lengths and checksums are right.
 //!
 //! # Arguments
 //! - SRC: source address. Positional, mandatory.
 //! - SPORT: source port by number or name. Positional, mandatory.
-//! - DST: destination address, or `DST_ANNO`: what each packet's destination annotation says. Positional,
-//!   mandatory.
+//! - DST: destination address, or `DST_ANNO`: what each packet's destination annotation says.
+//!   Positional, mandatory.
 //! - DPORT: destination port by number or name. Positional, mandatory.
 //! - CHECKSUM: whether to compute the UDP checksum; if not, it is 0, which says that there is none.
 //!   Positional, default true.
@@ -256,7 +256,8 @@ mod tests {
             data in prop::collection::vec(any::<u8>(), 0..200),
         ) {
             let source = Ipv4Addr::from(source);
-            let mut rig = Rig::new(&format!("UDPIPEncap({source}, {port}, 2.0.0.2, 9)"), 1, 1).unwrap();
+            let element = format!("UDPIPEncap({source}, {port}, 2.0.0.2, 9)");
+            let mut rig = Rig::new(&element, 1, 1).unwrap();
             let out = rig.push(0, &[&data]);
             let (ip, udp) = (read(&out[0][0]).0, udp_header(&out[0][0]));
             let expected = etherparse::UdpHeader::with_ipv4_checksum(port, 9, &ip, &data).unwrap();
