@@ -137,7 +137,7 @@ pub enum Class {
     /// By its name.
     Name(TextRange),
     /// By what it is made of.
-    Compound(Compound),
+    Compound(Box<Compound>),
 }
 
 /// `{ ... || ... }`

@@ -72,18 +72,31 @@ pub(crate) fn parse_findings(source: SourceId, text: &str) -> (File, Vec<LineMar
     loop {
         parser.items(&mut items);
         let token = parser.peek();
-        if token.kind == TokenKind::End {
+        if token.kind == TokenKind::End || parser.findings.is_full() {
             break;
         }
         // Only a closing bracket ends the statements before the text does.
         parser.unexpected(token);
         parser.bump();
     }
+    let whole = parser.parts_left > 0;
     let Parser { mut lexer, mut findings, skipped, .. } = parser;
+    if !whole {
+        items.clear();
+    }
     findings.append(std::mem::take(&mut lexer.errors));
     let file = File { source, items, comments: lexer.comments, skipped };
     (file, lexer.marks, findings)
 }
+
+/// The parts that the tree of a text may have: more than anybody writes, and in proportion to the
+/// text, so that a tree takes no more than a small multiple of its memory.
+fn max_parts(len: usize) -> usize {
+    100_000 + len / 8
+}
+
+/// A compound or group counts as so many parts.
+const BLOCK_PARTS: usize = 5;
 
 /// What the statements being read stand in.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -108,6 +121,8 @@ struct Parser<'a> {
     groups: usize,
     compounds: usize,
     unclosed: usize,
+    /// Parts of the tree that may still come.
+    parts_left: usize,
     /// True when the chain read last ends in a lone `output`, or none has been read.
     ends_in_output: bool,
 }
@@ -126,6 +141,7 @@ impl<'a> Parser<'a> {
             groups: 0,
             compounds: 0,
             unclosed: 0,
+            parts_left: max_parts(text.len()),
             ends_in_output: true,
         }
     }
@@ -162,10 +178,26 @@ impl<'a> Parser<'a> {
             }
             if self.findings.is_full() {
                 // Nobody reads on; the rest would only take time.
-                self.lexer.rewind(self.text.len() as u32);
-                self.ahead = [None, None];
-                return;
+                return self.give_up();
             }
+        }
+    }
+
+    /// Takes what follows as the end of the text.
+    fn give_up(&mut self) {
+        self.lexer.rewind(self.text.len() as u32);
+        self.ahead = [None, None];
+    }
+
+    /// Counts parts of the tree; too many of them end the text.
+    fn count(&mut self, parts: usize, place: TextRange) {
+        let before = self.parts_left;
+        self.parts_left = before.saturating_sub(parts);
+        if self.parts_left == 0 && before > 0 {
+            let most = max_parts(self.text.len());
+            self.error(place, "configuration is too large")
+                .label(format!("more than {most} elements, compounds and groups up to here"));
+            self.give_up();
         }
     }
 
@@ -218,6 +250,7 @@ impl<'a> Parser<'a> {
             first_stage = false;
         }
         self.ends_in_output = self.is_output(&elements);
+        elements.shrink_to_fit();
         (!elements.is_empty()).then_some(Chain { elements })
     }
 
@@ -234,7 +267,7 @@ impl<'a> Parser<'a> {
             }
             TokenKind::Char('{') => {
                 let compound = self.compound();
-                self.declaration(None, Some(Class::Compound(compound)))?
+                self.declaration(None, Some(Class::Compound(Box::new(compound))))?
             }
             TokenKind::Char('(') => self.group()?,
             _ if self.implicit(start, inputs.is_some(), first_stage, first) => Body::Implicit,
@@ -243,6 +276,7 @@ impl<'a> Parser<'a> {
         if !matches!(body, Body::Implicit) {
             outputs = self.ports();
         }
+        self.count(1, start.range);
         let end = TextRange { start: self.last_end, end: self.last_end };
         let range = match &inputs {
             Some(ports) => ports.range.to(end),
@@ -325,7 +359,7 @@ impl<'a> Parser<'a> {
                 self.bump();
                 Ok(Class::Name(token.range))
             }
-            TokenKind::Char('{') => Ok(Class::Compound(self.compound())),
+            TokenKind::Char('{') => Ok(Class::Compound(Box::new(self.compound()))),
             _ => {
                 let found = self.describe(token);
                 self.error(token.range, "missing element type in declaration")
@@ -474,6 +508,7 @@ impl<'a> Parser<'a> {
                 .label(format!("nested more than {MAX_NESTING} deep"));
             return self.skip_nested();
         }
+        self.count(BLOCK_PARTS, open.range);
         let before = (self.scope, self.ends_in_output);
         let (groups, compounds) = (self.groups, self.compounds);
         match scope {
@@ -549,7 +584,7 @@ impl<'a> Parser<'a> {
         self.bump();
         let (name, next) = (token.range, self.peek());
         let class = match next.kind {
-            TokenKind::Char('{') => Class::Compound(self.compound()),
+            TokenKind::Char('{') => Class::Compound(Box::new(self.compound())),
             TokenKind::Ident => {
                 self.bump();
                 Class::Name(next.range)

@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::mem;
 use std::rc::Rc;
 
 use super::MAX_EXPANSION_DEPTH;
@@ -23,12 +24,15 @@ use crate::variables::TooLong;
 /// Expands a program into the elements and connections of the graph.
 pub(super) fn expand(
     map: &SourceMap,
-    program: &Program<'_>,
+    mut program: Program<'_>,
     params: &[(String, String)],
     limits: Limits,
     graph: &mut Graph,
     findings: &mut Findings,
 ) {
+    // The connections of the file itself are used once and need not be copied.
+    let edges = program.compounds.first_mut().map(|file| mem::take(&mut file.edges));
+    let program = &program;
     let (Some(file), Some(scope)) = (program.compounds.first(), Scope::file(program, params))
     else {
         return;
@@ -38,9 +42,9 @@ pub(super) fn expand(
         program,
         limits,
         budget: Budget { bytes: limits.bytes.into(), deep: false.into() },
-        flat: Vec::new(),
-        names: HashMap::new(),
-        edges: Vec::new(),
+        flat: Vec::with_capacity(file.nodes.len()),
+        names: HashMap::with_capacity(file.nodes.len()),
+        edges: edges.unwrap_or_default(),
         inside: Vec::new(),
         stopped: false,
         findings,
@@ -315,14 +319,17 @@ impl<'p, 'a> Expansion<'p, 'a, '_> {
     /// Turns what there is into the graph.
     fn finish(mut self, graph: &mut Graph) {
         let stopped = self.stopped;
+        self.names = HashMap::new();
         let connections = tunnels::join(
             &self.flat,
-            std::mem::take(&mut self.edges),
+            mem::take(&mut self.edges),
             self.limits.connections,
             (!stopped).then_some(&mut *self.findings),
         );
         let mut places = vec![usize::MAX; self.flat.len()];
-        for (index, flat) in self.flat.iter_mut().enumerate() {
+        let is_element = |flat: &&Flat<'_, '_>| !matches!(flat.class, Class::Tunnel(_));
+        graph.elements.reserve_exact(self.flat.iter().filter(is_element).count());
+        for (index, mut flat) in mem::take(&mut self.flat).into_iter().enumerate() {
             let class = match flat.class {
                 Class::Primitive(class) => class,
                 Class::Compound(i) => self.program.compounds.get(i).map_or("", |c| c.name),
@@ -353,6 +360,7 @@ impl<'p, 'a> Expansion<'p, 'a, '_> {
             });
         }
         let place = |port: Port| places.get(port.node as usize).copied().unwrap_or(usize::MAX);
+        graph.connections.reserve_exact(connections.len());
         graph.connections.extend(connections.into_iter().map(|edge| crate::graph::Connection {
             from: (place(edge.from), edge.from.port as usize),
             to: (place(edge.to), edge.to.port as usize),

@@ -81,7 +81,7 @@ pub fn compile(
     drop(libraries);
     let mut graph = Graph { requirements, provisions, ..Graph::default() };
     let mut expansion = Findings::default();
-    expand::expand(map, &program, options.params, limits, &mut graph, &mut expansion);
+    expand::expand(map, program, options.params, limits, &mut graph, &mut expansion);
     // What is missing because it could not be read is no mistake of its own.
     if !syntax_errors {
         findings.append(expansion);

@@ -188,9 +188,9 @@ impl Limits {
     /// Generous for what people write, and linear in it.
     pub(super) fn for_input(len: usize) -> Self {
         Self {
-            elements: len.saturating_add(100_000),
-            connections: len.saturating_add(250_000),
-            bytes: len.saturating_mul(16).saturating_add(16 << 20),
+            elements: 100_000 + len / 8,
+            connections: 250_000 + len / 4,
+            bytes: (16 << 20) + len.saturating_mul(8),
         }
     }
 }

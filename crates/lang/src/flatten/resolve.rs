@@ -191,6 +191,9 @@ impl<'a, 't> Resolver<'a, 't, '_> {
 
     fn items(&mut self, items: &'t [Item]) {
         for item in items {
+            if self.findings.is_full() {
+                return;
+            }
             match item {
                 Item::Chain(chain) => self.chain(chain),
                 Item::ElementClass(class) => {
@@ -594,7 +597,10 @@ impl<'a, 't> Resolver<'a, 't, '_> {
 
     fn finish_scope(&mut self) {
         number_anonymous(&mut self.scope);
-        dedup_edges(&mut self.scope.compound.edges);
+        let compound = &mut self.scope.compound;
+        dedup_edges(&mut compound.edges);
+        compound.nodes.shrink_to_fit();
+        compound.edges.shrink_to_fit();
     }
 
     fn formals(&mut self, formals: &'t [ast::Formal]) {
