@@ -2,6 +2,8 @@
 //!
 //! Each text is compiled in a process of its own, whose high-water mark tells.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests, in functions of their own")]
+
 use std::process::Command;
 
 use millrace_lang::{Options, SourceMap, compile};

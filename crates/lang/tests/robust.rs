@@ -1,5 +1,7 @@
 //! No text of any size or content makes the compiler panic, hang or overflow its stack.
 
+#![allow(clippy::unwrap_used, reason = "tests, in functions of their own")]
+
 mod support;
 
 use std::time::Duration;
