@@ -198,6 +198,11 @@ impl Listening {
         }
     }
 
+    /// True when there is a queue that tells of its packets, or of its room.
+    pub fn is_bounded(&self) -> bool {
+        self.path.has_ends()
+    }
+
     /// True when a queue may have packets, or room: the task may then not rest.
     pub fn active(&self, router: &Router) -> bool {
         !self.path.all_tell || self.path.notifiers(router).any(Notifier::is_active)

@@ -26,6 +26,11 @@ impl Path {
         Self::find(router, (element, port), false)
     }
 
+    /// Whether a way ends at a notifier.
+    pub(crate) fn has_ends(&self) -> bool {
+        !self.ends.is_empty()
+    }
+
     /// The notifiers at the ends of the ways.
     pub(crate) fn notifiers<'a>(
         &'a self,

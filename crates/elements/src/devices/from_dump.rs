@@ -1,0 +1,683 @@
+//! FromDump - reads packets from a capture file
+//!
+//! # Synopsis
+//! `FromDump(FILENAME [, TIMING, keywords STOP, ACTIVE, SAMPLE, FORCE_IP, START, START_AFTER, END,
+//! END_AFTER, INTERVAL, END_CALL, FILEPOS, MMAP, BURST, ACCELERATION])`
+//!
+//! # Description
+//! Reads packets from a file that `tcpdump -w`, Wireshark or ToDump made, and sends them. It reads
+//! pcap files in either byte order with micro- or nanosecond timestamps and pcapng files, also
+//! packed with gzip, bzip2, xz or zstd; `-` is standard input.
+//!
+//! Packets keep their timestamps. What was not captured of a packet is told by its extra length
+//! annotation. The MAC header annotation is set, or for raw IP files the IP header annotations.
+//!
+//! Packets are sent as fast as they are taken, BURST at a time. Where the way ends in Queues, it
+//! waits while they are full, and sends single packets unless told otherwise, so that none is
+//! lost.
+//!
+//! A file that is cut short or corrupt is read up to that place; what is wrong is reported when
+//! the program ends, whose status then tells of a failure.
+//!
+//! # Arguments
+//! - FILENAME: the file. Positional, mandatory.
+//! - TIMING: whether to keep the recorded distances between packets; the first is sent at once.
+//!   Positional, default false.
+//! - STOP: whether to stop the program after the last packet, or at the end that END, END_AFTER or
+//!   INTERVAL give. Default false.
+//! - ACTIVE: whether it sends. Default true.
+//! - SAMPLE: the probability with which each packet is sent, 0 to 1. Default 1.
+//! - FORCE_IP: whether to send packets with an IP header only, with their IP header annotations
+//!   set. Others leave by output 1. Default false; raw IP files are treated so always.
+//! - START: sends packets from this time on, in seconds since 1970.
+//! - START_AFTER: leaves out packets of the first so many seconds of the file.
+//! - END: ends at the first packet of this time or later.
+//! - END_AFTER: ends at the first packet that is so many seconds after the first of the file.
+//! - INTERVAL: ends at the first packet that is so many seconds after the start. At most one of
+//!   START and START_AFTER and one of END, END_AFTER and INTERVAL may be given.
+//! - END_CALL: handler to write at the end, such as `"counter.reset"`. By default, when there is an
+//!   end other than the file's, `active false` of this element. Not together with STOP.
+//! - FILEPOS: byte of the (unpacked) file to start at, where a packet record must start.
+//! - MMAP: whether to map the file instead of reading it. Default false. A file that somebody makes
+//!   shorter meanwhile then ends the program.
+//! - BURST: packets sent each time, 1 to 256. Default 32, or 1 in front of Queues.
+//! - ACCELERATION: with TIMING, how fast to play, in percent of the recorded pace. Default 100.
+//!
+//! # Ports
+//! Output 0 is agnostic. Output 1, which may be left out, is push: packets without an IP header,
+//! with FORCE_IP.
+//!
+//! # Handlers
+//! - `count` (read): packets sent by output 0. `reset_counts` (write): sets it to 0.
+//! - `active` (read, write): whether it sends.
+//! - `stop` (write): deactivates it and stops the program.
+//! - `encap` (read): the link type, as ToDump's ENCAP takes it.
+//! - `filename` (read): the file.
+//! - `filesize` (read): its length in bytes; `-` where it has none, such as a packed file.
+//! - `filepos` (read, write): byte of the (unpacked) file that is read next.
+//! - `packet_filepos` (read): where the packet sent last starts.
+//! - `sampling_prob` (read): the probability of SAMPLE, as it is rounded.
+//! - `extend_interval` (write): moves the end so many seconds away, and activates the element.
+//! - `reset_timing` (write): lets the next packet be due at once; after writing `filepos`.
+//! - `scheduled` (read, write), `home_thread` (read): its task.
+//!
+//! # Drops
+//! - filtered: with FORCE_IP, the packet has no IP header and there is no output 1.
+//! - no buffer: there was no free packet.
+//!
+//! # Example
+//! ```click
+//! FromDump(trace.pcap, STOP true, FORCE_IP true) -> ToDump(ip-only.pcap);
+//! ```
+//!
+//! # See also
+//! ToDump, FromDevice
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use millrace_core::args::{FileName, Kind, Seconds};
+use millrace_core::element::{HandlerCall, Listening};
+use millrace_core::memory::copies::{self, CopyCause};
+use millrace_core::{
+    Args, Batch, Class, Context, Element, Failed, HandlerError, Handlers, Init, Notifier, Packet,
+    Reason, Refused, Setup, Task, Timer, Timestamp, register,
+};
+use millrace_io::pcap::{Access, LinkType, Reader, Record};
+
+use super::force_ip::force_ip;
+use super::pace::Pace;
+use super::window::{Place, Window};
+use crate::standard::supply::task_handlers;
+
+/// The element; its manual is at the top of the file.
+pub struct FromDump {
+    file_name: FileName,
+    access: Access,
+    start_at: u64,
+    force_ip: bool,
+    /// The probability of a packet, in [`CERTAIN`]ths.
+    sample: u32,
+    burst: Option<usize>,
+    end: Option<End>,
+    /// Whether the end was told of.
+    ended: AtomicBool,
+    active: AtomicBool,
+    count: AtomicU64,
+    packet_position: AtomicU64,
+    /// Behind a lock for the handlers; only one thread reads packets.
+    trace: Mutex<Trace>,
+    task: Task,
+    timer: Timer,
+    /// For pullers: whether there are packets.
+    notifier: Notifier,
+    room: OnceLock<Listening>,
+}
+
+/// What to do at the end.
+enum End {
+    Stop,
+    Deactivate,
+    Call(HandlerCall),
+}
+
+/// A file on its way.
+struct Trace {
+    /// Absent before the start and after the end of the run.
+    reader: Option<Reader>,
+    window: Window,
+    pace: Option<Pace>,
+    /// A packet that is not due yet, or that lies beyond the end.
+    pending: Option<Loaded>,
+}
+
+struct Loaded {
+    packet: Packet,
+    has_ip: bool,
+    /// Where its record starts.
+    position: u64,
+}
+
+/// Why no more packets came.
+enum Pause {
+    /// As many came as were asked for.
+    Enough,
+    /// The next one is due at this time.
+    Until(Timestamp),
+    /// There is no next one.
+    End,
+}
+
+/// A probability of 1, in fixed point.
+const CERTAIN: u32 = 1 << 28;
+
+const DEFAULT_BURST: usize = 32;
+
+register!(FromDump, "from_dump.rs");
+
+impl Element for FromDump {
+    const CLASS: Class = Class::new("FromDump", "0/1-2", "a/ah");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let args = &mut setup.args;
+        let file_name = args.mandatory("FILENAME");
+        let timing = args.positional("TIMING", false);
+        let stop = args.keyword("STOP", false);
+        let active = args.keyword("ACTIVE", true);
+        let sample = sample(args);
+        let force_ip = args.keyword("FORCE_IP", false);
+        let window = Window::configure(args);
+        let call: Option<HandlerCall> = args.optional_keyword("END_CALL");
+        let start_at = args.keyword("FILEPOS", 0);
+        let map = args.keyword("MMAP", false);
+        let burst = args.in_range("BURST", Kind::Keyword, 1..=Batch::CAPACITY as u32);
+        let acceleration = args.in_range("ACCELERATION", Kind::Keyword, 1..=1_000_000u32);
+        if stop && call.is_some() {
+            args.error("END_CALL", "END_CALL and STOP are mutually exclusive");
+        }
+        args.complete()?;
+        let end = match call {
+            Some(call) => Some(End::Call(call)),
+            None if stop => Some(End::Stop),
+            None => window.has_end().then_some(End::Deactivate),
+        };
+        let pace = timing.then(|| Pace::new(acceleration.unwrap_or(100)));
+        Ok(Self {
+            file_name,
+            access: if map { Access::Map } else { Access::Read },
+            start_at,
+            force_ip,
+            sample,
+            burst: burst.map(|burst| burst as usize),
+            end,
+            ended: false.into(),
+            active: active.into(),
+            count: 0.into(),
+            packet_position: 0.into(),
+            trace: Mutex::new(Trace { reader: None, window, pace, pending: None }),
+            task: setup.task(),
+            timer: setup.timer(),
+            notifier: Notifier::default(),
+            room: OnceLock::new(),
+        })
+    }
+
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        if let Some(End::Call(call)) = &self.end {
+            call.check_write(init.router(), init.id())
+                .map_err(|error| Refused(format!("END_CALL: {error}")))?;
+        }
+        self.open().map_err(|error| Refused(error.to_string()))?;
+        if !init.is_pull_output(0) {
+            // An element is initialised once.
+            let _ = self.room.set(init.listen_for_room(0, &self.task));
+        }
+        self.wake();
+        Ok(())
+    }
+
+    fn pull(&self, cx: &mut Context, (): &mut (), _port: usize, max: usize, batch: &mut Batch) {
+        if !self.active.load(Relaxed) {
+            self.notifier.sleep();
+            return;
+        }
+        match self.fill(cx, max, batch) {
+            Pause::Until(time) => {
+                self.notifier.sleep();
+                self.timer.schedule_at(time);
+            }
+            Pause::End if batch.is_empty() => {
+                self.notifier.sleep();
+                self.end(cx);
+            }
+            Pause::Enough | Pause::End => {}
+        }
+    }
+
+    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
+        let Some(room) = self.room.get().filter(|_| self.active.load(Relaxed)) else {
+            self.task.unschedule();
+            return false;
+        };
+        if !room.active(cx.router()) {
+            room.rest(&self.task, cx.router());
+            return false;
+        }
+        // A queue tells that there is room, not how much.
+        let default = if room.is_bounded() { 1 } else { DEFAULT_BURST };
+        let mut batch = cx.take_batch();
+        let pause = self.fill(cx, self.burst.unwrap_or(default), &mut batch);
+        let n = batch.len();
+        cx.push_batch(0, &mut batch);
+        cx.give_batch(batch);
+        match pause {
+            Pause::Until(time) => {
+                self.task.unschedule();
+                self.timer.schedule_at(time);
+            }
+            // What was sent arrives before the end is told of.
+            Pause::End if n == 0 => {
+                self.task.unschedule();
+                self.end(cx);
+            }
+            Pause::Enough | Pause::End => {}
+        }
+        n > 0
+    }
+
+    fn run_timer(&self, _cx: &mut Context, (): &mut ()) {
+        self.wake();
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("count", |dump, _| dump.count.load(Relaxed));
+        handlers.write("reset_counts", |dump, _| {
+            dump.count.store(0, Relaxed);
+            Ok(())
+        });
+        handlers.read("active", |dump, _| dump.active.load(Relaxed));
+        handlers.write("active", |dump, call| {
+            dump.set_active(call.parse()?);
+            Ok(())
+        });
+        handlers.write("stop", |dump, call| {
+            dump.active.store(false, Relaxed);
+            call.router().request_stop();
+            Ok(())
+        });
+        handlers.try_read("encap", |dump, _| {
+            dump.read_file(|file| {
+                file.link_type().unwrap_or(LinkType::ETHER).canonical().to_string()
+            })
+        });
+        handlers.read("filename", |dump, _| dump.file_name.0.clone());
+        handlers.try_read("filesize", |dump, _| {
+            dump.read_file(|file| file.file_len().map_or("-".to_owned(), |len| len.to_string()))
+        });
+        handlers.try_read("filepos", |dump, _| dump.read_file(Reader::position));
+        handlers.write("filepos", |dump, call| dump.seek(call.parse()?));
+        handlers.read("packet_filepos", |dump, _| dump.packet_position.load(Relaxed));
+        handlers.read("sampling_prob", |dump, _| f64::from(dump.sample) / f64::from(CERTAIN));
+        handlers.write("extend_interval", |dump, call| {
+            let time: Seconds = call.parse()?;
+            if !dump.trace().window.extend(time.as_duration().into()) {
+                return Err("there is no END, END_AFTER or INTERVAL to extend".into());
+            }
+            dump.set_active(true);
+            Ok(())
+        });
+        handlers.write("reset_timing", |dump, _| {
+            dump.trace().pace.iter_mut().for_each(Pace::reset);
+            dump.wake();
+            Ok(())
+        });
+        task_handlers(handlers, |dump| &dump.task);
+    }
+
+    fn notifier(&self, _port: usize) -> Option<&Notifier> {
+        Some(&self.notifier)
+    }
+
+    fn cleanup(&self, _router: &millrace_core::Router) -> Result<(), Refused> {
+        let mut trace = self.trace();
+        trace.reader = None;
+        trace.pending = None;
+        Ok(())
+    }
+}
+
+impl FromDump {
+    fn trace(&self) -> MutexGuard<'_, Trace> {
+        self.trace.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn open(&self) -> Result<(), millrace_io::pcap::Error> {
+        let mut reader = Reader::open_with(self.file_name.as_path(), self.access)?;
+        if self.start_at > 0 {
+            reader.seek(self.start_at)?;
+        }
+        self.trace().reader = Some(reader);
+        Ok(())
+    }
+
+    /// Adds up to `max` packets to a batch, and sends those by output 1 that belong there.
+    fn fill(&self, cx: &mut Context, max: usize, batch: &mut Batch) -> Pause {
+        let max = max.min(batch.room());
+        let mut without_ip = 0;
+        let mut trace = self.trace();
+        let pause = loop {
+            // So many packets for output 1 are a burst, too.
+            if batch.len() >= max || without_ip >= Batch::CAPACITY {
+                break Pause::Enough;
+            }
+            match self.next(&mut trace, cx) {
+                Ok(Loaded { packet, has_ip: true, position }) => {
+                    self.packet_position.store(position, Relaxed);
+                    // There is room.
+                    let _ = batch.push(packet);
+                }
+                Ok(Loaded { packet, .. }) => {
+                    without_ip += 1;
+                    cx.push_or_drop(1, packet, Reason::Filtered);
+                }
+                Err(pause) => break pause,
+            }
+        };
+        drop(trace);
+        cx.created(batch.len() + without_ip);
+        self.count.fetch_add(batch.len() as u64, Relaxed);
+        pause
+    }
+
+    /// The next packet that is due.
+    fn next(&self, trace: &mut Trace, cx: &mut Context) -> Result<Loaded, Pause> {
+        let loaded = match trace.pending.take() {
+            Some(pending) => pending,
+            None => self.load(trace, cx).ok_or(Pause::End)?,
+        };
+        let time = loaded.packet.timestamp();
+        if trace.window.place(time) == Place::Beyond {
+            trace.pending = Some(loaded);
+            return Err(Pause::End);
+        }
+        if let Some(pace) = &mut trace.pace {
+            let due = pace.due(time, cx.now());
+            if due > cx.now() {
+                trace.pending = Some(loaded);
+                return Err(Pause::Until(due));
+            }
+        }
+        Ok(loaded)
+    }
+
+    /// The next packet of the file that is neither before the start nor passed over by sampling.
+    fn load(&self, trace: &mut Trace, cx: &mut Context) -> Option<Loaded> {
+        let Trace { reader, window, .. } = trace;
+        let reader = reader.as_mut()?;
+        loop {
+            let position = reader.position();
+            let record = match reader.next() {
+                Ok(record) => record?,
+                Err(error) => {
+                    let router = cx.router();
+                    router.complain(format!("{}: {error}", router.name_of(cx.element())));
+                    return None;
+                }
+            };
+            if window.place(time_of(&record)) == Place::Before {
+                continue;
+            }
+            if self.sample < CERTAIN && cx.random().u32(0..CERTAIN) >= self.sample {
+                continue;
+            }
+            let Some(mut packet) = packet_of(&record) else {
+                cx.created(1);
+                cx.dropped(1, Reason::NoBuffer);
+                continue;
+            };
+            let link_type = record.link_type.canonical();
+            let forced = self.force_ip || link_type == LinkType::IP;
+            if link_type != LinkType::IP {
+                packet.set_mac_header(0);
+            }
+            let has_ip = !forced || force_ip(&mut packet, link_type);
+            return Some(Loaded { packet, has_ip, position });
+        }
+    }
+
+    /// Does what is to be done at the end, once.
+    fn end(&self, cx: &mut Context) {
+        if self.ended.swap(true, Relaxed) {
+            return;
+        }
+        let mut trace = self.trace();
+        if trace.pending.is_some() {
+            // It lies beyond the end, which counts once.
+            trace.window.pass_end();
+        }
+        drop(trace);
+        match &self.end {
+            None => {}
+            Some(End::Deactivate) => self.active.store(false, Relaxed),
+            Some(End::Stop) => {
+                self.active.store(false, Relaxed);
+                cx.router().request_stop();
+            }
+            Some(End::Call(call)) => {
+                let router = cx.router().clone();
+                if let Err(error) = call.write(&router, cx.element()) {
+                    router.chatter(&format!("{}: {error}", router.name_of(cx.element())));
+                }
+            }
+        }
+    }
+
+    fn set_active(&self, active: bool) {
+        self.active.store(active, Relaxed);
+        self.ended.store(false, Relaxed);
+        self.wake();
+    }
+
+    /// Lets packets flow if there are to be any.
+    fn wake(&self) {
+        if !self.active.load(Relaxed) {
+            return;
+        }
+        match self.room.get() {
+            Some(_) => self.task.schedule(),
+            None => self.notifier.wake(),
+        }
+    }
+
+    fn read_file<T>(&self, read: impl FnOnce(&Reader) -> T) -> Result<T, HandlerError> {
+        self.trace().reader.as_ref().map(read).ok_or_else(|| "the file is not open".into())
+    }
+
+    fn seek(&self, position: u64) -> Result<(), HandlerError> {
+        let mut trace = self.trace();
+        trace.pending = None;
+        let reader = trace.reader.as_mut().ok_or("the file is not open")?;
+        let result = match position {
+            0 => reader.rewind(),
+            _ => reader.seek(position),
+        };
+        drop(trace);
+        result.map_err(|error| HandlerError::Refused(error.to_string()))?;
+        self.ended.store(false, Relaxed);
+        self.wake();
+        Ok(())
+    }
+}
+
+/// Reads SAMPLE.
+fn sample(args: &mut Args<'_>) -> u32 {
+    let probability: f64 = args.keyword("SAMPLE", 1.0);
+    if probability.is_nan() || probability < 0.0 {
+        args.error("SAMPLE", "SAMPLE must be between 0 and 1");
+    } else if probability > 1.0 {
+        args.warn("SAMPLE", "SAMPLE probability reduced to 1");
+    } else if probability == 0.0 {
+        args.warn("SAMPLE", "SAMPLE probability is 0; emitting no packets");
+    }
+    (probability.clamp(0.0, 1.0) * f64::from(CERTAIN)).round() as u32
+}
+
+fn time_of(record: &Record<'_>) -> Timestamp {
+    Timestamp::from_nanos(i64::try_from(record.timestamp).unwrap_or(i64::MAX))
+}
+
+/// A packet with the bytes of a record, its time, and the length that was not captured.
+fn packet_of(record: &Record<'_>) -> Option<Packet> {
+    // Some programs claim to have captured more than there was.
+    let original = usize::try_from(record.original_len).unwrap_or(usize::MAX);
+    let data = record.data.get(..original).unwrap_or(record.data);
+    let mut packet = Packet::from_bytes(data)?;
+    copies::count(CopyCause::Receive);
+    packet.set_timestamp(time_of(record));
+    packet.set_extra_length(u32::try_from(original - data.len()).unwrap_or(u32::MAX));
+    Some(packet)
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::testing::Rig;
+    use millrace_core::{Reason, Timestamp};
+    use millrace_io::pcap::{LinkType, Options, Resolution, Writer};
+
+    use super::*;
+
+    /// A capture of packets that hold their number, one each second from 100 s on.
+    fn trace(packets: u8, link_type: LinkType) -> tempfile::NamedTempFile {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let resolution = Resolution::Nanoseconds;
+        let options = Options { link_type, resolution, ..Options::default() };
+        let mut writer = Writer::create(file.path(), options).unwrap();
+        for n in 0..packets {
+            let time = (100 + u64::from(n)) * 1_000_000_000 + 1;
+            writer.write(time, 70, &[n; 60]).unwrap();
+        }
+        writer.finish().unwrap();
+        file
+    }
+
+    fn play(packets: u8, arguments: &str, outputs: usize) -> Rig {
+        let file = trace(packets, LinkType::ETHER);
+        let element = format!("FromDump({}, {arguments})", file.path().display());
+        Rig::new(&element, 0, outputs).unwrap()
+    }
+
+    fn numbers(packets: &[Packet]) -> Vec<u8> {
+        packets.iter().map(|packet| packet.data()[0]).collect()
+    }
+
+    fn now(rig: &mut Rig) -> Vec<u8> {
+        numbers(&rig.pass(Timestamp::ZERO)[0])
+    }
+
+    #[test]
+    fn packets_keep_their_bytes_times_and_lengths() {
+        let mut rig = play(3, "", 1);
+        let out = rig.pass(Timestamp::ZERO);
+        assert_eq!(numbers(&out[0]), [0, 1, 2]);
+        let last = &out[0][2];
+        assert_eq!(last.data(), [2; 60]);
+        assert_eq!(last.timestamp(), Timestamp::new(102, 1));
+        assert_eq!((last.extra_length(), last.mac_header()), (10, Some(0)));
+        assert!(rig.stats().balanced());
+        for (handler, value) in [
+            ("count", "3"),
+            ("encap", "ETHER"),
+            ("filesize", "252"),
+            ("filepos", "252"),
+            ("packet_filepos", "176"),
+            ("sampling_prob", "1"),
+            ("active", "true"),
+        ] {
+            assert_eq!(rig.read(handler).unwrap(), value, "{handler}");
+        }
+        rig.write("reset_counts", "").unwrap();
+        assert_eq!(rig.read("count").unwrap(), "0");
+    }
+
+    #[test]
+    fn keeps_the_recorded_distances() {
+        let mut rig = play(4, "TIMING true, ACCELERATION 200", 1);
+        assert_eq!(now(&mut rig), [0]);
+        assert_eq!(numbers(&rig.pass(Timestamp::from_millis(499))[0]), []);
+        assert_eq!(numbers(&rig.pass(Timestamp::from_millis(1))[0]), [1]);
+        assert_eq!(numbers(&rig.pass(Timestamp::from_secs(1))[0]), [2, 3]);
+        rig.write("active", "false").unwrap();
+        rig.write("filepos", "24").unwrap();
+        rig.write("reset_timing", "").unwrap();
+        rig.write("active", "true").unwrap();
+        assert_eq!(now(&mut rig), [0]);
+    }
+
+    #[test]
+    fn ends_where_it_should_and_goes_on_when_told() {
+        let mut rig = play(6, "START_AFTER 1, END_AFTER 3", 1);
+        assert_eq!(now(&mut rig), [1, 2]);
+        assert_eq!(rig.read("active").unwrap(), "false");
+        rig.write("extend_interval", "1s").unwrap();
+        assert_eq!(now(&mut rig), [3]);
+        rig.write("active", "true").unwrap();
+        assert_eq!(now(&mut rig), [4, 5]);
+        assert!(play(1, "", 1).write("extend_interval", "1").is_err());
+    }
+
+    #[test]
+    fn stops_or_calls_at_the_end() {
+        let mut rig = play(3, "STOP true", 1);
+        assert_eq!(now(&mut rig), [0, 1, 2]);
+        now(&mut rig);
+        assert!(rig.router().is_halted());
+        let mut rig = play(3, "END_CALL x.reset_counts, BURST 2", 1);
+        assert_eq!(now(&mut rig), [0, 1, 2]);
+        assert_eq!(rig.read("count").unwrap(), "0");
+        assert!(!rig.router().is_halted());
+    }
+
+    #[test]
+    fn files_are_gone_through_at_will() {
+        let mut rig = play(4, "FILEPOS 100, ACTIVE false", 1);
+        assert_eq!(now(&mut rig), []);
+        rig.write("active", "true").unwrap();
+        assert_eq!(now(&mut rig), [1, 2, 3]);
+        rig.write("filepos", "0").unwrap();
+        assert_eq!(now(&mut rig), [0, 1, 2, 3]);
+        assert!(rig.write("filepos", "-1").is_err());
+    }
+
+    #[test]
+    fn samples_packets() {
+        let mut rig = play(250, "SAMPLE 0.5", 1);
+        let n = now(&mut rig).len();
+        assert!((75..175).contains(&n), "{n}");
+        let mut rig = play(9, "SAMPLE 0", 1);
+        assert_eq!(now(&mut rig), []);
+        assert_eq!(play(1, "SAMPLE 7", 1).read("sampling_prob").unwrap(), "1");
+    }
+
+    #[test]
+    fn packets_without_ip_go_aside() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let mut writer = Writer::create(file.path(), Options::default()).unwrap();
+        let ip = [&[0; 12][..], &[8, 0, 0x45, 0, 0, 20], &[0; 16]].concat();
+        for data in [&ip[..], &[0; 60], &ip] {
+            writer.write(1, data.len() as u32, data).unwrap();
+        }
+        writer.finish().unwrap();
+        let element = format!("FromDump({}, FORCE_IP true)", file.path().display());
+        let mut rig = Rig::new(&element, 0, 2).unwrap();
+        let out = rig.pass(Timestamp::ZERO);
+        assert_eq!((out[0].len(), out[1].len()), (2, 1));
+        assert_eq!(out[0][0].network_offset(), Some(14));
+        assert_eq!(rig.read("count").unwrap(), "2");
+        assert!(rig.stats().balanced());
+        let mut rig = Rig::new(&element, 0, 1).unwrap();
+        assert_eq!(rig.pass(Timestamp::ZERO)[0].len(), 2);
+        assert_eq!(rig.stats().drops, [(Reason::Filtered, 1)]);
+        // Raw IP files are held to it always.
+        let file = trace(2, LinkType::IP);
+        let mut rig = Rig::new(&format!("FromDump({})", file.path().display()), 0, 1).unwrap();
+        assert_eq!(rig.pass(Timestamp::ZERO)[0].len(), 0);
+        assert_eq!(rig.read("encap").unwrap(), "IP");
+    }
+
+    #[test]
+    fn refuses_what_makes_no_sense() {
+        for bad in [
+            "FromDump",
+            "FromDump(/no/such/file)",
+            "FromDump(/dev/null)",
+            "FromDump(x, START 1, START_AFTER 1)",
+            "FromDump(x, STOP true, END_CALL x.stop)",
+            "FromDump(x, SAMPLE -1)",
+            "FromDump(x, BURST 0)",
+            "FromDump(x, ACCELERATION 0)",
+        ] {
+            assert!(Rig::new(bad, 0, 1).is_err(), "{bad}");
+        }
+    }
+}

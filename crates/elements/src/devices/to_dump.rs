@@ -1,0 +1,369 @@
+//! ToDump - writes packets to a capture file
+//!
+//! # Synopsis
+//! `ToDump(FILENAME [, SNAPLEN, ENCAP, keywords USE_ENCAP_FROM, EXTRA_LENGTH, UNBUFFERED, NANO])`
+//!
+//! # Description
+//! Writes packets to a pcap file that tcpdump, Wireshark and FromDump read, with their timestamps;
+//! packets without one get the current time. A file whose name ends in `.gz`, `.bz2`, `.xz` or
+//! `.zst` is packed; `-` is standard output.
+//!
+//! Packets leave by the output, if there is one. With a pull input and no output it pulls them.
+//!
+//! When the file cannot be written any further (the disk is full), this is said at once and again
+//! at the end of the program, whose status then tells of a failure. Later packets are not written;
+//! without an output they are dropped. The file ends with a whole packet.
+//!
+//! # Arguments
+//! - FILENAME: the file; one that is there is replaced. Positional, mandatory.
+//! - SNAPLEN: the most bytes of a packet that are written; 0 writes whole packets. Positional,
+//!   default 2000.
+//! - ENCAP: the first header of the packets, which the file's header tells: ETHER, IP, FDDI, ATM,
+//!   802_11, 802_11_RADIO, SLL, AIRONET, HDLC, PPP_HDLC, PPP, SUNATM, PRISM, NULL, or `#` and a
+//!   `LINKTYPE_` number. Positional, default ETHER.
+//! - USE_ENCAP_FROM: names of elements with spaces between; ENCAP is what their `encap` handlers
+//!   say, which must be the same. Not together with ENCAP.
+//! - EXTRA_LENGTH: whether a packet's recorded length includes its extra length annotation. Default
+//!   true.
+//! - UNBUFFERED: whether each batch is handed to the operating system at once. Default false.
+//! - NANO: whether timestamps are written in nanoseconds; else in microseconds, which older
+//!   programs need. Default false.
+//!
+//! # Ports
+//! One agnostic input, one agnostic output that may be left out.
+//!
+//! # Handlers
+//! - `count` (read): packets written. `reset_counts` (write): sets it to 0.
+//! - `filename` (read): the file.
+//! - `scheduled` (read, write), `home_thread` (read): its task.
+//!
+//! # Drops
+//! - device error: the file cannot be written, and there is no output.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(LENGTH 64, LIMIT 10, STOP true) -> ToDump(out.pcap, SNAPLEN 0, NANO true);
+//! ```
+//!
+//! # See also
+//! FromDump, ToDevice
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use millrace_core::args::{ArgError, ArgText, ElementRef, FileName, Kind, Scope};
+use millrace_core::element::Listening;
+use millrace_core::{
+    Arg, Args, Batch, Class, Context, Element, Failed, Handlers, Init, Packet, Reason, Refused,
+    Router, Setup, Task, Timestamp, register,
+};
+use millrace_io::pcap::{Error, LinkType, MAX_CAPTURED, Options, Resolution, Writer};
+
+use crate::standard::supply::task_handlers;
+
+/// The element; its manual is at the top of the file.
+pub struct ToDump {
+    file_name: FileName,
+    snap_len: u32,
+    encap: Encap,
+    resolution: Resolution,
+    extra_length: bool,
+    unbuffered: bool,
+    count: AtomicU64,
+    /// Behind a lock because several threads may write. Absent before the start of the run and
+    /// after its end.
+    writer: Mutex<Option<Writer>>,
+    task: Task,
+    upstream: OnceLock<Listening>,
+}
+
+/// Where the link type comes from.
+enum Encap {
+    Given(LinkType),
+    /// The `encap` handlers of these elements.
+    From(Vec<usize>),
+}
+
+register!(ToDump, "to_dump.rs");
+
+impl Element for ToDump {
+    // FromDump and FromDevice know their link types when they are initialised.
+    const CLASS: Class = Class::new("ToDump", "1/0-1", "a/a").ordered().phase(5);
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let args = &mut setup.args;
+        let file_name = args.mandatory("FILENAME");
+        let snap_len = match args.positional("SNAPLEN", 2000) {
+            0 => MAX_CAPTURED,
+            length => length,
+        };
+        let encap = Encap::configure(args);
+        let extra_length = args.keyword("EXTRA_LENGTH", true);
+        let unbuffered = args.keyword("UNBUFFERED", false);
+        let nano = args.keyword("NANO", false);
+        args.complete()?;
+        Ok(Self {
+            file_name,
+            snap_len,
+            encap,
+            resolution: if nano { Resolution::Nanoseconds } else { Resolution::Microseconds },
+            extra_length,
+            unbuffered,
+            count: 0.into(),
+            writer: Mutex::new(None),
+            task: setup.task(),
+            upstream: OnceLock::new(),
+        })
+    }
+
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        let link_type = self.encap.link_type(init.router())?;
+        let options = Options { link_type, snap_len: self.snap_len, resolution: self.resolution };
+        let writer = Writer::create(self.file_name.as_path(), options);
+        *self.writer() = Some(writer.map_err(|error| Refused(error.to_string()))?);
+        if init.is_pull_input(0) && !init.is_pull_output(0) {
+            // An element is initialised once.
+            let _ = self.upstream.set(init.listen(0, &self.task));
+            self.task.schedule();
+        }
+        Ok(())
+    }
+
+    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
+        self.write(cx, batch);
+    }
+
+    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
+        let written = self.write(cx, batch);
+        if cx.outputs() > 0 {
+            cx.push_batch(0, batch);
+            return;
+        }
+        cx.consumed(written);
+        cx.dropped(batch.len() - written, Reason::DeviceError);
+        batch.clear();
+    }
+
+    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
+        let mut batch = cx.take_batch();
+        let n = cx.pull(0, Batch::CAPACITY, &mut batch);
+        self.push(cx, &mut (), 0, &mut batch);
+        cx.give_batch(batch);
+        if n == 0
+            && let Some(upstream) = self.upstream.get()
+        {
+            upstream.rest(&self.task, cx.router());
+        }
+        n > 0
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("count", |dump, _| dump.count.load(Relaxed));
+        handlers.write("reset_counts", |dump, _| {
+            dump.count.store(0, Relaxed);
+            Ok(())
+        });
+        handlers.read("filename", |dump, _| match dump.file_name.0.as_str() {
+            "-" => "<stdout>".to_owned(),
+            name => name.to_owned(),
+        });
+        task_handlers(handlers, |dump| &dump.task);
+    }
+
+    fn cleanup(&self, _router: &Router) -> Result<(), Refused> {
+        let writer = self.writer().take();
+        writer.map_or(Ok(()), Writer::finish).map_err(|error| Refused(error.to_string()))
+    }
+}
+
+impl ToDump {
+    fn writer(&self) -> MutexGuard<'_, Option<Writer>> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes the packets of a batch. Returns how many were written: the first ones.
+    fn write(&self, cx: &mut Context, batch: &Batch) -> usize {
+        let mut writer = self.writer();
+        let Some(writer) = writer.as_mut().filter(|writer| writer.error().is_none()) else {
+            return 0;
+        };
+        let mut written = 0;
+        let mut result = Ok(());
+        for packet in batch {
+            result = self.write_packet(writer, packet, cx.now());
+            if result.is_err() {
+                break;
+            }
+            written += 1;
+        }
+        if self.unbuffered && result.is_ok() {
+            result = writer.flush().inspect_err(|_| written = 0);
+        }
+        if let Err(error) = result {
+            let router = cx.router();
+            router.chatter(&format!("{}: {error}", router.name_of(cx.element())));
+        }
+        self.count.fetch_add(written as u64, Relaxed);
+        written
+    }
+
+    fn write_packet(
+        &self,
+        writer: &mut Writer,
+        packet: &Packet,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let time = if packet.timestamp().is_zero() { now } else { packet.timestamp() };
+        let extra = if self.extra_length { packet.extra_length() } else { 0 };
+        let length = u32::try_from(packet.len()).unwrap_or(u32::MAX).saturating_add(extra);
+        writer.write(u64::try_from(time.as_nanos()).unwrap_or(0), length, packet.data())
+    }
+}
+
+impl Encap {
+    /// Reads ENCAP and USE_ENCAP_FROM.
+    fn configure(args: &mut Args<'_>) -> Self {
+        let given = args.with(
+            "ENCAP",
+            Kind::Positional,
+            "a link type, such as ‘ETHER’ or ‘IP’",
+            |text: &ArgText, _: &Scope<'_>| {
+                text.as_str().parse::<LinkType>().map_err(|error| ArgError::new(error.to_string()))
+            },
+        );
+        let sources = args.with(
+            "USE_ENCAP_FROM",
+            Kind::Keyword,
+            "names of elements",
+            |text: &ArgText, scope: &Scope<'_>| {
+                let words = text.words();
+                words
+                    .iter()
+                    .map(|word| ElementRef::parse(word, scope).map(|element| element.0))
+                    .collect::<Result<Vec<usize>, ArgError>>()
+            },
+        );
+        if args.is_given("ENCAP") && args.is_given("USE_ENCAP_FROM") {
+            args.error("USE_ENCAP_FROM", "specify at most one of ‘ENCAP’ and ‘USE_ENCAP_FROM’");
+        }
+        match sources {
+            Some(sources) => Self::From(sources),
+            None => Self::Given(given.unwrap_or(LinkType::ETHER)),
+        }
+    }
+
+    fn link_type(&self, router: &Router) -> Result<LinkType, Refused> {
+        let sources = match self {
+            Self::Given(link_type) => return Ok(*link_type),
+            Self::From(sources) => sources,
+        };
+        let mut types = Vec::new();
+        for &source in sources {
+            let name = router.name_of(source);
+            let encap = router
+                .read_of(source, "encap", b"")
+                .map_err(|error| Refused(format!("‘{name}’: {error}")))?;
+            let encap = String::from_utf8_lossy(&encap).into_owned();
+            let link_type = encap.parse::<LinkType>().map_err(|_| {
+                Refused(format!("‘{name}.encap’ did not return a valid encapsulation type"))
+            })?;
+            types.push((name, link_type));
+        }
+        let (_, link_type) = *types
+            .first()
+            .ok_or_else(|| Refused("element names missing after ‘USE_ENCAP_FROM’".to_owned()))?;
+        if types.iter().all(|&(_, other)| other == link_type) {
+            return Ok(link_type);
+        }
+        let types: Vec<String> =
+            types.iter().map(|(name, link_type)| format!("‘{name}’ has {link_type}")).collect();
+        Err(Refused(format!("source encapsulation types disagree: {}", types.join(", "))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::testing::Rig;
+    use millrace_io::pcap::Reader;
+
+    use super::*;
+
+    fn write(arguments: &str, outputs: usize, packets: Vec<Packet>) -> (Rig, Reader) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out.pcap");
+        let element = format!("ToDump({} {arguments})", path.display());
+        let mut rig = Rig::new(&element, 1, outputs).unwrap();
+        let n = packets.len();
+        let out = rig.push_packets(0, packets);
+        assert!(out.iter().all(|port| port.len() == n));
+        assert!(rig.stats().balanced());
+        assert_eq!(rig.read("count").unwrap(), n.to_string());
+        let reader = Reader::open(&path);
+        // A file that was not flushed has its header at least.
+        (rig, reader.unwrap())
+    }
+
+    fn packet(length: usize, nanos: i64) -> Packet {
+        let mut packet = Packet::with_len(length).unwrap();
+        packet.set_timestamp(Timestamp::from_nanos(nanos));
+        packet
+    }
+
+    #[test]
+    fn writes_times_and_lengths() {
+        let time = 1_700_000_000_123_456_789;
+        let mut long = packet(60, time);
+        long.set_extra_length(40);
+        let arguments = ", NANO true, UNBUFFERED true";
+        let (_rig, mut file) = write(arguments, 0, vec![long, packet(2100, 0)]);
+        let record = file.next().unwrap().unwrap();
+        assert_eq!(record.timestamp, time as u64);
+        assert_eq!((record.data.len(), record.original_len), (60, 100));
+        let record = file.next().unwrap().unwrap();
+        // Virtual time begins there.
+        assert_eq!(record.timestamp, 1_000_000_000_000_000_000);
+        assert_eq!((record.data.len(), record.original_len), (2000, 2100));
+        assert!(file.next().unwrap().is_none());
+    }
+
+    #[test]
+    fn passes_packets_on() {
+        let mut long = packet(3000, 1_234_567);
+        long.set_extra_length(40);
+        let arguments = ", 0, IP, EXTRA_LENGTH false, UNBUFFERED true";
+        let (_rig, mut file) = write(arguments, 1, vec![long]);
+        assert_eq!((file.link_type(), file.snap_len()), (Some(LinkType::IP), MAX_CAPTURED));
+        let record = file.next().unwrap().unwrap();
+        assert_eq!(record.timestamp, 1_234_000);
+        assert_eq!((record.data.len(), record.original_len), (3000, 3000));
+    }
+
+    #[test]
+    fn a_full_disk_is_a_reason_to_drop() {
+        let mut rig = Rig::new("ToDump(/dev/full)", 1, 0);
+        assert!(rig.is_err(), "the file header is written at once");
+        // A pipe that nobody reads any more fails later.
+        let (reader, writer) = std::io::pipe().unwrap();
+        let path = format!("/dev/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&writer));
+        rig = Rig::new(&format!("ToDump({path}, UNBUFFERED true)"), 1, 0);
+        let mut rig = rig.unwrap();
+        drop(reader);
+        rig.push(0, &["a", "b"]);
+        rig.push(0, &["c"]);
+        assert_eq!(rig.stats().drops, [(Reason::DeviceError, 3)]);
+        assert!(rig.stats().balanced());
+    }
+
+    #[test]
+    fn takes_the_link_type_from_others() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let path = file.path().display();
+        let refused = |arguments: &str| Rig::new(&format!("ToDump({path}, {arguments})"), 1, 0);
+        assert!(refused("ENCAP NOTHING").is_err());
+        assert!(refused("USE_ENCAP_FROM nobody").is_err());
+        // The test's own feed has no such handler.
+        assert!(refused("USE_ENCAP_FROM feed0").is_err());
+        assert!(refused("ENCAP IP, USE_ENCAP_FROM x").is_err());
+    }
+}
