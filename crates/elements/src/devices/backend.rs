@@ -1,0 +1,32 @@
+//! Where devices come from: the program's backend, or else the machine's interfaces.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use millrace_core::Init;
+use millrace_io::af_packet::AfPacket;
+use millrace_io::{Backend, Devices};
+
+/// A backend that is shared with others or is the machine's.
+pub(super) enum Source {
+    Given(Arc<Devices>),
+    Machine(AfPacket),
+}
+
+impl Source {
+    /// The backend that an element is to use.
+    pub(super) fn of(init: &Init<'_>) -> Self {
+        init.service::<Devices>().map_or(Self::Machine(AfPacket), Self::Given)
+    }
+}
+
+impl Deref for Source {
+    type Target = dyn Backend;
+
+    fn deref(&self) -> &Self::Target {
+        match self {
+            Self::Given(devices) => &*devices.0,
+            Self::Machine(machine) => machine,
+        }
+    }
+}

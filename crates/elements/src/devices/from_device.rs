@@ -1,0 +1,370 @@
+//! FromDevice - receives packets from a network device
+//!
+//! # Synopsis
+//! `FromDevice(DEVNAME [, PROMISC, SNAPLEN, keywords SNIFFER, FORCE_IP, METHOD, BPF_FILTER, ENCAP,
+//! OUTBOUND, PROTOCOL, HEADROOM, BURST, TIMESTAMP, ACTIVE])`
+//!
+//! # Description
+//! Sends the packets that a device receives. By default they are those of the machine's interface
+//! DEVNAME, which takes the rights of root or CAP_NET_RAW; the program can put other devices in
+//! place of all of them (`millrace run --lab`).
+//!
+//! It listens beside the machine's own network stack: what it sends on is also received, and
+//! perhaps answered or forwarded, by the kernel. A router's interfaces should have no addresses.
+//!
+//! Packets are whole and right whatever offloads the sender or the card uses: TCP segments and
+//! trains of UDP datagrams beyond the MTU come cut into packets, and missing checksums are filled
+//! in. VLAN tags are in their places.
+//!
+//! The timestamp says when the kernel received the packet, and the packet type annotation to whom
+//! it was sent. What SNAPLEN cut off is told by the extra length annotation. The MAC header
+//! annotation is set.
+//!
+//! # Arguments
+//! - DEVNAME: the device. Positional, mandatory.
+//! - PROMISC: whether the device receives packets for other hosts too. Positional, default false.
+//! - SNAPLEN: the most bytes of a packet that are kept, 14 to 65535. Positional, default 65535.
+//! - SNIFFER: whether the kernel goes on to receive the packets. Default true; false is refused
+//!   where the device cannot keep them from it.
+//! - FORCE_IP: whether to send packets with an IP header only, with their IP header annotations
+//!   set. Others leave by output 1. Default false.
+//! - METHOD: LINUX or PCAP, which are the same here. CAPTURE is an old name of it.
+//! - BPF_FILTER: must be empty. Filter with IPFilter or Classifier behind this element.
+//! - ENCAP: must be ETHER.
+//! - OUTBOUND: whether to receive the packets too that the machine sends by the device. Default
+//!   false.
+//! - PROTOCOL: the EtherType that packets must have; 0, the default, for any.
+//! - HEADROOM: free bytes before each packet, at most 8190. Default 128.
+//! - BURST: most packets received each time, 1 to 256. Default 64.
+//! - TIMESTAMP: whether packets get a timestamp. Default true.
+//! - ACTIVE: whether it receives. Default true.
+//!
+//! # Ports
+//! Output 0 is push, and so is output 1, which may be left out: packets without an IP header, with
+//! FORCE_IP.
+//!
+//! # Handlers
+//! - `count` (read): packets received. `reset_counts` (write): sets it to 0.
+//! - `kernel_drops` (read): packets that the kernel dropped because they were not taken in time.
+//! - `segmented` (read): packets that were cut into several because of offloads.
+//! - `encap` (read): the link type, as ToDump's ENCAP takes it.
+//! - `active` (read, write): whether it receives.
+//! - `scheduled` (read, write), `home_thread` (read): its task.
+//!
+//! # Drops
+//! - filtered: the packet has another EtherType than PROTOCOL; or, with FORCE_IP, it has no IP
+//!   header and there is no output 1.
+//!
+//! # Example
+//! ```click
+//! FromDevice(eth0, PROMISC true) -> Counter -> Discard;
+//! ```
+//!
+//! # See also
+//! ToDevice, FromDump
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use millrace_core::args::{Kind, Word};
+use millrace_core::{
+    Args, Batch, Class, Context, Element, Failed, Handlers, Init, Packet, Reason, Refused, Router,
+    Setup, Task, Timestamp, register,
+};
+use millrace_io::pcap::LinkType;
+use millrace_io::{Opened, QueueCounts, RxOptions, RxQueue};
+
+use super::backend::Source;
+use super::force_ip::force_ip;
+use super::method;
+use crate::standard::supply::task_handlers;
+
+/// The element; its manual is at the top of the file.
+pub struct FromDevice {
+    device: String,
+    options: RxOptions,
+    force_ip: bool,
+    /// 0 for any.
+    protocol: u16,
+    burst: usize,
+    active: AtomicBool,
+    count: AtomicU64,
+    /// What the device counted in the end.
+    counts: Mutex<QueueCounts>,
+    /// Behind a lock for the handlers; only one thread receives. Absent before the start of the run
+    /// and after its end.
+    queue: Mutex<Option<Box<dyn RxQueue>>>,
+    /// Whether the last try to receive failed: that is said once.
+    failing: AtomicBool,
+    task: Task,
+}
+
+register!(FromDevice, "from_device.rs");
+
+impl Element for FromDevice {
+    const CLASS: Class = Class::new("FromDevice", "0/1-2", "h/h");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let args = &mut setup.args;
+        let device: String = args.mandatory("DEVNAME");
+        let promiscuous = args.positional("PROMISC", false);
+        let snap_length = args.in_range("SNAPLEN", Kind::Positional, 14..=65_535u32);
+        let sniffer = args.keyword("SNIFFER", true);
+        let force_ip = args.keyword("FORCE_IP", false);
+        method::configure(args, "METHOD");
+        method::configure(args, "CAPTURE");
+        refuse_filter(args);
+        let outbound = args.keyword("OUTBOUND", false);
+        let protocol = args.keyword("PROTOCOL", 0);
+        let headroom = args.in_range("HEADROOM", Kind::Keyword, 0..=8190u32).unwrap_or(128);
+        let burst = args.in_range("BURST", Kind::Keyword, 1..=Batch::CAPACITY as u32);
+        let timestamp = args.keyword("TIMESTAMP", true);
+        let active = args.keyword("ACTIVE", true);
+        args.complete()?;
+        let options = RxOptions {
+            queues: 1,
+            promiscuous,
+            snap_length: snap_length.unwrap_or(65_535) as usize,
+            headroom: headroom as usize,
+            outbound,
+            sniffer,
+            timestamp,
+            filter: Vec::new(),
+        };
+        let task = setup.receive_task(&device, 0);
+        Ok(Self {
+            device,
+            options,
+            force_ip,
+            protocol,
+            burst: burst.unwrap_or(64) as usize,
+            active: AtomicBool::new(active),
+            count: AtomicU64::new(0),
+            counts: Mutex::default(),
+            queue: Mutex::new(None),
+            failing: AtomicBool::new(false),
+            task,
+        })
+    }
+
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        let opened = Source::of(init).open_rx(&self.device, &self.options);
+        let Opened { queues, .. } = opened.map_err(|error| Refused(error.to_string()))?;
+        let queue = queues.into_iter().next();
+        let queue = queue.ok_or_else(|| Refused(format!("{}: no queue", self.device)))?;
+        if let Some(readiness) = queue.readiness() {
+            self.task.wait_readable(readiness);
+        }
+        *self.queue() = Some(queue);
+        if self.active.load(Relaxed) {
+            self.task.schedule();
+        }
+        Ok(())
+    }
+
+    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
+        if !self.active.load(Relaxed) {
+            self.task.unschedule();
+            return false;
+        }
+        let mut batch = cx.take_batch();
+        self.receive(cx, &mut batch);
+        let n = batch.len();
+        cx.created(n);
+        self.count.fetch_add(n as u64, Relaxed);
+        self.prepare(cx, &mut batch);
+        cx.push_batch(0, &mut batch);
+        cx.give_batch(batch);
+        n > 0
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("count", |device, _| device.count.load(Relaxed));
+        handlers.write("reset_counts", |device, _| {
+            device.count.store(0, Relaxed);
+            Ok(())
+        });
+        handlers.read("kernel_drops", |device, _| device.counts().lost);
+        handlers.read("segmented", |device, _| device.counts().segmented);
+        handlers.read("encap", |_, _| LinkType::ETHER.to_string());
+        handlers.read("active", |device, _| device.active.load(Relaxed));
+        handlers.write("active", |device, call| {
+            device.active.store(call.parse()?, Relaxed);
+            device.task.schedule();
+            Ok(())
+        });
+        task_handlers(handlers, |device| &device.task);
+    }
+
+    fn cleanup(&self, _router: &Router) -> Result<(), Refused> {
+        self.counts();
+        *self.queue() = None;
+        Ok(())
+    }
+}
+
+impl FromDevice {
+    fn queue(&self) -> MutexGuard<'_, Option<Box<dyn RxQueue>>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the device counts, or what it counted in the end.
+    fn counts(&self) -> QueueCounts {
+        let queue = self.queue();
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(queue) = queue.as_ref() {
+            *counts = queue.counts();
+        }
+        *counts
+    }
+
+    fn receive(&self, cx: &mut Context, batch: &mut Batch) {
+        let mut queue = self.queue();
+        let Some(queue) = queue.as_mut() else { return };
+        match queue.receive(batch, self.burst) {
+            Ok(0) if queue.is_finished() => self.task.unschedule(),
+            Ok(_) => self.failing.store(false, Relaxed),
+            // The interface may be down for a while.
+            Err(error) => {
+                if !self.failing.swap(true, Relaxed) {
+                    let router = cx.router();
+                    let name = router.name_of(cx.element());
+                    router.chatter(&format!("{name}: {}: {error}", self.device));
+                }
+            }
+        }
+    }
+
+    /// Sets annotations and takes out what is not to be sent by output 0.
+    fn prepare(&self, cx: &mut Context, batch: &mut Batch) {
+        let now = cx.now();
+        batch.for_each(|packet| {
+            packet.set_mac_header(0);
+            if !self.options.timestamp {
+                packet.set_timestamp(Timestamp::ZERO);
+            } else if packet.timestamp().is_zero() {
+                packet.set_timestamp(now);
+            }
+        });
+        if self.protocol != 0 {
+            batch.map_filter(|packet| match ether_type(&packet) == Some(self.protocol) {
+                true => Some(packet),
+                false => cx.drop(packet, Reason::Filtered),
+            });
+        }
+        if self.force_ip {
+            batch.map_filter(|mut packet| match force_ip(&mut packet, LinkType::ETHER) {
+                true => Some(packet),
+                false => {
+                    cx.push_or_drop(1, packet, Reason::Filtered);
+                    None
+                }
+            });
+        }
+    }
+}
+
+fn ether_type(packet: &Packet) -> Option<u16> {
+    packet.data().get(12..)?.first_chunk().map(|bytes| u16::from_be_bytes(*bytes))
+}
+
+/// Reads the arguments that need libpcap.
+fn refuse_filter(args: &mut Args<'_>) {
+    let filter: String = args.keyword("BPF_FILTER", String::new());
+    if !filter.trim().is_empty() {
+        let problem = "BPF_FILTER needs libpcap's compiler, which is not part of this program: \
+                       filter with IPFilter or Classifier behind FromDevice";
+        args.error("BPF_FILTER", problem);
+    }
+    let encap: Option<Word> = args.optional_keyword("ENCAP");
+    if encap.is_some_and(|encap| encap.as_str() != "ETHER") {
+        args.error("ENCAP", "packets of devices have Ethernet headers: ENCAP must be ETHER");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::Registry;
+    use millrace_core::services::Services;
+    use millrace_core::testing::Rig;
+    use millrace_io::Devices;
+    use millrace_io::memory::{End, Interface, Network};
+
+    use super::*;
+
+    fn receive(arguments: &str, outputs: usize, frames: &[&[u8]]) -> (Rig, End) {
+        let network = Network::default();
+        let far = network.connect(Interface::new("eth0"), Interface::new("host"));
+        let mut services = Services::default();
+        services.insert(Devices(Box::new(network)));
+        let element = format!("FromDevice(eth0 {arguments})");
+        let rig = Rig::with(Registry::linked(), &element, 0, outputs, services).unwrap();
+        for frame in frames {
+            far.send(Packet::from_bytes(frame).unwrap()).unwrap();
+        }
+        (rig, far)
+    }
+
+    fn frame(ether_type: u16) -> Vec<u8> {
+        [&[0xff; 12][..], &ether_type.to_be_bytes(), &[0x45, 0, 0, 20], &[0; 16]].concat()
+    }
+
+    #[test]
+    fn sends_what_the_device_receives() {
+        let (mut rig, _far) = receive("", 1, &[&frame(0x800), b"short"]);
+        let out = rig.pass(Timestamp::ZERO);
+        assert_eq!(out[0].len(), 2);
+        let first = &out[0][0];
+        assert_eq!(first.mac_header(), Some(0));
+        assert_eq!(first.timestamp(), rig.router().clock().now());
+        assert_eq!(first.packet_type(), millrace_core::PacketType::Broadcast);
+        for (handler, value) in
+            [("count", "2"), ("kernel_drops", "0"), ("encap", "ETHER"), ("active", "true")]
+        {
+            assert_eq!(rig.read(handler).unwrap(), value, "{handler}");
+        }
+        assert!(rig.stats().balanced());
+    }
+
+    #[test]
+    fn takes_out_what_is_not_wanted() {
+        let frames = [&frame(0x800)[..], &frame(0x806), &frame(0x86dd)];
+        let (mut rig, _far) = receive(", PROTOCOL 0x806, TIMESTAMP false", 1, &frames);
+        let out = rig.pass(Timestamp::ZERO);
+        assert_eq!((out[0].len(), out[0][0].timestamp()), (1, Timestamp::ZERO));
+        assert_eq!(rig.stats().drops, [(Reason::Filtered, 2)]);
+        let (mut rig, _far) = receive(", FORCE_IP true, SNAPLEN 34", 2, &frames);
+        let out = rig.pass(Timestamp::ZERO);
+        assert_eq!((out[0].len(), out[1].len()), (2, 1));
+        assert_eq!(out[0][0].network_offset(), Some(14));
+        assert!(rig.stats().balanced());
+    }
+
+    #[test]
+    fn rests_while_inactive() {
+        let (mut rig, far) = receive(", ACTIVE false, BURST 1", 1, &[b"a", b"b"]);
+        assert!(rig.pass(Timestamp::ZERO)[0].is_empty());
+        assert_eq!(far.unread(), 2);
+        rig.write("active", "true").unwrap();
+        assert_eq!(rig.pass(Timestamp::ZERO)[0].len(), 2);
+    }
+
+    #[test]
+    fn refuses_what_it_cannot_do() {
+        for bad in [
+            "FromDevice",
+            "FromDevice(no-such-device)",
+            "FromDevice(lo, BPF_FILTER \"tcp port 80\")",
+            "FromDevice(lo, METHOD XDP)",
+            "FromDevice(lo, METHOD NONSENSE)",
+            "FromDevice(lo, ENCAP IP)",
+            "FromDevice(lo, SNAPLEN 13)",
+            "FromDevice(lo, HEADROOM 9000)",
+            "FromDevice(lo, BURST 0)",
+            "FromDevice(lo, SNIFFER false)",
+        ] {
+            assert!(Rig::new(bad, 0, 1).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! What the kernel has left undone of a packet: checksums, and cutting large segments.
+//!
+//! The header is that of virtio (OASIS virtio 1.2, 5.1.6), in the machine's byte order.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use millrace_core::Packet;
+use millrace_core::checksum::{Sum, checksum};
+
+/// Bytes of the header in front of each packet.
+pub(super) const HEADER: usize = 10;
+
+const NEEDS_CHECKSUM: u8 = 1;
+const GSO_TCP_IPV4: u8 = 1;
+const GSO_TCP_IPV6: u8 = 4;
+const GSO_UDP: u8 = 5;
+/// Set beside a type when the sender reduced its congestion window.
+const GSO_ECN: u8 = 0x80;
+
+/// What is left to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Offload {
+    checksum: Option<Partial>,
+    /// Bytes of payload of each segment, where there is more than one.
+    pub(super) segments: Option<Segments>,
+}
+
+/// A checksum field that holds the sum of the pseudo-header alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Partial {
+    /// Where the bytes start that it covers, to the end of the packet.
+    start: usize,
+    /// Where the field is, from there.
+    offset: usize,
+}
+
+/// How a packet is to be cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Segments {
+    /// Into segments with so many bytes of payload.
+    Of(usize),
+    /// In a way that we do not know.
+    Unknown,
+}
+
+impl Offload {
+    /// Reads the header of a packet.
+    pub(super) fn parse(header: &[u8; HEADER]) -> Self {
+        let word = |at: usize| {
+            let bytes = header.get(at..).and_then(|bytes| bytes.first_chunk());
+            usize::from(bytes.map_or(0, |bytes| u16::from_ne_bytes(*bytes)))
+        };
+        let [flags, kind, ..] = *header;
+        let partial = || Partial { start: word(6), offset: word(8) };
+        let size = word(4);
+        let segments = match kind & !GSO_ECN {
+            0 => None,
+            GSO_TCP_IPV4 | GSO_TCP_IPV6 | GSO_UDP if size > 0 => Some(Segments::Of(size)),
+            _ => Some(Segments::Unknown),
+        };
+        Self { checksum: (flags & NEEDS_CHECKSUM != 0).then(partial), segments }
+    }
+
+    /// Takes note of bytes that were inserted before the network header.
+    pub(super) fn shift(&mut self, bytes: usize) {
+        if let Some(partial) = &mut self.checksum {
+            partial.start += bytes;
+        }
+    }
+
+    /// Whether a checksum is missing.
+    pub(super) fn lacks_checksum(&self) -> bool {
+        self.checksum.is_some()
+    }
+
+    /// Fills in the checksum of a whole packet.
+    pub(super) fn complete(&self, frame: &mut [u8]) {
+        const UDP_CHECKSUM: usize = 6;
+        let Some(Partial { start, offset }) = self.checksum else { return };
+        let Some(covered) = frame.get_mut(start..) else { return };
+        let sum = Sum::of(covered);
+        let value = if offset == UDP_CHECKSUM { sum.finish_udp() } else { sum.finish() };
+        put(covered, offset, value.to_be_bytes());
+    }
+}
+
+/// Cuts a TCP segment or a train of UDP datagrams into packets with `size` bytes of payload each.
+/// The bytes of `rest` come after those of `first`, which holds all headers.
+///
+/// Each packet gets the headers with their lengths, checksums, IPv4 identification and TCP sequence
+/// numbers and flags as if the sender had cut it. What `first` knows beside its bytes is for the
+/// caller to copy. Returns whether the packet could be cut; without memory for a packet the rest is
+/// left out.
+pub(super) fn cut(first: &Packet, rest: &[u8], size: usize, mut take: impl FnMut(Packet)) -> bool {
+    let frame = first.data();
+    let Some(layout) = Layout::of(frame) else { return false };
+    let (Some(headers), Some(payload)) = (frame.get(..layout.payload), frame.get(layout.payload..))
+    else {
+        return false;
+    };
+    let total = payload.len() + rest.len();
+    for (index, at) in (0..total).step_by(size.max(1)).enumerate() {
+        let length = size.min(total - at);
+        let Some(mut packet) = Packet::stale(first.headroom(), headers.len() + length, 0) else {
+            return true;
+        };
+        let (head, body) = packet.data_mut().split_at_mut(headers.len());
+        head.copy_from_slice(headers);
+        gather(payload, rest, at, body);
+        layout.fit(packet.data_mut(), index, at, at + length == total);
+        take(packet);
+    }
+    true
+}
+
+/// Copies the bytes from `at` on of two slices that belong together.
+fn gather(first: &[u8], second: &[u8], at: usize, into: &mut [u8]) {
+    let front = first.get(at..).unwrap_or_default();
+    let front = front.get(..into.len()).unwrap_or(front);
+    let (a, b) = into.split_at_mut(front.len());
+    a.copy_from_slice(front);
+    let from = at.saturating_sub(first.len());
+    if let Some(back) = second.get(from..).and_then(|back| back.get(..b.len())) {
+        b.copy_from_slice(back);
+    }
+}
+
+/// Where the headers of a frame are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Layout {
+    network: usize,
+    is_ipv6: bool,
+    transport: usize,
+    protocol: u8,
+    payload: usize,
+}
+
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+
+impl Layout {
+    fn of(frame: &[u8]) -> Option<Self> {
+        let mut at = 12;
+        let mut ether_type = be16(frame, at)?;
+        while matches!(ether_type, 0x8100 | 0x88a8) {
+            at += 4;
+            ether_type = be16(frame, at)?;
+        }
+        let network = at + 2;
+        let version = frame.get(network)? >> 4;
+        let (is_ipv6, protocol, transport) = match (ether_type, version) {
+            (0x0800, 4) => {
+                let length = usize::from(frame.get(network)? & 0x0f) * 4;
+                (false, *frame.get(network + 9)?, network + length.max(20))
+            }
+            (0x86dd, 6) => {
+                let (protocol, transport) = upper_layer(frame, network)?;
+                (true, protocol, transport)
+            }
+            _ => return None,
+        };
+        let length = match protocol {
+            TCP => usize::from(frame.get(transport + 12)? >> 4).max(5) * 4,
+            UDP => 8,
+            _ => return None,
+        };
+        let payload = transport + length;
+        (payload <= frame.len()).then_some(Self { network, is_ipv6, transport, protocol, payload })
+    }
+
+    /// Corrects the headers of the packet whose payload starts `at` bytes into the whole one's.
+    fn fit(&self, frame: &mut [u8], index: usize, at: usize, is_last: bool) {
+        let ip_length = frame.len() - self.network;
+        if self.is_ipv6 {
+            const IPV6_HEADER: usize = 40;
+            let length = ip_length.saturating_sub(IPV6_HEADER) as u16;
+            put(frame, self.network + 4, length.to_be_bytes());
+        } else {
+            let id = be16(frame, self.network + 4).unwrap_or(0).wrapping_add(index as u16);
+            put(frame, self.network + 2, (ip_length as u16).to_be_bytes());
+            put(frame, self.network + 4, id.to_be_bytes());
+            put(frame, self.network + 10, [0, 0]);
+            let sum = frame.get(self.network..self.transport).map_or(0, checksum);
+            put(frame, self.network + 10, sum.to_be_bytes());
+        }
+        if self.protocol == TCP {
+            self.fit_tcp(frame, index, at, is_last);
+        } else {
+            let length = (frame.len() - self.transport) as u16;
+            put(frame, self.transport + 4, length.to_be_bytes());
+        }
+        self.sum_up(frame);
+    }
+
+    fn fit_tcp(&self, frame: &mut [u8], index: usize, at: usize, is_last: bool) {
+        const FIN_AND_PSH: u8 = 0x09;
+        const CWR: u8 = 0x80;
+        let sequence = frame.get(self.transport + 4..).and_then(|bytes| bytes.first_chunk());
+        if let Some(sequence) = sequence {
+            let sequence = u32::from_be_bytes(*sequence).wrapping_add(at as u32);
+            put(frame, self.transport + 4, sequence.to_be_bytes());
+        }
+        if let Some(flags) = frame.get_mut(self.transport + 13) {
+            *flags &= if is_last { 0xff } else { !FIN_AND_PSH };
+            *flags &= if index == 0 { 0xff } else { !CWR };
+        }
+    }
+
+    /// Sets the checksum of TCP or UDP.
+    fn sum_up(&self, frame: &mut [u8]) {
+        let field = self.transport + if self.protocol == TCP { 16 } else { 6 };
+        put(frame, field, [0, 0]);
+        let Some(covered) = frame.get(self.transport..) else { return };
+        let length = covered.len();
+        let address = |at: usize| frame.get(self.network + at..);
+        let pseudo = match self.is_ipv6 {
+            false => {
+                let of = |at| address(at).and_then(|bytes| bytes.first_chunk::<4>());
+                let of = |at| of(at).map_or(Ipv4Addr::UNSPECIFIED, |bytes| Ipv4Addr::from(*bytes));
+                Sum::of_pseudo_v4(of(12), of(16), self.protocol, length as u16)
+            }
+            true => {
+                let of = |at| address(at).and_then(|bytes| bytes.first_chunk::<16>());
+                let of = |at| of(at).map_or(Ipv6Addr::UNSPECIFIED, |bytes| Ipv6Addr::from(*bytes));
+                Sum::of_pseudo_v6(of(8), of(24), self.protocol, length as u32)
+            }
+        };
+        let sum = pseudo.add_bytes(covered);
+        let value = if self.protocol == UDP { sum.finish_udp() } else { sum.finish() };
+        put(frame, field, value.to_be_bytes());
+    }
+}
+
+/// The protocol above IPv6 and where its header starts, behind the extension headers.
+fn upper_layer(frame: &[u8], network: usize) -> Option<(u8, usize)> {
+    const HOP_BY_HOP: u8 = 0;
+    const ROUTING: u8 = 43;
+    const DESTINATION: u8 = 60;
+    let mut protocol = *frame.get(network + 6)?;
+    let mut at = network + 40;
+    while matches!(protocol, HOP_BY_HOP | ROUTING | DESTINATION) {
+        protocol = *frame.get(at)?;
+        at += (usize::from(*frame.get(at + 1)?) + 1) * 8;
+    }
+    Some((protocol, at))
+}
+
+fn be16(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes.get(at..)?.first_chunk().map(|bytes| u16::from_be_bytes(*bytes))
+}
+
+fn put<const N: usize>(bytes: &mut [u8], at: usize, value: [u8; N]) {
+    if let Some(field) = bytes.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
+        *field = value;
+    }
+}
