@@ -14,7 +14,9 @@ pub mod source;
 pub mod variables;
 
 pub use diagnostic::{Diagnostic, Note, Severity};
-pub use flatten::{FindLibrary, MAX_EXPANSION_DEPTH, Options, compile, find_in_click_path, find_in_path};
+pub use flatten::{
+    FindLibrary, MAX_EXPANSION_DEPTH, Options, compile, find_in_click_path, find_in_path,
+};
 pub use graph::{ConfigText, Connection, ElementDecl, Graph, Requirement};
 pub use nearest::nearest;
 pub use print::{format, print_file, print_flat};
