@@ -6,10 +6,13 @@ use std::sync::atomic::AtomicI64;
 use anyhow::{Context, bail};
 use millrace_core::clock::Clock;
 use millrace_core::memory::Arena;
+use millrace_core::names::DeviceAddresses;
+use millrace_core::net::{EtherAddress, Ipv4Prefix};
 use millrace_core::router::{Options, check};
-use millrace_core::services::Services;
+use millrace_core::services::{DeviceBook, Services};
 use millrace_core::stats::MAX_THREADS;
 use millrace_core::{Registry, Router};
+use millrace_io::af_packet::{AfPacket, Interfaces};
 use millrace_io::{Backend, Devices};
 
 use crate::config::Loaded;
@@ -66,13 +69,30 @@ pub(crate) fn usable_cores() -> Vec<usize> {
     }
 }
 
-/// What elements are given beside the graph: the devices of `backend`, watched by `ledger`.
+/// What elements are given beside the graph: devices, watched by `ledger`, and their addresses.
+/// Without a backend the devices are the machine's own.
 pub(crate) fn services(backend: Option<Arc<dyn Backend>>, ledger: &Ledger) -> Services {
     let mut services = Services::default();
-    if let Some(backend) = backend {
-        services.insert(Devices(Box::new(Observed::new(backend, ledger.clone()))));
-    }
+    services.insert(match &backend {
+        Some(backend) => DeviceBook(Box::new(AddressesOf(backend.clone()))),
+        None => DeviceBook(Box::new(Interfaces)),
+    });
+    let backend = backend.unwrap_or_else(|| Arc::new(AfPacket));
+    services.insert(Devices(Box::new(Observed::new(backend, ledger.clone()))));
     services
+}
+
+/// The addresses of a backend's devices.
+struct AddressesOf(Arc<dyn Backend>);
+
+impl DeviceAddresses for AddressesOf {
+    fn ether(&self, device: &str) -> Option<EtherAddress> {
+        self.0.ether(device)
+    }
+
+    fn ipv4(&self, device: &str) -> Option<Ipv4Prefix> {
+        self.0.ipv4(device)
+    }
 }
 
 /// Configures a router and adds what is wrong with it to the diagnostics. No router when there is

@@ -118,7 +118,7 @@ impl Run {
             engine.stop_when_idle();
         }
 
-        let origin = Arc::new(Origin::default());
+        let origin = Arc::new(Origin::new(&router));
         let signals = StopOnSignal::start(router.clone()).context("signals")?;
         let live =
             self.table().then(|| Live::start(router.clone(), ledger.clone(), origin.clone()));

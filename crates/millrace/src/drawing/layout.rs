@@ -6,6 +6,8 @@
 //! lead to it; an edge that passes layers has a dummy node in each; layers are sorted so that few
 //! edges cross; then nodes are placed as near to their neighbours as their widths allow.
 
+use std::collections::HashMap;
+
 /// What is laid out: the widths of nodes, and edges with the horizontal offsets, from the middle
 /// of their nodes, at which they end.
 pub(super) struct Problem {
@@ -35,8 +37,10 @@ pub(super) struct Layout {
     pub(super) width: f64,
 }
 
-/// Free space beside a node.
+/// Free space between nodes.
 const GAP: f64 = 26.0;
+/// Free space between an edge that passes a layer and what is beside it.
+const LANE_GAP: f64 = 12.0;
 /// Width of an edge that passes a layer.
 const LANE: f64 = 4.0;
 /// Times that the layers are sorted.
@@ -96,8 +100,12 @@ impl Layered {
             layers: Vec::new(),
             dummies: Vec::new(),
         };
+        let mut shared = HashMap::new();
         for (wire, &turned) in problem.edges.iter().zip(&turned) {
-            let dummies = if turned { graph.add_up(wire) } else { graph.add_down(wire) };
+            let dummies = match turned {
+                true => graph.add_up(wire, &mut shared),
+                false => graph.add_down(wire),
+            };
             graph.dummies.push(dummies);
         }
         graph.above = vec![Vec::new(); graph.vertices.len()];
@@ -129,16 +137,23 @@ impl Layered {
         dummies
     }
 
-    /// An edge that leads up, with a dummy in each layer between and beside its nodes.
-    fn add_up(&mut self, wire: &Wire) -> Vec<usize> {
+    /// An edge that leads up, with a dummy in each layer between and beside its nodes. Edges that
+    /// lead up to one place share their dummies, so that they look like one with many roots.
+    fn add_up(
+        &mut self,
+        wire: &Wire,
+        shared: &mut HashMap<(usize, u64), Vec<usize>>,
+    ) -> Vec<usize> {
         let (bottom, top) = (self.vertices[wire.from].layer, self.vertices[wire.to].layer);
-        let dummies: Vec<usize> = (top..=bottom).map(|layer| self.dummy(layer)).collect();
-        for pair in dummies.windows(2) {
-            if let &[upper, lower] = pair {
-                self.join((upper, 0.0), (lower, 0.0));
+        let lane = shared.entry((wire.to, wire.to_offset.to_bits())).or_default();
+        for layer in top + lane.len()..=bottom {
+            let dummy = self.dummy(layer);
+            if let Some(&above) = lane.last() {
+                self.join((above, 0.0), (dummy, 0.0));
             }
+            lane.push(dummy);
         }
-        dummies.into_iter().rev().collect()
+        lane.iter().take(bottom + 1 - top).rev().copied().collect()
     }
 
     fn join(&mut self, upper: (usize, f64), lower: (usize, f64)) {
@@ -279,8 +294,25 @@ impl Layered {
                 self.settle(layer, &wishes);
             }
         }
+        self.straighten();
         let left = self.vertices.iter().map(|v| v.x - v.width / 2.0).fold(f64::MAX, f64::min);
         self.vertices.iter_mut().for_each(|vertex| vertex.x -= left);
+    }
+
+    /// Takes the last bends out of chains, from the top down; all else stays where it is if it can.
+    fn straighten(&mut self) {
+        for layer in 1..self.layers.len() {
+            let wish = |&vertex: &usize| match self.above[vertex][..] {
+                [only] if self.below[self.segments[only].upper].len() == 1 => {
+                    let segment = &self.segments[only];
+                    let x = self.vertices[segment.upper].x;
+                    (x + segment.upper_offset - segment.lower_offset, 8.0)
+                }
+                _ => (self.vertices[vertex].x, 4.0),
+            };
+            let wishes: Vec<(f64, f64)> = self.layers[layer].iter().map(wish).collect();
+            self.settle(layer, &wishes);
+        }
     }
 
     /// Where a vertex would make its edges straightest, and how much that matters.
@@ -309,8 +341,9 @@ impl Layered {
         let mut offset = 0.0;
         for (at, &vertex) in vertices.iter().enumerate() {
             if let Some(&before) = at.checked_sub(1).and_then(|at| vertices.get(at)) {
-                let halves = (self.vertices[before].width + self.vertices[vertex].width) / 2.0;
-                offset += halves + GAP;
+                let widths = [before, vertex].map(|vertex| self.vertices[vertex].width);
+                let gap = if widths.contains(&LANE) { LANE_GAP } else { GAP };
+                offset += (widths[0] + widths[1]) / 2.0 + gap;
             }
             offsets.push(offset);
         }

@@ -18,7 +18,7 @@ const PORT: f64 = 4.5;
 /// The least distance of ports.
 const PORT_PITCH: f64 = 16.0;
 /// Width of a letter, on average, of the name and of what stands below.
-const LETTER: (f64, f64) = (7.4, 6.3);
+const LETTER: (f64, f64) = (8.0, 6.5);
 
 /// Colours of compounds: fill and border.
 const COLOURS: [(&str, &str); 8] = [

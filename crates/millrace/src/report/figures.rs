@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use millrace_core::Router;
 use millrace_core::memory::copies::{self, Copies};
 use millrace_core::stats::ElementStats;
+use millrace_core::{Router, Timestamp};
 
 use super::devices::{DeviceFigures, Ledger};
 
@@ -13,6 +13,8 @@ use super::devices::{DeviceFigures, Ledger};
 pub(crate) struct Figures {
     /// Since the start of the run, by the machine's clock.
     pub(crate) elapsed: Duration,
+    /// Since the start of the run, by the router's clock, when that is virtual.
+    pub(crate) virtual_time: Option<Duration>,
     /// What each element counted, in their order.
     pub(crate) elements: Vec<ElementStats>,
     /// The bytes that each element counted, of those that have a `byte_count`.
@@ -46,12 +48,15 @@ impl Totals {
 /// Where counting begins.
 pub(crate) struct Origin {
     start: Instant,
+    clock: Timestamp,
     copies: Copies,
 }
 
-impl Default for Origin {
-    fn default() -> Self {
-        Self { start: Instant::now(), copies: copies::snapshot() }
+impl Origin {
+    /// Begins to count now.
+    pub(crate) fn new(router: &Router) -> Self {
+        let clock = router.clock().now();
+        Self { start: Instant::now(), clock, copies: copies::snapshot() }
     }
 }
 
@@ -60,6 +65,10 @@ impl Figures {
     pub(crate) fn take(router: &Router, ledger: &Ledger, origin: &Origin) -> Self {
         Self {
             elapsed: origin.start.elapsed(),
+            virtual_time: router
+                .clock()
+                .is_virtual()
+                .then(|| (router.clock().now() - origin.clock).to_duration()),
             elements: (0..router.len()).map(|id| router.stats_of(id)).collect(),
             bytes: (0..router.len()).map(|id| byte_count(router, id)).collect(),
             devices: ledger.figures(),

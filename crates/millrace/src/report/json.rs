@@ -58,7 +58,7 @@ pub(crate) fn json(router: &Router, figures: &Figures) -> Map<String, Value> {
     let fields = [
         ("seconds", value!(figures.elapsed.as_secs_f64())),
         ("threads", value!(router.plan().threads)),
-        ("virtual_time", value!(router.clock().is_virtual())),
+        ("virtual_seconds", value!(figures.virtual_time.map(|time| time.as_secs_f64()))),
         ("elements", value!(elements)),
         ("devices", value!(devices)),
         ("copies", value!(copies.collect::<Map<_, _>>())),

@@ -215,3 +215,61 @@ fn since(now: &ElementStats, then: &ElementStats) -> ElementStats {
         drops: now.drops.clone(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::Timestamp;
+    use millrace_core::router::initialize;
+
+    use super::*;
+    use crate::config::{Origin as Configuration, load};
+    use crate::session::{Choices, configure, services};
+
+    /// Two moments of a router, a second of the machine's time apart.
+    fn moments(text: &str) -> (Arc<Router>, Figures, Figures) {
+        let configuration = Configuration::Expression(text.to_owned());
+        let mut loaded = load(&configuration, &[], None).unwrap();
+        let ledger = Ledger::default();
+        let choices = Choices { simtime: Some(1e9), ..Choices::default() };
+        let options = choices.options(services(None, &ledger)).unwrap();
+        let router = configure(&mut loaded, options).unwrap();
+        let mut engine = initialize(router, 1).unwrap();
+        let router = engine.router().clone();
+        let origin = Origin::new(&router);
+        let mut moment = |seconds: i64| {
+            engine.run_until(Timestamp::from_nanos((1_000_000_000 + seconds) * 1_000_000_000));
+            let mut figures = Figures::take(&router, &ledger, &origin);
+            figures.elapsed = Duration::from_secs(seconds.unsigned_abs());
+            figures
+        };
+        let (before, now) = (moment(1), moment(2));
+        (router, before, now)
+    }
+
+    const TEXT: &str = "RatedSource(DATA abcdefghij, RATE 100) -> c :: Counter -> q :: Queue(10) \
+                        -> Idle; AddressInfo(a 1.2.3.4);";
+
+    #[test]
+    fn the_table_shows_what_happened_in_the_last_second() {
+        let (router, before, now) = moments(TEXT);
+        let lines = lines(&router, &before, &now, 24, 100);
+        assert_eq!(lines[0], "2 s");
+        let cells = |line: usize| lines[line].split_whitespace().collect::<Vec<_>>();
+        assert_eq!(cells(1)[..3], ["ELEMENT", "PACKETS/S", "BITS/S"]);
+        let counter = cells(3);
+        assert_eq!(counter[..5], ["c", "100", "8.0", "k", "1.0"]);
+        let queue = cells(4);
+        assert_eq!(queue[queue.len() - 4..], ["10", "191", "queue", "full"]);
+        // AddressInfo sees no packets.
+        assert_eq!(lines.len(), 6);
+    }
+
+    #[test]
+    fn the_table_fits_the_terminal() {
+        let (router, before, now) = moments(TEXT);
+        let lines = lines(&router, &before, &now, 7, 12);
+        assert!(lines.len() < 7, "{lines:?}");
+        assert!(lines.iter().all(|line| line.chars().count() <= 12), "{lines:?}");
+        assert!(lines.last().unwrap().starts_with("and "), "{lines:?}");
+    }
+}

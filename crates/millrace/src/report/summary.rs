@@ -97,8 +97,12 @@ fn devices(figures: &Figures) -> Vec<String> {
 /// Time, copies, and whether every packet is accounted for.
 fn closing(router: &Router, figures: &Figures) -> Vec<String> {
     let totals = figures.totals();
+    let virtual_time = match figures.virtual_time {
+        Some(time) => format!(" ({:.3} s of virtual time)", time.as_secs_f64()),
+        None => String::new(),
+    };
     let mut lines = vec![format!(
-        "In {:.3} s: {} in = {} out + {} dropped + {} held.",
+        "In {:.3} s{virtual_time}: {} in = {} out + {} dropped + {} held.",
         figures.elapsed.as_secs_f64(),
         plural(totals.entered, "packet"),
         totals.left,
