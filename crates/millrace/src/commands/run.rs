@@ -112,6 +112,7 @@ impl Run {
         };
         let router = engine.router().clone();
         ledger.announcement().iter().for_each(say);
+        lab.iter().for_each(|lab| lab.attach(&router));
         lab.iter().flat_map(|lab| &lab.announcement).for_each(say);
         let servers = self.serve(&router)?;
         if servers.is_empty() {

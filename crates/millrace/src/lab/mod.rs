@@ -1,12 +1,26 @@
 //! The lab: a virtual network for every device of a configuration, so that any router file runs
 //! on a laptop without privileges.
 
-use std::path::PathBuf;
-use std::sync::Arc;
+mod backend;
+mod exchange;
+mod frame;
+mod host;
+mod network;
+mod trace;
+mod world;
 
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use anyhow::bail;
+use millrace_core::Router;
 use millrace_io::Backend;
 use millrace_lang::Graph;
 use serde_json::Value;
+
+use backend::{LabBackend, lock};
+use trace::Trace;
+use world::World;
 
 /// What the user wants of the lab.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,6 +54,15 @@ pub(crate) struct Lab {
     pub(crate) announcement: Vec<String>,
     /// What arrived where, once the router has stopped.
     pub(crate) report: Box<dyn Fn() -> Report + Send>,
+    router: Arc<OnceLock<Arc<Router>>>,
+}
+
+impl Lab {
+    /// Says which router stands in the lab: it is stopped when everything has been tried.
+    pub(crate) fn attach(&self, router: &Arc<Router>) {
+        // A lab has one router.
+        let _ = self.router.set(router.clone());
+    }
 }
 
 /// What the hosts of a lab saw.
@@ -56,6 +79,35 @@ pub(crate) struct Report {
 ///
 /// # Errors
 /// A trace cannot be read, or a device of `spec` is not in the configuration.
-pub(crate) fn backend(_spec: &Spec, _graph: &Graph, _seed: u64) -> anyhow::Result<Lab> {
-    anyhow::bail!("--lab: the virtual network is not part of this build yet")
+pub(crate) fn backend(spec: &Spec, graph: &Graph, seed: u64) -> anyhow::Result<Lab> {
+    let devices = network::devices(graph);
+    for (device, _) in &spec.traces {
+        if !devices.iter().any(|known| known.name == *device) {
+            bail!("--lab: the configuration has no device ‘{device}’");
+        }
+    }
+    let traces = devices.iter().map(|device| {
+        let named = spec.traces.iter().find(|(name, _)| *name == device.name);
+        named.map(|(_, path)| Trace::open(path)).transpose()
+    });
+    let world = World::new(&devices, traces.collect::<anyhow::Result<_>>()?, seed);
+    let announcement = devices
+        .iter()
+        .map(|device| match device.router {
+            Some(network) => format!("lab: {} is on {}", device.name, network.truncated()),
+            None => format!(
+                "lab: {} is on the network that devices without an address share",
+                device.name
+            ),
+        })
+        .collect();
+    let router = world.router();
+    let world = Arc::new(Mutex::new(world));
+    let backend = LabBackend(world.clone());
+    Ok(Lab {
+        backend: Arc::new(backend),
+        announcement,
+        report: Box::new(move || lock(&world).report()),
+        router,
+    })
 }

@@ -1,0 +1,116 @@
+//! The devices of the lab, as elements see them.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use millrace_core::net::{EtherAddress, Ipv4Prefix};
+use millrace_core::{Batch, Packet, Timestamp};
+use millrace_io::{
+    Backend, Capabilities, DeviceError, Opened, QueueCounts, RxOptions, RxQueue, TxOptions, TxQueue,
+};
+
+use super::world::World;
+
+/// The lab's backend.
+#[derive(Clone)]
+pub(super) struct LabBackend(pub(super) Arc<Mutex<World>>);
+
+struct Queue {
+    world: Arc<Mutex<World>>,
+    wire: usize,
+    headroom: usize,
+    snap_length: usize,
+    lost: u64,
+}
+
+impl Backend for LabBackend {
+    fn open_rx(
+        &self,
+        device: &str,
+        options: &RxOptions,
+    ) -> Result<Opened<dyn RxQueue>, DeviceError> {
+        if !options.filter.is_empty() {
+            return Err(DeviceError::Unsupported {
+                device: device.to_owned(),
+                what: "the lab has no filter in the kernel".to_owned(),
+            });
+        }
+        let queue = self.queue(device, options.headroom, options.snap_length)?;
+        Ok(opened(Box::new(queue)))
+    }
+
+    fn open_tx(
+        &self,
+        device: &str,
+        _options: &TxOptions,
+    ) -> Result<Opened<dyn TxQueue>, DeviceError> {
+        Ok(opened(Box::new(self.queue(device, 0, usize::MAX)?)))
+    }
+
+    fn ether(&self, _device: &str) -> Option<EtherAddress> {
+        None
+    }
+
+    fn ipv4(&self, _device: &str) -> Option<Ipv4Prefix> {
+        None
+    }
+}
+
+impl LabBackend {
+    fn queue(
+        &self,
+        device: &str,
+        headroom: usize,
+        snap_length: usize,
+    ) -> Result<Queue, DeviceError> {
+        let wire = lock(&self.0).wire(device);
+        let wire = wire.ok_or_else(|| DeviceError::Unknown(device.to_owned()))?;
+        Ok(Queue { world: self.0.clone(), wire, headroom, snap_length, lost: 0 })
+    }
+}
+
+impl RxQueue for Queue {
+    fn receive(&mut self, batch: &mut Batch, max: usize) -> io::Result<usize> {
+        let mut world = lock(&self.world);
+        let mut n = 0;
+        while n < max && !batch.is_full() {
+            let Some(frame) = world.receive(self.wire) else { break };
+            let kept = frame.get(..self.snap_length).unwrap_or(&frame);
+            let Some(mut packet) = Packet::with_room(self.headroom, 0, kept.len()) else {
+                self.lost += 1;
+                continue;
+            };
+            packet.push_back(kept);
+            packet.set_timestamp(Timestamp::now());
+            if batch.push(packet).is_err() {
+                break;
+            }
+            n += 1;
+        }
+        Ok(n)
+    }
+
+    fn counts(&self) -> QueueCounts {
+        QueueCounts { lost: self.lost, ..QueueCounts::default() }
+    }
+}
+
+impl TxQueue for Queue {
+    fn transmit(&mut self, batch: &mut Batch) -> io::Result<usize> {
+        let mut world = lock(&self.world);
+        let n = batch.len();
+        for packet in batch.drain() {
+            world.transmit(self.wire, packet.data());
+        }
+        Ok(n)
+    }
+}
+
+fn opened<Q: ?Sized>(queue: Box<Q>) -> Opened<Q> {
+    let capabilities = Capabilities { backend: "lab", ..Capabilities::default() };
+    Opened { queues: vec![queue], capabilities, changes: Vec::new() }
+}
+
+pub(super) fn lock(world: &Mutex<World>) -> MutexGuard<'_, World> {
+    world.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,176 @@
+//! What the hosts of the lab try: each exchange sends something and knows what should come back.
+
+use std::net::Ipv4Addr;
+
+use millrace_core::headers::{icmp_type, protocol};
+
+use super::frame::{Datagram, icmp, udp};
+use super::host::{ECHO_PORT, Event, Host};
+
+/// Something that a host tries.
+#[derive(Clone, Debug)]
+pub(super) struct Exchange {
+    pub(super) kind: Kind,
+    /// Index of the host that begins.
+    pub(super) host: usize,
+    to: Ipv4Addr,
+    /// The neighbour that the packet goes by, if not the usual one.
+    by: Option<Ipv4Addr>,
+    /// Packets to send in all.
+    packets: u32,
+    sent: u32,
+    /// Packets that were answered as they should have been.
+    pub(super) answered: u32,
+    /// For redirects: the answer and the redirect are both due.
+    redirected: bool,
+}
+
+/// What is tried, and what for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Kind {
+    /// Pings to the router's address.
+    PingRouter,
+    /// Pings to a host on another network.
+    Ping,
+    /// A ping whose TTL ends at the router.
+    Expire,
+    /// A ping to a network that there is no route to.
+    NoRoute,
+    /// A datagram longer than the next link takes.
+    Fragment,
+    /// The same, with the order not to fragment.
+    DontFragment,
+    /// A ping with the record route option.
+    RecordRoute,
+    /// A ping to a neighbour that takes the way by the router.
+    Redirect,
+    /// UDP datagrams to a host on another network, which echoes them.
+    Flow,
+}
+
+impl Kind {
+    /// What is tried, in the words of the report.
+    pub(super) fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::PingRouter => ("ping the router", "echo replies"),
+            Self::Ping => ("ping other hosts", "echo replies"),
+            Self::Expire => ("ping with TTL 1", "time exceeded"),
+            Self::NoRoute => ("ping an unknown network", "unreachable"),
+            Self::Fragment => ("send 1,900 bytes", "reassembled and echoed"),
+            Self::DontFragment => ("send 1,900 bytes, DF set", "fragmentation needed"),
+            Self::RecordRoute => ("ping with IP options", "echo replies"),
+            Self::Redirect => ("ping a neighbour by the router", "redirect and echo reply"),
+            Self::Flow => ("exchange UDP flows", "datagrams echoed"),
+        }
+    }
+
+    /// The key in JSON.
+    pub(super) fn key(self) -> &'static str {
+        match self {
+            Self::PingRouter => "ping_router",
+            Self::Ping => "ping",
+            Self::Expire => "ttl_expired",
+            Self::NoRoute => "no_route",
+            Self::Fragment => "fragment",
+            Self::DontFragment => "dont_fragment",
+            Self::RecordRoute => "record_route",
+            Self::Redirect => "redirect",
+            Self::Flow => "flow",
+        }
+    }
+}
+
+/// Packets of one exchange on their way at a time.
+const WINDOW: u32 = 16;
+
+impl Exchange {
+    pub(super) fn new(kind: Kind, host: usize, to: Ipv4Addr) -> Self {
+        let packets = match kind {
+            Kind::PingRouter | Kind::Ping => 5,
+            Kind::Flow => 500,
+            _ => 1,
+        };
+        Self { kind, host, to, by: None, packets, sent: 0, answered: 0, redirected: false }
+    }
+
+    pub(super) fn by(self, neighbour: Ipv4Addr) -> Self {
+        Self { by: Some(neighbour), ..self }
+    }
+
+    pub(super) fn packets(&self) -> u32 {
+        self.packets
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.answered >= self.packets
+    }
+
+    /// Sends what may be sent now. Returns whether anything was.
+    pub(super) fn go_on(&mut self, id: u16, lost: u32, host: &mut Host, length: usize) -> bool {
+        let before = self.sent;
+        while self.sent < self.packets && self.sent < self.answered + lost + WINDOW {
+            self.send(id, host, length);
+            self.sent += 1;
+        }
+        self.sent > before
+    }
+
+    /// Packets that were sent and not answered.
+    pub(super) fn outstanding(&self) -> u32 {
+        self.sent.saturating_sub(self.answered)
+    }
+
+    /// Takes what came about the exchange.
+    pub(super) fn take(&mut self, event: Event) {
+        let right = match (self.kind, event) {
+            (Kind::Expire, Event::Error { kind, .. }) => kind == icmp_type::TIME_EXCEEDED,
+            (Kind::NoRoute, Event::Error { kind, .. }) => kind == icmp_type::UNREACHABLE,
+            (Kind::DontFragment, Event::Error { kind, code, .. }) => {
+                kind == icmp_type::UNREACHABLE && code == 4
+            }
+            (Kind::Redirect, Event::Error { kind, .. }) => {
+                let first = kind == icmp_type::REDIRECT && !self.redirected;
+                self.redirected |= first;
+                false
+            }
+            (Kind::Redirect, Event::Answer(_)) => self.redirected,
+            (Kind::Expire | Kind::NoRoute | Kind::DontFragment, _) => false,
+            (_, Event::Answer(_)) => true,
+            _ => false,
+        };
+        self.answered += u32::from(right && !self.is_done());
+    }
+
+    fn send(&self, id: u16, host: &mut Host, length: usize) {
+        const LONG: usize = 1900;
+        let ping = || {
+            let sequence = self.sent as u16;
+            let [a, b] = id.to_be_bytes();
+            let [c, d] = sequence.to_be_bytes();
+            icmp(icmp_type::ECHO_REQUEST, 0, [a, b, c, d], &[0x5a; 56])
+        };
+        let datagram =
+            |host: &Host, length| udp((host.ip, id), (self.to, ECHO_PORT), &vec![0xa5; length]);
+        let (kind, payload) = match self.kind {
+            Kind::Fragment | Kind::DontFragment => (protocol::UDP, datagram(host, LONG)),
+            Kind::Flow => (protocol::UDP, datagram(host, length)),
+            _ => (protocol::ICMP, ping()),
+        };
+        let mut packet = Datagram::new(host.ip, self.to, kind, payload);
+        packet.id = id;
+        packet.dont_fragment = self.kind == Kind::DontFragment;
+        match self.kind {
+            Kind::Expire => packet.ttl = 1,
+            // Record route: room for three addresses, then the end of the list.
+            Kind::RecordRoute => {
+                packet.options = vec![7, 15, 4];
+                packet.options.extend([0; 13]);
+            }
+            _ => {}
+        }
+        match self.by {
+            Some(neighbour) => host.send_to(neighbour, &packet),
+            None => host.send(&packet),
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Which devices a configuration has, and which networks they are on.
+
+use std::net::Ipv4Addr;
+
+use millrace_core::Args;
+use millrace_core::args::Scope;
+use millrace_core::names::{NameTable, address_info};
+use millrace_core::net::Ipv4Prefix;
+use millrace_lang::Graph;
+use millrace_lang::config::{keyword, split_args, unquote};
+
+/// A device of the configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Device {
+    pub(super) name: String,
+    /// The router's address on it and the network, when the configuration says so.
+    pub(super) router: Option<Ipv4Prefix>,
+}
+
+/// Classes of elements that stand for devices; the first argument is the device.
+const DEVICE_CLASSES: &[&str] = &["FromDevice", "ToDevice", "PollDevice"];
+
+/// The devices that elements of the configuration name, in order. Their addresses are those that
+/// AddressInfo gives to a name which is the device's.
+pub(super) fn devices(graph: &Graph) -> Vec<Device> {
+    let names = names(graph);
+    let mut devices: Vec<Device> = Vec::new();
+    for element in &graph.elements {
+        if !DEVICE_CLASSES.contains(&element.class.as_str()) {
+            continue;
+        }
+        let Some(name) = device_name(&element.config.text) else { continue };
+        if devices.iter().any(|device| device.name == name) {
+            continue;
+        }
+        let no_elements = |_: &str| None;
+        let scope = Scope::new(&element.name, &names, &no_elements);
+        let prefix = scope.ipv4_prefix_named(&name).filter(|prefix| prefix.length().is_some());
+        let address = scope.ipv4_named(&name);
+        let router = prefix.zip(address).and_then(|(prefix, address)| {
+            Ipv4Prefix::new(address, prefix.length()?).filter(|prefix| hosts(*prefix).count() > 3)
+        });
+        devices.push(Device { name, router });
+    }
+    devices
+}
+
+/// Addresses of a network that hosts can have, without those of the router, the network and
+/// broadcast.
+pub(super) fn hosts(network: Ipv4Prefix) -> impl Iterator<Item = Ipv4Addr> {
+    let first = u32::from(network.network()).saturating_add(1);
+    let last = u32::from(network.broadcast());
+    (first..last).map(Ipv4Addr::from).filter(move |ip| *ip != network.address())
+}
+
+fn names(graph: &Graph) -> NameTable {
+    let mut names = NameTable::new();
+    for element in graph.elements.iter().filter(|element| element.class == "AddressInfo") {
+        let no_elements = |_: &str| None;
+        let known = names.clone();
+        let mut args = Args::new(&element.config, Scope::new(&element.name, &known, &no_elements));
+        names.extend(address_info(&mut args));
+    }
+    names
+}
+
+fn device_name(config: &str) -> Option<String> {
+    let args = split_args(config);
+    let named = args.iter().find_map(|arg| match keyword(arg.text.as_ref()) {
+        Some(("DEVNAME", value)) => Some(value.to_owned()),
+        _ => None,
+    });
+    let name = named.or_else(|| args.first().map(|arg| arg.text.to_string()))?;
+    let name = String::from_utf8_lossy(&unquote(&name)).into_owned();
+    (!name.is_empty()).then_some(name)
+}
