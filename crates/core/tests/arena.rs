@@ -11,7 +11,7 @@ use millrace_core::memory::{
 
 #[test]
 fn the_books_balance() {
-    let config = ArenaConfig { standard: 100, jumbo: 3, shells: 10 };
+    let config = ArenaConfig { standard: 100, jumbo: 3, shells: 10, nodes: None };
     assert_eq!(Arena::configure(7), Ok(()));
     assert_eq!(Arena::configure(config), Ok(()), "until the first packet, the last word counts");
     let first = Packet::from_bytes(b"first").unwrap();
@@ -106,8 +106,10 @@ fn regions() {
     let regions = Arena::regions();
     let region = regions.iter().find(|region| region.class == SlotClass::Standard).unwrap();
     let base = region.base.as_ptr() as usize;
+    assert_eq!(region.offset_of(&packet), Some(at - base));
     assert_eq!((at - base) % region.stride, 192 + 128);
-    assert!((at - base) / region.stride < region.slots);
+    assert_eq!(region.descriptor_at(at - base), Some(packet.into_raw()));
+    assert_eq!(region.descriptor_at(region.slots * region.stride), None);
     let report = Arena::stats().to_string();
     assert!(report.contains("100 standard slots") && report.contains("pages"), "{report}");
 }

@@ -30,7 +30,8 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use super::descriptor::{DESCRIPTOR_LEN, Slot};
+use super::descriptor::{DESCRIPTOR_LEN, Descriptor, Slot};
+use super::packet::Packet;
 use super::{cache, mapping, numa};
 use mapping::{Mapping, PageKind};
 
@@ -103,6 +104,8 @@ pub struct ArenaConfig {
     pub jumbo: usize,
     /// Shells.
     pub shells: usize,
+    /// NUMA nodes to divide them among; none for as many as the machine has.
+    pub nodes: Option<usize>,
 }
 
 impl Default for ArenaConfig {
@@ -116,7 +119,7 @@ impl Default for ArenaConfig {
 impl From<usize> for ArenaConfig {
     /// So many standard slots, as many shells, and one jumbo slot for every 64 standard ones (at least 16).
     fn from(standard: usize) -> Self {
-        ArenaConfig { standard, jumbo: (standard / 64).max(16), shells: standard }
+        ArenaConfig { standard, jumbo: (standard / 64).max(16), shells: standard, nodes: None }
     }
 }
 
@@ -172,6 +175,13 @@ impl Arena {
         Arena::get().pools.iter().filter_map(Pool::region).collect()
     }
 
+    /// Makes the calling thread take its packets from this NUMA node from now on, such as that of its device.
+    /// Without it, a thread takes them from the node that it runs on when it makes its first packet, so pin
+    /// threads before that. Packets always go back to the node that they came from.
+    pub fn use_node(node: usize) {
+        cache::use_node(node);
+    }
+
     pub(super) fn get() -> &'static Arena {
         ARENA.get_or_init(|| {
             let config = lock(&CONFIG).unwrap_or_default();
@@ -180,21 +190,30 @@ impl Arena {
     }
 
     fn new(config: ArenaConfig) -> Arena {
-        let nodes = numa::nodes();
+        let online = numa::nodes();
+        let nodes = config.nodes.unwrap_or(online).clamp(1, numa::MAX_NODES);
         let mut pools = Vec::with_capacity(nodes * SlotClass::ALL.len());
         for node in 0..nodes {
             for class in SlotClass::ALL {
                 let slots = config.slots(class).div_ceil(nodes);
-                pools.push(Pool::new(class, node, slots, nodes > 1));
+                pools.push(Pool::new(class, node, slots, online > 1));
             }
         }
         Arena { nodes, pools }
     }
 
-    /// The pool of a class on a node; an unknown node counts as the first.
+    /// The node itself; an unknown one counts as the first.
+    pub(super) fn known_node(&self, node: usize) -> usize {
+        if node < self.nodes { node } else { 0 }
+    }
+
+    /// The pool of a class on a node.
     pub(super) fn pool(&self, node: usize, class: SlotClass) -> Option<&Pool> {
-        let node = if node < self.nodes { node } else { 0 };
-        self.pools.get(node * SlotClass::ALL.len() + class as usize)
+        self.pools.get(self.known_node(node) * SlotClass::ALL.len() + class as usize)
+    }
+
+    pub(super) fn pools(&self) -> &[Pool] {
+        &self.pools
     }
 }
 
@@ -215,6 +234,26 @@ pub struct Region {
     pub slots: usize,
     /// Bytes of a page.
     pub page: usize,
+}
+
+impl Region {
+    /// Where the packet's data starts, in bytes from `base`; none for a packet of another region. For a shared
+    /// packet this is in the slot that holds the bytes, not in that of its descriptor.
+    pub fn offset_of(&self, packet: &Packet) -> Option<usize> {
+        let offset = packet.data().as_ptr().addr().checked_sub(self.base.addr().get())?;
+        (offset < self.len).then_some(offset)
+    }
+
+    /// The descriptor of the slot that the byte at `offset` belongs to, with which
+    /// [`Packet::from_raw`] makes a packet of what the kernel hands back.
+    pub fn descriptor_at(&self, offset: usize) -> Option<NonNull<Descriptor>> {
+        let index = offset / self.stride;
+        if index >= self.slots {
+            return None;
+        }
+        // SAFETY: the slot lies within the mapping.
+        Some(unsafe { self.base.add(index * self.stride) }.cast())
+    }
 }
 
 // SAFETY: a region is a description; its pointer is not followed here.
@@ -262,8 +301,8 @@ impl Pool {
         }
     }
 
-    pub(super) fn class(&self) -> SlotClass {
-        self.class
+    pub(super) fn node(&self) -> usize {
+        self.node
     }
 
     pub(super) fn hold(&self) -> usize {

@@ -20,6 +20,9 @@ use super::numa;
 /// Most slots of one class that a thread keeps.
 pub(super) const MAGAZINE: usize = 512;
 
+/// Most slots of one class of another node that a thread keeps before it sends them home.
+const FOREIGN: usize = 64;
+
 /// Takes a slot of a class. None, counted, when the arena has none left.
 #[inline]
 pub(super) fn take(class: SlotClass) -> Option<Slot> {
@@ -149,9 +152,9 @@ fn give_back_slowly(slot: Slot) {
     // SAFETY: a slot that is neither external nor on the heap names the pool that carved it; pools live as
     // long as the process.
     let pool = unsafe { pool.as_ref() };
-    match current().map(|cache| cache.magazine(pool.class())) {
-        Some(magazine) if magazine.serves(slot) => magazine.push(slot),
-        _ => pool.put(std::iter::once(slot)),
+    match current().and_then(|cache| cache.magazine_of(pool)) {
+        Some(magazine) => magazine.push(slot),
+        None => pool.put(std::iter::once(slot)),
     }
 }
 
@@ -209,11 +212,11 @@ struct Magazine {
 }
 
 impl Magazine {
-    fn new(pool: Option<&'static Pool>) -> Magazine {
+    fn new(pool: Option<&'static Pool>, most: usize) -> Magazine {
         Magazine {
             len: AtomicUsize::new(0),
             pool: pool.map_or(null(), std::ptr::from_ref),
-            hold: pool.map_or(0, Pool::hold).min(MAGAZINE),
+            hold: pool.map_or(0, Pool::hold).min(most),
             slots: [const { UnsafeCell::new(MaybeUninit::uninit()) }; MAGAZINE],
         }
     }
@@ -334,6 +337,8 @@ struct ThreadCache {
     standard: Magazine,
     jumbo: Magazine,
     shell: Magazine,
+    /// For slots of other nodes on their way home; nothing is taken from these.
+    foreign: Box<[Magazine]>,
     node: usize,
     copies: [AtomicU64; CopyCause::ALL.len()],
 }
@@ -347,11 +352,14 @@ unsafe impl Sync for ThreadCache {}
 impl ThreadCache {
     fn new() -> ThreadCache {
         let arena = Arena::get();
-        let node = numa::current_node();
+        let node = arena.known_node(NODE.get().unwrap_or_else(numa::current_node));
+        let own = |class| Magazine::new(arena.pool(node, class), MAGAZINE);
+        let foreign = arena.pools().iter().filter(|pool| pool.node() != node);
         ThreadCache {
-            standard: Magazine::new(arena.pool(node, SlotClass::Standard)),
-            jumbo: Magazine::new(arena.pool(node, SlotClass::Jumbo)),
-            shell: Magazine::new(arena.pool(node, SlotClass::Shell)),
+            standard: own(SlotClass::Standard),
+            jumbo: own(SlotClass::Jumbo),
+            shell: own(SlotClass::Shell),
+            foreign: foreign.map(|pool| Magazine::new(Some(pool), FOREIGN)).collect(),
             node,
             copies: [const { AtomicU64::new(0) }; CopyCause::ALL.len()],
         }
@@ -364,6 +372,14 @@ impl ThreadCache {
             SlotClass::Jumbo => &self.jumbo,
             SlotClass::Shell => &self.shell,
         }
+    }
+
+    fn magazines(&self) -> impl Iterator<Item = &Magazine> {
+        [&self.standard, &self.jumbo, &self.shell].into_iter().chain(&self.foreign)
+    }
+
+    fn magazine_of(&self, pool: &Pool) -> Option<&Magazine> {
+        self.magazines().find(|magazine| std::ptr::eq(magazine.pool, pool))
     }
 
     fn add_copies_to(&self, sum: &mut Copies) {
@@ -384,6 +400,8 @@ static THREADS: Mutex<Threads> = Mutex::new(Threads { caches: Vec::new(), copies
 thread_local! {
     /// The fast way to this thread's cache: no destructor, so no check on access.
     static CURRENT: Cell<*const ThreadCache> = const { Cell::new(null()) };
+    /// The node that the thread was told to take its packets from.
+    static NODE: Cell<Option<usize>> = const { Cell::new(None) };
     /// Owns the cache and empties it when the thread ends.
     static KEEPER: Keeper = const { Keeper(RefCell::new(None)) };
 }
@@ -418,13 +436,24 @@ fn attach<'a>() -> Option<&'a ThreadCache> {
     unsafe { cache.ok()?.as_ref() }
 }
 
+/// From now on this thread takes its packets from a node; what it keeps goes back first.
+pub(super) fn use_node(node: usize) {
+    NODE.set(Some(node));
+    // A thread that is ending has no cache to replace.
+    let _ = KEEPER.try_with(Keeper::empty);
+}
+
 impl Drop for Keeper {
     fn drop(&mut self) {
+        self.empty();
+    }
+}
+
+impl Keeper {
+    fn empty(&self) {
         let Some(cache) = self.0.take() else { return };
         CURRENT.set(null());
-        for class in SlotClass::ALL {
-            cache.magazine(class).empty();
-        }
+        cache.magazines().for_each(Magazine::empty);
         let mut threads = lock(&THREADS);
         cache.add_copies_to(threads.copies_of_ended.get_or_insert_default());
         threads.caches.retain(|other| !Arc::ptr_eq(other, &cache));
@@ -434,11 +463,8 @@ impl Drop for Keeper {
 /// Slots of a pool that threads keep for later.
 pub(super) fn held(pool: &Pool) -> usize {
     let threads = lock(&THREADS);
-    let magazines = threads.caches.iter().map(|cache| cache.magazine(pool.class()));
-    magazines
-        .filter(|magazine| std::ptr::eq(magazine.pool, pool))
-        .map(|magazine| magazine.len.load(Ordering::Relaxed))
-        .sum()
+    let magazines = threads.caches.iter().filter_map(|cache| cache.magazine_of(pool));
+    magazines.map(|magazine| magazine.len.load(Ordering::Relaxed)).sum()
 }
 
 pub(super) fn count_copies(cause: CopyCause, packets: u64) {

@@ -288,6 +288,21 @@ impl Slot {
         }
     }
 
+    /// Prepares line 2 of a slot from a foreign pool, whose lines 0 and 1 its driver has filled in.
+    #[inline]
+    pub(super) fn adopt(self) {
+        let private = Private { flags: FLAG_EXTERNAL, ..Private::EMPTY };
+        // SAFETY: live descriptor, called by its one holder; line 2 is a `Private`.
+        unsafe { (&raw mut (*self.0.as_ptr()).annotations).cast::<Private>().write(private) };
+    }
+
+    /// Copies the length to where drivers read it.
+    #[inline]
+    pub(super) fn seal(self) {
+        // SAFETY: live descriptor, called by its one holder.
+        unsafe { (*self.0.as_ptr()).data_len = u16::try_from(self.pkt_len()).unwrap_or(u16::MAX) };
+    }
+
     /// Makes a shell look at what `from` looks at, whose buffer is `owner`'s.
     #[inline]
     pub(super) fn mirror(self, from: Slot, owner: Slot) {

@@ -4,7 +4,7 @@
 //! they are given and returned relative to the data. A header may lie in front of the data: after
 //! `Strip(14)` the Ethernet header is at -14.
 
-use super::descriptor::NO_HEADER;
+use super::descriptor::{LARGE, NO_HEADER};
 use super::packet::{Packet, REACH};
 
 impl Packet {
@@ -96,37 +96,40 @@ impl Packet {
     /// The bytes from the link-layer header to the end of the packet, wherever the data starts.
     #[inline]
     pub fn mac_data(&self) -> Option<&[u8]> {
-        self.bytes_from(self.mac_header()?)
+        self.bytes_at(self.slot().mac())
     }
 
     /// The bytes from the network header to the end of the packet.
     #[inline]
     pub fn network_data(&self) -> Option<&[u8]> {
-        self.bytes_from(self.network_header()?)
+        self.bytes_at(self.slot().network())
     }
 
     /// The bytes from the transport header to the end of the packet.
     #[inline]
     pub fn transport_data(&self) -> Option<&[u8]> {
-        self.bytes_from(self.transport_header()?)
+        self.bytes_at(self.slot().transport())
     }
 
     /// [`mac_data`](Packet::mac_data) for writing; a shared packet gets a copy of its own first.
     #[inline]
     pub fn mac_data_mut(&mut self) -> Option<&mut [u8]> {
-        self.bytes_from_mut(self.mac_header()?)
+        self.make_sole();
+        self.bytes_at_mut(self.slot().mac())
     }
 
     /// [`network_data`](Packet::network_data) for writing; a shared packet gets a copy of its own first.
     #[inline]
     pub fn network_data_mut(&mut self) -> Option<&mut [u8]> {
-        self.bytes_from_mut(self.network_header()?)
+        self.make_sole();
+        self.bytes_at_mut(self.slot().network())
     }
 
     /// [`transport_data`](Packet::transport_data) for writing; a shared packet gets a copy of its own first.
     #[inline]
     pub fn transport_data_mut(&mut self) -> Option<&mut [u8]> {
-        self.bytes_from_mut(self.transport_header()?)
+        self.make_sole();
+        self.bytes_at_mut(self.slot().transport())
     }
 
     /// Sets all three headers at once.
@@ -157,6 +160,16 @@ impl Packet {
     /// or farther than 32 KiB off in a large one, is not set.
     #[inline]
     fn in_buffer(&mut self, offset: isize) -> u16 {
+        let buf_len = self.slot().buf_len();
+        if buf_len == LARGE {
+            return self.in_large_buffer(offset);
+        }
+        let place = usize::from(self.slot().data_off()).wrapping_add_signed(offset);
+        if place <= usize::from(buf_len) { place as u16 } else { NO_HEADER }
+    }
+
+    #[cold]
+    fn in_large_buffer(&mut self, offset: isize) -> u16 {
         let limit = self.len() + self.tailroom();
         if offset < -(self.headroom() as isize) || offset > limit as isize {
             return NO_HEADER;
@@ -168,29 +181,33 @@ impl Packet {
         u16::try_from(place).unwrap_or(NO_HEADER)
     }
 
-    #[inline]
-    fn bytes_from(&self, offset: isize) -> Option<&[u8]> {
-        let len = self.reach(offset)?;
-        // SAFETY: `reach` checked that the range begins within the buffer and ends at the end of the data;
-        // the buffer is initialised, and nobody writes it while this packet is borrowed.
-        Some(unsafe { std::slice::from_raw_parts(self.data_ptr().offset(offset), len) })
+    #[inline(always)]
+    fn bytes_at(&self, header: u16) -> Option<&[u8]> {
+        let len = self.len_from(header)?;
+        // SAFETY: a header that is set lies in the buffer, and `len_from` checked that it lies in front of the
+        // end of the data; the buffer is initialised, and nobody writes it while this packet is borrowed.
+        Some(unsafe {
+            std::slice::from_raw_parts(self.slot().buf_addr().add(usize::from(header)), len)
+        })
     }
 
-    #[inline]
-    fn bytes_from_mut(&mut self, offset: isize) -> Option<&mut [u8]> {
-        self.make_sole();
-        let len = self.reach(offset)?;
-        // SAFETY: as in `bytes_from`; after `make_sole` this packet alone looks at the buffer.
-        Some(unsafe { std::slice::from_raw_parts_mut(self.data_ptr().offset(offset), len) })
+    /// Call [`make_sole`](Packet::make_sole) first, and then read the header's place.
+    #[inline(always)]
+    fn bytes_at_mut(&mut self, header: u16) -> Option<&mut [u8]> {
+        let len = self.len_from(header)?;
+        // SAFETY: as in `bytes_at`; the callers made sure that this packet alone looks at the buffer.
+        Some(unsafe {
+            std::slice::from_raw_parts_mut(self.slot().buf_addr().add(usize::from(header)), len)
+        })
     }
 
-    /// Bytes from `offset` to the end of the data, when both lie in the buffer in this order.
-    #[inline]
-    fn reach(&self, offset: isize) -> Option<usize> {
-        if offset < -(self.headroom() as isize) {
+    /// Bytes from a header to the end of the data.
+    #[inline(always)]
+    fn len_from(&self, header: u16) -> Option<usize> {
+        if header == NO_HEADER {
             return None;
         }
-        usize::try_from(self.len() as isize - offset).ok()
+        (usize::from(self.slot().data_off()) + self.len()).checked_sub(usize::from(header))
     }
 }
 

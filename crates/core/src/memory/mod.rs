@@ -12,6 +12,21 @@
 //! A [`Packet`] owns its slot; dropping it returns the slot to the thread's own free list, and a
 //! [`Batch`] returns all of its slots in one call. [`Packet::share`] makes a second descriptor for the
 //! same bytes; whoever writes a shared packet first gets a copy, counted in [`copies`].
+//!
+//! # Cost
+//! Instructions a packet, counted by callgrind over batches of 32 (example `packet_costs`, whose own few are
+//! included):
+//!
+//! | operation | instructions |
+//! |---|---|
+//! | allocate and free a batch | 28, of which 9 to free |
+//! | make one packet and drop it | 44 |
+//! | share and drop the share | 115 |
+//! | `for_each`, one annotation written | 11 |
+//! | `for_each`, first byte of data read | 21 |
+//! | `map_filter`, all kept | 9 |
+//! | `classify` and `distribute` to one output | 32 |
+//! | the same to four outputs in turn, runs of one | 89 |
 
 #![allow(unsafe_code, reason = "packets are pointers into memory that the arena owns")]
 

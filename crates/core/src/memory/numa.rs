@@ -22,7 +22,7 @@ pub(super) fn current_node() -> usize {
 }
 
 /// As many nodes as one word of `mbind`'s mask holds.
-const MAX_NODES: usize = 64;
+pub(super) const MAX_NODES: usize = 64;
 
 #[cfg(not(miri))]
 fn current_cpu() -> usize {

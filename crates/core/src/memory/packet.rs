@@ -8,7 +8,8 @@ use super::arena::{DEFAULT_HEADROOM, JUMBO_ROOM, STANDARD_ROOM, SlotClass};
 use super::cache;
 use super::copies::{self, CopyCause};
 use super::descriptor::{
-    Descriptor, FLAG_TYPE_MASK, LARGE, MAX_SHARES, NO_DEVICE, NO_HEADER, OL_RSS_HASH, Slot,
+    Descriptor, FLAG_EXTERNAL, FLAG_TYPE_MASK, LARGE, MAX_SHARES, NO_DEVICE, NO_HEADER,
+    OL_RSS_HASH, Slot,
 };
 use crate::time::Timestamp;
 
@@ -165,8 +166,10 @@ impl Packet {
     }
 
     /// Gives up ownership: the descriptor's address, for a driver that keeps packets as pointers.
+    #[inline]
     pub fn into_raw(self) -> NonNull<Descriptor> {
         let packet = ManuallyDrop::new(self);
+        packet.0.seal();
         // SAFETY: a slot's pointer is never null.
         unsafe { NonNull::new_unchecked(packet.0.as_ptr()) }
     }
@@ -174,11 +177,32 @@ impl Packet {
     /// Takes ownership of a packet again.
     ///
     /// # Safety
-    /// `descriptor` came from [`into_raw`](Packet::into_raw) and was not given to `from_raw` since, or is an
-    /// mbuf, alone in its chain, whose private area of 64 bytes was prepared for this.
+    /// `descriptor` came from [`into_raw`](Packet::into_raw) and was not given to `from_raw` since.
+    #[inline]
     pub unsafe fn from_raw(descriptor: NonNull<Descriptor>) -> Packet {
         // SAFETY: the caller's promise.
         Packet(unsafe { Slot::from_raw(descriptor) })
+    }
+
+    /// Makes a packet of an mbuf that a driver received. Nothing is copied: the 64 bytes of private area are
+    /// initialised, and when the last packet that looks at the mbuf is dropped, it goes to the function that
+    /// [`register_external_release`](super::register_external_release) was given.
+    ///
+    /// # Safety
+    /// `mbuf` points at an `rte_mbuf` of DPDK 22.11 that the caller owns: one segment, direct, a reference
+    /// count of 1, 64 bytes of private area, the buffer right behind it and shorter than 65,535 bytes.
+    #[inline]
+    pub unsafe fn from_mbuf(mbuf: NonNull<Descriptor>) -> Packet {
+        // SAFETY: the caller's promise.
+        let slot = unsafe { Slot::from_raw(mbuf) };
+        slot.adopt();
+        Packet(slot)
+    }
+
+    /// Whether the packet is an mbuf of its driver's own pool, which the driver may free itself.
+    #[inline]
+    pub fn is_mbuf(&self) -> bool {
+        self.0.flags() & FLAG_EXTERNAL != 0
     }
 }
 
@@ -250,10 +274,15 @@ impl Packet {
     #[inline]
     #[must_use = "a packet without the headroom is not changed"]
     pub fn unstrip(&mut self, n: usize) -> bool {
-        let Some(headroom) = self.headroom().checked_sub(n) else { return false };
-        let len = self.len() + n;
-        self.move_front(headroom, n);
-        self.0.set_pkt_len(len as u32);
+        match usize::from(self.0.data_off()).checked_sub(n) {
+            Some(offset) => self.0.set_data_off(offset as u16),
+            None => match self.headroom().checked_sub(n) {
+                // A large buffer whose offsets count from a later base.
+                Some(headroom) => self.place(headroom),
+                None => return false,
+            },
+        }
+        self.0.set_pkt_len((self.len() + n) as u32);
         true
     }
 
@@ -261,18 +290,21 @@ impl Packet {
     /// the packet is shared or has no headroom left.
     #[inline]
     pub fn prepend(&mut self, n: usize) -> &mut [u8] {
-        self.make_sole();
-        let headroom = self.headroom();
-        if headroom < n {
-            self.relocate(
-                n.saturating_add(DEFAULT_HEADROOM),
-                self.tailroom().min(SPARE),
-                CopyCause::Headroom,
-            );
+        if !(self.0.is_sole() && n <= usize::from(self.0.data_off())) {
+            self.make_headroom(n);
         }
         let grown = self.unstrip(n);
         debug_assert!(grown);
         self.own_bytes().get_mut(..n).unwrap_or_default()
+    }
+
+    #[inline(never)]
+    fn make_headroom(&mut self, n: usize) {
+        self.make_sole();
+        if self.headroom() < n {
+            let headroom = n.saturating_add(DEFAULT_HEADROOM);
+            self.relocate(headroom, self.tailroom().min(SPARE), CopyCause::Headroom);
+        }
     }
 
     /// Puts these bytes in front, as [`prepend`](Packet::prepend).
@@ -285,13 +317,20 @@ impl Packet {
     /// when the packet is shared or has no tailroom left.
     #[inline]
     pub fn append(&mut self, n: usize) -> &mut [u8] {
-        self.make_sole();
-        if self.tailroom() < n {
-            self.relocate(self.headroom(), n, CopyCause::Tailroom);
+        if !(self.0.is_sole() && n <= self.tailroom()) {
+            self.make_tailroom(n);
         }
         let len = self.len();
         self.0.set_pkt_len((len + n) as u32);
         self.own_bytes().get_mut(len..).unwrap_or_default()
+    }
+
+    #[inline(never)]
+    fn make_tailroom(&mut self, n: usize) {
+        self.make_sole();
+        if self.tailroom() < n {
+            self.relocate(self.headroom(), n, CopyCause::Tailroom);
+        }
     }
 
     /// Puts these bytes at the end, as [`append`](Packet::append).
@@ -449,15 +488,6 @@ impl Packet {
         match self.0.buf_len() {
             LARGE => self.0.buffer_owner().capacity() as usize,
             room => usize::from(room),
-        }
-    }
-
-    /// Moves the front `n` bytes forward, to a given headroom.
-    #[inline]
-    fn move_front(&mut self, headroom: usize, n: usize) {
-        match usize::from(self.0.data_off()).checked_sub(n) {
-            Some(offset) => self.0.set_data_off(offset as u16),
-            None => self.place(headroom),
         }
     }
 

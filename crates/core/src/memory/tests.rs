@@ -553,3 +553,40 @@ fn a_window_is_set_within_the_buffer() {
     assert!(!packet.set_window(STANDARD_ROOM, 1));
     assert_eq!((packet.headroom(), packet.len()), (256, 60));
 }
+
+#[test]
+fn an_mbuf_is_a_packet_and_goes_home() {
+    use std::alloc::{Layout, alloc_zeroed, dealloc};
+    use std::ptr::{NonNull, null};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::descriptor::{DESCRIPTOR_LEN, Slot};
+
+    static HOME: AtomicUsize = AtomicUsize::new(0);
+    assert!(register_external_release(|mbuf| {
+        HOME.fetch_add(mbuf.as_ptr().addr(), Ordering::Relaxed);
+    }));
+    assert!(!register_external_release(|_| ()));
+
+    let layout = Layout::from_size_align(DESCRIPTOR_LEN + 2176, 64).unwrap();
+    // SAFETY: the size is not zero.
+    let memory = NonNull::new(unsafe { alloc_zeroed(layout) }).unwrap();
+    // SAFETY: fresh memory of that size, alive until the end of this test.
+    let mbuf = unsafe { Slot::carve(memory, 2176, null()) };
+    mbuf.reset(128, 60);
+    // SAFETY: it is laid out as an mbuf, with one holder.
+    let mut packet = unsafe { Packet::from_mbuf(NonNull::new(mbuf.as_ptr()).unwrap()) };
+    assert!(packet.is_mbuf());
+    packet.set_packet_type(PacketType::OtherHost);
+    assert_eq!((packet.len(), packet.headroom(), packet.tailroom()), (60, 128, 1988));
+    let share = packet.share().unwrap();
+    assert!(!share.is_mbuf() && share.is_shared());
+    drop(packet);
+    assert_eq!(HOME.load(Ordering::Relaxed), 0);
+    let copy = share.copy().unwrap();
+    assert!(!copy.is_mbuf());
+    drop((share, copy));
+    assert_eq!(HOME.load(Ordering::Relaxed), memory.as_ptr().addr());
+    // SAFETY: nobody holds the memory any more.
+    unsafe { dealloc(memory.as_ptr(), layout) };
+}
