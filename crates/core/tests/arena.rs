@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::thread;
 
 use millrace_core::memory::{
@@ -23,7 +24,9 @@ fn the_books_balance() {
     grow_on_the_heap();
     drop(first);
     assert_eq!(Arena::stats().in_use(), 0);
+    drain_by_halves();
     cross_threads();
+    every_slot_is_there_once();
     regions();
 }
 
@@ -98,6 +101,38 @@ fn cross_threads() {
     let stats = Arena::stats().class(SlotClass::Standard);
     assert_eq!(stats.in_use, 0);
     assert!(stats.cached <= 100 && stats.peak <= 100);
+}
+
+fn drain_by_halves() {
+    let mut batch = Batch::new();
+    assert_eq!(batch.allocate(50, 1500), 50);
+    assert_eq!(batch.drain_run(10..40).take(5).count(), 5);
+    assert_eq!((batch.len(), Arena::stats().in_use()), (20, 20));
+    batch.map_filter(|packet| Some(packet).filter(|_| false));
+    assert_eq!((batch.len(), Arena::stats().in_use()), (0, 0));
+
+    // An element that panics in the middle of routing loses the batch, not the memory.
+    assert_eq!(batch.allocate(50, 1500), 50);
+    let ports = std::array::from_fn::<u16, 50, _>(|index| index as u16 / 10);
+    let routing = AssertUnwindSafe(|| {
+        batch.distribute(&ports, |port, run| {
+            assert_eq!(run.take(3).count(), 3);
+            if port == 2 {
+                resume_unwind(Box::new(()));
+            }
+        });
+    });
+    assert!(catch_unwind(routing).is_err());
+    assert_eq!((batch.len(), Arena::stats().in_use()), (0, 0));
+}
+
+fn every_slot_is_there_once() {
+    let mut batch = Batch::new();
+    assert_eq!(batch.allocate(200, 1500), 100);
+    let mut places: Vec<_> = batch.iter().map(|packet| packet.data().as_ptr()).collect();
+    places.sort_unstable();
+    places.dedup();
+    assert_eq!(places.len(), 100);
 }
 
 fn regions() {

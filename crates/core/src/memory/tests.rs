@@ -443,6 +443,28 @@ proptest! {
 }
 
 #[test]
+fn a_batch_with_shared_packets_frees_what_is_its_own() {
+    let mut batch = Batch::new();
+    let mut shares = Vec::new();
+    for number in 0..40 {
+        let packet = Packet::from_bytes(&[number]).unwrap();
+        if number % 3 == 0 {
+            shares.push((number, packet.share().unwrap()));
+        }
+        batch.push(packet).unwrap();
+    }
+    batch.clear();
+    // New packets that took a shared buffer would write over it.
+    for _ in 0..40 {
+        batch.push(Packet::from_bytes(&[255]).unwrap()).unwrap();
+    }
+    for (number, share) in &shares {
+        assert_eq!(share.data(), [*number]);
+        assert!(!share.is_shared());
+    }
+}
+
+#[test]
 fn packets_cross_threads() {
     let rounds = if cfg!(miri) { 3 } else { 400 };
     let (send, receive) = mpsc::channel::<(Batch, Packet)>();
