@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use anyhow::Context;
 use clap::ValueEnum;
 
 use crate::config::{Input, load};
@@ -46,7 +47,8 @@ impl Graph {
             let drawing = Drawing::new(&loaded.graph, router.as_ref());
             output::print(match self.format {
                 Format::Dot => dot(&drawing),
-                Format::Svg => svg(&drawing),
+                Format::Svg => svg(&drawing)
+                    .context("the graph is too large for a picture; `--format dot` writes any")?,
                 Format::Mermaid => mermaid(&drawing),
             })?;
         }

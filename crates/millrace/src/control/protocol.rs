@@ -30,7 +30,7 @@ use millrace_core::{HandlerError, Router};
 pub const GREETING: &[u8] = b"Click::ControlSocket/1.3\r\n";
 
 /// Bytes that one command may have, its data included.
-pub const LONGEST_COMMAND: usize = 256 << 20;
+pub const LONGEST_COMMAND: usize = 64 << 20;
 
 /// What a session acts on.
 pub trait Target: Send + Sync {

@@ -48,12 +48,15 @@ const SWEEPS: usize = 24;
 /// Times that the nodes are moved.
 const MOVES: usize = 100;
 
-/// Lays a graph out.
-pub(super) fn lay_out(problem: &Problem) -> Layout {
-    let mut graph = Layered::new(problem);
+/// The most dummies: about as many crossings of edges and layers as anybody could look at.
+const MOST_DUMMIES: usize = 200_000;
+
+/// Lays a graph out; not one whose edges pass too many layers for a picture.
+pub(super) fn lay_out(problem: &Problem) -> Option<Layout> {
+    let mut graph = Layered::new(problem)?;
     graph.sort();
     graph.place();
-    graph.finish(problem)
+    Some(graph.finish(problem))
 }
 
 /// A node or a dummy.
@@ -85,10 +88,14 @@ struct Layered {
 }
 
 impl Layered {
-    fn new(problem: &Problem) -> Self {
+    fn new(problem: &Problem) -> Option<Self> {
         let n = problem.widths.len();
         let turned = turned_edges(n, &problem.edges);
         let layer_of = layers(n, &problem.edges, &turned);
+        let passed = problem.edges.iter().map(|e| layer_of[e.from].abs_diff(layer_of[e.to]));
+        if passed.sum::<usize>() > MOST_DUMMIES {
+            return None;
+        }
         let vertices = problem.widths.iter().zip(&layer_of);
         let vertices =
             vertices.map(|(&width, &layer)| Vertex { layer, width, x: 0.0 }).collect::<Vec<_>>();
@@ -116,7 +123,7 @@ impl Layered {
         }
         graph.weigh();
         graph.fill_layers();
-        graph
+        Some(graph)
     }
 
     fn dummy(&mut self, layer: usize) -> usize {
@@ -497,7 +504,7 @@ mod tests {
 
     #[test]
     fn a_chain_is_a_straight_line_down() {
-        let layout = lay_out(&problem(3, &[(0, 1), (1, 2)]));
+        let layout = lay_out(&problem(3, &[(0, 1), (1, 2)])).unwrap();
         assert_eq!(layout.nodes, [(0, 50.0), (1, 50.0), (2, 50.0)]);
         assert_eq!((layout.layers, layout.width), (3, 100.0));
     }
@@ -505,7 +512,7 @@ mod tests {
     #[test]
     fn nodes_of_a_layer_do_not_touch() {
         let edges = [(0, 1), (0, 2), (0, 3), (1, 4), (2, 4), (3, 4), (0, 4), (4, 0)];
-        let layout = lay_out(&problem(5, &edges));
+        let layout = lay_out(&problem(5, &edges)).unwrap();
         for (a, &(layer, x)) in layout.nodes.iter().enumerate() {
             for &(other_layer, other) in &layout.nodes[a + 1..] {
                 assert!(layer != other_layer || (x - other).abs() >= 100.0 + GAP - 1e-6);
@@ -520,7 +527,7 @@ mod tests {
     #[test]
     fn crossings_that_need_not_be_are_undone() {
         // Two chains whose nodes are named crosswise.
-        let mut graph = Layered::new(&problem(4, &[(0, 3), (1, 2)]));
+        let mut graph = Layered::new(&problem(4, &[(0, 3), (1, 2)])).unwrap();
         graph.layers = vec![vec![0, 1], vec![2, 3]];
         assert_eq!(graph.crossings(), 1);
         graph.sort();
@@ -529,10 +536,17 @@ mod tests {
 
     #[test]
     fn circles_and_islands_have_a_place() {
-        let layout = lay_out(&problem(4, &[(0, 1), (1, 2), (2, 0)]));
+        let layout = lay_out(&problem(4, &[(0, 1), (1, 2), (2, 0)])).unwrap();
         assert_eq!(layout.nodes.iter().map(|node| node.0).collect::<Vec<_>>(), [0, 1, 2, 0]);
-        let nothing = lay_out(&problem(0, &[]));
+        let nothing = lay_out(&problem(0, &[])).unwrap();
         assert_eq!((nothing.layers, nothing.nodes.len()), (0, 0));
+    }
+
+    #[test]
+    fn what_nobody_could_look_at_is_not_laid_out() {
+        let chain = (1..2000).map(|n| (n - 1, n));
+        let edges: Vec<(usize, usize)> = chain.chain((0..300).map(|n| (n, 1999 - n))).collect();
+        assert!(lay_out(&problem(2000, &edges)).is_none());
     }
 
     #[test]

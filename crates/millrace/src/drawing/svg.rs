@@ -34,8 +34,9 @@ const COLOURS: [(&str, &str); 8] = [
 
 /// The graph as an SVG image. Inputs are triangles above a box, outputs rectangles below it; push
 /// is filled, pull is empty, what is not known is grey. A compound's elements have its colour.
-pub(crate) fn svg(drawing: &Drawing) -> String {
-    let picture = Picture::new(drawing);
+/// None of a graph that is too large for a picture.
+pub(crate) fn svg(drawing: &Drawing) -> Option<String> {
+    let picture = Picture::new(drawing)?;
     let mut text = picture.head();
     for edge in 0..drawing.edges.len() {
         picture.edge(edge, &mut text);
@@ -44,7 +45,7 @@ pub(crate) fn svg(drawing: &Drawing) -> String {
         picture.node(id, &mut text);
     }
     text.push_str("</svg>\n");
-    text
+    Some(text)
 }
 
 struct Picture<'a> {
@@ -58,7 +59,7 @@ struct Picture<'a> {
 }
 
 impl<'a> Picture<'a> {
-    fn new(drawing: &'a Drawing) -> Self {
+    fn new(drawing: &'a Drawing) -> Option<Self> {
         let widths: Vec<f64> = drawing.nodes.iter().map(width).collect();
         let mut wires = Vec::new();
         let laid = drawing.edges.iter().map(|edge| {
@@ -79,8 +80,8 @@ impl<'a> Picture<'a> {
                 compounds.push(node.compound());
             }
         }
-        let layout = lay_out(&Problem { widths: widths.clone(), edges: wires });
-        Self { drawing, widths, layout, laid, compounds }
+        let layout = lay_out(&Problem { widths: widths.clone(), edges: wires })?;
+        Some(Self { drawing, widths, layout, laid, compounds })
     }
 
     fn head(&self) -> String {

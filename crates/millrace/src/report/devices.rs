@@ -30,6 +30,8 @@ struct Traffic {
     packets: Count,
     bytes: Count,
     batches: Count,
+    lost: Count,
+    segmented: Count,
 }
 
 /// What went through one direction of a device, all queues together.
@@ -51,6 +53,10 @@ pub(crate) struct DeviceFigures {
     pub(crate) bytes: u64,
     /// Batches in which they went.
     pub(crate) batches: u64,
+    /// Packets that the device lost because nobody took them in time, as last asked.
+    pub(crate) lost: u64,
+    /// Packets larger than the device takes, that were cut into segments, as last asked.
+    pub(crate) segmented: u64,
 }
 
 impl Ledger {
@@ -99,6 +105,8 @@ impl Ledger {
             packets: sum(&opening.queues, |queue| &queue.packets),
             bytes: sum(&opening.queues, |queue| &queue.bytes),
             batches: sum(&opening.queues, |queue| &queue.batches),
+            lost: sum(&opening.queues, |queue| &queue.lost),
+            segmented: sum(&opening.queues, |queue| &queue.segmented),
         };
         self.openings().iter().map(figures).collect()
     }
@@ -187,6 +195,13 @@ impl<Q: ?Sized> Watched<Q> {
             self.traffic.batches.add(1);
         }
     }
+
+    /// Keeps what the device says it counted: its queue may be closed when somebody wants to know.
+    fn note(&self, counts: QueueCounts) -> QueueCounts {
+        self.traffic.lost.set(counts.lost);
+        self.traffic.segmented.set(counts.segmented);
+        counts
+    }
 }
 
 fn bytes(batch: &Batch) -> usize {
@@ -212,7 +227,7 @@ impl RxQueue for Watched<dyn RxQueue> {
     }
 
     fn counts(&self) -> QueueCounts {
-        self.queue.counts()
+        self.note(self.queue.counts())
     }
 }
 
@@ -229,7 +244,7 @@ impl TxQueue for Watched<dyn TxQueue> {
     }
 
     fn counts(&self) -> QueueCounts {
-        self.queue.counts()
+        self.note(self.queue.counts())
     }
 }
 
@@ -275,6 +290,10 @@ mod tests {
             }
             Ok(2)
         }
+
+        fn counts(&self) -> QueueCounts {
+            QueueCounts { lost: 7, segmented: 0 }
+        }
     }
 
     impl TxQueue for Small {
@@ -295,9 +314,12 @@ mod tests {
         rx[0].receive(&mut batch, 8).unwrap();
         rx[0].receive(&mut batch, 8).unwrap();
         tx[0].transmit(&mut batch).unwrap();
+        assert_eq!(rx[0].counts().lost, 7);
+        drop((rx, tx));
 
         let figures = ledger.figures();
         assert_eq!((figures[0].packets, figures[0].bytes, figures[0].batches), (4, 10, 2));
+        assert_eq!(figures[0].lost, 7);
         assert_eq!((figures[1].packets, figures[1].bytes, figures[1].batches), (1, 3, 1));
         let lines = [
             "eth0: receives by small on 1 queue",

@@ -50,6 +50,8 @@ pub(crate) fn json(router: &Router, figures: &Figures) -> Map<String, Value> {
                 "packets": device.packets,
                 "bytes": device.bytes,
                 "batches": device.batches,
+                "lost": device.lost,
+                "segmented": device.segmented,
             })
         })
         .collect();

@@ -75,6 +75,7 @@ fn devices(figures: &Figures) -> Vec<String> {
         ("PACKETS", Side::Right),
         ("BYTES", Side::Right),
         ("PER BATCH", Side::Right),
+        ("LOST", Side::Right),
     ];
     let rows: Vec<Vec<String>> = figures
         .devices
@@ -88,6 +89,7 @@ fn devices(figures: &Figures) -> Vec<String> {
                 device.packets.to_string(),
                 device.bytes.to_string(),
                 mean((device.batches > 0).then_some(batch)),
+                device.lost.to_string(),
             ]
         })
         .collect();
