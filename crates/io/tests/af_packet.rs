@@ -179,6 +179,38 @@ fn offloads_are_dealt_with() {
     });
 }
 
+#[test]
+fn streams_cross_the_wire_as_a_whole() {
+    let Some(_alone) = millrace_testkit::privileged!("ip", "sysctl") else { return };
+    Namespace::new("streams").run(|| {
+        let mut b = receive_from("b", &RxOptions::default());
+        let mut a = transmit_to("a");
+        let mut frames: Vec<Vec<u8>> = (0..40).map(segment).collect();
+        // A wrong checksum stays wrong.
+        frames[30][60] ^= 1;
+        send(&mut a, &frames.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        let packets = receive(&mut b, frames.len());
+        assert!(packets.iter().map(Packet::data).eq(frames.iter().map(Vec::as_slice)));
+        // Those before and those behind it.
+        assert_eq!(b.counts().segmented, 2);
+    });
+}
+
+/// A segment with 1,400 bytes of a TCP stream.
+fn segment(n: u32) -> Vec<u8> {
+    let mut ip = [0x45, 0, 5, 0xa0, 0, n as u8, 0x40, 0, 64, 6, 0, 0, 10, 9, 0, 1, 10, 9, 0, 2];
+    let sum = Sum::of(&ip).finish().to_be_bytes();
+    ip[10..12].copy_from_slice(&sum);
+    let mut tcp = vec![n as u8; 1420];
+    tcp[..4].copy_from_slice(&[0, 7, 0, 9]);
+    tcp[4..8].copy_from_slice(&(n * 1400).to_be_bytes());
+    tcp[8..20].copy_from_slice(&[0, 0, 0, 1, 0x50, 0x10, 1, 0, 0, 0, 0, 0]);
+    let pseudo = Sum::of(&ip[12..20]).add_u16(6).add_u16(tcp.len() as u16);
+    let sum = pseudo.add_bytes(&tcp).finish().to_be_bytes();
+    tcp[16..18].copy_from_slice(&sum);
+    [&frame(B, [8, 0], 0)[..], &ip, &tcp].concat()
+}
+
 /// Has the kernel cut what is sent into datagrams of so many bytes, as late as possible.
 #[allow(unsafe_code, reason = "no library offers this option")]
 fn segment_datagrams(socket: &UdpSocket, size: libc::c_int) {
@@ -226,6 +258,7 @@ fn what_cannot_be_opened_is_explained() {
 
 fn is_promiscuous(device: &str) -> bool {
     let ip = millrace_testkit::find_program("ip").unwrap();
-    let output = Command::new(ip).args(["-details", "link", "show", "dev", device]).output().unwrap();
+    let output =
+        Command::new(ip).args(["-details", "link", "show", "dev", device]).output().unwrap();
     String::from_utf8_lossy(&output.stdout).contains("promiscuity 1")
 }

@@ -6,9 +6,11 @@
 //! and which no interface would take back. What our interface's own settings are does not matter: the
 //! peer's count. So each packet is received with the header of virtio-net (`PACKET_VNET_HDR`), which
 //! tells of both; segments are cut to the size that their sender meant, and checksums are filled in.
-//! Nothing of the machine's set-up is changed for it.
+//! Nothing of the machine's set-up is changed for it. On transmit, segments are merged again
+//! ([`merge`]), so that a host on the same machine gets what it is used to.
 
 mod interface;
+mod merge;
 mod offload;
 mod receive;
 mod socket;
@@ -84,15 +86,13 @@ impl Backend for AfPacket {
         let interface = usable(device)?;
         let step = |step: &'static str| move |source| refused(device, step, source);
         let socket = PacketSocket::open().map_err(step("open a packet socket"))?;
-        socket.prepare_to_transmit();
+        socket.prepare_to_transmit().map_err(step("set the packet socket up"))?;
         // Bound to no protocol it receives nothing.
         socket.bind(interface.index, 0).map_err(step("bind the packet socket"))?;
-        let queue: Box<dyn TxQueue> = Box::new(Transmitter::new(socket));
-        Ok(Opened {
-            queues: vec![queue],
-            capabilities: interface.capabilities(),
-            changes: Vec::new(),
-        })
+        let capabilities = interface.capabilities();
+        let longest = capabilities.max_length.unwrap_or(0);
+        let queue: Box<dyn TxQueue> = Box::new(Transmitter::new(socket, longest));
+        Ok(Opened { queues: vec![queue], capabilities, changes: Vec::new() })
     }
 
     fn ether(&self, device: &str) -> Option<EtherAddress> {

@@ -10,9 +10,9 @@ use millrace_core::checksum::{Sum, checksum};
 /// Bytes of the header in front of each packet.
 pub(super) const HEADER: usize = 10;
 
-const NEEDS_CHECKSUM: u8 = 1;
-const GSO_TCP_IPV4: u8 = 1;
-const GSO_TCP_IPV6: u8 = 4;
+pub(super) const NEEDS_CHECKSUM: u8 = 1;
+pub(super) const GSO_TCP_IPV4: u8 = 1;
+pub(super) const GSO_TCP_IPV6: u8 = 4;
 const GSO_UDP: u8 = 5;
 /// Set beside a type when the sender reduced its congestion window.
 const GSO_ECN: u8 = 0x80;
@@ -127,19 +127,20 @@ fn gather(first: &[u8], second: &[u8], at: usize, into: &mut [u8]) {
 
 /// Where the headers of a frame are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Layout {
-    network: usize,
-    is_ipv6: bool,
-    transport: usize,
-    protocol: u8,
-    payload: usize,
+pub(super) struct Layout {
+    pub(super) network: usize,
+    pub(super) is_ipv6: bool,
+    pub(super) transport: usize,
+    pub(super) protocol: u8,
+    pub(super) payload: usize,
 }
 
-const TCP: u8 = 6;
+pub(super) const TCP: u8 = 6;
 const UDP: u8 = 17;
 
 impl Layout {
-    fn of(frame: &[u8]) -> Option<Self> {
+    /// Finds the headers of TCP or UDP over IP.
+    pub(super) fn of(frame: &[u8]) -> Option<Self> {
         let mut at = 12;
         let mut ether_type = be16(frame, at)?;
         while matches!(ether_type, 0x8100 | 0x88a8) {
@@ -211,23 +212,23 @@ impl Layout {
         let field = self.transport + if self.protocol == TCP { 16 } else { 6 };
         put(frame, field, [0, 0]);
         let Some(covered) = frame.get(self.transport..) else { return };
-        let length = covered.len();
-        let address = |at: usize| frame.get(self.network + at..);
-        let pseudo = match self.is_ipv6 {
-            false => {
-                let of = |at| address(at).and_then(|bytes| bytes.first_chunk::<4>());
-                let of = |at| of(at).map_or(Ipv4Addr::UNSPECIFIED, |bytes| Ipv4Addr::from(*bytes));
-                Sum::of_pseudo_v4(of(12), of(16), self.protocol, length as u16)
-            }
-            true => {
-                let of = |at| address(at).and_then(|bytes| bytes.first_chunk::<16>());
-                let of = |at| of(at).map_or(Ipv6Addr::UNSPECIFIED, |bytes| Ipv6Addr::from(*bytes));
-                Sum::of_pseudo_v6(of(8), of(24), self.protocol, length as u32)
-            }
-        };
-        let sum = pseudo.add_bytes(covered);
+        let sum = self.pseudo_sum(frame, covered.len()).add_bytes(covered);
         let value = if self.protocol == UDP { sum.finish_udp() } else { sum.finish() };
         put(frame, field, value.to_be_bytes());
+    }
+
+    /// The sum of the pseudo-header of `length` bytes above IP.
+    pub(super) fn pseudo_sum(&self, frame: &[u8], length: usize) -> Sum {
+        let address = |at: usize| frame.get(self.network + at..);
+        if self.is_ipv6 {
+            let of = |at| address(at).and_then(|bytes| bytes.first_chunk::<16>());
+            let of = |at| of(at).map_or(Ipv6Addr::UNSPECIFIED, |bytes| Ipv6Addr::from(*bytes));
+            Sum::of_pseudo_v6(of(8), of(24), self.protocol, length as u32)
+        } else {
+            let of = |at| address(at).and_then(|bytes| bytes.first_chunk::<4>());
+            let of = |at| of(at).map_or(Ipv4Addr::UNSPECIFIED, |bytes| Ipv4Addr::from(*bytes));
+            Sum::of_pseudo_v4(of(12), of(16), self.protocol, length as u16)
+        }
     }
 }
 
@@ -245,11 +246,13 @@ fn upper_layer(frame: &[u8], network: usize) -> Option<(u8, usize)> {
     Some((protocol, at))
 }
 
-fn be16(bytes: &[u8], at: usize) -> Option<u16> {
+/// The 16-bit field at `at`.
+pub(super) fn be16(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..)?.first_chunk().map(|bytes| u16::from_be_bytes(*bytes))
 }
 
-fn put<const N: usize>(bytes: &mut [u8], at: usize, value: [u8; N]) {
+/// Writes a field, where there is one.
+pub(super) fn put<const N: usize>(bytes: &mut [u8], at: usize, value: [u8; N]) {
     if let Some(field) = bytes.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
         *field = value;
     }

@@ -10,7 +10,7 @@ use libc::{c_int, c_void, socklen_t};
 use millrace_core::{Packet, Timestamp};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
-use super::offload;
+use super::{merge, offload};
 
 /// A packet socket that does not block.
 #[derive(Debug)]
@@ -37,9 +37,11 @@ impl PacketSocket {
         Ok(())
     }
 
-    /// Gets room for whole batches.
-    pub(super) fn prepare_to_transmit(&self) {
+    /// Announces the header of virtio-net, and gets room for whole batches.
+    pub(super) fn prepare_to_transmit(&self) -> io::Result<()> {
+        self.set(libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1)?;
         self.enlarge(libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, SEND_BUFFER);
+        Ok(())
     }
 
     /// Sets the size of a buffer, beyond the limit for users where that is allowed. A smaller buffer
@@ -286,25 +288,40 @@ impl PacketSocket {
         Ok(received)
     }
 
-    /// Sends the first packets of a batch. Returns how many were taken.
-    pub(super) fn send(&self, packets: &[Packet], calls: &mut Outbox) -> io::Result<usize> {
-        let Outbox { vectors, calls } = calls;
+    /// Sends messages made of the packets. Returns how many messages were taken.
+    pub(super) fn send(
+        &self,
+        messages: &[merge::Message],
+        packets: &[Packet],
+        outbox: &mut Outbox,
+    ) -> io::Result<usize> {
+        let Outbox { vectors, calls } = outbox;
         vectors.clear();
         calls.clear();
-        vectors.extend(packets.iter().map(|packet| {
-            let bytes = packet.data();
-            // The kernel does not write to it.
-            libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() }
-        }));
-        calls.extend(vectors.iter_mut().map(|vector| {
+        // The kernel does not write to it.
+        let from = |bytes: &[u8]| libc::iovec {
+            iov_base: bytes.as_ptr().cast_mut().cast(),
+            iov_len: bytes.len(),
+        };
+        for message in messages {
+            vectors.push(from(message.head()));
+            let parts = packets.get(message.packets.clone()).unwrap_or_default();
+            vectors.extend(parts.iter().map(|packet| from(message.body(packet))));
+        }
+        let mut rest = vectors.as_mut_slice();
+        for message in messages {
+            let Some((own, others)) = rest.split_at_mut_checked(1 + message.packets.len()) else {
+                break;
+            };
+            rest = others;
             // SAFETY: zeros are a value of this struct of numbers and pointers.
             let mut call: libc::mmsghdr = unsafe { std::mem::zeroed() };
-            call.msg_hdr.msg_iov = vector;
-            call.msg_hdr.msg_iovlen = 1;
-            call
-        }));
-        // SAFETY: each entry points to an entry of `vectors`, and that to the bytes of a packet, all of
-        // which are borrowed until after the call.
+            call.msg_hdr.msg_iov = own.as_mut_ptr();
+            call.msg_hdr.msg_iovlen = own.len();
+            calls.push(call);
+        }
+        // SAFETY: each entry points to entries of `vectors`, and those to the heads of messages and
+        // the bytes of packets, all of which are borrowed until after the call.
         let sent = check(unsafe {
             libc::sendmmsg(
                 self.0.as_raw_fd(),

@@ -5,6 +5,7 @@ use millrace_core::Packet;
 use millrace_core::checksum;
 use proptest::prelude::*;
 
+use super::merge;
 use super::offload::{self, Offload, Segments};
 
 fn header(flags: u8, kind: u8, size: u16, start: u16, offset: u16) -> [u8; offload::HEADER] {
@@ -166,5 +167,90 @@ fn missing_checksums_are_filled_in() {
         Offload::parse(&header(1, 0, 0, 34, offset as u16)).complete(&mut frame);
         assert!(is_right(&frame, 14, 34, protocol as u8));
         assert_ne!(&frame[34 + offset..36 + offset], [0, 0]);
+    }
+}
+
+/// What the kernel gets of a message: the header of virtio-net, then the frame.
+fn on_the_way(message: &merge::Message, packets: &[Packet]) -> Vec<u8> {
+    let mut bytes = message.head().to_vec();
+    for packet in &packets[message.packets.clone()] {
+        bytes.extend_from_slice(message.body(packet));
+    }
+    bytes
+}
+
+/// What comes out of messages when they are cut again.
+fn merge_and_cut(packets: &[Packet]) -> (usize, Vec<Vec<u8>>) {
+    let mut messages = Vec::new();
+    merge::messages(packets, 1514, &mut messages);
+    let mut out = Vec::new();
+    for message in &messages {
+        let bytes = on_the_way(message, packets);
+        let (header, mut frame) = (bytes[..10].try_into().unwrap(), bytes[10..].to_vec());
+        let offload = Offload::parse(&header);
+        match offload.segments {
+            Some(Segments::Of(size)) => {
+                // What the kernel would give to a host as a whole is right, too.
+                let segments = cut(&frame, frame.len(), size).unwrap();
+                offload.complete(&mut frame);
+                let transport = if frame[14] >> 4 == 4 { 34 } else { 54 };
+                assert!(is_right(&frame, 14, transport, 6));
+                out.extend(segments);
+            }
+            _ => out.push(frame),
+        }
+    }
+    (messages.len(), out)
+}
+
+/// The segments of a TCP connection without the flags that forbid merging.
+fn stream(is_ipv6: bool, payload: &[u8], size: usize) -> Vec<Packet> {
+    let mut segment = tcp(payload);
+    segment[13] = 0x18;
+    let frame = if is_ipv6 { ipv6(6, &[], &segment) } else { ipv4(6, &[], &segment) };
+    let frames = cut(&frame, 200.min(frame.len()), size).unwrap();
+    frames.iter().map(|frame| Packet::from_bytes(frame).unwrap()).collect()
+}
+
+#[test]
+fn streams_are_merged_and_come_out_the_same() {
+    let payload: Vec<u8> = (0..60_000u32).map(|n| (n / 7) as u8).collect();
+    for is_ipv6 in [false, true] {
+        let packets = stream(is_ipv6, &payload, 1400);
+        let frames: Vec<Vec<u8>> = packets.iter().map(|packet| packet.data().to_vec()).collect();
+        assert_eq!(merge_and_cut(&packets), (1, frames));
+    }
+    // Two connections that take turns are not merged.
+    let (a, b) = (stream(false, &payload, 1400), stream(true, &payload, 1400));
+    let mixed: Vec<Packet> = a.into_iter().zip(b).flat_map(|(a, b)| [a, b]).collect();
+    assert_eq!(merge_and_cut(&mixed).0, mixed.len());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn merging_changes_nothing(
+        length in 1usize..20_000,
+        size in 500usize..1500,
+        is_ipv6: bool,
+        changes in prop::collection::vec((any::<prop::sample::Index>(), 0usize..100, any::<u8>()), 0..4),
+        order in prop::collection::vec(any::<prop::sample::Index>(), 0..3),
+    ) {
+        let payload: Vec<u8> = (0..length).map(|n| (n / 3) as u8).collect();
+        let mut packets = stream(is_ipv6, &payload, size);
+        for (which, at, value) in changes {
+            let which = which.index(packets.len());
+            let data = packets[which].data_mut();
+            let at = at.min(data.len() - 1);
+            data[at] = value;
+        }
+        for index in order {
+            let at = index.index(packets.len());
+            let packet = packets.remove(at);
+            packets.push(packet);
+        }
+        let frames: Vec<Vec<u8>> = packets.iter().map(|packet| packet.data().to_vec()).collect();
+        prop_assert_eq!(merge_and_cut(&packets).1, frames);
     }
 }
