@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use millrace_core::memory::{Arena, ArenaConfig, Batch, PoolStats, SlotClass};
+use millrace_core::memory::{Arena, ArenaConfig, Batch, Packet, PoolStats, SlotClass};
 
 fn standard(node: usize) -> PoolStats {
     let mut pools = Arena::stats().pools.into_iter();
@@ -36,4 +36,15 @@ fn packets_go_back_to_the_node_that_they_came_from() {
     Arena::use_node(77);
     assert_eq!(batch.allocate(1, 1500), 1);
     assert_eq!(standard(0).in_use, 1);
+
+    // Where one node has nothing left, the other helps out.
+    let mut all = Vec::new();
+    while let Some(packet) = Packet::from_bytes(b"more") {
+        all.push(packet);
+    }
+    assert_eq!(all.len() + 1, 4096);
+    assert_eq!((standard(0).exhausted, standard(1).exhausted), (1, 0));
+    drop(all);
+    batch.clear();
+    assert_eq!((standard(0).in_use, standard(1).in_use), (0, 0));
 }

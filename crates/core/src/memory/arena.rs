@@ -177,7 +177,8 @@ impl Arena {
 
     /// Makes the calling thread take its packets from this NUMA node from now on, such as that of its device.
     /// Without it, a thread takes them from the node that it runs on when it makes its first packet, so pin
-    /// threads before that. Packets always go back to the node that they came from.
+    /// threads before that. When the node has none left, others help out. Packets always go back to the node
+    /// that they came from.
     pub fn use_node(node: usize) {
         cache::use_node(node);
     }
@@ -299,6 +300,10 @@ impl Pool {
             exhausted: AtomicU64::new(0),
             peak: AtomicUsize::new(0),
         }
+    }
+
+    pub(super) fn class(&self) -> SlotClass {
+        self.class
     }
 
     pub(super) fn node(&self) -> usize {

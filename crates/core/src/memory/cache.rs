@@ -133,6 +133,14 @@ fn take_slowly(class: SlotClass) -> Option<Slot> {
         }
     }
     if first.is_none() {
+        // Far memory is slower, but it is no drop.
+        for other in Arena::get().pools().iter().filter(|other| other.class() == class) {
+            if other.take(1, |slot| first = Some(slot)) > 0 {
+                break;
+            }
+        }
+    }
+    if first.is_none() {
         pool.count_exhausted();
     }
     first
