@@ -1,1 +1,3 @@
 //! Classifiers.
+
+pub mod program;

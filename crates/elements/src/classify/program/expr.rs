@@ -1,0 +1,123 @@
+//! Expressions over tests, and how they become instructions.
+
+use super::insn::{Insn, Jump, Test};
+
+/// A condition on a packet, built of conditions of type `T`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Expr<T> {
+    /// A condition that is not built of others.
+    Is(T),
+    /// Every one of these holds. There is at least one.
+    All(Vec<Expr<T>>),
+    /// At least one of these holds. There is at least one.
+    Any(Vec<Expr<T>>),
+    /// `condition, then, condition, then, ..., otherwise`: Click's `a ? b : c`, which chains.
+    Choose(Vec<Expr<T>>),
+    /// The condition does not hold.
+    Not {
+        /// The condition.
+        of: Box<Expr<T>>,
+        /// What becomes of packets too short for a test of the condition. `false`: the test
+        /// fails, so that `not` of it holds. `true`: they take the test's other way, so that a
+        /// packet without a port has neither `port == 5` nor `port != 5`.
+        turns_short: bool,
+    },
+}
+
+impl<T> Expr<T> {
+    /// The negation under which a packet that is too short for the test passes.
+    pub fn negate(self) -> Self {
+        Expr::Not { of: Box::new(self), turns_short: false }
+    }
+
+    /// The negation under which a packet that is too short for the test fails, as it does without.
+    pub fn negate_present(self) -> Self {
+        Expr::Not { of: Box::new(self), turns_short: true }
+    }
+
+    /// Replaces each condition by an expression.
+    pub fn flat_map<U>(&self, each: &mut impl FnMut(&T) -> Expr<U>) -> Expr<U> {
+        let mut all = |list: &[Expr<T>]| list.iter().map(|expr| expr.flat_map(each)).collect();
+        match self {
+            Expr::Is(condition) => each(condition),
+            Expr::All(list) => Expr::All(all(list)),
+            Expr::Any(list) => Expr::Any(all(list)),
+            Expr::Choose(list) => Expr::Choose(all(list)),
+            Expr::Not { of, turns_short } => {
+                Expr::Not { of: Box::new(of.flat_map(each)), turns_short: *turns_short }
+            }
+        }
+    }
+}
+
+impl Expr<Test> {
+    /// Appends the instructions of this expression, one for each test, in the order of the tests.
+    /// They lead to [`Jump::Success`] and [`Jump::Failure`].
+    pub(super) fn emit(&self, insns: &mut Vec<Insn>) {
+        match self {
+            Expr::Is(test) => insns.push(Insn::new(*test)),
+            Expr::All(list) => emit_chain(list, insns, |next| (next, Jump::Failure)),
+            Expr::Any(list) => emit_chain(list, insns, |next| (Jump::Success, next)),
+            Expr::Choose(list) => emit_choice(list, insns),
+            Expr::Not { of, turns_short } => {
+                let start = insns.len();
+                of.emit(insns);
+                for insn in insns.iter_mut().skip(start) {
+                    insn.short ^= turns_short;
+                }
+                redirect(insns, start, Jump::Failure, Jump::Success);
+            }
+        }
+    }
+}
+
+/// Emits conditions one after another; `ways` says where success and failure of all but the last
+/// lead, given the place of the next.
+fn emit_chain(list: &[Expr<Test>], insns: &mut Vec<Insn>, ways: impl Fn(Jump) -> (Jump, Jump)) {
+    for (nth, expr) in list.iter().enumerate() {
+        let start = insns.len();
+        expr.emit(insns);
+        if nth + 1 < list.len() {
+            let (success, failure) = ways(Jump::to(insns.len()));
+            redirect(insns, start, success, failure);
+        }
+    }
+}
+
+fn emit_choice(list: &[Expr<Test>], insns: &mut Vec<Insn>) {
+    let mut rest = list;
+    while let [condition, then, otherwise @ ..] = rest {
+        let start = insns.len();
+        condition.emit(insns);
+        let middle = insns.len();
+        then.emit(insns);
+        let failure = if otherwise.is_empty() { Jump::Failure } else { Jump::to(insns.len()) };
+        for insn in insns.iter_mut().take(middle).skip(start) {
+            insn.redirect(Jump::to(middle), failure);
+        }
+        rest = otherwise;
+    }
+    for last in rest {
+        last.emit(insns);
+    }
+}
+
+/// Sends success and failure of the instructions from `start` on elsewhere.
+fn redirect(insns: &mut [Insn], start: usize, success: Jump, failure: Jump) {
+    for insn in insns.iter_mut().skip(start) {
+        insn.redirect(success, failure);
+    }
+}
+
+impl Insn {
+    /// Sends success and failure elsewhere.
+    pub(super) fn redirect(&mut self, success: Jump, failure: Jump) {
+        for jump in &mut self.jump {
+            match jump {
+                Jump::Success => *jump = success,
+                Jump::Failure => *jump = failure,
+                _ => {}
+            }
+        }
+    }
+}

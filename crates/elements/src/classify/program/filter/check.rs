@@ -1,0 +1,367 @@
+//! Making a condition of its words: what they leave open is filled in, what they contradict is
+//! refused.
+
+use super::primitive::{
+    Comparison, Condition, DCCP, ECN_CE, ECN_MASK, Ends, Kind, Operator, Primitive, Protocol,
+    Relation, TCP, TOS, UDP,
+};
+
+/// The words of a condition.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Draft {
+    pub(super) kind: Option<Kind>,
+    pub(super) header: Option<Header>,
+    pub(super) ends: Option<Ends>,
+    pub(super) protocol: Option<Protocol>,
+    pub(super) mask: Option<Mask>,
+    pub(super) operator: Option<Operator>,
+    pub(super) value: Value,
+}
+
+/// The header that a condition names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Header {
+    Ip,
+    Ether,
+}
+
+/// What stands after `&`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mask {
+    Number(u32),
+    Address(u32),
+    Ether([u8; 6]),
+}
+
+/// What stands at the end of a condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Value {
+    Missing,
+    Number(u32),
+    /// A number of something that is known: a port by its name, or a number after `port 80 or`.
+    Of(Kind, u32),
+    Address(u32),
+    Net {
+        address: u32,
+        mask: u32,
+    },
+    Ether([u8; 6]),
+}
+
+/// What conditions that leave it out take over from the one before: `src port 80 or 81`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Previous {
+    kind: Option<Kind>,
+    ends: Option<Ends>,
+    protocol: Option<Protocol>,
+    pub(super) is_ether: bool,
+}
+
+/// A condition, and what the next may take over from it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Checked {
+    pub(super) primitive: Primitive,
+    pub(super) previous: Previous,
+}
+
+impl Draft {
+    pub(super) const EMPTY: Draft = Draft {
+        kind: None,
+        header: None,
+        ends: None,
+        protocol: None,
+        mask: None,
+        operator: None,
+        value: Value::Missing,
+    };
+
+    /// Makes the condition. Warnings go to `warn`.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(super) fn check(
+        mut self,
+        previous: &Previous,
+        warn: &mut impl FnMut(String),
+    ) -> Result<Checked, String> {
+        let given_ends = self.ends;
+        let mut kind = match self.kind {
+            Some(kind) => kind,
+            None => self.infer_kind(previous)?,
+        };
+        let ether = self.header == Some(Header::Ether)
+            || self.header.is_none() && matches!(self.value, Value::Ether(_));
+        if ether && kind == Kind::Host {
+            kind = Kind::Ether;
+        }
+        if ether && kind != Kind::Ether {
+            return Err(self.complaint(kind, "ip only"));
+        }
+        if kind.has_ends() {
+            self.ends = self.ends.or(Some(Ends::Either));
+        } else if given_ends.is_some() {
+            let kind = self.spelled(kind);
+            warn(format!("‘{kind}’: ‘src’ or ‘dst’ ignored"));
+        }
+        let condition = self.condition(kind, warn)?;
+        let previous = Previous {
+            kind: Some(match (kind, condition) {
+                (Kind::Net, _) => Kind::Host,
+                (Kind::Unfragmented, _) => Kind::Fragment,
+                (_, Condition::Field(field, _)) => Kind::Field(field),
+                _ => kind,
+            }),
+            ends: self.ends,
+            protocol: self.protocol,
+            is_ether: matches!(self.value, Value::Ether(_)),
+        };
+        Ok(Checked { primitive: Primitive { protocol: self.protocol, condition }, previous })
+    }
+
+    /// What the condition is about, by its value.
+    fn infer_kind(&mut self, previous: &Previous) -> Result<Kind, String> {
+        if let Value::Number(number) = self.value {
+            match previous.kind {
+                Some(kind) if kind.takes_numbers() => self.value = Value::Of(kind, number),
+                _ => return Err("specify header field or ‘port’".to_owned()),
+            }
+        }
+        let kind = match self.value {
+            Value::Address(_) => Kind::Host,
+            Value::Net { .. } => Kind::Net,
+            Value::Ether(_) => Kind::Ether,
+            Value::Of(kind, _) => kind,
+            Value::Missing if self.protocol.is_some() => Kind::Protocol,
+            Value::Missing | Value::Number(_) => return Err("partial directive".to_owned()),
+        };
+        if kind.has_ends() || kind == Kind::TcpOption {
+            self.ends = self.ends.or(previous.ends);
+        }
+        match kind {
+            Kind::Port => self.protocol = self.protocol.or(previous.protocol),
+            Kind::Field(field) => self.protocol = self.protocol.or(field.protocol),
+            _ => {}
+        }
+        Ok(kind)
+    }
+
+    fn condition(
+        &mut self,
+        kind: Kind,
+        warn: &mut impl FnMut(String),
+    ) -> Result<Condition, String> {
+        let ends = self.ends.unwrap_or(Ends::Either);
+        match kind {
+            Kind::Host | Kind::Net => {
+                let (value, mask) = match (kind, self.value) {
+                    (Kind::Host, Value::Address(address)) => (address, u32::MAX),
+                    (Kind::Net, Value::Net { address, mask }) => (address, mask),
+                    _ => return Err(self.complaint(kind, "address missing")),
+                };
+                let negated = self.negated_equality(kind)?;
+                let mask = match self.mask {
+                    None => mask,
+                    Some(Mask::Number(mask) | Mask::Address(mask)) => mask,
+                    Some(Mask::Ether(_)) => return Err(self.complaint(kind, "bad mask")),
+                };
+                Ok(Condition::Address { ends, value, mask, negated })
+            }
+            Kind::Ether => {
+                let Value::Ether(value) = self.value else {
+                    return Err(self.complaint(kind, "address missing"));
+                };
+                let negated = self.negated_equality(kind)?;
+                let mask = match self.mask {
+                    None => [0xff; 6],
+                    Some(Mask::Ether(mask)) => mask,
+                    Some(_) => return Err(self.complaint(kind, "bad mask")),
+                };
+                Ok(Condition::Ether { ends, value, mask, negated })
+            }
+            Kind::Protocol => self.protocol_condition(warn),
+            Kind::Port => {
+                let protocol = *self.protocol.get_or_insert(Protocol::TcpOrUdp);
+                let has_ports = match protocol {
+                    Protocol::TcpOrUdp => true,
+                    Protocol::Number(number) => [TCP, UDP, DCCP].contains(&number),
+                    Protocol::Any => false,
+                };
+                if !has_ports {
+                    return Err(format!("‘port’: bad protocol ‘{protocol}’"));
+                }
+                let comparison = self.comparison(kind, 0xffff, warn)?;
+                Ok(Condition::Port { ends, comparison })
+            }
+            Kind::TcpOption => self.tcp_option(),
+            Kind::Fragment | Kind::Unfragmented => {
+                self.stands_alone(kind)?;
+                Ok(Condition::Fragment { negated: kind == Kind::Unfragmented })
+            }
+            Kind::Ce => {
+                self.stands_alone(kind)?;
+                let comparison =
+                    Comparison { greater: false, mask: ECN_MASK, value: ECN_CE, negated: false };
+                Ok(Condition::Field(TOS, comparison))
+            }
+            Kind::Ect if self.value == Value::Missing => {
+                self.stands_alone(kind)?;
+                let comparison =
+                    Comparison { greater: false, mask: ECN_MASK, value: 0, negated: true };
+                Ok(Condition::Field(TOS, comparison))
+            }
+            Kind::Ect => Ok(Condition::Field(TOS, self.comparison(kind, ECN_MASK, warn)?)),
+            Kind::Field(field) => {
+                Ok(Condition::Field(field, self.comparison(kind, field.mask(), warn)?))
+            }
+        }
+    }
+
+    fn protocol_condition(&mut self, warn: &mut impl FnMut(String)) -> Result<Condition, String> {
+        let kind = Kind::Protocol;
+        let stated = self.protocol.take();
+        let number = match (self.value, stated) {
+            (Value::Number(number) | Value::Of(Kind::Protocol, number), None) => number,
+            (Value::Number(number) | Value::Of(Kind::Protocol, number), Some(stated)) => {
+                if super::names::protocol(number) != Some(stated) {
+                    return Err(self.complaint(kind, "specified twice"));
+                }
+                number
+            }
+            (Value::Missing, Some(Protocol::Number(number))) => number.into(),
+            (Value::Missing, Some(Protocol::TcpOrUdp)) => millrace_core::names::TCP_OR_UDP,
+            (Value::Missing, Some(Protocol::Any)) => millrace_core::names::TRANSPORT,
+            _ => return Err(self.complaint(kind, "value missing")),
+        };
+        // Numbers beyond a byte are classes of protocols only by their names.
+        let is_name = matches!(self.value, Value::Of(..) | Value::Missing);
+        match super::names::protocol(number) {
+            Some(class @ (Protocol::TcpOrUdp | Protocol::Any)) if is_name => {
+                if self.operator.is_some_and(|it| it != Operator::EQUAL) || self.mask.is_some() {
+                    return Err(format!("‘{class}’: operator or mask not supported"));
+                }
+                if class == Protocol::Any {
+                    return Err("‘transp’: names a header, as in ‘transp[0]’, no protocol".into());
+                }
+                self.protocol = Some(class);
+                Ok(Condition::Protocol(None))
+            }
+            _ => {
+                self.value = Value::Number(number);
+                let comparison = self.comparison(kind, 0xff, warn)?;
+                if !comparison.greater && !comparison.negated && comparison.mask == 0xff {
+                    self.protocol = u8::try_from(comparison.value).ok().map(Protocol::Number);
+                }
+                Ok(Condition::Protocol(Some(comparison)))
+            }
+        }
+    }
+
+    fn tcp_option(&mut self) -> Result<Condition, String> {
+        let kind = Kind::TcpOption;
+        let (Value::Number(flags) | Value::Of(Kind::TcpOption, flags)) = self.value else {
+            return Err(self.complaint(kind, "value missing"));
+        };
+        let protocol = *self.protocol.get_or_insert(Protocol::Number(TCP));
+        if protocol != Protocol::Number(TCP) {
+            return Err(format!("‘tcp opt’: bad protocol ‘{protocol}’"));
+        }
+        if self.operator.is_some_and(|it| it != Operator::EQUAL) || self.mask.is_some() {
+            return Err(self.complaint(kind, "operator or mask not supported"));
+        }
+        let flags = u8::try_from(flags);
+        let flags = flags.map_err(|_| "‘tcp opt’: value out of range, bound 255".to_owned())?;
+        Ok(Condition::TcpOption(flags))
+    }
+
+    /// The comparison with a number of at most `full` that the words ask for.
+    fn comparison(
+        &self,
+        kind: Kind,
+        full: u32,
+        warn: &mut impl FnMut(String),
+    ) -> Result<Comparison, String> {
+        let value = match self.value {
+            Value::Number(number) => number,
+            Value::Of(of, number) if of == kind => number,
+            _ => return Err(self.complaint(kind, "value missing")),
+        };
+        let mask = match self.mask {
+            None => full,
+            Some(Mask::Number(mask)) => mask,
+            Some(_) => return Err(self.complaint(kind, "bad mask")),
+        };
+        if mask & !full != 0 {
+            let message = format!("mask out of range, bound 0x{full:X}");
+            return Err(self.complaint(kind, &message));
+        }
+        let operator = self.operator.unwrap_or(Operator::EQUAL);
+        let Operator { relation, negated } = operator;
+        match relation {
+            Relation::Equal if value > full => {
+                Err(self.complaint(kind, &format!("out of range, bound {full}")))
+            }
+            Relation::Equal => {
+                Ok(Comparison { greater: false, mask, value: value & mask, negated })
+            }
+            Relation::Greater if value >= mask => Ok(constant(operator, value, mask, false, warn)),
+            Relation::Less if value == 0 => Ok(constant(operator, value, mask, false, warn)),
+            Relation::Less if value > mask => Ok(constant(operator, value, mask, true, warn)),
+            Relation::Greater => {
+                Ok(Comparison { greater: true, mask, value: within(value, mask), negated })
+            }
+            Relation::Less => {
+                let value = within(value - 1, mask);
+                Ok(Comparison { greater: true, mask, value, negated: !negated })
+            }
+        }
+    }
+
+    /// Whether an address must differ; other relations have no meaning.
+    fn negated_equality(&self, kind: Kind) -> Result<bool, String> {
+        match self.operator {
+            None => Ok(false),
+            Some(Operator { relation: Relation::Equal, negated }) => Ok(negated),
+            Some(_) => Err(self.complaint(kind, "operator not supported")),
+        }
+    }
+
+    fn stands_alone(&self, kind: Kind) -> Result<(), String> {
+        let alone = self.value == Value::Missing && self.mask.is_none() && self.operator.is_none();
+        if alone { Ok(()) } else { Err(self.complaint(kind, "value not supported")) }
+    }
+
+    fn complaint(&self, kind: Kind, message: &str) -> String {
+        format!("‘{}’: {message}", self.spelled(kind))
+    }
+
+    fn spelled(&self, kind: Kind) -> String {
+        match self.ends {
+            Some(ends) => format!("{ends} {kind}"),
+            None => kind.to_string(),
+        }
+    }
+}
+
+/// The comparison that gives one answer whatever the packet has. `holds` is the answer without the
+/// operator's negation.
+fn constant(
+    operator: Operator,
+    value: u32,
+    mask: u32,
+    holds: bool,
+    warn: &mut impl FnMut(String),
+) -> Comparison {
+    let holds = holds != operator.negated;
+    warn(format!("relation ‘{operator} {value}’ is always {holds} (range 0-{mask})"));
+    Comparison { greater: false, mask: 0, value: 0, negated: !holds }
+}
+
+/// The largest number within `mask` that is not greater than `value`: a masked word is greater
+/// than `value` exactly if it is greater than this.
+fn within(value: u32, mask: u32) -> u32 {
+    match (value & !mask).checked_ilog2() {
+        // Below the first bit that the mask has not, all bits can be had.
+        Some(bit) => (value | ((1 << bit) - 1)) & mask,
+        None => value,
+    }
+}

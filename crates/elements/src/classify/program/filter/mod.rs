@@ -1,0 +1,210 @@
+//! The rules of IPFilter and the patterns of IPClassifier: `allow src 10.0.0.0/8 && tcp port 80`.
+
+mod check;
+mod lower;
+mod names;
+mod parser;
+mod primitive;
+mod words;
+
+use std::fmt;
+
+use millrace_core::args::Scope;
+
+use super::decision::Program;
+use super::expr::Expr;
+use super::finding::Finding;
+use super::grouped::Grouped;
+use super::insn::{Form, Jump, Test};
+use super::layout::Layout;
+use super::matcher::Matcher;
+
+/// A compiled list of rules: the first rule whose expression holds decides about a packet.
+///
+/// Displayed, it is the text of IPFilter's `program` handler.
+#[derive(Clone, Debug)]
+pub struct FilterProgram {
+    grouped: Grouped,
+    outputs: Vec<bool>,
+    matcher: Matcher<3>,
+}
+
+/// The parts of a packet that IP programs look at. Each runs to the end of the packet; one that
+/// the packet has not is empty.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct IpSections<'a> {
+    /// From the MAC header on.
+    pub mac: &'a [u8],
+    /// From the network header on.
+    pub network: &'a [u8],
+    /// From the transport header on.
+    pub transport: &'a [u8],
+}
+
+impl FilterProgram {
+    /// Compiles the rules of an IPFilter with `outputs` outputs: `ACTION EXPRESSION` each, where
+    /// the action is `allow` (output 0), `deny` or `drop`, or the number of an output.
+    ///
+    /// The warnings are returned with the program.
+    ///
+    /// # Errors
+    /// All that is wrong with the rules, and the warnings.
+    pub fn compile_rules<S: AsRef<str>>(
+        rules: &[S],
+        outputs: usize,
+        scope: &Scope<'_>,
+    ) -> Result<(Self, Vec<Finding>), Vec<Finding>> {
+        let mut compiler = Compiler::new(scope, outputs);
+        for (argument, rule) in rules.iter().enumerate() {
+            compiler.add_rule(argument, rule.as_ref());
+        }
+        compiler.finish()
+    }
+
+    /// Compiles the patterns of an IPClassifier: an expression for each output.
+    ///
+    /// The warnings are returned with the program.
+    ///
+    /// # Errors
+    /// All that is wrong with the patterns, and the warnings.
+    pub fn compile_patterns<S: AsRef<str>>(
+        patterns: &[S],
+        scope: &Scope<'_>,
+    ) -> Result<(Self, Vec<Finding>), Vec<Finding>> {
+        let mut compiler = Compiler::new(scope, patterns.len());
+        for (output, pattern) in (0..).zip(patterns) {
+            let pattern = pattern.as_ref();
+            let words = words::words(pattern);
+            compiler.add_expression(output as usize, pattern.len(), &words, Jump::Output(output));
+        }
+        compiler.finish()
+    }
+
+    /// The output for a packet, or [`DROP`](super::DROP) if the rule says so or there is none.
+    ///
+    /// A condition on bytes that a packet has not got does not hold; its negation does.
+    #[inline]
+    pub fn classify(&self, packet: &IpSections<'_>) -> usize {
+        self.matcher.classify([packet.mac, packet.network, packet.transport])
+    }
+
+    /// True if some packet can leave on this output.
+    pub fn reaches(&self, output: usize) -> bool {
+        self.outputs.get(output).copied().unwrap_or(false)
+    }
+}
+
+impl fmt::Display for FilterProgram {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.grouped.fmt(out)
+    }
+}
+
+struct Compiler<'a> {
+    scope: &'a Scope<'a>,
+    outputs: usize,
+    rules: Vec<(Expr<Test>, Jump)>,
+    findings: Vec<Finding>,
+}
+
+impl<'a> Compiler<'a> {
+    fn new(scope: &'a Scope<'a>, outputs: usize) -> Self {
+        Self { scope, outputs, rules: Vec::new(), findings: Vec::new() }
+    }
+
+    fn add_rule(&mut self, argument: usize, rule: &str) {
+        let words = words::words(rule);
+        let Some((action, expression)) = words.split_first() else {
+            self.findings.push(Finding::error(argument, 0..rule.len(), "empty pattern"));
+            return;
+        };
+        let output = match action.text {
+            "allow" if self.outputs == 0 => {
+                Err("‘allow’ is meaningless, element has zero outputs".into())
+            }
+            "allow" => Ok(Jump::Output(0)),
+            "deny" | "drop" => Ok(Jump::Drop),
+            number => match millrace_core::args::parse::<i64>(number, self.scope) {
+                Err(_) => Err(format!("unknown slot ID ‘{number}’")),
+                Ok(slot) => match u32::try_from(slot) {
+                    Ok(output) if (output as usize) < self.outputs => Ok(Jump::Output(output)),
+                    _ => Err(format!("slot ‘{number}’ out of range")),
+                },
+            },
+        };
+        let output = output.unwrap_or_else(|message: String| {
+            self.findings.push(Finding::error(argument, action.range.clone(), message));
+            Jump::Drop
+        });
+        self.add_expression(argument, rule.len(), expression, output);
+    }
+
+    /// Adds a rule whose expression consists of these words; `end` is where it ends.
+    fn add_expression(
+        &mut self,
+        argument: usize,
+        end: usize,
+        words: &[words::Word<'_>],
+        output: Jump,
+    ) {
+        let expr = match words {
+            [] => Ok(lower::always()),
+            [all] if ["-", "any", "all"].contains(&all.text) => Ok(lower::always()),
+            words => parser::parse(words, end, argument, self.scope, &mut self.findings)
+                .map(|expr| expr.flat_map(&mut lower::lower)),
+        };
+        match expr {
+            Ok(expr) => self.rules.push((expr, output)),
+            Err(finding) => {
+                // What does not read on after an error may do so without it.
+                let known = |known: &Finding| known.is_error && known.argument == argument;
+                if !self.findings.iter().any(known) {
+                    self.findings.push(finding);
+                }
+            }
+        }
+    }
+
+    fn finish(self) -> Result<(FilterProgram, Vec<Finding>), Vec<Finding>> {
+        if self.findings.iter().any(|finding| finding.is_error) {
+            return Err(self.findings);
+        }
+        let program = merge(&self.rules, Form::Click);
+        let exact = merge(&self.rules, Form::Exact);
+        let original = Program::from_rules(&self.rules, Layout::Ip, 0);
+        let matcher = Matcher::for_programs(&program, &exact, original.insns());
+        let reaches = |output: u32| program.reaches(output);
+        let outputs = (0..).map(reaches).take(self.outputs).collect();
+        let grouped = Grouped::new(&program);
+        Ok((FilterProgram { grouped, outputs, matcher }, self.findings))
+    }
+}
+
+/// The program of the rules. Click merges the programs of two neighbours, optimises the result,
+/// and goes on with what is left until there is one.
+pub(super) fn merge(rules: &[(Expr<Test>, Jump)], form: Form) -> Program {
+    let one = |(expr, output): &(Expr<Test>, Jump)| Program::from_rule(expr, *output, Layout::Ip);
+    let mut programs: Vec<Program> = rules.iter().map(one).collect();
+    if let [only] = &mut programs[..] {
+        only.optimize(form);
+    }
+    while programs.len() > 1 {
+        let mut rest = programs.into_iter();
+        programs = Vec::with_capacity(rest.len().div_ceil(2));
+        while let Some(mut program) = rest.next() {
+            if let Some(next) = rest.next() {
+                program.or_else(&next);
+                program.optimize(form);
+            }
+            programs.push(program);
+        }
+    }
+    let mut program = programs.pop().unwrap_or_else(|| Program::new(Layout::Ip, 0));
+    program.settle_failure(Jump::Drop);
+    // Groups are found where equal words stand next to each other.
+    program.sort_conjunctions();
+    program
+}
+
+#[cfg(test)]
+mod tests;

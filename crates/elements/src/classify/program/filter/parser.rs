@@ -1,0 +1,496 @@
+//! The grammar of conditions.
+//!
+//! ```text
+//! expression  = disjunction { "?" expression ":" disjunction }
+//! disjunction = conjunction { ("or" | "||") conjunction }
+//! conjunction = factor { ["and" | "&&"] factor }
+//! factor      = ("not" | "!") factor | "(" expression ")" | condition
+//! condition   = "true" | "false" | { qualifier } ["[" position "]"] ["&" mask] [operator] [value]
+//! ```
+
+use std::net::Ipv4Addr;
+use std::ops::Range;
+
+use millrace_core::args::{self, Arg, Scope};
+use millrace_core::net::{EtherAddress, Ipv4Prefix};
+
+use super::super::expr::Expr;
+use super::super::finding::Finding;
+use super::check::{Draft, Header, Mask, Previous, Value};
+use super::names::{self, Meaning};
+use super::primitive::{Condition, Ends, Field, Kind, Operator, Primitive};
+use super::words::Word;
+
+/// So many parentheses, `!` and `?` may stand in each other.
+const MAX_DEPTH: usize = 200;
+
+/// Reads an expression that all words must belong to. What is wrong with a condition but not with
+/// the expression goes to `findings`; the expression then has something else in its place.
+///
+/// # Errors
+/// What makes the rest of the words useless.
+pub(super) fn parse(
+    words: &[Word<'_>],
+    end: usize,
+    argument: usize,
+    scope: &Scope<'_>,
+    findings: &mut Vec<Finding>,
+) -> Result<Expr<Primitive>, Finding> {
+    let mut parser = Parser {
+        words,
+        at: 0,
+        end,
+        argument,
+        depth: 0,
+        scope,
+        previous: Previous::default(),
+        findings,
+    };
+    let expr = parser.expression()?;
+    match parser.word() {
+        None => Ok(expr),
+        Some(word) => {
+            let message = format!("garbage after expression at ‘{}’", word.text);
+            Err(Finding::error(argument, word.range.clone(), message))
+        }
+    }
+}
+
+struct Parser<'a> {
+    words: &'a [Word<'a>],
+    at: usize,
+    /// Where the rule ends, for what is missing there.
+    end: usize,
+    argument: usize,
+    depth: usize,
+    scope: &'a Scope<'a>,
+    previous: Previous,
+    findings: &'a mut Vec<Finding>,
+}
+
+type Parsed<T> = Result<T, Finding>;
+
+/// The expression.
+impl<'a> Parser<'a> {
+    fn expression(&mut self) -> Parsed<Expr<Primitive>> {
+        self.deeper()?;
+        let mut choice = vec![self.disjunction()?];
+        while self.accept(&["?"]) {
+            choice.push(self.expression()?);
+            if !self.accept(&[":"]) {
+                return Err(self.error_here("missing ‘:’ in ternary expression"));
+            }
+            choice.push(self.disjunction()?);
+        }
+        self.depth -= 1;
+        Ok(one_or(Expr::Choose, choice))
+    }
+
+    fn disjunction(&mut self) -> Parsed<Expr<Primitive>> {
+        let mut any = vec![self.conjunction()?];
+        while self.accept(&["or", "||"]) {
+            any.push(self.conjunction()?);
+        }
+        Ok(one_or(Expr::Any, any))
+    }
+
+    fn conjunction(&mut self) -> Parsed<Expr<Primitive>> {
+        let mut all = Vec::new();
+        let mut required = true;
+        loop {
+            match self.factor()? {
+                Some(factor) => all.push(factor),
+                None if required => return Err(self.error_here("missing expression")),
+                None => return Ok(one_or(Expr::All, all)),
+            }
+            required = self.accept(&["and", "&&"]);
+        }
+    }
+
+    /// A factor, unless something else begins here.
+    fn factor(&mut self) -> Parsed<Option<Expr<Primitive>>> {
+        let mut negated = false;
+        let mut last = None;
+        while let Some(word) = self.word()
+            && self.accept(&["not", "!"])
+        {
+            negated = !negated;
+            last = Some(word);
+        }
+        let factor = if self.accept(&["("]) {
+            let group = self.group()?;
+            Some(if negated { group.negate() } else { group })
+        } else {
+            self.condition(negated)?
+        };
+        match last {
+            Some(word) if factor.is_none() => {
+                Err(self.error_here(format!("missing expression after ‘{}’", word.text)))
+            }
+            _ => Ok(factor),
+        }
+    }
+
+    /// What follows an opening parenthesis.
+    fn group(&mut self) -> Parsed<Expr<Primitive>> {
+        if self.peek().is_none_or(|word| word == ")") {
+            return Err(self.error_here("missing expression after ‘(’"));
+        }
+        let group = self.expression()?;
+        if self.accept(&[")"]) { Ok(group) } else { Err(self.error_here("missing ‘)’")) }
+    }
+
+    fn deeper(&mut self) -> Parsed<()> {
+        self.depth += 1;
+        if self.depth <= MAX_DEPTH {
+            return Ok(());
+        }
+        Err(self.error_here(format!("expression is nested more than {MAX_DEPTH} deep")))
+    }
+}
+
+/// The condition.
+impl<'a> Parser<'a> {
+    /// A condition, unless something else begins here.
+    fn condition(&mut self, mut negated: bool) -> Parsed<Option<Expr<Primitive>>> {
+        let first = self.at;
+        match self.peek() {
+            None | Some(")" | "||" | "or" | "?" | ":") => return Ok(None),
+            Some(constant @ ("true" | "false")) => {
+                self.at += 1;
+                let constant = Condition::Constant((constant == "true") != negated);
+                return Ok(Some(Expr::Is(Primitive::any(constant))));
+            }
+            Some(_) => {}
+        }
+        let mut draft = Draft::EMPTY;
+        let errors = self.findings.len();
+        self.qualifiers(&mut draft, &mut negated);
+        // What is said anew is not taken over.
+        if self.at != first {
+            self.previous = Previous::default();
+        }
+        if self.previous.is_ether {
+            draft.header = Some(Header::Ether);
+        }
+        if self.at > first && draft.kind.is_none() && self.operator_is("[") {
+            self.position(&mut draft)?;
+        }
+        if self.operator_is("&") {
+            self.mask(&mut draft)?;
+        }
+        if let Some(operator) = self.operator().and_then(Operator::of) {
+            draft.operator = Some(operator);
+            self.at += 1;
+        }
+        let usable = self.value(&mut draft)?;
+        if self.at == first {
+            let word = self.peek().unwrap_or_default();
+            return Err(self.error_here(format!("empty term near ‘{word}’")));
+        }
+        let usable = usable && self.findings.len() == errors;
+        let condition = if usable { self.checked(draft, first) } else { PLACEHOLDER };
+        let condition = Expr::Is(condition);
+        Ok(Some(if negated { condition.negate() } else { condition }))
+    }
+
+    /// The words that say what a condition is about.
+    fn qualifiers(&mut self, draft: &mut Draft, negated: &mut bool) {
+        while let Some(word) = self.peek() {
+            match names::meaning(word, None, None, self.scope) {
+                Meaning::Kind(kind) => {
+                    if draft.kind.is_some() {
+                        self.report_here("type specified twice");
+                    }
+                    draft.kind = Some(kind);
+                    if let Kind::Field(Field { protocol: Some(protocol), .. }) = kind {
+                        self.set_protocol(draft, protocol);
+                    }
+                }
+                Meaning::Value(Kind::Protocol, number) => {
+                    if let Some(protocol) = names::protocol(number) {
+                        self.set_protocol(draft, protocol);
+                    }
+                }
+                Meaning::Value(..) | Meaning::Wrong(_) => return,
+                Meaning::Nothing => match word {
+                    "src" => {
+                        let (ends, more) = self.source_and();
+                        self.set_ends(draft, ends);
+                        self.at += more;
+                    }
+                    "dst" | "dest" => self.set_ends(draft, Ends::Destination),
+                    "ip" if draft.header.is_none() => draft.header = Some(Header::Ip),
+                    "ether" if draft.header.is_none() => draft.header = Some(Header::Ether),
+                    "not" | "!" => *negated = !*negated,
+                    _ => return,
+                },
+            }
+            self.at += 1;
+        }
+    }
+
+    /// What `src` begins: `src`, `src or dst` or `src and dst`, and how many words more that is.
+    fn source_and(&self) -> (Ends, usize) {
+        let next = |n: usize| self.words.get(self.at + n).map(|word| word.text);
+        match (next(1), next(2)) {
+            (Some("and" | "&&"), Some("dst" | "dest")) => (Ends::Both, 2),
+            (Some("or" | "||"), Some("dst" | "dest")) => (Ends::Either, 2),
+            _ => (Ends::Source, 0),
+        }
+    }
+
+    fn set_ends(&mut self, draft: &mut Draft, ends: Ends) {
+        if draft.ends.is_some() {
+            self.report_here("‘src’ or ‘dst’ specified twice");
+        }
+        draft.ends = Some(ends);
+    }
+
+    fn set_protocol(&mut self, draft: &mut Draft, protocol: super::primitive::Protocol) {
+        if draft.protocol.is_some_and(|before| before != protocol) {
+            self.report_here("transport protocol specified twice");
+        }
+        draft.protocol = Some(protocol);
+    }
+
+    /// `[POS]`, `[POS:LEN]` or `[POS,LAST]`: a field of the header.
+    fn position(&mut self, draft: &mut Draft) -> Parsed<()> {
+        let open = self.at;
+        let inside = self.words.get(open + 1..).unwrap_or_default();
+        let Some(length) = inside.iter().position(|word| word.text == "]") else {
+            return Err(self.error_at(self.range_from(open), "missing ‘]’"));
+        };
+        self.at += length + 2;
+        let range = self.range_from(open);
+        let text: String = inside.iter().take(length).map(|word| word.text).collect();
+        let (first, length) = byte_range(&text).ok_or_else(|| {
+            let message = "syntax error after ‘[’, expected ‘[POS]’ or ‘[POS:LEN]’";
+            self.error_at(range.clone(), message)
+        })?;
+        let message = if !(1..=4).contains(&length) {
+            "LEN in ‘[POS:LEN]’ out of range, should be between 1 and 4".to_owned()
+        } else if first % 4 + length > 4 {
+            format!("field [{first}:{length}] does not fit in a single word")
+        } else if first > max_position(draft) {
+            format!("POS in ‘[POS:LEN]’ out of range, bound {}", max_position(draft))
+        } else {
+            let field = Field { protocol: draft.protocol, bit: first * 8, bits: length * 8 };
+            draft.kind = Some(Kind::Field(field));
+            return Ok(());
+        };
+        Err(self.error_at(range, message))
+    }
+
+    /// `& MASK`.
+    fn mask(&mut self, draft: &mut Draft) -> Parsed<()> {
+        self.at += 1;
+        let word = self.peek().unwrap_or_default();
+        let mask = if let Some(number) = self.number(word)? {
+            Mask::Number(number)
+        } else if draft.header != Some(Header::Ether)
+            && let Some(address) = self.read::<Ipv4Addr>(word)
+        {
+            Mask::Address(address.to_bits())
+        } else if draft.header != Some(Header::Ip)
+            && let Some(address) = self.read::<EtherAddress>(word)
+        {
+            Mask::Ether(address.octets())
+        } else {
+            return Err(self.error_here("expected a mask after ‘&’"));
+        };
+        if matches!(mask, Mask::Number(0) | Mask::Address(0)) {
+            self.report_here("zero mask");
+        }
+        draft.mask = Some(mask);
+        self.at += 1;
+        Ok(())
+    }
+
+    /// The value at the end of a condition, if there is one; false if there is one that has been
+    /// reported as useless.
+    fn value(&mut self, draft: &mut Draft) -> Parsed<bool> {
+        let Some(word) = self.peek() else { return Ok(true) };
+        match names::meaning(word, draft.kind, draft.protocol, self.scope) {
+            Meaning::Wrong(message) => {
+                self.report_here(message);
+                self.at += 1;
+                return Ok(false);
+            }
+            Meaning::Value(kind, number) => draft.value = Value::Of(kind, number),
+            Meaning::Kind(_) | Meaning::Nothing => match self.plain_value(word, draft)? {
+                Some(value) => draft.value = value,
+                None if draft.operator.is_some_and(|operator| operator != Operator::EQUAL) => {
+                    return Err(self.error_here(format!("dangling operator near ‘{word}’")));
+                }
+                None => return Ok(true),
+            },
+        }
+        self.at += 1;
+        Ok(true)
+    }
+
+    /// A number or an address.
+    fn plain_value(&mut self, word: &str, draft: &Draft) -> Parsed<Option<Value>> {
+        if let Some(number) = self.number(word)? {
+            return Ok(Some(Value::Number(number)));
+        }
+        let net = |prefix: Ipv4Prefix| Value::Net {
+            address: prefix.address().to_bits(),
+            mask: prefix.mask().to_bits(),
+        };
+        if draft.header != Some(Header::Ether) {
+            if let Some(address) = self.read::<Ipv4Addr>(word) {
+                if let Some(mask) = self.mask_word() {
+                    self.at += 2;
+                    return Ok(Some(net(Ipv4Prefix::with_mask(address, mask))));
+                }
+                // A name can be of both a host and a net.
+                let named_net = (draft.kind == Some(Kind::Net)).then(|| self.read(word)).flatten();
+                return Ok(Some(named_net.map_or(Value::Address(address.to_bits()), net)));
+            }
+            if let Some(prefix) = self.read(word) {
+                return Ok(Some(net(prefix)));
+            }
+        }
+        let ether = (draft.header != Some(Header::Ip)).then(|| self.read::<EtherAddress>(word));
+        Ok(ether.flatten().map(|address| Value::Ether(address.octets())))
+    }
+
+    /// The mask of `ADDRESS mask MASK`.
+    fn mask_word(&self) -> Option<Ipv4Addr> {
+        let next = |n: usize| self.words.get(self.at + n).map(|word| word.text);
+        if next(1)? != "mask" {
+            return None;
+        }
+        self.read(next(2)?)
+    }
+
+    /// A number; `None` for words that are none.
+    fn number(&self, word: &str) -> Parsed<Option<u32>> {
+        if !word.starts_with(|first: char| first.is_ascii_digit() || first == '-') {
+            return Ok(None);
+        }
+        match self.read::<i64>(word) {
+            None => Ok(None),
+            // A negative number means the bits that it has in 32.
+            Some(number) => {
+                match u32::try_from(number).or(i32::try_from(number).map(i32::cast_unsigned)) {
+                    Ok(number) => Ok(Some(number)),
+                    Err(_) => Err(self.error_here(format!("out of range, bound {}", u32::MAX))),
+                }
+            }
+        }
+    }
+
+    fn read<T: Arg>(&self, word: &str) -> Option<T> {
+        args::parse(word, self.scope).ok()
+    }
+
+    fn checked(&mut self, draft: Draft, first: usize) -> Primitive {
+        let range = self.range_from(first);
+        let argument = self.argument;
+        let mut warn = |message| {
+            self.findings.push(Finding::warning(argument, range.clone(), message));
+        };
+        match draft.check(&self.previous, &mut warn) {
+            Ok(checked) => {
+                self.previous = checked.previous;
+                checked.primitive
+            }
+            Err(message) => {
+                self.findings.push(Finding::error(argument, range, message));
+                PLACEHOLDER
+            }
+        }
+    }
+}
+
+/// Stands for a condition with an error that has been reported.
+const PLACEHOLDER: Primitive = Primitive { protocol: None, condition: Condition::Constant(true) };
+
+/// Words and places.
+impl<'a> Parser<'a> {
+    fn word(&self) -> Option<&'a Word<'a>> {
+        self.words.get(self.at)
+    }
+
+    fn peek(&self) -> Option<&'a str> {
+        self.word().map(|word| word.text)
+    }
+
+    fn accept(&mut self, any_of: &[&str]) -> bool {
+        let accepted = self.peek().is_some_and(|word| any_of.contains(&word));
+        self.at += usize::from(accepted);
+        accepted
+    }
+
+    /// The word here if it may be an operator: those are not the last word.
+    fn operator(&self) -> Option<&'a str> {
+        self.peek().filter(|_| self.at + 1 < self.words.len())
+    }
+
+    fn operator_is(&self, wanted: &str) -> bool {
+        self.operator() == Some(wanted)
+    }
+
+    /// From a word to the one before this.
+    fn range_from(&self, first: usize) -> Range<usize> {
+        let start = self.words.get(first).map_or(self.end, |word| word.range.start);
+        let last = self.at.max(first + 1) - 1;
+        let end = self.words.get(last).map_or(self.end, |word| word.range.end);
+        start..end
+    }
+
+    fn here(&self) -> Range<usize> {
+        self.word().map_or(self.end..self.end, |word| word.range.clone())
+    }
+
+    fn error_at(&self, range: Range<usize>, message: impl Into<String>) -> Finding {
+        Finding::error(self.argument, range, message)
+    }
+
+    fn error_here(&self, message: impl Into<String>) -> Finding {
+        self.error_at(self.here(), message)
+    }
+
+    fn report_here(&mut self, message: impl Into<String>) {
+        let finding = self.error_here(message);
+        self.findings.push(finding);
+    }
+}
+
+/// The only one of a list, or what `all` makes of the list.
+fn one_or(
+    all: impl FnOnce(Vec<Expr<Primitive>>) -> Expr<Primitive>,
+    mut list: Vec<Expr<Primitive>>,
+) -> Expr<Primitive> {
+    match list.pop() {
+        Some(only) if list.is_empty() => only,
+        Some(last) => {
+            list.push(last);
+            all(list)
+        }
+        None => all(list),
+    }
+}
+
+/// The first byte and the number of bytes that `POS`, `POS:LEN` or `POS,LAST` means.
+fn byte_range(text: &str) -> Option<(u32, u32)> {
+    let number = |text: &str| args::parse::<u32>(text, &Scope::builtin()).ok();
+    if let Some((first, length)) = text.split_once(':') {
+        return Some((number(first)?, number(length)?));
+    }
+    if let Some((first, last)) = text.split_once(',') {
+        let (first, last) = (number(first)?, number(last)?);
+        // Nothing between: a length that is refused.
+        return Some((first, last.checked_sub(first).map_or(0, |more| more.saturating_add(1))));
+    }
+    Some((number(text)?, 1))
+}
+
+/// The last byte of a header that can be tested: for the IP header the offsets of the transport
+/// header begin behind it, for others Click has no room for more.
+fn max_position(draft: &Draft) -> u32 {
+    if draft.protocol.is_some() { 8191 } else { 255 }
+}

@@ -1,0 +1,39 @@
+//! What is wrong with the patterns of a classifier, and where.
+
+use std::fmt;
+use std::ops::Range;
+
+/// One finding about one argument of a classifier.
+///
+/// Displayed, it reads as in Click: `pattern 2: expected a digit`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// True of what prevents the program from being made, false of a warning.
+    pub is_error: bool,
+    /// The argument, counted from 0.
+    pub argument: usize,
+    /// The bytes of the argument that this is about. Empty at its end when something is missing.
+    pub range: Range<usize>,
+    /// What is wrong, without a full stop.
+    pub message: String,
+}
+
+impl Finding {
+    /// An error in a part of an argument.
+    pub fn error(argument: usize, range: Range<usize>, message: impl Into<String>) -> Self {
+        Self { is_error: true, argument, range, message: message.into() }
+    }
+
+    /// A warning about a part of an argument.
+    pub fn warning(argument: usize, range: Range<usize>, message: impl Into<String>) -> Self {
+        Self { is_error: false, ..Self::error(argument, range, message) }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "pattern {}: {}", self.argument, self.message)
+    }
+}
+
+impl std::error::Error for Finding {}

@@ -1,0 +1,54 @@
+//! The compiler of Classifier, IPClassifier and IPFilter.
+//!
+//! Patterns become a *decision program*: a list of instructions, each of which compares four bytes
+//! of the packet, under a mask, with a value, and goes on to another instruction or sends the
+//! packet to an output. The program is then optimised by the rules of Click, in Click's order, so
+//! that the `program` handlers show the text that Click's show.
+//!
+//! ```text
+//!  0  12/08060000%ffff0000  yes->step 1  no->step 2
+//!  1  20/00010000%ffff0000  yes->[0]  no->[X]
+//!  2  12/08000000%ffff0000  yes->[1]  no->[X]
+//! ```
+//!
+//! [`PatternProgram`] compiles the patterns of Classifier, [`FilterProgram`] those of IPFilter and
+//! IPClassifier. Both depend on nothing but bytes.
+//!
+//! # Short packets
+//! A test of bytes that a packet has not got does not hold, and `not` of it does. Click's rules
+//! keep to that only while whole words are missing: of a packet that ends inside a word they can
+//! change the classification (see [`Form`]). So a program is optimised twice, by Click's rules and
+//! by rules that are exact. Packets with all the bytes that the patterns mention run the first,
+//! for which the two agree; others run the second.
+//!
+//! # Layers, from the packet up
+//! - `insn`: one instruction; what the answer to one test says about another.
+//! - `expr`: conditions combined by and, or, not and `? :`, and their instructions.
+//! - `decision`: programs and their optimisation; `dominators` is the part that needs a file.
+//! - `grouped`: tests of one word against many values as one step.
+//! - `matcher`: the form that runs.
+//! - `pattern`, `filter`: the two languages.
+
+mod decision;
+mod dominators;
+mod expr;
+mod filter;
+mod finding;
+mod grouped;
+mod insn;
+mod layout;
+mod matcher;
+mod pattern;
+
+pub use decision::Program;
+pub use expr::Expr;
+pub use filter::{FilterProgram, IpSections};
+pub use finding::Finding;
+pub use grouped::{Group, Grouped};
+pub use insn::{Form, Insn, Jump, Test};
+pub use layout::{Layout, MAC, NETWORK, TRANSPORT};
+pub use matcher::{DROP, Matcher};
+pub use pattern::PatternProgram;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,6 @@
+//! Programs against the expressions they are made of.
+
+mod exhaustive;
+mod naive;
+mod random;
+mod texts;
