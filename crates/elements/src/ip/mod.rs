@@ -10,6 +10,7 @@ mod header_check;
 pub mod ip_encap;
 pub mod ip_fragmenter;
 pub mod ip_gw_options;
+pub mod lookup;
 pub mod mark_ip_header;
 pub(crate) mod outer_header;
 pub mod set_ip_address;

@@ -1,0 +1,207 @@
+//! The text of routes and of commands on a routing table, as configurations and handlers have them.
+
+use std::net::Ipv4Addr;
+
+use millrace_core::args::{Arg, ArgText, Ipv4Network, Scope};
+
+use super::error::Error;
+use super::hops::MAX_PORT;
+use super::route::{Hop, Prefix, Route};
+
+/// What to do to a routing table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Adds a route for a network that has none.
+    Add(Route),
+    /// Adds a route, or replaces the one that the network has.
+    Set(Route),
+    /// Removes the route of a network, if it is to this hop.
+    Remove(Prefix, Option<Hop>),
+}
+
+/// The three commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// [`Command::Add`].
+    Add,
+    /// [`Command::Set`].
+    Set,
+    /// [`Command::Remove`].
+    Remove,
+}
+
+/// How routes are read: names mean what the element's surroundings say, and outputs must be there.
+#[derive(Clone, Copy, Debug)]
+pub struct Syntax<'a> {
+    /// Where names of addresses and networks are looked up.
+    pub scope: Scope<'a>,
+    /// The number of outputs.
+    pub outputs: usize,
+}
+
+impl Syntax<'_> {
+    /// Reads a route: `ADDR/MASK [GATEWAY] OUTPUT`. The gateway may be `-`.
+    ///
+    /// # Errors
+    /// The text is no route, or the output is not there.
+    pub fn route(&self, text: &ArgText) -> Result<Route, Error> {
+        let syntax = Error::Syntax { remove: false };
+        let (prefix, words) = self.prefix(text, &syntax)?;
+        let hop = self.hop(&words, &syntax)?.ok_or(syntax)?;
+        Ok(Route { prefix, hop })
+    }
+
+    /// Reads what one of the handlers `add`, `set` and `remove` was given: a route, of which
+    /// `remove` needs only the network.
+    ///
+    /// # Errors
+    /// As [`Syntax::route`].
+    pub fn command(&self, verb: Verb, text: &ArgText) -> Result<Command, Error> {
+        match verb {
+            Verb::Add => self.route(text).map(Command::Add),
+            Verb::Set => self.route(text).map(Command::Set),
+            Verb::Remove => {
+                let syntax = Error::Syntax { remove: true };
+                let (prefix, words) = self.prefix(text, &syntax)?;
+                Ok(Command::Remove(prefix, self.hop(&words, &syntax)?))
+            }
+        }
+    }
+
+    /// Reads what the handler `ctrl` was given: a command a line. Empty lines and comments do not
+    /// count.
+    ///
+    /// # Errors
+    /// As [`Syntax::route`], or a line starts with another word than `add`, `set` or `remove`.
+    pub fn commands(&self, text: &str) -> Result<Vec<Command>, Error> {
+        let mut commands = Vec::new();
+        for line in text.lines() {
+            let line = ArgText::from(line.trim_ascii());
+            let words = line.words();
+            let Some(verb) = words.first() else { continue };
+            let verb = match verb.as_str() {
+                "add" => Verb::Add,
+                "set" => Verb::Set,
+                "remove" => Verb::Remove,
+                other => return Err(Error::Command(other.to_owned())),
+            };
+            commands.push(self.command(verb, &line.split_first_word().1)?);
+        }
+        Ok(commands)
+    }
+
+    /// The network that a text starts with, and the words behind it.
+    fn prefix(&self, text: &ArgText, syntax: &Error) -> Result<(Prefix, Vec<ArgText>), Error> {
+        let mut words = text.words();
+        if words.is_empty() {
+            return Err(syntax.clone());
+        }
+        let network = words.remove(0);
+        let network = Ipv4Network::parse(&network, &self.scope).map_err(|_| syntax.clone())?;
+        Ok((Prefix::try_from(network.0)?, words))
+    }
+
+    /// A gateway, perhaps, and an output, perhaps. A gateway alone says nothing.
+    fn hop(&self, words: &[ArgText], syntax: &Error) -> Result<Option<Hop>, Error> {
+        let (gateway, output) = match words {
+            [] => return Ok(None),
+            [first, rest @ ..] => match self.gateway(first) {
+                Some(gateway) => (gateway, rest),
+                None => (Ipv4Addr::UNSPECIFIED, words),
+            },
+        };
+        match output {
+            [] => Ok(None),
+            [output] => {
+                let port = i32::parse(output, &self.scope).map_err(|_| syntax.clone())?;
+                let port = u32::try_from(port).map_err(|_| Error::Output)?;
+                if port as usize >= self.outputs || port > MAX_PORT {
+                    return Err(Error::Output);
+                }
+                Ok(Some(Hop { gateway, port }))
+            }
+            _ => Err(syntax.clone()),
+        }
+    }
+
+    fn gateway(&self, word: &ArgText) -> Option<Ipv4Addr> {
+        match word.as_str() {
+            "-" => Some(Ipv4Addr::UNSPECIFIED),
+            _ => Ipv4Addr::parse(word, &self.scope).ok(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SYNTAX: fn() -> Syntax<'static> = || Syntax { scope: Scope::builtin(), outputs: 3 };
+
+    fn route(text: &str) -> Result<String, String> {
+        let route = SYNTAX().route(&text.into());
+        route.map(|route| route.to_string()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn routes_in_every_spelling() {
+        for (text, printed) in [
+            ("10.0.0.0/8 1", "10.0.0.0/8 - 1"),
+            ("10.1.2.3/8 1", "10.0.0.0/8 - 1"),
+            ("10/8 - 2", "10.0.0.0/8 - 2"),
+            ("18.26.0/17 3.0.0.3 2", "18.26.0.0/17 3.0.0.3 2"),
+            ("10.0.0.0/255.255.0.0 192.168.0.1 0", "10.0.0.0/16 192.168.0.1 0"),
+            ("18.26.4.9 0", "18.26.4.9/32 - 0"),
+            ("0/0 0.0.0.0 1", "0.0.0.0/0 - 1"),
+            ("  10/8   1  // a comment", "10.0.0.0/8 - 1"),
+        ] {
+            assert_eq!(route(text).as_deref(), Ok(printed), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_route_is_refused() {
+        let syntax = "expected ‘ADDR/MASK [GATEWAY] OUTPUT’";
+        for (text, message) in [
+            ("", syntax),
+            ("10/8", syntax),
+            ("10/8 10.0.0.1", syntax),
+            ("10/8 x 1", syntax),
+            ("10/8 10.0.0.1 1 2", syntax),
+            ("10/33 1", syntax),
+            ("hello 1", syntax),
+            ("10/8 3", "bad OUTPUT"),
+            ("10/8 -1", "bad OUTPUT"),
+            ("10.0.0.0/255.0.255.0 1", "mask 255.0.255.0 is not that of a prefix"),
+        ] {
+            assert_eq!(route(text), Err(message.to_owned()), "{text}");
+        }
+    }
+
+    #[test]
+    fn removing_takes_less() {
+        let remove = |text: &str| SYNTAX().command(Verb::Remove, &text.into());
+        let prefix = Prefix::new(0x0a00_0000, 8);
+        let hop = |gateway: [u8; 4], port| Some(Hop { gateway: gateway.into(), port });
+        assert_eq!(remove("10/8"), Ok(Command::Remove(prefix, None)));
+        assert_eq!(remove("10/8 1"), Ok(Command::Remove(prefix, hop([0; 4], 1))));
+        assert_eq!(remove("10/8 1.0.0.1 2"), Ok(Command::Remove(prefix, hop([1, 0, 0, 1], 2))));
+        assert_eq!(remove("10/8 1.0.0.1"), Ok(Command::Remove(prefix, None)));
+        assert_eq!(remove("ten").unwrap_err().to_string(), "expected ‘ADDR/MASK [GATEWAY OUTPUT]’");
+    }
+
+    #[test]
+    fn a_command_a_line() {
+        let text = "add 10/8 1\n\n  // nothing\nset 10/8 - 2 // why not\n remove 10/8";
+        let prefix = Prefix::new(0x0a00_0000, 8);
+        let route = |port| {
+            let hop = Hop { gateway: Ipv4Addr::UNSPECIFIED, port };
+            Route { prefix, hop }
+        };
+        let commands =
+            [Command::Add(route(1)), Command::Set(route(2)), Command::Remove(prefix, None)];
+        assert_eq!(SYNTAX().commands(text).unwrap(), commands);
+        let error = SYNTAX().commands("add 10/8 1\ndel 10/8").unwrap_err();
+        assert_eq!(error.to_string(), "bad command ‘del’");
+    }
+}

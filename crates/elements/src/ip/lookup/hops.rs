@@ -1,0 +1,241 @@
+//! Next hops, each stored once and named by a small number.
+//!
+//! A table of half a million routes has a few hundred different hops. Forwarding structures hold
+//! their numbers; the hops themselves lie in one array that stays in the first-level cache.
+
+use std::collections::HashMap;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use super::error::Error;
+use super::memory::zeroed;
+use super::route::Hop;
+
+/// The number of a hop in its table; 0 stands for no route.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct HopId(pub(super) u32);
+
+impl HopId {
+    /// No route.
+    pub const NONE: HopId = HopId(0);
+
+    /// Whether this stands for no route.
+    #[must_use]
+    pub fn is_none(self) -> bool {
+        self == Self::NONE
+    }
+}
+
+/// What readers see: hops by number. An entry is written before its number is made known, and not
+/// changed for as long as a reader may hold it.
+#[derive(Debug)]
+pub(super) struct HopTable {
+    /// The output plus one in the upper half, the gateway in the lower; 0 for no hop.
+    entries: Box<[AtomicU64]>,
+}
+
+impl HopTable {
+    fn new(capacity: usize) -> Result<HopTable, Error> {
+        Ok(HopTable { entries: zeroed(capacity)? })
+    }
+
+    #[inline]
+    pub(super) fn get(&self, id: HopId) -> Option<Hop> {
+        let entry = self.entries.get(id.0 as usize)?.load(Relaxed);
+        let port = ((entry >> 32) as u32).checked_sub(1)?;
+        Some(Hop { gateway: Ipv4Addr::from_bits(entry as u32), port })
+    }
+
+    fn set(&self, id: HopId, hop: Hop) {
+        if let Some(entry) = self.entries.get(id.0 as usize) {
+            let port = u64::from(hop.port) + 1;
+            entry.store(port << 32 | u64::from(hop.gateway.to_bits()), Relaxed);
+        }
+    }
+
+    fn capacity(&self) -> u32 {
+        self.entries.len() as u32
+    }
+}
+
+/// The writer's side: which hop has which number, and how many routes use it.
+#[derive(Debug)]
+pub(super) struct Hops {
+    shared: Arc<HopTable>,
+    ids: HashMap<Hop, HopId, foldhash::fast::RandomState>,
+    /// By number.
+    uses: Vec<Use>,
+    free: Vec<HopId>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Use {
+    hop: Hop,
+    routes: u32,
+}
+
+/// Numbers in the first table; more make it grow.
+const FIRST_CAPACITY: usize = 256;
+
+/// The most different hops that a table may have.
+pub(super) const MAX_HOPS: u32 = 1 << 24;
+
+/// The largest output number, so that one more still fits its half of an entry.
+pub(super) const MAX_PORT: u32 = u32::MAX - 1;
+
+impl Hops {
+    pub(super) fn new() -> Result<Hops, Error> {
+        let none = Use { hop: Hop { gateway: Ipv4Addr::UNSPECIFIED, port: 0 }, routes: 0 };
+        Ok(Hops {
+            shared: Arc::new(HopTable::new(FIRST_CAPACITY)?),
+            ids: HashMap::default(),
+            uses: vec![none],
+            free: Vec::new(),
+        })
+    }
+
+    /// What readers see of it.
+    pub(super) fn shared(&self) -> &Arc<HopTable> {
+        &self.shared
+    }
+
+    /// One more than the highest number that was given out.
+    pub(super) fn limit(&self) -> u32 {
+        self.uses.len() as u32
+    }
+
+    /// The hop with this number.
+    pub(super) fn get(&self, id: HopId) -> Option<Hop> {
+        let entry = self.uses.get(id.0 as usize).filter(|entry| entry.routes > 0)?;
+        Some(entry.hop)
+    }
+
+    /// The number of a hop, for one more route.
+    ///
+    /// # Errors
+    /// There are too many different hops.
+    pub(super) fn acquire(&mut self, hop: Hop) -> Result<HopId, Error> {
+        if let Some(&id) = self.ids.get(&hop) {
+            self.uses_of(id, |entry| entry.routes += 1);
+            return Ok(id);
+        }
+        let entry = Use { hop, routes: 1 };
+        let id = match self.free.pop() {
+            Some(id) => {
+                self.uses_of(id, |slot| *slot = entry);
+                id
+            }
+            None if self.limit() == MAX_HOPS => return Err(Error::Full),
+            None => {
+                self.uses.push(entry);
+                HopId(self.limit() - 1)
+            }
+        };
+        self.shared.set(id, hop);
+        self.ids.insert(hop, id);
+        Ok(id)
+    }
+
+    /// Takes back the number of a hop from one route. Returns whether no route uses it any more:
+    /// it is then to be [freed](Hops::free) when no reader can hold it.
+    #[must_use]
+    pub(super) fn release(&mut self, id: HopId) -> bool {
+        let mut hop = None;
+        self.uses_of(id, |entry| {
+            entry.routes = entry.routes.saturating_sub(1);
+            hop = (entry.routes == 0).then_some(entry.hop);
+        });
+        match hop {
+            // The next route to this hop gets another number: readers may hold this one.
+            Some(hop) => self.ids.remove(&hop).is_some(),
+            None => false,
+        }
+    }
+
+    /// Allows a number that was released to be given out again.
+    pub(super) fn free(&mut self, id: HopId) {
+        self.free.push(id);
+    }
+
+    /// Whether numbers were given out that readers cannot look up until they see a
+    /// [grown](Hops::grow) table.
+    pub(super) fn has_outgrown(&self) -> bool {
+        self.limit() > self.shared.capacity()
+    }
+
+    /// Makes a table that has room for all numbers.
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub(super) fn grow(&mut self) -> Result<(), Error> {
+        let table = HopTable::new(self.limit().next_power_of_two() as usize * 2)?;
+        for (id, entry) in (0..).zip(&self.uses) {
+            if entry.routes > 0 {
+                table.set(HopId(id), entry.hop);
+            }
+        }
+        self.shared = Arc::new(table);
+        Ok(())
+    }
+
+    /// Bytes of memory in use, of both sides.
+    pub(super) fn memory(&self) -> usize {
+        self.shared.entries.len() * size_of::<AtomicU64>()
+            + self.uses.capacity() * size_of::<Use>()
+            + self.ids.capacity() * (size_of::<(Hop, HopId)>() + 1)
+            + self.free.capacity() * size_of::<HopId>()
+    }
+
+    fn uses_of(&mut self, id: HopId, change: impl FnOnce(&mut Use)) {
+        if let Some(entry) = self.uses.get_mut(id.0 as usize) {
+            change(entry);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hop(port: u32) -> Hop {
+        Hop { gateway: Ipv4Addr::new(10, 0, 0, 1), port }
+    }
+
+    #[test]
+    fn a_number_is_shared_and_reused_only_when_freed() {
+        let mut hops = Hops::new().unwrap();
+        let one = hops.acquire(hop(1)).unwrap();
+        assert_eq!(hops.acquire(hop(1)).unwrap(), one);
+        assert_eq!((hops.get(one), hops.shared().get(one)), (Some(hop(1)), Some(hop(1))));
+        assert!(!hops.release(one));
+        assert!(hops.release(one));
+        assert_eq!(hops.get(one), None);
+        assert_eq!(hops.shared().get(one), Some(hop(1)), "readers may still hold it");
+
+        let again = hops.acquire(hop(1)).unwrap();
+        assert_ne!(again, one);
+        hops.free(one);
+        assert_eq!(hops.acquire(hop(2)).unwrap(), one);
+        assert_eq!(hops.shared().get(HopId::NONE), None);
+    }
+
+    #[test]
+    fn more_hops_than_the_table_holds_make_it_grow() {
+        let mut hops = Hops::new().unwrap();
+        let ids: Vec<_> = (0..1000).map(|port| hops.acquire(hop(port)).unwrap()).collect();
+        assert!(hops.has_outgrown());
+        hops.grow().unwrap();
+        assert!(!hops.has_outgrown());
+        for (port, id) in (0..).zip(ids) {
+            assert_eq!(hops.shared().get(id), Some(hop(port)));
+        }
+    }
+
+    #[test]
+    fn the_largest_port_is_kept() {
+        let mut hops = Hops::new().unwrap();
+        let id = hops.acquire(hop(MAX_PORT)).unwrap();
+        assert_eq!(hops.shared().get(id), Some(hop(MAX_PORT)));
+    }
+}

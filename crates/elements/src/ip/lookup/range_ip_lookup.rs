@@ -1,0 +1,87 @@
+//! RangeIPLookup - routes packets by a binary search through a compact array
+//!
+//! # Synopsis
+//! `RangeIPLookup(ADDR/MASK [GATEWAY] OUTPUT, ...)`
+//!
+//! # Description
+//! Looks up each packet's destination annotation: the route of the longest prefix that holds the
+//! address decides. Sends the packet by the route's output, and sets the annotation to the route's
+//! gateway, if it has one.
+//!
+//! The table is an array of address ranges, a few bytes a route, so that it stays in the processor's
+//! cache. Each change makes another array: a group of changes by `ctrl` costs as much as one.
+//!
+//! # Arguments
+//! - Routes, one an argument: a network, or an address for itself alone; perhaps a gateway, `-`
+//!   being none; an output. Of several routes for one network the first counts.
+//!
+//! # Ports
+//! One push input, any number of push outputs.
+//!
+//! # Handlers
+//! - `table` (read): the routes, one a line: network, gateway or `-`, output. They stand by
+//!   address.
+//! - `lookup` (read): the output and the gateway, if there is one, for the address that is given;
+//!   -1 when there is no route.
+//! - `add` (write): adds a route, `ADDR/MASK [GATEWAY] OUTPUT`. Fails when its network has one.
+//! - `set` (write): adds a route, or replaces its network's.
+//! - `remove` (write): removes the route of a network, `ADDR/MASK [GATEWAY OUTPUT]`. Fails when there
+//!   is none, or it is another one.
+//! - `ctrl` (write): carries out `add ...`, `set ...` and `remove ...` commands, one a line; all, or
+//!   none when one of them fails. Packets see the table before all commands or after them.
+//! - `flush` (write): removes all routes.
+//!
+//! # Drops
+//! - no route: no route's network holds the destination annotation.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(DATA \<45000014 00000000 401174d6 01000001 02000002>, LIMIT 10)
+//!     -> GetIPAddress(16)
+//!     -> r :: RangeIPLookup(1.0.0.0/8 0, 2.0.0.0/8 1.0.0.254 0, 0/0 1);
+//! r [0] -> Discard;
+//! r [1] -> Discard;
+//! ```
+//!
+//! # See also
+//! DirectIPLookup, RadixIPLookup
+
+use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Setup, register};
+
+use super::range::RangesWriter;
+use super::rib::Order;
+use super::routing::{
+    Routing, RoutingElement, Scratch, flush_handler, read_handlers, write_handlers,
+};
+
+/// The element; its manual is at the top of the file.
+pub struct RangeIpLookup(Routing<RangesWriter>);
+
+register!(RangeIpLookup, "range_ip_lookup.rs");
+
+impl Element for RangeIpLookup {
+    const CLASS: Class = Class::new("RangeIPLookup", "1/-", "h/h");
+    type Local = Scratch;
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        Routing::configure(setup, Order::Address).map(Self)
+    }
+
+    fn push(&self, cx: &mut Context, scratch: &mut Scratch, _port: usize, batch: &mut Batch) {
+        self.0.push(cx, scratch, batch);
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        read_handlers(handlers);
+        write_handlers(handlers);
+        flush_handler(handlers);
+    }
+}
+
+impl RoutingElement for RangeIpLookup {
+    type Writer = RangesWriter;
+
+    fn routing(&self) -> &Routing<RangesWriter> {
+        &self.0
+    }
+}

@@ -1,0 +1,217 @@
+//! The routes themselves, as they were written: what the forwarding structures are made from.
+
+use std::collections::BTreeSet;
+
+use prefix_trie::PrefixMap;
+
+use super::hops::HopId;
+use super::route::Prefix;
+
+/// Every route of a table: hops by network.
+///
+/// # Resource usage
+/// About 20 bytes a route.
+#[derive(Debug)]
+pub(super) struct Rib {
+    routes: PrefixMap<(u32, u8), Entry>,
+    slots: Slots,
+}
+
+/// What is known of one network's route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) hop: HopId,
+    /// The route's place in the `table` handler's list.
+    pub(super) slot: u32,
+}
+
+/// In which order the `table` handler lists routes, and a linear search tries them. Click's classes
+/// keep arrays, in which a new route takes a place that an old one left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// By address.
+    Address,
+    /// In the order of adding. A new route takes the place left last; a route that is set anew
+    /// takes a new place.
+    LastLeft,
+    /// In the order of adding. A new route takes the first place that is free; a route that is set
+    /// anew keeps its place.
+    FirstFree,
+}
+
+impl Rib {
+    pub(super) fn new(order: Order) -> Rib {
+        Rib { routes: PrefixMap::new(), slots: Slots::new(order) }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.routes.len()
+    }
+
+    pub(super) fn get(&self, prefix: Prefix) -> Option<Entry> {
+        self.routes.get(&key(prefix)).copied()
+    }
+
+    /// Sets a network's route; returns the one before.
+    pub(super) fn set(&mut self, prefix: Prefix, hop: HopId) -> Option<Entry> {
+        let old = self.get(prefix);
+        let slot = self.slots.take(old.map(|old| old.slot));
+        self.routes.insert(key(prefix), Entry { hop, slot });
+        old
+    }
+
+    /// Removes a network's route; returns it.
+    pub(super) fn remove(&mut self, prefix: Prefix) -> Option<Entry> {
+        let old = self.routes.remove(&key(prefix))?;
+        self.slots.leave(old.slot);
+        Some(old)
+    }
+
+    /// The route of the smallest network around this one, and its length.
+    pub(super) fn cover(&self, prefix: Prefix) -> Option<(u8, HopId)> {
+        self.longest(prefix.parent()?)
+    }
+
+    /// The route of the smallest network that holds this one or is it, and its length.
+    pub(super) fn longest(&self, prefix: Prefix) -> Option<(u8, HopId)> {
+        self.routes.get_lpm(&key(prefix)).map(|((_, length), entry)| (length, entry.hop))
+    }
+
+    /// Every route, networks before those within them.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Prefix, Entry)> {
+        self.routes.iter().map(|((bits, length), entry)| (Prefix::new(bits, length), *entry))
+    }
+
+    /// Every route from a network on, in the order of [`Rib::iter`].
+    pub(super) fn from(&self, prefix: Prefix) -> impl Iterator<Item = (Prefix, Entry)> {
+        let routes = self.routes.iter_from(&key(prefix), true);
+        routes.map(|((bits, length), entry)| (Prefix::new(bits, length), *entry))
+    }
+
+    /// Every route of the networks around this one, the largest first.
+    pub(super) fn around(&self, prefix: Prefix) -> impl Iterator<Item = (Prefix, Entry)> {
+        let key = prefix.parent().map(key);
+        let routes = key.into_iter().flat_map(|key| self.routes.cover(&key).collect::<Vec<_>>());
+        routes.map(|((bits, length), entry)| (Prefix::new(bits, length), *entry))
+    }
+
+    /// Every route in the table's order.
+    pub(super) fn list(&self) -> Vec<(Prefix, Entry)> {
+        let mut routes: Vec<_> = self.iter().collect();
+        routes.sort_by_key(|(_, entry)| entry.slot);
+        routes
+    }
+
+    /// Bytes of memory in use.
+    pub(super) fn memory(&self) -> usize {
+        self.routes.mem_size() + self.slots.memory()
+    }
+}
+
+fn key(prefix: Prefix) -> (u32, u8) {
+    (prefix.first(), prefix.length())
+}
+
+/// Places in a list.
+#[derive(Debug)]
+struct Slots {
+    order: Order,
+    /// One more than the last place that was ever taken.
+    end: u32,
+    /// Places that were left, the last one at the end.
+    left: Vec<u32>,
+    /// Places that were left, by number.
+    free: BTreeSet<u32>,
+}
+
+impl Slots {
+    fn new(order: Order) -> Slots {
+        Slots { order, end: 0, left: Vec::new(), free: BTreeSet::new() }
+    }
+
+    /// A place for a route that had place `old` before, if it was there.
+    fn take(&mut self, old: Option<u32>) -> u32 {
+        let place = match (self.order, old) {
+            (Order::Address, _) => return 0,
+            (Order::FirstFree, Some(old)) => return old,
+            (Order::FirstFree, None) => self.free.pop_first(),
+            (Order::LastLeft, _) => self.left.pop(),
+        };
+        if let Some(old) = old {
+            self.leave(old);
+        }
+        place.unwrap_or_else(|| {
+            self.end += 1;
+            self.end - 1
+        })
+    }
+
+    fn leave(&mut self, place: u32) {
+        match self.order {
+            Order::Address => {}
+            Order::LastLeft => self.left.push(place),
+            Order::FirstFree => {
+                self.free.insert(place);
+            }
+        }
+    }
+
+    fn memory(&self) -> usize {
+        // A B-tree is two thirds full on average.
+        (self.left.capacity() + self.free.len() * 3 / 2) * size_of::<u32>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn prefix(number: u32) -> Prefix {
+        Prefix::new(number << 24, 8)
+    }
+
+    fn listed(order: Order, steps: &[i32]) -> Vec<u32> {
+        let mut rib = Rib::new(order);
+        for &step in steps {
+            let prefix = prefix(step.unsigned_abs());
+            if step < 0 {
+                rib.remove(prefix);
+            } else {
+                rib.set(prefix, HopId(1));
+            }
+        }
+        rib.list().into_iter().map(|(prefix, _)| prefix.first() >> 24).collect()
+    }
+
+    #[test]
+    fn each_order_lists_routes_in_its_way() {
+        let steps = [5, 4, 3, 2, -5, -3, 7, 2, 8];
+        assert_eq!(listed(Order::Address, &steps), [2, 4, 7, 8]);
+        assert_eq!(listed(Order::FirstFree, &steps), [7, 4, 8, 2]);
+        // 7 takes the place of 3, 2 takes that of 5, 8 that which 2 left.
+        assert_eq!(listed(Order::LastLeft, &steps), [2, 4, 7, 8]);
+        assert_eq!(listed(Order::LastLeft, &[5, 4, 5]), [4, 5]);
+        assert_eq!(listed(Order::FirstFree, &[5, 4, 5]), [5, 4]);
+    }
+
+    #[test]
+    fn networks_around_and_behind() {
+        let mut rib = Rib::new(Order::Address);
+        let networks = [(0, 0), (0x0a00_0000, 8), (0x0a01_0000, 16), (0x0a01_0200, 24)];
+        for (id, (bits, length)) in (1..).zip(networks) {
+            rib.set(Prefix::new(bits, length), HopId(id));
+        }
+        let sixteen = Prefix::new(0x0a01_0000, 16);
+        assert_eq!(rib.cover(sixteen), Some((8, HopId(2))));
+        assert_eq!(rib.longest(sixteen), Some((16, HopId(3))));
+        assert_eq!(rib.cover(Prefix::DEFAULT), None);
+        assert_eq!(rib.longest(Prefix::new(0x0a01_0203, 32)), Some((24, HopId(4))));
+        let ids = |routes: Vec<(Prefix, Entry)>| -> Vec<u32> {
+            routes.into_iter().map(|(_, entry)| entry.hop.0).collect()
+        };
+        assert_eq!(ids(rib.around(sixteen).collect()), [1, 2]);
+        assert_eq!(ids(rib.from(sixteen).collect()), [3, 4]);
+        assert_eq!(ids(rib.from(Prefix::new(0x0a01_0000, 17)).collect()), [4]);
+        assert_eq!(ids(rib.around(Prefix::DEFAULT).collect()), [0; 0]);
+    }
+}

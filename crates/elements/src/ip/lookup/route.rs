@@ -1,0 +1,185 @@
+//! Prefixes and routes, and how they are written.
+
+use std::fmt;
+use std::net::Ipv4Addr;
+
+use millrace_core::net::Ipv4Prefix;
+
+/// An IPv4 network: the first `length` bits of an address, the others zero.
+///
+/// The order is that of a walk through the tree of prefixes: by address, a network before those
+/// within it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Prefix {
+    bits: u32,
+    length: u8,
+}
+
+/// The mask of a network has ones after a zero, which no routing table here can hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("mask {0} is not that of a prefix")]
+pub struct NotAPrefix(pub Ipv4Addr);
+
+impl Prefix {
+    /// `0.0.0.0/0`, which holds every address.
+    pub const DEFAULT: Prefix = Prefix { bits: 0, length: 0 };
+
+    /// The network of `length` bits around an address; lengths over 32 count as 32.
+    #[must_use]
+    pub fn new(address: u32, length: u8) -> Prefix {
+        let length = length.min(32);
+        Prefix { bits: address & mask(length), length }
+    }
+
+    /// The first address.
+    #[must_use]
+    pub fn first(self) -> u32 {
+        self.bits
+    }
+
+    /// The last address.
+    #[must_use]
+    pub fn last(self) -> u32 {
+        self.bits | !mask(self.length)
+    }
+
+    /// The number of bits that its addresses share, 0 to 32.
+    #[must_use]
+    pub fn length(self) -> u8 {
+        self.length
+    }
+
+    /// The bits that its addresses share, set.
+    #[must_use]
+    pub fn mask(self) -> u32 {
+        mask(self.length)
+    }
+
+    /// Whether the address lies in this network.
+    #[must_use]
+    pub fn contains(self, address: u32) -> bool {
+        address & self.mask() == self.bits
+    }
+
+    /// The network that holds this one and its neighbour; `None` for [`Prefix::DEFAULT`].
+    #[must_use]
+    pub fn parent(self) -> Option<Prefix> {
+        Some(Prefix::new(self.bits, self.length.checked_sub(1)?))
+    }
+}
+
+fn mask(length: u8) -> u32 {
+    u32::MAX.checked_shl(32 - u32::from(length.min(32))).unwrap_or(0)
+}
+
+/// Host bits of the address do not count.
+impl TryFrom<Ipv4Prefix> for Prefix {
+    type Error = NotAPrefix;
+
+    fn try_from(prefix: Ipv4Prefix) -> Result<Prefix, NotAPrefix> {
+        let length = prefix.length().ok_or(NotAPrefix(prefix.mask()))?;
+        Ok(Prefix::new(prefix.address().to_bits(), length))
+    }
+}
+
+/// `10.0.0.0/8`.
+impl fmt::Display for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", Ipv4Addr::from_bits(self.bits), self.length)
+    }
+}
+
+/// Where packets go next: through an output, to a gateway or straight to their destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Hop {
+    /// The router that they are sent to; `0.0.0.0` for none.
+    pub gateway: Ipv4Addr,
+    /// The output, counted from 0.
+    pub port: u32,
+}
+
+/// As Click writes it, a missing gateway as `-`: `10.0.0.1 2`.
+impl fmt::Display for Hop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.gateway {
+            Ipv4Addr::UNSPECIFIED => write!(f, "- {}", self.port),
+            gateway => write!(f, "{gateway} {}", self.port),
+        }
+    }
+}
+
+/// A route: packets to a network go to a hop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Route {
+    /// The network.
+    pub prefix: Prefix,
+    /// The hop.
+    pub hop: Hop,
+}
+
+/// As Click writes it in messages: `10.0.0.0/8 10.0.0.1 2`.
+impl fmt::Display for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.prefix, self.hop)
+    }
+}
+
+impl Route {
+    /// Adds the route as a line of Click's `table` handler: columns that tabs line up.
+    pub fn write_row(&self, rows: &mut String) {
+        let gateway = match self.hop.gateway {
+            Ipv4Addr::UNSPECIFIED => "-".to_owned(),
+            gateway => gateway.to_string(),
+        };
+        column(rows, &self.prefix.to_string(), 16);
+        column(rows, &gateway, 8);
+        rows.push_str(&self.hop.port.to_string());
+        rows.push('\n');
+    }
+}
+
+/// Adds a text and a tab, and another tab when the text has fewer than `width` characters.
+fn column(rows: &mut String, text: &str, width: usize) {
+    rows.push_str(text);
+    rows.push_str(if text.len() < width { "\t\t" } else { "\t" });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefixes_cut_and_hold_addresses() {
+        let prefix = Prefix::new(0x0a01_02ff, 24);
+        assert_eq!(prefix.to_string(), "10.1.2.0/24");
+        assert_eq!((prefix.first(), prefix.last()), (0x0a01_0200, 0x0a01_02ff));
+        assert!(prefix.contains(0x0a01_0280) && !prefix.contains(0x0a01_0300));
+        assert_eq!(prefix.parent(), Some(Prefix::new(0x0a01_0200, 23)));
+        assert_eq!(Prefix::DEFAULT.parent(), None);
+        assert!(Prefix::DEFAULT.contains(u32::MAX));
+        assert_eq!(Prefix::new(7, 32).last(), 7);
+    }
+
+    #[test]
+    fn masks_with_holes_are_no_prefixes() {
+        let holes = Ipv4Prefix::with_mask(Ipv4Addr::UNSPECIFIED, Ipv4Addr::new(255, 0, 255, 0));
+        let error = Prefix::try_from(holes).unwrap_err();
+        assert_eq!(error.to_string(), "mask 255.0.255.0 is not that of a prefix");
+    }
+
+    #[test]
+    fn routes_print_as_click_prints_them() {
+        let route = |prefix, gateway: [u8; 4], port| Route {
+            prefix,
+            hop: Hop { gateway: gateway.into(), port },
+        };
+        let short = route(Prefix::new(0x0a00_0000, 8), [0; 4], 3);
+        let long = route(Prefix::new(0xc0a8_6480, 25), [192, 168, 100, 1], 0);
+        assert_eq!(short.to_string(), "10.0.0.0/8 - 3");
+        assert_eq!(long.to_string(), "192.168.100.128/25 192.168.100.1 0");
+        let mut rows = String::new();
+        short.write_row(&mut rows);
+        long.write_row(&mut rows);
+        assert_eq!(rows, "10.0.0.0/8\t\t-\t\t3\n192.168.100.128/25\t192.168.100.1\t0\n");
+    }
+}

@@ -1,0 +1,357 @@
+//! What the routing elements share: their arguments, their handlers, and routing a batch.
+
+use std::net::Ipv4Addr;
+
+use millrace_core::args::{Arg, ArgText};
+use millrace_core::{Batch, Call, Context, Element, Failed, HandlerError, Handlers, Reason, Setup};
+
+use super::command::{Syntax, Verb};
+use super::fib::FibWriter;
+use super::hops::HopId;
+use super::linear::sorted;
+use super::rib::Order;
+use super::route::Route;
+use super::table::RouteTable;
+
+/// The routing table of an element, and the element's outputs.
+pub(super) struct Routing<W: FibWriter> {
+    table: RouteTable<W>,
+    outputs: usize,
+}
+
+/// An element that routes packets by a table.
+pub(super) trait RoutingElement: Element {
+    /// The structure that it looks addresses up in.
+    type Writer: FibWriter;
+
+    fn routing(&self) -> &Routing<Self::Writer>;
+}
+
+/// What a thread needs to route a batch.
+pub struct Scratch {
+    addresses: [u32; Batch::CAPACITY],
+    hops: [HopId; Batch::CAPACITY],
+    ports: [u16; Batch::CAPACITY],
+}
+
+impl Default for Scratch {
+    fn default() -> Self {
+        Self {
+            addresses: [0; Batch::CAPACITY],
+            hops: [HopId::NONE; Batch::CAPACITY],
+            ports: [0; Batch::CAPACITY],
+        }
+    }
+}
+
+impl<W: FibWriter> Routing<W> {
+    /// Reads routes, one an argument, into a table that lists them in this order.
+    ///
+    /// # Errors
+    /// An argument is no route, or there is no memory for the table.
+    pub(super) fn configure(setup: &mut Setup<'_>, order: Order) -> Result<Self, Failed> {
+        let outputs = setup.outputs();
+        let args = &mut setup.args;
+        let texts = args.rest();
+        let syntax = Syntax { scope: *args.scope(), outputs };
+        let mut routes: Vec<Route> = Vec::with_capacity(texts.len());
+        for (number, text) in (1..).zip(&texts) {
+            match syntax.route(text) {
+                Ok(route) => routes.push(route),
+                Err(error) => args.error(text, error.of_argument(number)),
+            }
+        }
+        args.complete()?;
+        let table = RouteTable::new(order).and_then(|table| Ok((table.load(&routes)?, table)));
+        match table {
+            Ok((left_out, table)) => {
+                for at in left_out {
+                    if let (Some(text), Some(route)) = (texts.get(at), routes.get(at)) {
+                        let network = route.prefix;
+                        let message = format!("route for {network} left out: there is one already");
+                        args.warn(text, message);
+                    }
+                }
+                Ok(Self { table, outputs })
+            }
+            Err(error) => {
+                args.error((), error.to_string());
+                Err(Failed)
+            }
+        }
+    }
+
+    /// Sends each packet where the route of its destination annotation leads, and makes the
+    /// gateway, if there is one, its destination.
+    pub(super) fn push(&self, cx: &mut Context, scratch: &mut Scratch, batch: &mut Batch) {
+        let Scratch { addresses, hops, ports } = scratch;
+        let count = batch.len();
+        let mut places = addresses.iter_mut();
+        batch.for_each(|packet| {
+            if let Some(address) = places.next() {
+                *address = packet.dst_ip().to_bits();
+            }
+        });
+        let snapshot = self.table.snapshot();
+        let addresses = addresses.get(..count).unwrap_or_default();
+        snapshot.lookup_batch(addresses, hops);
+        let mut lost = 0;
+        for ((packet, id), port) in batch.iter_mut().zip(&*hops).zip(&mut *ports) {
+            match snapshot.hop(*id) {
+                Some(hop) => {
+                    // The table holds only outputs that the element has.
+                    *port = hop.port as u16;
+                    if hop.gateway != Ipv4Addr::UNSPECIFIED {
+                        packet.set_dst_ip(hop.gateway);
+                    }
+                }
+                None => {
+                    *port = NO_ROUTE;
+                    lost += 1;
+                }
+            }
+        }
+        drop(snapshot);
+        let ports = ports.get_mut(..count).unwrap_or_default();
+        let routed = if lost == 0 { count } else { drop_lost(cx, batch, ports) };
+        cx.route_by(batch, ports.get(..routed).unwrap_or_default());
+    }
+
+    fn syntax<'a>(&self, call: &'a Call<'_>) -> Syntax<'a> {
+        Syntax { scope: call.scope(), outputs: self.outputs }
+    }
+
+    fn command(&self, verb: Verb, call: &Call<'_>) -> Result<(), HandlerError> {
+        let command = self.syntax(call).command(verb, &ArgText::from(&*call.text()));
+        let result = command.and_then(|command| self.table.apply(&[command]));
+        result.map_err(|error| error.to_string().into())
+    }
+
+    fn control(&self, call: &Call<'_>) -> Result<(), HandlerError> {
+        let commands = self.syntax(call).commands(&call.text());
+        let result = commands.and_then(|commands| self.table.apply(&commands));
+        result.map_err(|error| error.to_string().into())
+    }
+
+    fn lookup(&self, call: &Call<'_>) -> Result<String, HandlerError> {
+        let address = Ipv4Addr::parse(&ArgText::from(&*call.text()), &call.scope());
+        let address = address.map_err(|_| "expected IP address")?;
+        Ok(match self.table.lookup(address.to_bits()) {
+            None => "-1".to_owned(),
+            Some(hop) if hop.gateway == Ipv4Addr::UNSPECIFIED => hop.port.to_string(),
+            Some(hop) => format!("{} {}", hop.port, hop.gateway),
+        })
+    }
+}
+
+/// The port of a packet that has none: no element has so many outputs.
+const NO_ROUTE: u16 = u16::MAX;
+
+/// Drops the packets that have no port; closes the ports of the others up and returns how many
+/// there are.
+fn drop_lost(cx: &mut Context, batch: &mut Batch, ports: &mut [u16]) -> usize {
+    let (mut read, mut kept) = (0, 0);
+    batch.map_filter(|packet| {
+        let port = ports.get(read).copied().unwrap_or(NO_ROUTE);
+        read += 1;
+        if port == NO_ROUTE {
+            return cx.drop(packet, Reason::NoRoute);
+        }
+        if let Some(place) = ports.get_mut(kept) {
+            *place = port;
+        }
+        kept += 1;
+        Some(packet)
+    });
+    kept
+}
+
+/// The handlers `table` and `lookup`.
+pub(super) fn read_handlers<E: RoutingElement>(handlers: &mut Handlers<E>) {
+    handlers.read("table", |element, _| rows(&element.routing().table.routes()));
+    handlers.try_read("lookup", |element, call| element.routing().lookup(call));
+}
+
+/// The handler `table` of a class that lists routes so that none stands before one within its
+/// network.
+pub(super) fn sorted_table_handler<E: RoutingElement>(handlers: &mut Handlers<E>) {
+    handlers.read("table", |element, _| rows(&element.routing().table.routes_by(sorted)));
+}
+
+/// The handlers `add`, `set`, `remove` and `ctrl`.
+pub(super) fn write_handlers<E: RoutingElement>(handlers: &mut Handlers<E>) {
+    for (name, verb) in [("add", Verb::Add), ("set", Verb::Set), ("remove", Verb::Remove)] {
+        handlers.write(name, move |element, call| element.routing().command(verb, call));
+    }
+    handlers.write("ctrl", |element, call| element.routing().control(call));
+}
+
+/// The handler `flush`.
+pub(super) fn flush_handler<E: RoutingElement>(handlers: &mut Handlers<E>) {
+    handlers.write("flush", |element, _| {
+        element.routing().table.flush().map_err(|error| error.to_string().into())
+    });
+}
+
+fn rows(routes: &[Route]) -> String {
+    let mut rows = String::new();
+    for route in routes {
+        route.write_row(&mut rows);
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::testing::Rig;
+    use millrace_core::{Packet, Reason};
+
+    const DYNAMIC: [&str; 5] =
+        ["RadixIPLookup", "DirectIPLookup", "RangeIPLookup", "LinearIPLookup", "SortedIPLookup"];
+    const ALL: [&str; 7] = [
+        "RadixIPLookup",
+        "DirectIPLookup",
+        "RangeIPLookup",
+        "LinearIPLookup",
+        "SortedIPLookup",
+        "StaticIPLookup",
+        "LookupIPRoute",
+    ];
+
+    fn packet(destination: [u8; 4]) -> Packet {
+        let mut packet = Packet::from_bytes(b"x").unwrap();
+        packet.set_dst_ip(destination.into());
+        packet
+    }
+
+    #[test]
+    fn packets_go_by_their_longest_prefix() {
+        for class in ALL {
+            let routes = "10/8 1, 10.1/16 192.168.0.1 0, 10.1.2.3 2, 11/8 - 2";
+            let mut rig = Rig::new(&format!("{class}({routes})"), 1, 3).unwrap();
+            let destinations = [
+                [10, 1, 2, 3],
+                [10, 2, 0, 0],
+                [12, 0, 0, 1],
+                [10, 1, 0, 9],
+                [11, 0, 0, 0],
+                [10, 9, 9, 9],
+            ];
+            let out = rig.push_packets(0, destinations.map(packet).into());
+            let destinations: Vec<Vec<String>> = out
+                .iter()
+                .map(|port| port.iter().map(|packet| packet.dst_ip().to_string()).collect())
+                .collect();
+            assert_eq!(
+                destinations,
+                [vec!["192.168.0.1"], vec!["10.2.0.0", "10.9.9.9"], vec!["10.1.2.3", "11.0.0.0"]],
+                "{class}"
+            );
+            assert_eq!(rig.stats().drops, [(Reason::NoRoute, 1)]);
+            assert!(rig.stats().balanced());
+        }
+    }
+
+    #[test]
+    fn routes_come_and_go() {
+        for class in DYNAMIC {
+            let mut rig = Rig::new(class, 1, 3).unwrap();
+            let steps = [
+                ("add", "18.26/16 1.0.0.1 0", "0 1.0.0.1"),
+                ("add", "18.26.0/18 2.0.0.2 1", "1 2.0.0.2"),
+                ("add", "18.26.0/17 2", "1 2.0.0.2"),
+                ("remove", "18.26.0/18 2.0.0.2 1", "2"),
+                ("remove", "18.26.0/16", "2"),
+                ("set", "18.26.0/17 - 1", "1"),
+                ("ctrl", "remove 18.26.0/17\nadd 0/0 9.9.9.9 2\nset 0/0 9.9.9.8 2", "2 9.9.9.8"),
+                ("remove", "0.0.0.0/0", "-1"),
+            ];
+            for (handler, text, found) in steps {
+                rig.write(handler, text).unwrap();
+                let read = rig.router().read("x.lookup", b"18.26.4.9").unwrap();
+                assert_eq!(String::from_utf8_lossy(&read), found, "{class}: {handler} {text}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_done_is_said() {
+        for class in DYNAMIC {
+            let mut rig = Rig::new(&format!("{class}(18.16/12 4.0.0.4 0)"), 1, 1).unwrap();
+            for (handler, text, message) in [
+                ("add", "18.16/12 0", "conflict with existing route ‘18.16.0.0/12 4.0.0.4 0’"),
+                ("remove", "18.16/12 0", "route ‘18.16.0.0/12 - 0’ not found"),
+                ("remove", "18.16/13", "route ‘18.16.0.0/13 - -1’ not found"),
+                ("add", "18.16/12 1", "bad OUTPUT"),
+                ("set", "18.16/12", "expected ‘ADDR/MASK [GATEWAY] OUTPUT’"),
+                ("remove", "", "expected ‘ADDR/MASK [GATEWAY OUTPUT]’"),
+                ("ctrl", "flush", "bad command ‘flush’"),
+                (
+                    "ctrl",
+                    "add 1/8 0\nremove 18.16/12\nremove 18.16/12",
+                    "route ‘18.16.0.0/12 - -1’ not found",
+                ),
+            ] {
+                let error = rig.write(handler, text).unwrap_err();
+                assert_eq!(error.to_string(), message, "{class}: {handler} {text}");
+                assert_eq!(rig.read("table").unwrap(), "18.16.0.0/12\t\t4.0.0.4\t\t0\n");
+            }
+            let error = rig.router().read("x.lookup", b"everywhere").unwrap_err();
+            assert_eq!(error.to_string(), "expected IP address");
+        }
+    }
+
+    #[test]
+    fn wrong_arguments_are_counted_out() {
+        let errors = Rig::new("RadixIPLookup(1/8 0, 2/8 1, hello, 3.0.0.0/255.0.255.0 0)", 1, 1);
+        let errors: Vec<String> =
+            errors.err().unwrap().iter().map(|error| error.message.clone()).collect();
+        assert_eq!(
+            errors,
+            [
+                "argument 2 bad OUTPUT",
+                "argument 3 should be ‘ADDR/MASK [GATEWAY] OUTPUT’",
+                "argument 4: mask 255.0.255.0 is not that of a prefix",
+            ]
+        );
+    }
+
+    #[test]
+    fn each_class_lists_its_routes_in_its_order() {
+        let routes = "0/0 0, 18/8 0, 10.1/16 0, 10/8 0";
+        for (class, listed) in [
+            ("RadixIPLookup", ["0.0.0.0/0", "18.0.0.0/8", "10.1.0.0/16", "10.0.0.0/8"]),
+            ("LinearIPLookup", ["0.0.0.0/0", "18.0.0.0/8", "10.1.0.0/16", "10.0.0.0/8"]),
+            ("SortedIPLookup", ["18.0.0.0/8", "10.1.0.0/16", "10.0.0.0/8", "0.0.0.0/0"]),
+            ("DirectIPLookup", ["0.0.0.0/0", "10.0.0.0/8", "10.1.0.0/16", "18.0.0.0/8"]),
+            ("RangeIPLookup", ["0.0.0.0/0", "10.0.0.0/8", "10.1.0.0/16", "18.0.0.0/8"]),
+        ] {
+            let rig = Rig::new(&format!("{class}({routes})"), 1, 1).unwrap();
+            let table = rig.read("table").unwrap();
+            let networks: Vec<&str> =
+                table.lines().filter_map(|line| line.split('\t').next()).collect();
+            assert_eq!(networks, listed, "{class}");
+        }
+    }
+
+    #[test]
+    fn a_table_can_be_emptied_where_click_can_empty_it() {
+        for class in ["DirectIPLookup", "RangeIPLookup"] {
+            let mut rig = Rig::new(&format!("{class}(0/0 0, 10.0.0.1/32 0)"), 1, 1).unwrap();
+            rig.write("flush", "").unwrap();
+            assert_eq!(rig.read("table").unwrap(), "");
+        }
+        assert!(Rig::new("RadixIPLookup", 1, 1).unwrap().write("flush", "").is_err());
+    }
+
+    #[test]
+    fn static_tables_have_no_handlers_to_change_them() {
+        for class in ["StaticIPLookup", "LookupIPRoute", "LookupIPRouteMP"] {
+            let mut rig = Rig::new(&format!("{class}(0/0 0)"), 1, 1).unwrap();
+            for handler in ["add", "set", "remove", "ctrl", "flush"] {
+                assert!(rig.write(handler, "1/8 0").is_err(), "{class}.{handler}");
+            }
+            assert_eq!(rig.read("table").unwrap(), "0.0.0.0/0\t\t-\t\t0\n");
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! StaticIPLookup - routes packets by a list of routes that does not change
+//!
+//! # Synopsis
+//! `StaticIPLookup(ADDR/MASK [GATEWAY] OUTPUT, ...)`
+//!
+//! # Description
+//! Looks up each packet's destination annotation: the route of the longest prefix that holds the
+//! address decides. Sends the packet by the route's output, and sets the annotation to the route's
+//! gateway, if it has one.
+//!
+//! Like LinearIPLookup, without handlers that change routes.
+//!
+//! # Arguments
+//! - Routes, one an argument: a network, or an address for itself alone; perhaps a gateway, `-`
+//!   being none; an output. Of several routes for one network the first counts.
+//!
+//! # Ports
+//! One push input, any number of push outputs.
+//!
+//! # Handlers
+//! - `table` (read): the routes, one a line: network, gateway or `-`, output. They stand in the
+//!   order of the arguments.
+//! - `lookup` (read): the output and the gateway, if there is one, for the address that is given;
+//!   -1 when there is no route.
+//!
+//! # Drops
+//! - no route: no route's network holds the destination annotation.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(DATA \<45000014 00000000 401174d6 01000001 02000002>, LIMIT 10)
+//!     -> GetIPAddress(16)
+//!     -> r :: StaticIPLookup(1.0.0.0/8 0, 2.0.0.0/8 1.0.0.254 0, 0/0 1);
+//! r [0] -> Discard;
+//! r [1] -> Discard;
+//! ```
+//!
+//! # See also
+//! LinearIPLookup, RadixIPLookup, DirectIPLookup
+
+use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Setup, register};
+
+use super::linear::LinearWriter;
+use super::rib::Order;
+use super::routing::{Routing, RoutingElement, Scratch, read_handlers};
+
+/// The element; its manual is at the top of the file.
+pub struct StaticIpLookup(Routing<LinearWriter>);
+
+register!(StaticIpLookup, "static_ip_lookup.rs");
+
+impl Element for StaticIpLookup {
+    const CLASS: Class = Class::new("StaticIPLookup", "1/-", "h/h");
+    type Local = Scratch;
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        Routing::configure(setup, Order::FirstFree).map(Self)
+    }
+
+    fn push(&self, cx: &mut Context, scratch: &mut Scratch, _port: usize, batch: &mut Batch) {
+        self.0.push(cx, scratch, batch);
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        read_handlers(handlers);
+    }
+}
+
+impl RoutingElement for StaticIpLookup {
+    type Writer = LinearWriter;
+
+    fn routing(&self) -> &Routing<LinearWriter> {
+        &self.0
+    }
+}

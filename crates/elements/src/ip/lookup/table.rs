@@ -1,0 +1,423 @@
+//! A routing table: the routes, and the structure that forwarding threads look them up in.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arc_swap::{ArcSwap, Guard};
+
+use super::command::Command;
+use super::error::Error;
+use super::fib::{Change, Fib, FibWriter, Part, Readers, Routes};
+use super::hops::{HopId, HopTable, Hops};
+use super::rib::{Order, Rib};
+use super::route::{Hop, Prefix, Route};
+
+/// Routes that threads look up and handlers change, at the same time.
+///
+/// Readers take a [`Snapshot`] for the length of a batch and never wait. Changes come in
+/// transactions, [`apply`](RouteTable::apply), one at a time.
+#[derive(Debug)]
+pub struct RouteTable<W: FibWriter> {
+    view: ArcSwap<View<W::Fib>>,
+    state: Mutex<State<W>>,
+}
+
+/// What readers have.
+#[derive(Debug)]
+struct View<F> {
+    hops: Arc<HopTable>,
+    fib: F,
+}
+
+/// What writers have.
+#[derive(Debug)]
+struct State<W: FibWriter> {
+    rib: Rib,
+    hops: Hops,
+    writer: W,
+    /// Views that readers may still have, the oldest first, each with what it needed and the next
+    /// one does not. They are kept here so that it is never a forwarding thread that frees them.
+    older: VecDeque<(Arc<View<W::Fib>>, Leftovers)>,
+    /// What views from now on do not need.
+    leftovers: Leftovers,
+}
+
+/// Numbers to be used again when no reader can hold them.
+#[derive(Debug, Default)]
+struct Leftovers {
+    hops: Vec<HopId>,
+    parts: Vec<Part>,
+}
+
+/// A routing table as it was when the snapshot was taken, or for structures that are changed in
+/// place as it is at each lookup. Hold one for the length of a batch: what a change left behind is
+/// used again only when no snapshot from before it is left.
+pub struct Snapshot<F> {
+    view: Guard<Arc<View<F>>>,
+}
+
+impl<F: Fib> Snapshot<F> {
+    /// The hop of an address.
+    pub fn lookup(&self, address: u32) -> Option<Hop> {
+        self.hop(self.view.fib.lookup(address))
+    }
+
+    /// Looks up many addresses; as many results are written as there are addresses or room. The
+    /// numbers mean something to this snapshot only.
+    #[inline]
+    pub fn lookup_batch(&self, addresses: &[u32], hops: &mut [HopId]) {
+        self.view.fib.lookup_batch(addresses, hops);
+    }
+
+    /// The hop with this number.
+    #[inline]
+    pub fn hop(&self, id: HopId) -> Option<Hop> {
+        self.view.hops.get(id)
+    }
+}
+
+impl<W: FibWriter> RouteTable<W> {
+    /// A table without routes, listed in this order.
+    ///
+    /// # Errors
+    /// There is not enough memory.
+    pub fn new(order: Order) -> Result<Self, Error> {
+        let (hops, writer) = (Hops::new()?, W::new()?);
+        let view = View { hops: hops.shared().clone(), fib: writer.fib() };
+        let rib = Rib::new(order);
+        let (older, leftovers) = (VecDeque::new(), Leftovers::default());
+        Ok(Self {
+            view: ArcSwap::from_pointee(view),
+            state: Mutex::new(State { rib, hops, writer, older, leftovers }),
+        })
+    }
+
+    /// What to look addresses up in. Never waits.
+    #[inline]
+    pub fn snapshot(&self) -> Snapshot<W::Fib> {
+        Snapshot { view: self.view.load() }
+    }
+
+    /// Carries out all commands, or none.
+    ///
+    /// Packets that are routed meanwhile see, for each address, what it had before all commands or
+    /// what it has after them, and nothing in between.
+    ///
+    /// # Errors
+    /// A command cannot be carried out; nothing has changed.
+    pub fn apply(&self, commands: &[Command]) -> Result<(), Error> {
+        let mut state = self.state();
+        state.check(commands)?;
+        state.carry_out(&self.view, commands)
+    }
+
+    /// Replaces all routes. Of several for one network the first counts; returns the places of the
+    /// others.
+    ///
+    /// # Errors
+    /// There is not enough room; nothing has changed.
+    pub fn load(&self, routes: &[Route]) -> Result<Vec<usize>, Error> {
+        let mut state = self.state();
+        let mut wanted: HashSet<Prefix> = HashSet::with_capacity(routes.len());
+        let mut commands = Vec::with_capacity(routes.len());
+        let mut left_out = Vec::new();
+        for (place, &route) in routes.iter().enumerate() {
+            match wanted.insert(route.prefix) {
+                true => commands.push(Command::Set(route)),
+                false => left_out.push(place),
+            }
+        }
+        let old = state.rib.list().into_iter().map(|(prefix, _)| prefix);
+        commands.extend(
+            old.filter(|prefix| !wanted.contains(prefix))
+                .map(|prefix| Command::Remove(prefix, None)),
+        );
+        state.carry_out(&self.view, &commands)?;
+        Ok(left_out)
+    }
+
+    /// Removes every route.
+    ///
+    /// # Errors
+    /// There is not enough memory for an empty table beside the old one; nothing has changed.
+    pub fn flush(&self) -> Result<(), Error> {
+        self.load(&[]).map(drop)
+    }
+
+    /// The hop of an address, as packets find it.
+    pub fn lookup(&self, address: u32) -> Option<Hop> {
+        self.snapshot().lookup(address)
+    }
+
+    /// The number of routes.
+    pub fn len(&self) -> usize {
+        self.state().rib.len()
+    }
+
+    /// Whether there are no routes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Every route, in the table's order.
+    pub fn routes(&self) -> Vec<Route> {
+        let state = self.state();
+        let list = state.rib.list().into_iter().map(|(prefix, entry)| (prefix, entry.hop));
+        state.routes(list)
+    }
+
+    /// Every route in an order that is worked out from the table's.
+    pub(super) fn routes_by(&self, order: fn(&Rib) -> Vec<(Prefix, HopId)>) -> Vec<Route> {
+        let state = self.state();
+        state.routes(order(&state.rib).into_iter())
+    }
+
+    /// Bytes of memory in use: by the routes, and by the structure and what belongs to it. Memory
+    /// that is reserved but was never written does not count, except in DIR-24-8 tables, which
+    /// count as if there were routes to everywhere.
+    pub fn memory(&self) -> (usize, usize) {
+        let state = self.state();
+        (state.rib.memory(), state.hops.memory() + state.writer.memory())
+    }
+
+    fn state(&self) -> MutexGuard<'_, State<W>> {
+        // No code here panics between two changes that belong together.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<W: FibWriter> State<W> {
+    /// Whether each command can be carried out when those before it are.
+    fn check(&self, commands: &[Command]) -> Result<(), Error> {
+        // What the commands so far have made of a network's route.
+        let mut changed: HashMap<Prefix, Option<Hop>> = HashMap::new();
+        for (index, command) in commands.iter().enumerate() {
+            let prefix = command.prefix();
+            let found = || self.rib.get(prefix).and_then(|entry| self.hops.get(entry.hop));
+            let hop = changed.get(&prefix).copied().unwrap_or_else(found);
+            match (*command, hop) {
+                (Command::Add(_), Some(hop)) => return Err(Error::Exists(Route { prefix, hop })),
+                (Command::Remove(_, wanted), hop)
+                    if hop.is_none() || wanted.is_some_and(|wanted| hop != Some(wanted)) =>
+                {
+                    return Err(Error::NotFound { prefix, hop: wanted });
+                }
+                _ => {}
+            }
+            if index + 1 < commands.len() {
+                changed.insert(prefix, command.hop());
+            }
+        }
+        Ok(())
+    }
+
+    /// Carries out commands that can be, as one transaction.
+    fn carry_out(
+        &mut self,
+        view: &ArcSwap<View<W::Fib>>,
+        commands: &[Command],
+    ) -> Result<(), Error> {
+        let mut transaction = Transaction::default();
+        let result = transaction
+            .change_routes(self, commands)
+            .and_then(|()| self.change_fib(view, &transaction.changes(&self.rib)));
+        match result {
+            Ok(()) => {
+                for hop in transaction.released {
+                    if self.hops.release(hop) {
+                        self.leftovers.hops.push(hop);
+                    }
+                }
+                if !self.leftovers.is_empty() {
+                    // Readers that come from now on cannot hold what is left over.
+                    let fib = self.writer.fib();
+                    self.publish(view, fib);
+                }
+                self.collect();
+                Ok(())
+            }
+            Err(error) => {
+                transaction.undo(self);
+                Err(error)
+            }
+        }
+    }
+
+    fn change_fib(
+        &mut self,
+        view: &ArcSwap<View<W::Fib>>,
+        changes: &[Change],
+    ) -> Result<(), Error> {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let routes = Routes { rib: &self.rib, hop_limit: self.hops.limit() };
+        let outgrown = self.hops.has_outgrown();
+        if outgrown {
+            self.hops.grow()?;
+        }
+        // A structure that was changed in place would show new hops to readers that cannot look
+        // them up; and where most routes change, a new structure is sooner made.
+        if outgrown || (changes.len() > BULK && changes.len() > self.rib.len() / 2) {
+            self.writer.rebuild(routes)?;
+            self.leftovers.parts.clear();
+            self.older.iter_mut().for_each(|(_, leftovers)| leftovers.parts.clear());
+            let fib = self.writer.fib();
+            self.publish(view, fib);
+            return Ok(());
+        }
+        let State { rib, hops, writer, older, leftovers } = self;
+        let routes = Routes { rib, hop_limit: hops.limit() };
+        let mut readers = Publisher { view, hops, older, leftovers };
+        writer.update(routes, changes, &mut readers)
+    }
+
+    fn publish(&mut self, view: &ArcSwap<View<W::Fib>>, fib: W::Fib) {
+        let State { hops, older, leftovers, .. } = self;
+        Publisher { view, hops, older, leftovers }.publish(fib);
+    }
+
+    /// Makes what no reader can hold any more available again.
+    fn collect(&mut self) {
+        while let Some((view, _)) = self.older.front_mut()
+            && Arc::get_mut(view).is_some()
+            && let Some((_, leftovers)) = self.older.pop_front()
+        {
+            leftovers.hops.into_iter().for_each(|hop| self.hops.free(hop));
+            self.writer.reuse(&leftovers.parts);
+        }
+    }
+
+    fn routes(&self, list: impl Iterator<Item = (Prefix, HopId)>) -> Vec<Route> {
+        let route = |(prefix, id)| Some(Route { prefix, hop: self.hops.get(id)? });
+        list.filter_map(route).collect()
+    }
+}
+
+/// Changes of more routes than this may be so many that the structure is made anew.
+const BULK: usize = 1000;
+
+impl Leftovers {
+    fn is_empty(&self) -> bool {
+        self.hops.is_empty() && self.parts.is_empty()
+    }
+}
+
+/// Gives views to readers and waits for them.
+struct Publisher<'a, F> {
+    view: &'a ArcSwap<View<F>>,
+    hops: &'a Hops,
+    older: &'a mut VecDeque<(Arc<View<F>>, Leftovers)>,
+    leftovers: &'a mut Leftovers,
+}
+
+impl<F> Readers<F> for Publisher<'_, F> {
+    fn publish(&mut self, fib: F) {
+        let view = View { hops: self.hops.shared().clone(), fib };
+        let old = self.view.swap(Arc::new(view));
+        self.older.push_back((old, std::mem::take(self.leftovers)));
+    }
+
+    fn settle(&mut self) {
+        for (view, _) in self.older.iter_mut() {
+            while Arc::get_mut(view).is_none() {
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    fn retire(&mut self, part: Part) {
+        self.leftovers.parts.push(part);
+    }
+
+    fn forget(&mut self) {
+        self.leftovers.parts.clear();
+        self.older.iter_mut().for_each(|(_, leftovers)| leftovers.parts.clear());
+    }
+}
+
+impl Command {
+    fn prefix(&self) -> Prefix {
+        match self {
+            Command::Add(route) | Command::Set(route) => route.prefix,
+            Command::Remove(prefix, _) => *prefix,
+        }
+    }
+
+    /// What it makes of the network's route.
+    fn hop(&self) -> Option<Hop> {
+        match self {
+            Command::Add(route) | Command::Set(route) => Some(route.hop),
+            Command::Remove(..) => None,
+        }
+    }
+}
+
+/// What a transaction has done to the routes.
+#[derive(Debug, Default)]
+struct Transaction {
+    /// For each command, the network and the hop that it had before.
+    before: Vec<(Prefix, HopId)>,
+    /// Hops that routes got, once for each route.
+    acquired: Vec<HopId>,
+    /// Hops that routes no longer have, once for each route.
+    released: Vec<HopId>,
+}
+
+impl Transaction {
+    fn change_routes<W: FibWriter>(
+        &mut self,
+        state: &mut State<W>,
+        commands: &[Command],
+    ) -> Result<(), Error> {
+        self.before.reserve(commands.len());
+        for command in commands {
+            let prefix = command.prefix();
+            let old = match command.hop() {
+                Some(hop) => {
+                    let id = state.hops.acquire(hop)?;
+                    self.acquired.push(id);
+                    state.rib.set(prefix, id)
+                }
+                None => state.rib.remove(prefix),
+            };
+            let old = old.map_or(HopId::NONE, |entry| entry.hop);
+            self.before.push((prefix, old));
+            if !old.is_none() {
+                self.released.push(old);
+            }
+        }
+        Ok(())
+    }
+
+    /// What has become of each network, in the order in which readers may see it.
+    fn changes(&self, rib: &Rib) -> Vec<Change> {
+        let mut first = self.before.clone();
+        // The sort is stable: the first of a network's entries has what was before all commands.
+        first.sort_by_key(|(prefix, _)| *prefix);
+        first.dedup_by_key(|(prefix, _)| *prefix);
+        let change = |(prefix, old)| {
+            let new = rib.get(prefix).map_or(HopId::NONE, |entry| entry.hop);
+            Change { prefix, old, new }
+        };
+        let changes = first.into_iter().map(change).filter(|change| change.old != change.new);
+        let mut changes: Vec<Change> = changes.collect();
+        changes.sort_by_key(Change::rank);
+        changes
+    }
+
+    /// Brings the routes back. Readers have seen nothing of it.
+    fn undo<W: FibWriter>(self, state: &mut State<W>) {
+        for (prefix, old) in self.before.into_iter().rev() {
+            match old.is_none() {
+                true => drop(state.rib.remove(prefix)),
+                false => drop(state.rib.set(prefix, old)),
+            }
+        }
+        for hop in self.acquired {
+            if state.hops.release(hop) {
+                state.hops.free(hop);
+            }
+        }
+    }
+}
