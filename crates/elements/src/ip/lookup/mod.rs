@@ -1,4 +1,33 @@
 //! IPv4 routing tables, and the elements that route packets by them.
+//!
+//! A [`RouteTable`] has two halves. The routes as they were written are a prefix tree with the number
+//! of a hop for each network (`rib.rs`). What packets are looked up in is a [`Fib`], made from the
+//! routes and kept up to date by its [`FibWriter`]:
+//!
+//! | structure | element | a lookup | a change |
+//! |---|---|---|---|
+//! | [`Dir24x8`] | DirectIPLookup | one or two memory accesses | in place |
+//! | [`Radix`] | RadixIPLookup | up to seven | copies up to seven nodes |
+//! | [`Ranges`] | RangeIPLookup | a binary search in cache | copies the array |
+//! | [`Linear`], [`Sorted`] | LinearIPLookup, SortedIPLookup | all routes | copies the list |
+//!
+//! # Changes while packets pass
+//! Readers take a [`Snapshot`] for each batch and never wait. Writers take turns. A transaction is
+//! checked against the routes first, so that one that fails has touched nothing, then reduced to what
+//! it makes of each network, then shown to readers:
+//!
+//! - Where a structure is copied, by giving new readers the copy: they see the whole transaction at
+//!   once.
+//! - In DIR-24-8 tables, whose 32 MiB are not to be copied, by a store for each entry, in an order in
+//!   which each address goes from its hop before the transaction to that after it directly (the
+//!   reason is told at `Change::rank`). Two addresses may be seen to change one after the other,
+//!   as they are when two packets are routed one after the other.
+//!
+//! What a change leaves behind, such as the number of a hop without routes or a node that was
+//! copied, may still be held by readers. It is kept with the view that they have, and used again
+//! when nobody has that view any more: writers ask for that at the end of each transaction, and wait
+//! for it only after a change of the default route of a DIR-24-8 table (the reason is told there).
+//! So a table that changes for ever does not grow, and no forwarding thread ever frees anything.
 
 mod command;
 mod dir_24_8;
