@@ -12,6 +12,7 @@ mod names;
 mod new_element;
 mod packages;
 mod shell;
+mod tally;
 mod test;
 
 /// The tasks of the Millrace repository.

@@ -81,11 +81,15 @@ fn privilege() -> Option<Privilege> {
     if shell::is_root() {
         return Some(Privilege::Root);
     }
-    find_program("sudo")?;
-    // Somebody at a terminal can type a password; elsewhere sudo must not need one.
-    let usable = std::io::stdin().is_terminal()
-        || shell::succeeds(Command::new("sudo").args(["--non-interactive", "true"]));
-    usable.then_some(Privilege::Sudo)
+    has_sudo().then_some(Privilege::Sudo)
+}
+
+/// True when sudo can be used: somebody at a terminal can type a password; elsewhere it must not
+/// need one.
+pub(crate) fn has_sudo() -> bool {
+    find_program("sudo").is_some()
+        && (std::io::stdin().is_terminal()
+            || shell::succeeds(Command::new("sudo").args(["--non-interactive", "true"])))
 }
 
 fn install(privilege: Privilege, names: &[&str]) -> Result<()> {

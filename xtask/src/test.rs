@@ -1,15 +1,14 @@
 //! `cargo xtask test`: everything that must be green before a change lands.
 
 use std::fmt;
-use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use clap::ValueEnum;
-use millrace_testkit::{CAPTURES_VARIABLE, FAST_VARIABLE, SKIPS_VARIABLE, find_program};
+use millrace_testkit::{CAPTURES_VARIABLE, FAST_VARIABLE, Reason, SKIPS_VARIABLE, find_program};
 
+use crate::tally::{Counts, Skip, SkipRecord};
 use crate::{data, house, packages, shell};
 
 #[derive(clap::Args)]
@@ -41,6 +40,8 @@ enum Step {
     Clippy,
     /// Unit, property, configuration, simulation, namespace and documentation tests.
     Tests,
+    /// Once more, with sudo, the tests that said that they need root.
+    Sudo,
     /// The documentation of the API, warnings denied.
     Doc,
     /// The rules of the house that the compiler does not check.
@@ -72,8 +73,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         if !options.only.is_empty() && !options.only.contains(&step) {
             continue;
         }
-        // Without namespaces there is nothing to install, and a quick run fetches nothing.
-        if options.fast && matches!(step, Step::Packages | Step::Data) {
+        // A quick run installs nothing, fetches nothing and leaves namespaces out.
+        if options.fast && matches!(step, Step::Packages | Step::Data | Step::Sudo) {
             continue;
         }
         println!("\n== {step} ==");
@@ -111,7 +112,9 @@ fn run_step(step: Step, options: &Options, skips: &SkipRecord) -> Result<String>
             let lints = ["--workspace", "--all-targets", "--", "-D", "warnings"];
             echo_and_run(shell::cargo().arg("clippy").args(lints))
         }
-        Step::Tests => tests(options, skips),
+        Step::Tests => run_tests(test_command(options, skips).args(&options.words))
+            .map(|counts| counts.to_string()),
+        Step::Sudo => again_with_sudo(options, skips),
         Step::Doc => {
             let mut command = shell::cargo();
             command.args(["doc", "--workspace", "--no-deps"]);
@@ -121,24 +124,57 @@ fn run_step(step: Step, options: &Options, skips: &SkipRecord) -> Result<String>
     }
 }
 
-/// Runs every test of the workspace, showing the output as it comes and adding it up.
-fn tests(options: &Options, skips: &SkipRecord) -> Result<String> {
+/// `cargo test` for the whole workspace, with what the tests want to know.
+fn test_command(options: &Options, skips: &SkipRecord) -> Command {
     let mut command = shell::cargo();
-    command.args(["test", "--workspace", "--no-fail-fast"]).args(&options.words);
-    command.env(SKIPS_VARIABLE, &skips.path);
+    command.args(["test", "--workspace", "--no-fail-fast"]);
+    command.env(SKIPS_VARIABLE, skips.path());
     if options.fast {
         command.env(FAST_VARIABLE, "1");
     }
     if let Some(captures) = data::fetched_captures() {
         command.env(CAPTURES_VARIABLE, captures);
     }
-    println!("{}", shell::describe(&command));
-    let mut total = Counts::default();
-    let done = shell::run_watched(&mut command, |line| total.add_line(line));
+    command
+}
+
+/// Runs tests, showing the output as it comes and adding it up.
+fn run_tests(command: &mut Command) -> Result<Counts> {
+    println!("{}", shell::describe(command));
+    let mut counts = Counts::default();
+    let done = shell::run_watched(command, |line| counts.add_line(line));
     match done {
-        Ok(()) => Ok(total.to_string()),
-        Err(error) => Err(error.context(total.to_string())),
+        Ok(()) => Ok(counts),
+        Err(error) => Err(error.context(counts.to_string())),
     }
+}
+
+/// Runs the tests that said that they need root, and those alone, as root.
+fn again_with_sudo(options: &Options, skips: &SkipRecord) -> Result<String> {
+    let needs_root = Reason::Root.to_string();
+    let (wanting, others): (Vec<Skip>, Vec<Skip>) =
+        skips.read()?.into_iter().partition(|skip| skip.reason == needs_root);
+    if wanting.is_empty() {
+        return Ok("no test needs it".to_string());
+    }
+    if !packages::has_sudo() {
+        return Ok("there is no sudo".to_string());
+    }
+    println!("running the {} tests that need root with sudo", wanting.len());
+    skips.replace(&others)?;
+    // sudo clears the environment; what the tests want to know goes with the command.
+    let mut runner = vec!["sudo".to_string(), "env".to_string()];
+    let mut command = test_command(options, skips);
+    let variables = command.get_envs().filter_map(|(name, value)| Some((name, value?)));
+    runner.extend(variables.map(|(name, value)| format!("{}={}", name.display(), value.display())));
+    command.arg("--config").arg(format!("target.'cfg(unix)'.runner = {runner:?}"));
+    command.args(["--tests", "--", "--exact"]);
+    command.args(wanting.iter().map(Skip::name_in_binary));
+    let counts = run_tests(&mut command)?;
+    if counts.passed < wanting.len() as u64 {
+        bail!("of {} tests that need root only {} ran", wanting.len(), counts.passed);
+    }
+    Ok(counts.to_string())
 }
 
 fn echo_and_run(command: &mut Command) -> Result<String> {
@@ -158,81 +194,7 @@ fn need_component(component: &str, subcommand: &str) -> Result<()> {
     shell::run(Command::new("rustup").args(["component", "add", component]))
 }
 
-/// What the lines `test result: ...` add up to.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Counts {
-    passed: u64,
-    failed: u64,
-    ignored: u64,
-}
-
-impl Counts {
-    fn add_line(&mut self, line: &str) {
-        let Some(result) = line.trim_start().strip_prefix("test result: ") else { return };
-        // "ok. 12 passed; 0 failed; 1 ignored; ...": a number, then what it counts.
-        let mut words = result.split([' ', ';']).filter(|word| !word.is_empty()).peekable();
-        while let Some(word) = words.next() {
-            let Ok(count) = word.parse::<u64>() else { continue };
-            match words.peek() {
-                Some(&"passed") => self.passed += count,
-                Some(&"failed") => self.failed += count,
-                Some(&"ignored") => self.ignored += count,
-                _ => {}
-            }
-        }
-    }
-}
-
-impl fmt::Display for Counts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} passed, {} failed", self.passed, self.failed)?;
-        if self.ignored > 0 {
-            write!(f, ", {} ignored", self.ignored)?;
-        }
-        Ok(())
-    }
-}
-
-/// The file in which tests that are left out write their names.
-struct SkipRecord {
-    path: PathBuf,
-}
-
-impl SkipRecord {
-    fn new() -> Result<Self> {
-        let directory = shell::target().join("xtask");
-        fs::create_dir_all(&directory)?;
-        Ok(Self { path: directory.join(format!("skips-{}", std::process::id())) })
-    }
-
-    /// What was left out, in order of name: the test and the reason.
-    fn read(&self) -> Result<Vec<(String, String)>> {
-        if !Path::new(&self.path).exists() {
-            return Ok(Vec::new());
-        }
-        Ok(parse_skips(&fs::read_to_string(&self.path)?))
-    }
-}
-
-impl Drop for SkipRecord {
-    fn drop(&mut self) {
-        // It may never have been written.
-        let _ = fs::remove_file(&self.path);
-    }
-}
-
-fn parse_skips(text: &str) -> Vec<(String, String)> {
-    let entry = |line: &str| {
-        let (test, reason) = line.split_once('\t').unwrap_or((line, "unknown reason"));
-        (test.to_string(), reason.to_string())
-    };
-    let mut skips: Vec<_> = text.lines().filter(|line| !line.is_empty()).map(entry).collect();
-    skips.sort();
-    skips.dedup();
-    skips
-}
-
-fn summary(outcomes: &[Outcome], skipped: &[(String, String)]) -> String {
+fn summary(outcomes: &[Outcome], skipped: &[Skip]) -> String {
     let mut text = String::from("\n== summary ==\n");
     for Outcome { step, result, took } in outcomes {
         let (word, remark) = match result {
@@ -245,7 +207,7 @@ fn summary(outcomes: &[Outcome], skipped: &[(String, String)]) -> String {
     }
     if !skipped.is_empty() {
         text.push_str(&format!("skipped tests: {}\n", skipped.len()));
-        for (test, reason) in skipped {
+        for Skip { test, reason } in skipped {
             text.push_str(&format!("  {test} ({reason})\n"));
         }
     }
@@ -255,30 +217,6 @@ fn summary(outcomes: &[Outcome], skipped: &[(String, String)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn results_of_several_binaries_add_up() {
-        let mut counts = Counts::default();
-        for line in [
-            "running 2 tests\n",
-            "test a ... ok\n",
-            "test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s\n",
-            "test result: FAILED. 3 passed; 1 failed; 4 ignored; 0 measured; 7 filtered out; finished in 1.20s\n",
-            "a test may print: 5 passed\n",
-        ] {
-            counts.add_line(line);
-        }
-        assert_eq!(counts, Counts { passed: 5, failed: 1, ignored: 4 });
-        assert_eq!(counts.to_string(), "5 passed, 1 failed, 4 ignored");
-    }
-
-    #[test]
-    fn skips_are_sorted_and_counted_once() {
-        let text = "b::two\tneeds root\na::one\tneeds ping\nb::two\tneeds root\n\n";
-        let expected = [("a::one", "needs ping"), ("b::two", "needs root")];
-        let expected = expected.map(|(test, reason)| (test.to_string(), reason.to_string()));
-        assert_eq!(parse_skips(text), expected);
-    }
 
     #[test]
     fn the_summary_shows_what_failed_and_what_was_left_out() {
@@ -294,7 +232,7 @@ mod tests {
                 took: Duration::from_secs(61),
             },
         ];
-        let skipped = [("io::tap".to_string(), "needs root".to_string())];
+        let skipped = [Skip { test: "io::tap".into(), reason: "needs root".into() }];
         let expected = "
 == summary ==
 fmt       ok          0.2 s
