@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use millrace_core::{CLASSES, Reason};
 use millrace_lang::{Diagnostic, Options, SourceMap, compile};
@@ -45,6 +46,30 @@ fn the_book_explains_every_reason_for_a_drop() {
         .collect();
     let reasons: Vec<&str> = Reason::ALL.iter().map(|reason| reason.name()).collect();
     assert_eq!(listed, reasons, "the table in docs/src/drops.md against `Reason`");
+}
+
+#[test]
+fn the_book_has_every_command_and_option() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src/command-line.md");
+    let page = fs::read_to_string(page).unwrap();
+    let help = |args: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_millrace")).args(args).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let listing = help(&["--help"]);
+    let commands = listing.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let commands = commands.take_while(|line| !line.is_empty());
+    let commands: Vec<&str> = commands.filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(commands.contains(&"run"), "{listing}");
+    for command in commands.into_iter().filter(|command| *command != "help") {
+        let heading = format!("\n## millrace {command}\n");
+        assert!(page.contains(&heading), "the book has no section on `millrace {command}`");
+        let options = help(&[command, "--help"]);
+        for word in options.split(|c: char| !c.is_ascii_alphanumeric() && c != '-') {
+            let is_option = word.starts_with("--") && word.len() > 2 && word != "--help";
+            assert!(!is_option || page.contains(word), "the book lacks {word} of {command}");
+        }
+    }
 }
 
 fn explain(map: &SourceMap, finding: &Diagnostic) -> String {
