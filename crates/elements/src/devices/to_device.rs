@@ -14,7 +14,7 @@
 //!
 //! # Arguments
 //! - DEVNAME: the device. Positional, mandatory.
-//! - BURST: most packets pulled each time, 1 to 256. Default 32.
+//! - BURST: most packets pulled each time, 1 to 256. Default 64.
 //! - METHOD: LINUX or PCAP, which are the same here.
 //! - BLOCKING: with a push input, whether to wait for room in the device. Default true.
 //! - NO_PAD: whether to leave packets that are shorter than 60 bytes as they are. Default true; most
@@ -113,7 +113,7 @@ impl Element for ToDevice {
         args.complete()?;
         Ok(Self {
             device,
-            burst: burst.unwrap_or(32) as usize,
+            burst: burst.unwrap_or(64) as usize,
             blocking,
             pad: !no_pad,
             debug: AtomicBool::new(debug),
