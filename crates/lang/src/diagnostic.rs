@@ -161,3 +161,12 @@ impl Findings {
         list
     }
 }
+
+/// A name of any length, short enough for a message.
+pub(crate) fn shorten(name: &str) -> std::borrow::Cow<'_, str> {
+    const MOST: usize = 60;
+    match name.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}…", name.get(..end).unwrap_or("")).into(),
+        None => name.into(),
+    }
+}

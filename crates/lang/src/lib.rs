@@ -1,4 +1,77 @@
-//! The Click language: source texts, diagnostics and the flat graph.
+//! The Click language: from the text of a configuration to the graph of its elements.
+//!
+//! A configuration declares *elements*, each of a *class* and with a *configuration string*, and
+//! connects their *ports*:
+//!
+//! ```text
+//! FromDevice(eth0) -> q :: Queue(200) -> ToDevice(eth1);
+//! ```
+//!
+//! The rest of the language is shorthand: compound elements with parameters, groups, many
+//! connections at once, variables, libraries. [`compile`] takes all of it away. What is left is a
+//! [`Graph`]: a list of elements and a list of connections between them.
+//!
+//! ```
+//! use millrace_lang::{Options, SourceMap, compile};
+//!
+//! let mut map = SourceMap::default();
+//! let source = map.add("router.click", "
+//!     elementclass Paced { $n | input -> Queue($n) -> Shaper(1000) -> output }
+//!     FromDevice(eth0) -> p :: Paced(200) -> ToDevice(eth1);
+//! ");
+//! let (graph, diagnostics) = compile(&mut map, source, &Options::default());
+//! assert_eq!(diagnostics, []);
+//!
+//! let names: Vec<&str> = graph.elements.iter().map(|e| e.name.as_str()).collect();
+//! assert_eq!(names, ["FromDevice@1", "ToDevice@3", "p/Queue@1", "p/Shaper@2"]);
+//! let queue = &graph.elements[2];
+//! assert_eq!((queue.class.as_str(), queue.config.text.as_str()), ("Queue", "200"));
+//! assert_eq!(queue.landmark, "router.click:2");
+//! ```
+//!
+//! # Mistakes
+//!
+//! Nothing stops at the first mistake. What is wrong comes back as a list of [`Diagnostic`]s,
+//! each with its place ([`Span`]) in a text of the [`SourceMap`], and with the name that was
+//! probably meant when there is one. [`render`](fn@render) shows them, as rustc does or as Click does.
+//!
+//! ```
+//! # use millrace_lang::{Options, SourceMap, Style, compile, render_all};
+//! # let mut map = SourceMap::default();
+//! let source = map.add("config", "a :: Idle;\na :: Discard -> ] b;\nc -> a;\n");
+//! let classes = ["Idle", "Discard"].map(String::from);
+//! let options = Options { classes: Some(&classes), ..Options::default() };
+//! let (_, diagnostics) = compile(&mut map, source, &options);
+//! assert_eq!(render_all(&diagnostics, &map, Style::Click), "\
+//! config:2: redeclaration of element ‘a’
+//! config:1: element ‘a’ previously declared here
+//! config:2: syntax error near ‘]’
+//! config:3: undeclared element ‘c’
+//! ");
+//! ```
+//!
+//! # The way through the crate
+//!
+//! | step | module | in, out |
+//! |---|---|---|
+//! | lex, parse | [`parser`] | text → syntax tree ([`ast`]) |
+//! | resolve names | [`compile`] | trees → compounds, in their scopes |
+//! | expand, join | [`compile`] | compounds → [`Graph`] |
+//! | print | [`format`](fn@format), [`print_flat`] | tree → text laid out, graph → flat text |
+//!
+//! An element then takes its configuration string apart with the functions of [`config`], and a
+//! script replaces its own variables with [`variables`].
+//!
+//! # Bounds
+//!
+//! No text, whatever its size and content, makes the compiler panic, and none takes more time or
+//! memory than a multiple of the text's length. What could grow without bound has a limit, whose
+//! excess is a mistake like any other: nesting ([`parser::MAX_NESTING`]), expansion
+//! ([`MAX_EXPANSION_DEPTH`]), port numbers ([`parser::MAX_PORT`]), and, in proportion to the text,
+//! the number of elements and connections.
+//!
+//! The language is specified by Click's manual page click(5); where that is silent, Click's own
+//! behaviour counts.
 
 pub mod ast;
 pub mod config;

@@ -6,7 +6,8 @@ const MAX_LEN: usize = 64;
 /// The candidate that `word` is most probably a slip for, if any is near enough.
 ///
 /// Near is a third of the word's length in letters left out, put in, changed or swapped with their
-/// neighbour; a difference in case counts for less, and for nothing when it is all. Of equally near candidates the first wins.
+/// neighbour; a difference in case counts for less, and for next to nothing when it is all. Of
+/// equally near candidates the first wins.
 ///
 /// ```
 /// use millrace_lang::nearest;
@@ -80,7 +81,8 @@ fn distance(a: &[char], b: &[char]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::nearest;
+    use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn the_nearest_name_is_found() {
@@ -100,5 +102,34 @@ mod tests {
             assert_eq!(nearest(wrong, names), right, "{wrong}");
         }
         assert_eq!(nearest(&"x".repeat(1_000_000), ["x".repeat(1_000_000).as_str()]), None);
+    }
+
+    #[test]
+    fn slips_in_class_names_are_found() {
+        let classes = ["Queue", "Unqueue", "Discard", "Idle", "FromDevice", "Tee", "c0"];
+        let near = |word| nearest(word, classes);
+        assert_eq!(near("Quue"), Some("Queue"));
+        assert_eq!(near("UnQueue"), Some("Unqueue"));
+        assert_eq!(near("Disacrd"), Some("Discard"));
+        assert_eq!(near("FromDevices"), Some("FromDevice"));
+        assert_eq!(near("Te"), Some("Tee"));
+        for far in ["x", "Shaper", "Distribute", "Un"] {
+            assert_eq!(near(far), None, "{far}");
+        }
+    }
+
+    proptest! {
+        /// The distance is one of the words, in either order, and obeys the triangle's law for
+        /// plain changes.
+        #[test]
+        fn distance_is_a_distance(a in "[abA]{0,6}", b in "[abA]{0,6}") {
+            let chars = |s: &str| s.chars().collect::<Vec<char>>();
+            let (a, b) = (chars(&a), chars(&b));
+            let there = distance(&a, &b);
+            prop_assert_eq!(there, distance(&b, &a));
+            prop_assert_eq!(there == 0, a == b);
+            prop_assert!(there <= 2 * a.len().max(b.len()));
+            prop_assert!(there >= 2 * a.len().abs_diff(b.len()));
+        }
     }
 }

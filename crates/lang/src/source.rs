@@ -201,3 +201,38 @@ impl SourceMap {
         format!("{file}{colon}{line}")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn marks_name_the_lines_after_them() {
+        let mut map = SourceMap::default();
+        let source = map.add("a", "one\n# 9 \"b\"\ntwo\r\nthree\n");
+        let file = Some(Arc::from("b"));
+        map.set_marks(source, vec![LineMark { start: 4, end: 11, line: 9, file }]);
+        let at = |start| map.landmark(Span { source, start, end: start });
+        assert_eq!([at(0), at(5), at(12), at(17), at(24)], ["a:1", "a:2", "b:9", "b:10", "b:11"]);
+        assert_eq!(map.text(Span { source, start: 12, end: 15 }), "two");
+        assert_eq!(map.text(Span { source, start: 12, end: 99 }), "");
+    }
+
+    proptest! {
+        #[test]
+        fn lines_are_those_of_a_plain_count(text in "[a\n\ré]{0,20}", offset in 0..30u32) {
+            let mut map = SourceMap::default();
+            let source = map.add("x", text.clone());
+            let source = map.get(source).unwrap();
+            let before: String =
+                text.char_indices().take_while(|&(i, _)| i < offset as usize).map(|(_, c)| c).collect();
+            // A CR LF that the offset divides has not ended yet.
+            let divided = before.ends_with('\r') && text[before.len()..].starts_with('\n');
+            let lines = before.replace("\r\n", "\n").replace('\r', "\n").matches('\n').count();
+            prop_assert_eq!(source.line_index(offset), lines - usize::from(divided));
+            let range = source.line_range(source.line_index(offset));
+            prop_assert!(text.get(range).is_some());
+        }
+    }
+}

@@ -37,7 +37,9 @@ fn dense() -> Vec<String> {
         "](a",
         "]a ",
     ];
-    units.iter().map(|unit| unit.repeat((4 << 20) / unit.len())).collect()
+    // Unoptimised code would take its time.
+    let len = if cfg!(debug_assertions) { 1 << 20 } else { 8 << 20 };
+    units.iter().map(|unit| unit.repeat(len / unit.len())).collect()
 }
 
 /// A few lines that multiply.

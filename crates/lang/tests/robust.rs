@@ -42,7 +42,15 @@ proptest! {
     fn mutated_configurations(text in support::config().prop_flat_map(support::mutated)) {
         everything(&text);
     }
+
+    #[test]
+    fn mutated_seeds(text in support::seed().prop_flat_map(support::mutated)) {
+        everything(&text);
+    }
 }
+
+/// Unoptimised code takes some six times longer; there the texts are smaller.
+const SCALE: usize = if cfg!(debug_assertions) { 8 } else { 1 };
 
 /// The time this thread has run: other tests and other programs do not count.
 fn cpu_time() -> Duration {
@@ -66,8 +74,8 @@ fn timed(unit: &str, len: usize) -> Duration {
 fn ten_megabytes() {
     let units = ["(", "[", "{", "->", "a->", "a(\n", "\"", "a :: B -> ", "{}", "a()", "](", "#\n"];
     for unit in units {
-        let time = timed(unit, 10 << 20);
-        assert!(time < Duration::from_secs(3), "{unit:?} takes {time:?}");
+        let time = timed(unit, (10 << 20) / SCALE);
+        assert!(time < Duration::from_secs(2), "{unit:?} takes {time:?}");
     }
 }
 
@@ -164,7 +172,7 @@ fn a_megabyte_of_anything() {
         "a,a[0-9]=>[0-9]a,a->",
     ];
     for unit in units {
-        let time = timed(unit, 1 << 20);
+        let time = timed(unit, (1 << 20) / SCALE);
         assert!(time < Duration::from_millis(600), "{unit:?} takes {time:?}");
     }
 }
@@ -224,7 +232,7 @@ fn many_of_each() {
             let flat = print_flat(&graph);
             let time = cpu_time().saturating_sub(start);
             eprintln!("{name}: {time:?}, {} messages, {} bytes", diagnostics.len(), flat.len());
-            assert!(time < Duration::from_secs(2), "{name} takes {time:?}");
+            assert!(time < Duration::from_secs(4), "{name} takes {time:?}");
         }
     }
 }

@@ -15,9 +15,8 @@ use super::program::{Class, Compound, Edge, Limits, Node, Port, Program, Tunnel}
 use super::scope::{Budget, Scope};
 use super::tunnels;
 use crate::config::split_args;
-use crate::diagnostic::{Diagnostic, Findings};
+use crate::diagnostic::{Diagnostic, Findings, shorten};
 use crate::graph::{ConfigText, ElementDecl, Graph};
-use crate::parser::shorten;
 use crate::source::{SourceMap, Span};
 use crate::variables::TooLong;
 

@@ -8,8 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::expand::Flat;
 use super::program::{Class, Edge, Port, Tunnel, dedup_edges};
-use crate::diagnostic::{Diagnostic, Findings};
-use crate::parser::shorten;
+use crate::diagnostic::{Diagnostic, Findings, shorten};
 
 /// Joins connections through tunnels. Gives those between elements, in order, without repetition.
 ///

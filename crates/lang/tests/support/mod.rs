@@ -11,6 +11,19 @@ pub(crate) fn config() -> impl Strategy<Value = String> {
     statements(3).prop_map(|tokens| tokens.concat())
 }
 
+/// The seeds of the fuzz target: whole configurations.
+pub(crate) fn seed() -> impl Strategy<Value = String> {
+    let seeds: &'static [&str] = &[
+        include_str!("../../../../fuzz/corpus/parse/broken.click"),
+        include_str!("../../../../fuzz/corpus/parse/groups.click"),
+        include_str!("../../../../fuzz/corpus/parse/nested.click"),
+        include_str!("../../../../fuzz/corpus/parse/overloads.click"),
+        include_str!("../../../../fuzz/corpus/parse/router.click"),
+        include_str!("../../../../fuzz/corpus/parse/strings.click"),
+    ];
+    select(seeds).prop_map(str::to_owned)
+}
+
 /// Anything made of the language's tokens.
 pub(crate) fn token_soup() -> impl Strategy<Value = String> {
     let tokens: &'static [&str] = &[

@@ -5,28 +5,24 @@
 //! but not inside compounds within; a class is visible from the end of its definition to the end
 //! of its scope, inside compounds too. Groups are no scopes.
 
-use std::borrow::Cow;
+mod classes;
+mod directives;
+mod undeclared;
+
 use std::collections::{HashMap, HashSet};
 use std::mem;
+
+use undeclared::Undeclared;
 
 use super::connect::{End, EndPorts, connect};
 use super::library::Libraries;
 use super::program::{
     Class, Compound, Edge, Limits, Name, Node, Port, Program, Tunnel, dedup_edges,
 };
-use crate::ast::{self, Body, Directive, DirectiveKind, Element, Item, Link, TextRange};
-use crate::config::{self, split_args, split_words};
-use crate::diagnostic::{Diagnostic, Findings};
+use crate::ast::{self, Body, DirectiveKind, Element, Item, Link, TextRange};
+use crate::diagnostic::{Diagnostic, Findings, shorten};
 use crate::graph::Requirement;
-use crate::nearest::nearest;
-use crate::parser::shorten;
 use crate::source::{SourceId, SourceMap, Span};
-
-/// A class with more alternatives than this is refused; trying them takes time.
-const MAX_ALTERNATIVES: usize = 256;
-
-/// Looking for near names and for cycles stops after so many steps in all.
-const MAX_COMPARISONS: usize = 1_000_000;
 
 /// What resolution gives.
 pub(super) struct Resolved<'a> {
@@ -55,7 +51,7 @@ pub(super) fn resolve<'a>(
         classes: HashMap::new(),
         class_names: Vec::new(),
         open: Vec::new(),
-        scope: Scope::new(Compound::new("", place, 0), &mut 0),
+        scope: Scope::new(Compound::new("", place, 0), 0),
         program: Program { compounds: vec![Compound::new("", place, 0)] },
         requirements: Vec::new(),
         provisions: Vec::new(),
@@ -96,7 +92,7 @@ struct Scope<'a> {
 }
 
 impl<'a> Scope<'a> {
-    fn new(compound: Compound<'a>, classes: &mut usize) -> Self {
+    fn new(compound: Compound<'a>, classes: usize) -> Self {
         Self {
             compound,
             index: 0,
@@ -104,7 +100,7 @@ impl<'a> Scope<'a> {
             input: None,
             output: None,
             pseudo_ports: HashSet::new(),
-            classes: *classes,
+            classes,
         }
     }
 
@@ -139,16 +135,6 @@ enum What<'a> {
     Declared { name: TextRange, class: Class<'a>, class_place: TextRange },
     /// A compound in place.
     Anonymous { class: Class<'a>, place: TextRange },
-}
-
-/// A name that is neither element nor class, to be explained when everything has been read.
-struct Undeclared<'a> {
-    name: &'a str,
-    span: Span,
-    message: String,
-    /// The compounds that it stands in, outermost first: name and place in the program.
-    inside: Vec<(&'a str, usize)>,
-    near: Option<&'a str>,
 }
 
 struct Resolver<'a, 't, 'f> {
@@ -490,340 +476,12 @@ impl<'a, 't> Resolver<'a, 't, '_> {
         }
     }
 
-    /// The class that is named or made here. `name` is what an `elementclass` calls it.
-    fn class(&mut self, class: &'t ast::Class, name: &'a str) -> Class<'a> {
-        match class {
-            ast::Class::Compound(compound) => self.compound(compound, name),
-            ast::Class::Name(place) => {
-                let name = place.of(self.text);
-                self.lookup_class(name).unwrap_or_else(|| {
-                    if self.known.is_some() {
-                        let message = format!("unknown element class ‘{}’", shorten(name));
-                        self.undeclared(name, *place, message);
-                    }
-                    Class::Primitive(name)
-                })
-            }
-        }
-    }
-
-    fn lookup_class(&self, name: &str) -> Option<Class<'a>> {
-        let declared = self.classes.get(name).and_then(|classes| classes.last()).copied();
-        let known = || self.known.as_ref().and_then(|known| known.get(name));
-        declared.or_else(|| known().map(|name| Class::Primitive(name)))
-    }
-
-    fn is_known(&self, name: &str) -> bool {
-        self.known.as_ref().is_some_and(|known| known.contains(name))
-    }
-
-    fn declare_class(&mut self, name: &'a str, class: Class<'a>) {
-        self.classes.entry(name).or_default().push(class);
-        self.class_names.push(name);
-    }
-
-    /// Reads a compound, all its alternatives; gives the first.
-    fn compound(&mut self, compound: &'t ast::Compound, name: &'a str) -> Class<'a> {
-        let mut next = compound.extends.and_then(|dots| self.extended(name, dots));
-        let mut count = match next {
-            Some(Class::Compound(i)) => self.program.compounds.get(i).map_or(0, |c| c.alternatives),
-            other => usize::from(other.is_some()),
-        };
-        let alternatives = compound.alternatives.iter();
-        let indices: Vec<usize> =
-            alternatives.map(|alternative| self.alternative(alternative, name)).collect();
-        for index in indices.into_iter().rev() {
-            count += 1;
-            if let Some(compound) = self.program.compounds.get_mut(index) {
-                (compound.next, compound.alternatives) = (next, count);
-            }
-            next = Some(Class::Compound(index));
-        }
-        if count > MAX_ALTERNATIVES {
-            let message = format!("more than {MAX_ALTERNATIVES} definitions of one compound");
-            self.error(compound.range, message);
-            return Class::Primitive(name);
-        }
-        next.unwrap_or(Class::Primitive(name))
-    }
-
-    /// The class that `...` stands for.
-    fn extended(&mut self, name: &'a str, dots: TextRange) -> Option<Class<'a>> {
-        let class = self.lookup_class(name);
-        let assumed = !name.is_empty() && self.known.is_none();
-        let class = class.or_else(|| assumed.then_some(Class::Primitive(name)));
-        if class.is_none() {
-            let message = format!("cannot extend unknown element class ‘{}’", shorten(name));
-            self.error(dots, message);
-        }
-        class
-    }
-
-    /// Reads one definition of a compound; gives its place in the program.
-    fn alternative(&mut self, alternative: &'t ast::Alternative, name: &'a str) -> usize {
-        let start = alternative.range.start;
-        let place = TextRange { start: start.saturating_sub(1), end: start };
-        let span = place.span(self.file.source);
-        let index = self.program.compounds.len();
-        let depth = self.open.len() + 1;
-        // Its place is taken now, so that compounds inside come after it.
-        self.program.compounds.push(Compound::new(name, span, depth));
-        let mut scope = Scope::new(Compound::new(name, span, depth), &mut self.class_names.len());
-        scope.index = index;
-        self.open.push(mem::replace(&mut self.scope, scope));
-
-        let input = self.push_tunnel(Name::given("input"), Tunnel::Input, place);
-        let output = self.push_tunnel(Name::given("output"), Tunnel::Output, place);
-        (self.scope.input, self.scope.output) = (Some(input), Some(output));
-        self.formals(&alternative.formals);
-        self.items(&alternative.items);
-        let printable = self.scope.compound.printable_name();
-        self.scope.compound.inputs = self.check_pseudo(input, Tunnel::Input, printable, span);
-        self.scope.compound.outputs = self.check_pseudo(output, Tunnel::Output, printable, span);
-        self.finish_scope();
-
-        if let Some(outer) = self.open.pop() {
-            let scope = mem::replace(&mut self.scope, outer);
-            while self.class_names.len() > scope.classes {
-                let name = self.class_names.pop().unwrap_or("");
-                self.classes.get_mut(name).map(Vec::pop);
-            }
-            if let Some(compound) = self.program.compounds.get_mut(index) {
-                *compound = scope.compound;
-            }
-        }
-        index
-    }
-
     fn finish_scope(&mut self) {
         number_anonymous(&mut self.scope);
         let compound = &mut self.scope.compound;
         dedup_edges(&mut compound.edges);
         compound.nodes.shrink_to_fit();
         compound.edges.shrink_to_fit();
-    }
-
-    fn formals(&mut self, formals: &'t [ast::Formal]) {
-        let mut order_error = false;
-        let mut keywords: HashSet<&str> = HashSet::new();
-        for formal in formals {
-            let variable = formal.variable.of(self.text).trim_start_matches('$');
-            let keyword = formal.keyword.map_or("", |keyword| keyword.of(self.text));
-            let before = self.scope.compound.keywords.last().copied();
-            if !self.define_variable(Cow::from(variable), formal.variable) {
-                continue;
-            }
-            self.scope.compound.keywords.push(keyword);
-            if !keyword.is_empty() && !keywords.insert(keyword) {
-                let keyword_place = formal.keyword.unwrap_or(formal.variable);
-                let message = format!("repeated keyword parameter ‘{keyword}’ in compound element");
-                self.error(keyword_place, message);
-            }
-            let out_of_order = before.is_some_and(|before| {
-                before == "__REST__" || (keyword.is_empty() && !before.is_empty())
-            });
-            if out_of_order && !order_error {
-                order_error = true;
-                let message = "compound element parameters out of order";
-                let error = self.diagnostic(formal.variable, message);
-                self.findings.push(
-                    error.note(
-                        None,
-                        "(The correct order is ‘[positional], [keywords], [__REST__]’.)",
-                    ),
-                );
-            }
-        }
-    }
-
-    fn define(&mut self, directive: &'t Directive) {
-        for (arg, place) in args_of(directive, self.text) {
-            let (variable, value) = match arg {
-                Cow::Borrowed(text) => {
-                    let (variable, value) = config::shift_word(text);
-                    (Cow::from(variable), Cow::from(value))
-                }
-                Cow::Owned(text) => {
-                    let (variable, value) = config::shift_word(&text);
-                    (Cow::from(variable.to_owned()), Cow::from(value.to_owned()))
-                }
-            };
-            if variable.is_empty() {
-                continue;
-            }
-            let is_name = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
-            let name = match variable.strip_prefix('$') {
-                Some(name) if !name.is_empty() && name.bytes().all(is_name) => name,
-                _ => {
-                    self.error(place, "bad ‘define’ declaration: not a variable");
-                    continue;
-                }
-            };
-            let name = match &variable {
-                Cow::Borrowed(text) => Cow::from(text.get(1..).unwrap_or("")),
-                Cow::Owned(_) => Cow::from(name.to_owned()),
-            };
-            if self.define_variable(name, place) {
-                self.scope.compound.defines.push(value);
-            }
-        }
-    }
-
-    fn define_variable(&mut self, name: Cow<'a, str>, place: TextRange) -> bool {
-        let variables = &mut self.scope.compound.variables;
-        let slot = variables.len();
-        if variables.contains_key(&name) {
-            let message = format!("parameter ‘${}’ multiply defined", shorten(&name));
-            self.error(place, message);
-            return false;
-        }
-        variables.insert(name, slot);
-        true
-    }
-
-    fn require(&mut self, directive: &'t Directive) {
-        for (arg, place) in args_of(directive, self.text) {
-            let words = split_words(&arg);
-            let kind = words.first().map_or("", |word| word.text);
-            let value = words.get(1).map(|word| config::unquote(word.text));
-            let value = value.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-            let span = place.span(self.file.source);
-            match (kind, value, words.len()) {
-                ("", ..) => {}
-                ("library", Some(name), 2) => self.library(&name, place),
-                ("package", Some(text), 2) => self.requirements.push(Requirement { text, span }),
-                ("library" | "package", ..) => self.error(place, "syntax error at requirement"),
-                (word, None, 1) => {
-                    let bytes = config::unquote(word);
-                    let text = String::from_utf8_lossy(&bytes).into_owned();
-                    if config::is_word(&text) {
-                        self.requirements.push(Requirement { text, span });
-                    } else {
-                        self.error(place, "syntax error at requirement");
-                    }
-                }
-                _ => self.error(place, "syntax error at requirement"),
-            }
-        }
-    }
-
-    fn provide(&mut self, directive: &'t Directive) {
-        for (arg, place) in args_of(directive, self.text) {
-            let text = String::from_utf8_lossy(&config::unquote(&arg)).into_owned();
-            if config::is_word(&text) {
-                let span = place.span(self.file.source);
-                self.provisions.push(Requirement { text, span });
-            } else if !arg.is_empty() {
-                self.error(place, "syntax error at provision");
-            }
-        }
-    }
-
-    fn library(&mut self, name: &str, place: TextRange) {
-        if !self.open.is_empty() {
-            return self.error(place, "‘require library’ must be used at file scope");
-        }
-        match self.libraries.find(self.file.source, name) {
-            Ok(index) => {
-                if self.included.insert(index)
-                    && let Some(file) = self.libraries.get(index)
-                {
-                    self.file(file);
-                }
-            }
-            Err(message) => self.error(place, message),
-        }
-    }
-
-    fn undeclared(&mut self, name: &'a str, place: TextRange, message: String) {
-        if self.skipped.contains(name) || self.findings.is_full() {
-            return;
-        }
-        let near = self.near(name);
-        let scopes = self.open.iter().skip(1).chain((!self.open.is_empty()).then_some(&self.scope));
-        let inside = scopes.map(|scope| (scope.compound.name, scope.index)).collect();
-        let span = place.span(self.file.source);
-        self.undeclared.push(Undeclared { name, span, message, inside, near });
-    }
-
-    /// The element or class in scope whose name is nearest.
-    fn near(&mut self, name: &str) -> Option<&'a str> {
-        if self.comparisons > MAX_COMPARISONS {
-            return None;
-        }
-        let elements = self.scope.names.keys().copied();
-        let classes = self.class_names.iter().copied();
-        let mut candidates: Vec<&'a str> = elements.chain(classes).collect();
-        candidates.extend(self.known.iter().flatten());
-        // Hash order is no order: the same mistake must get the same help every time.
-        candidates.sort_unstable();
-        self.comparisons += candidates.len();
-        nearest(name, candidates)
-    }
-
-    /// Reports undeclared names, now that it is known which of them are declared later on.
-    fn explain_undeclared(&mut self) {
-        for undeclared in mem::take(&mut self.undeclared) {
-            let Undeclared { name, span, message, inside, near } = undeclared;
-            let mut error = Diagnostic::error(span, message);
-            if let Some(cycle) = self.cycle(name, &inside) {
-                error.message = format!("recursive elementclass: {cycle}");
-                error = error.help("a compound cannot contain itself, directly or through others");
-            } else if let Some(Class::Compound(later)) = self.lookup_class(name) {
-                let place = self.program.compounds.get(later).map(|compound| compound.place);
-                error = error.note(place, format!("‘{name}’ is declared here, too late"));
-                error = error.help("move the declaration before its first use");
-            } else if let Some(near) = near {
-                error = error.help(format!("did you mean ‘{near}’?"));
-            }
-            self.findings.push(error);
-        }
-    }
-
-    /// The names of classes, each containing the next, when `name`, which stands inside the
-    /// compounds `inside`, would lead back to one of them.
-    fn cycle(&mut self, name: &str, inside: &[(&'a str, usize)]) -> Option<String> {
-        if let Some(at) = inside.iter().position(|&(outer, _)| outer == name) {
-            let names = inside.get(at..)?.iter().map(|&(name, _)| name).filter(|n| !n.is_empty());
-            return Some(chain_of(names.chain([name])));
-        }
-        let &(outer, start) = inside.first()?;
-        let Some(Class::Compound(later)) = self.lookup_class(name) else { return None };
-        // Breadth first from the class declared later to the one that uses it.
-        let mut reached_from: HashMap<usize, usize> = HashMap::from([(later, later)]);
-        let mut queue = std::collections::VecDeque::from([later]);
-        while let Some(index) = queue.pop_front() {
-            if index == start {
-                let mut path = vec![outer];
-                let mut at = index;
-                while at != later {
-                    at = *reached_from.get(&at)?;
-                    path.push(self.program.compounds.get(at)?.name);
-                }
-                path.reverse();
-                return Some(chain_of([outer].into_iter().chain(path)));
-            }
-            let compound = self.program.compounds.get(index)?;
-            self.comparisons += compound.nodes.len();
-            if self.comparisons > MAX_COMPARISONS {
-                return None;
-            }
-            let used = compound.nodes.iter().map(|node| node.class).chain(compound.next);
-            for class in used {
-                // A name that meant nothing where it stood may mean the cycle's next class.
-                let class = match class {
-                    Class::Primitive(name) if !self.is_known(name) => self.lookup_class(name),
-                    class => Some(class),
-                };
-                if let Some(Class::Compound(inner)) = class
-                    && !reached_from.contains_key(&inner)
-                {
-                    reached_from.insert(inner, index);
-                    queue.push_back(inner);
-                }
-            }
-        }
-        None
     }
 
     fn diagnostic(&self, place: TextRange, message: impl Into<String>) -> Diagnostic {
@@ -854,20 +512,6 @@ fn spread_declaration(pending: &mut [Pending<'_, '_>]) {
     }
 }
 
-/// The arguments of a directive, with their places. The text is not copied where it stands in one
-/// piece.
-fn args_of<'a>(
-    directive: &Directive,
-    text: &'a str,
-) -> impl Iterator<Item = (Cow<'a, str>, TextRange)> {
-    let base = directive.config.start;
-    let args = split_args(directive.config.of(text)).into_iter();
-    args.map(move |arg| {
-        let place = |offset: usize| base.saturating_add(offset as u32);
-        (arg.text, TextRange { start: place(arg.start), end: place(arg.end) })
-    })
-}
-
 fn class_place(class: &ast::Class) -> TextRange {
     match class {
         ast::Class::Name(place) => *place,
@@ -875,11 +519,6 @@ fn class_place(class: &ast::Class) -> TextRange {
             TextRange { start: compound.range.start, end: compound.range.start + 1 }
         }
     }
-}
-
-fn chain_of<'s>(names: impl Iterator<Item = &'s str>) -> String {
-    let names: Vec<String> = names.take(20).map(|name| format!("‘{}’", shorten(name))).collect();
-    names.join(" → ")
 }
 
 /// Gives anonymous elements whose name is taken the next free number.

@@ -1,13 +1,18 @@
 //! The parser: tokens to the syntax tree, by recursive descent.
 //!
 //! A file with mistakes still gives a tree of what could be read, and all its mistakes: after an
-//! error the parser goes on at the next statement ([`Parser::recover`]). Nesting is bounded by
+//! error the parser goes on at the next statement. Nesting is bounded by
 //! [`MAX_NESTING`], so no text can exhaust the stack, and every byte is read a bounded number of
 //! times.
 
+mod ports;
+mod recover;
+
+use recover::max_parts;
+
 use crate::ast::{
     Alternative, Body, Chain, Class, Compound, Declaration, Directive, DirectiveKind, Element,
-    ElementClass, File, Formal, Group, Item, Link, PortRange, Ports,
+    ElementClass, File, Formal, Group, Item, Link, Ports,
 };
 use crate::diagnostic::{Diagnostic, Findings};
 use crate::lexer::{Lexer, TextRange, Token, TokenKind};
@@ -87,12 +92,6 @@ pub(crate) fn parse_findings(source: SourceId, text: &str) -> (File, Vec<LineMar
     findings.append(std::mem::take(&mut lexer.errors));
     let file = File { source, items, comments: lexer.comments, skipped };
     (file, lexer.marks, findings)
-}
-
-/// The parts that the tree of a text may have: more than anybody writes, and in proportion to the
-/// text, so that a tree takes no more than a small multiple of its memory.
-fn max_parts(len: usize) -> usize {
-    100_000 + len / 8
 }
 
 /// A compound or group counts as so many parts.
@@ -180,24 +179,6 @@ impl<'a> Parser<'a> {
                 // Nobody reads on; the rest would only take time.
                 return self.give_up();
             }
-        }
-    }
-
-    /// Takes what follows as the end of the text.
-    fn give_up(&mut self) {
-        self.lexer.rewind(self.text.len() as u32);
-        self.ahead = [None, None];
-    }
-
-    /// Counts parts of the tree; too many of them end the text.
-    fn count(&mut self, parts: usize, place: TextRange) {
-        let before = self.parts_left;
-        self.parts_left = before.saturating_sub(parts);
-        if self.parts_left == 0 && before > 0 {
-            let most = max_parts(self.text.len());
-            self.error(place, "configuration is too large")
-                .label(format!("more than {most} elements, compounds and groups up to here"));
-            self.give_up();
         }
     }
 
@@ -522,53 +503,6 @@ impl<'a> Parser<'a> {
         close
     }
 
-    /// Reads the bracket that closes `open`. Statements on the way, after a bracket that closes
-    /// nothing, go to `items`.
-    fn close(&mut self, open: Token, bracket: char, items: &mut Vec<Item>) -> TextRange {
-        loop {
-            let token = self.peek();
-            let ends = match token.kind {
-                TokenKind::Char(c) if c == bracket => return self.bump().range,
-                TokenKind::End => true,
-                // What closes something further out ends this here.
-                TokenKind::Char('}') | TokenKind::BarBar => self.compounds > 0,
-                TokenKind::Char(')') => self.groups > 0,
-                _ => false,
-            };
-            if ends {
-                let found = self.describe(token);
-                let opened = open.range.span(self.source);
-                let message = format!("expected ‘{bracket}’");
-                self.findings.push(
-                    Diagnostic::error(token.range.span(self.source), message)
-                        .label(format!("found {found}"))
-                        .note(opened, "to close this bracket"),
-                );
-                return TextRange { start: self.last_end, end: self.last_end };
-            }
-            self.unexpected(token);
-            self.bump();
-            self.items(items);
-        }
-    }
-
-    /// Passes over everything up to the bracket that closes the one taken last.
-    fn skip_nested(&mut self) -> TextRange {
-        let mut depth = 0usize;
-        loop {
-            let token = self.bump();
-            match token.kind {
-                TokenKind::Char('{' | '(') => depth += 1,
-                TokenKind::Char('}' | ')') => match depth.checked_sub(1) {
-                    Some(less) => depth = less,
-                    None => return token.range,
-                },
-                TokenKind::End => return token.range,
-                _ => self.skip(token),
-            }
-        }
-    }
-
     fn element_class(&mut self) -> Option<ElementClass> {
         let start = self.bump();
         let token = self.peek();
@@ -613,158 +547,6 @@ impl<'a> Parser<'a> {
         items.push(Item::Directive(Directive { kind, range, config }));
     }
 
-    /// Reads `[0, 2-4]`.
-    fn ports(&mut self) -> Option<Box<Ports>> {
-        let open = self.peek();
-        if !open.is('[') {
-            return None;
-        }
-        self.bump();
-        let mut ports = Ports { range: open.range, ranges: Vec::new(), open: false };
-        let mut dash = false;
-        loop {
-            let token = self.peek();
-            if token.is(']') && !dash {
-                ports.open = true;
-                break;
-            }
-            if token.kind != TokenKind::Ident {
-                let found = self.describe(token);
-                self.error(token.range, "syntax error: expected port number")
-                    .label(format!("found {found}"));
-                break;
-            }
-            self.bump();
-            self.port(token, dash, &mut ports.ranges);
-            let next = self.peek();
-            if next.is('-') && !dash {
-                dash = true;
-            } else if next.is(',') {
-                dash = false;
-            } else {
-                if !next.is(']') {
-                    let found = self.describe(next);
-                    self.error(next.range, "syntax error: expected ‘,’")
-                        .label(format!("expected ‘,’ or ‘]’, found {found}"));
-                }
-                break;
-            }
-            self.bump();
-        }
-        if self.peek().is(']') {
-            self.bump();
-        }
-        ports.range = open.range.to(TextRange { start: self.last_end, end: self.last_end });
-        Some(Box::new(ports))
-    }
-
-    fn port(&mut self, token: Token, ends_range: bool, ranges: &mut Vec<PortRange>) {
-        let number = match port_number(token.range.of(self.text)) {
-            Some(number) if number <= u64::from(MAX_PORT) => number as u32,
-            Some(_) => {
-                self.error(token.range, "port number too large")
-                    .label(format!("the highest port is {MAX_PORT}"));
-                return;
-            }
-            None => {
-                self.error(token.range, "syntax error: port number should be integer");
-                return;
-            }
-        };
-        match ranges.last_mut() {
-            Some(range) if ends_range && number >= range.last => range.last = number,
-            Some(range) if ends_range => {
-                let first = range.first;
-                self.error(token.range, "syntax error: empty range of ports")
-                    .label(format!("less than {first}, where the range starts"));
-            }
-            _ => ranges.push(PortRange { first: number, last: number }),
-        }
-    }
-
-    /// What may follow a chain: its semicolon, or the start of another statement.
-    fn end_of_statement(&mut self) {
-        let token = self.peek();
-        match token.kind {
-            TokenKind::Char(';') => {
-                self.bump();
-            }
-            TokenKind::Ident
-            | TokenKind::Char('{' | '}' | '[' | ')')
-            | TokenKind::BarBar
-            | TokenKind::ElementClass
-            | TokenKind::Require
-            | TokenKind::Provide
-            | TokenKind::Define
-            | TokenKind::End => {}
-            _ => {
-                self.unexpected(token);
-                self.bump();
-                self.recover();
-            }
-        }
-    }
-
-    /// Goes on after an error: passes over what is left of the statement. A statement ends with
-    /// its semicolon, before a bracket that closes what it stands in, and before a word that can
-    /// only start another one: a keyword, or an identifier at the start of a line.
-    fn recover(&mut self) {
-        let mut braces = 0usize;
-        loop {
-            let token = self.peek();
-            match token.kind {
-                TokenKind::End => return,
-                TokenKind::Char(';') if braces == 0 => {
-                    self.bump();
-                    return;
-                }
-                TokenKind::ElementClass
-                | TokenKind::Require
-                | TokenKind::Provide
-                | TokenKind::Define => return,
-                TokenKind::Ident if braces == 0 && self.starts_line(token) => return,
-                TokenKind::BarBar | TokenKind::Char('}') if braces == 0 => return,
-                TokenKind::Char(')') if braces == 0 && self.groups > 0 => return,
-                TokenKind::Char('(') => {
-                    self.skip_config();
-                    continue;
-                }
-                TokenKind::Char('{') => braces += 1,
-                TokenKind::Char('}') => braces -= 1,
-                _ => {}
-            }
-            self.skip(token);
-            self.bump();
-        }
-    }
-
-    /// Passes over what may be a configuration string; over its parenthesis alone when nothing
-    /// closes it.
-    fn skip_config(&mut self) {
-        let open = self.bump();
-        if self.unclosed >= MAX_UNCLOSED {
-            return;
-        }
-        if self.lexer.config().closed {
-            self.bump();
-        } else {
-            self.unclosed += 1;
-            self.lexer.rewind(open.range.end);
-        }
-    }
-
-    fn skip(&mut self, token: Token) {
-        if token.kind == TokenKind::Ident {
-            self.skipped.push(token.range);
-        }
-    }
-
-    /// True when only space stands between the start of the line and the token.
-    fn starts_line(&self, token: Token) -> bool {
-        let between = TextRange { start: self.last_end, end: token.range.start };
-        between.of(self.text).contains(['\n', '\r'])
-    }
-
     /// True of a chain whose last stage is `output` alone.
     fn is_output(&self, elements: &[Element]) -> bool {
         let [before @ .., last] = elements else { return false };
@@ -804,79 +586,5 @@ impl<'a> Parser<'a> {
     fn before_next(&mut self) -> TextRange {
         let start = self.peek().range.start;
         TextRange { start, end: start }
-    }
-
-    /// Reports an error; the answer takes its label and help.
-    fn error(&mut self, range: TextRange, message: impl Into<String>) -> Report<'_> {
-        let diagnostic = Diagnostic::error(range.span(self.source), message);
-        Report { findings: &mut self.findings, diagnostic: Some(diagnostic) }
-    }
-
-    fn unexpected(&mut self, token: Token) -> Report<'_> {
-        let message = match token.kind {
-            TokenKind::End => "syntax error at end of file".to_owned(),
-            TokenKind::Char(c) if c.is_control() => {
-                format!("syntax error near ‘{}’", c.escape_default())
-            }
-            _ => format!("syntax error near ‘{}’", shorten(token.range.of(self.text))),
-        };
-        self.error(token.range, message)
-    }
-
-    /// The token in the words of a message.
-    fn describe(&self, token: Token) -> String {
-        match token.kind {
-            TokenKind::End => "the end of the file".to_owned(),
-            TokenKind::Char(c) => format!("‘{}’", c.escape_debug()),
-            _ => format!("‘{}’", shorten(token.range.of(self.text))),
-        }
-    }
-}
-
-/// An error on its way to the findings.
-struct Report<'p> {
-    findings: &'p mut Findings,
-    diagnostic: Option<Diagnostic>,
-}
-
-impl Report<'_> {
-    fn label(mut self, label: impl Into<String>) -> Self {
-        self.diagnostic = self.diagnostic.take().map(|d| d.label(label));
-        self
-    }
-
-    fn help(mut self, help: impl Into<String>) -> Self {
-        self.diagnostic = self.diagnostic.take().map(|d| d.help(help));
-        self
-    }
-}
-
-impl Drop for Report<'_> {
-    fn drop(&mut self) {
-        if let Some(diagnostic) = self.diagnostic.take() {
-            self.findings.push(diagnostic);
-        }
-    }
-}
-
-/// A number as Click reads integers: decimal, octal after `0`, hexadecimal after `0x`.
-fn port_number(text: &str) -> Option<u64> {
-    let (digits, radix) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
-        Some(digits) => (digits, 16),
-        None if text.len() > 1 && text.starts_with('0') => (text, 8),
-        None => (text, 10),
-    };
-    if digits.is_empty() || !digits.chars().all(|c| c.is_digit(radix)) {
-        return None;
-    }
-    Some(u64::from_str_radix(digits, radix).unwrap_or(u64::MAX))
-}
-
-/// A name of any length, short enough for a message.
-pub(crate) fn shorten(name: &str) -> std::borrow::Cow<'_, str> {
-    const MOST: usize = 60;
-    match name.char_indices().nth(MOST) {
-        Some((end, _)) => format!("{}…", name.get(..end).unwrap_or("")).into(),
-        None => name.into(),
     }
 }
