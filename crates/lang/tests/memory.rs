@@ -38,7 +38,7 @@ fn dense() -> Vec<String> {
         "]a ",
     ];
     // Unoptimised code would take its time.
-    let len = if cfg!(debug_assertions) { 1 << 20 } else { 8 << 20 };
+    let len = if cfg!(debug_assertions) { 256 << 10 } else { 8 << 20 };
     units.iter().map(|unit| unit.repeat(len / unit.len())).collect()
 }
 
