@@ -195,11 +195,25 @@ impl<'a> Lexer<'a> {
         self.marks.truncate(keep);
     }
 
-    /// First byte of the line after the one that byte `offset` stands in.
-    pub(crate) fn next_line(&self, offset: u32) -> u32 {
-        let rest = self.text.as_bytes().get(offset as usize..).unwrap_or_default();
-        let line = rest.iter().position(|&b| b == b'\n' || b == b'\r');
-        line.map_or(self.text.len() as u32, |n| offset + n as u32 + 1)
+    /// Where reading may go on after a configuration string from byte `offset` that nothing
+    /// closes: after the first line that ends in a semicolon, or before the first one that looks
+    /// like another statement. What lies between was most probably meant to be in the string.
+    pub(crate) fn next_statement(&self, offset: u32) -> u32 {
+        let mut at = offset as usize;
+        loop {
+            let rest = self.text.get(at..).unwrap_or("");
+            let (line, len) = match rest.find(['\n', '\r']) {
+                Some(len) => (rest.get(..len).unwrap_or(""), len + 1),
+                None => return self.text.len() as u32,
+            };
+            let next = at + len;
+            let following = self.text.get(next..).unwrap_or("");
+            let following = following.trim_start_matches([' ', '\t']);
+            if line.trim_end().ends_with(';') || starts_statement(following) {
+                return next as u32;
+            }
+            at = next;
+        }
     }
 
     fn rest(&self) -> &'a [u8] {
@@ -312,6 +326,17 @@ impl<'a> Lexer<'a> {
             None => (TokenKind::End, 0),
         }
     }
+}
+
+/// True of a text that starts like a statement: with a closing brace, a keyword, or a name and
+/// what follows only names.
+fn starts_statement(text: &str) -> bool {
+    let len = text.bytes().take_while(|&b| is_ident(b) || b == b'/').count();
+    let (name, rest) = text.split_at_checked(len).unwrap_or((text, ""));
+    let rest = rest.trim_start_matches([' ', '\t']);
+    text.starts_with('}')
+        || keyword(name) != TokenKind::Ident
+        || len > 0 && ["::", "->", "=>"].iter().any(|symbol| rest.starts_with(symbol))
 }
 
 /// The bytes up to the end of the line, without it.

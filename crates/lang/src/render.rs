@@ -144,7 +144,7 @@ fn render_snippet(diagnostic: &Diagnostic, map: &SourceMap, color: bool, out: &m
         None => (&diagnostic.notes[..], 0),
     };
     // Remarks without a place belong under the message, before places that draw the eye away.
-    let text = |note: &Note| printable(note.message.trim()).trim_end_matches(':').to_owned();
+    let text = |note: &Note| printable(note.message.trim());
     for note in shown.iter().filter(|note| note.span.is_none()) {
         main = main.element(Level::NOTE.message(text(note)));
     }
@@ -154,6 +154,10 @@ fn render_snippet(diagnostic: &Diagnostic, map: &SourceMap, color: bool, out: &m
     let mut report = vec![main];
     for note in shown {
         let Some(span) = note.span else { continue };
+        // The heading of a list: here each entry has its own.
+        if note.message.ends_with(':') {
+            continue;
+        }
         let group = Group::with_title(Level::NOTE.secondary_title(text(note)));
         report.push(group.elements(excerpt(span, None, map)));
     }

@@ -318,6 +318,9 @@ fn errors_of_syntax() {
     errors("a :: ;\nb :: B", &["1: missing element type in declaration"]);
     errors("a -> ;", &["1: syntax error near ‘;’"]);
     errors("a :: A(1, 2\nb :: B", &["1: expected ‘)’"]);
+    errors("a :: A(\n  1,\n  2;\nb ] c", &["1: expected ‘)’", "4: syntax error near ‘]’"]);
+    errors("{ a :: A(\n  1,\n  2\n}\nb ] c", &["1: expected ‘)’", "5: syntax error near ‘]’"]);
+    errors("a :: A(\n  \"1,\n  2\nb ]", &["1: expected ‘)’"]);
     errors("{ a :: A", &["1: expected ‘}’"]);
     errors("( a :: A }", &["1: syntax error near ‘}’", "1: expected ‘)’"]);
     errors("}", &["1: syntax error near ‘}’"]);

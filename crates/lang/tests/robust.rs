@@ -72,7 +72,21 @@ fn timed(unit: &str, len: usize) -> Duration {
 
 #[test]
 fn ten_megabytes() {
-    let units = ["(", "[", "{", "->", "a->", "a(\n", "\"", "a :: B -> ", "{}", "a()", "](", "#\n"];
+    let units = [
+        "(",
+        "[",
+        "{",
+        "->",
+        "a->",
+        "a(\n",
+        "a(\n\n\n \n",
+        "\"",
+        "a :: B -> ",
+        "{}",
+        "a()",
+        "](",
+        "#\n",
+    ];
     for unit in units {
         let time = timed(unit, (10 << 20) / SCALE);
         assert!(time < Duration::from_secs(2), "{unit:?} takes {time:?}");

@@ -24,7 +24,7 @@ pub const MAX_NESTING: usize = 100;
 /// The highest port number that can be written.
 pub const MAX_PORT: u32 = 65_535;
 
-/// So many parentheses without an end are reported, each with a new start at the next line; a
+/// So many parentheses without an end are reported, each with a new start at the next statement; a
 /// further one ends the file.
 const MAX_UNCLOSED: usize = 16;
 
@@ -368,11 +368,10 @@ impl<'a> Parser<'a> {
         self.findings.push(error);
         self.unclosed += 1;
         if self.unclosed <= MAX_UNCLOSED {
-            // The parenthesis was most probably meant to close on its line.
-            let line = self.lexer.next_line(open.range.end);
-            self.lexer.rewind(line);
+            let next = self.lexer.next_statement(open.range.end);
+            self.lexer.rewind(next);
             self.last_end = open.range.end;
-            return Ok(TextRange { start: open.range.end, end: line });
+            return Ok(TextRange { start: open.range.end, end: next });
         }
         self.last_end = raw.range.end;
         Err(())
