@@ -95,26 +95,46 @@ impl Context {
         self.route_by(batch, &ports[..len]);
     }
 
+    /// Distributes a batch as [`route`](Self::route) does; packets that `choose` gives a reason for
+    /// are dropped.
+    #[inline]
+    pub fn route_or_drop(
+        &mut self,
+        batch: &mut Batch,
+        mut choose: impl FnMut(&mut Packet) -> Result<usize, Reason>,
+    ) {
+        let mut ports: Ports = [0; Batch::CAPACITY];
+        batch.classify(&mut ports, |packet| match choose(packet) {
+            Ok(port) => u16::try_from(port).unwrap_or(u16::MAX),
+            Err(reason) => DROPPED_FOR + reason as u16,
+        });
+        let len = batch.len();
+        self.route_by(batch, &ports[..len]);
+    }
+
     /// Distributes a batch over push outputs by a port for each packet, in order. Runs of equal
     /// ports move together, and a batch with one port moves as a whole.
     pub fn route_by(&mut self, batch: &mut Batch, ports: &[u16]) {
         match ports {
             [first, others @ ..] if others.iter().all(|port| port == first) => {
-                self.push_batch(usize::from(*first), batch);
+                match self.target(usize::from(*first)) {
+                    Some(_) => self.push_batch(usize::from(*first), batch),
+                    None => self.drop_batch(batch, reason_to_drop(*first)),
+                }
             }
-            _ => batch.distribute(ports, |port, run| self.push_run(port.into(), run)),
+            _ => batch.distribute(ports, |port, run| self.push_run(port, run)),
         }
     }
 
-    fn push_run(&mut self, port: usize, run: &mut Drain<'_>) {
+    fn push_run(&mut self, port: u16, run: &mut Drain<'_>) {
         let n = run.len();
-        match self.target(port) {
+        match self.target(port.into()) {
             Some(frame) => {
                 self.here().sent.add(n as u64);
                 run.for_each(|packet| self.waiting.add(frame, packet));
             }
             None => {
-                self.dropped(n, Reason::Unconnected);
+                self.dropped(n, reason_to_drop(port));
                 run.for_each(drop);
             }
         }
@@ -265,6 +285,15 @@ impl Context {
     fn here(&self) -> &NodeStats {
         &self.stats[self.running.element]
     }
+}
+
+/// Ports from here on are none, but reasons to drop.
+const DROPPED_FOR: u16 = 0xff00;
+
+/// Why packets for a port that leads nowhere are dropped.
+fn reason_to_drop(port: u16) -> Reason {
+    let reason = port.checked_sub(DROPPED_FOR).and_then(|at| Reason::ALL.get(usize::from(at)));
+    reason.copied().unwrap_or(Reason::Unconnected)
 }
 
 /// One round of the thread's loop, in parts.
