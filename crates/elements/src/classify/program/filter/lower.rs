@@ -59,6 +59,17 @@ fn looks_behind_ip(condition: &Condition) -> bool {
     }
 }
 
+/// True of tests of what the packets of a flow have in common.
+pub(super) fn is_of_flow(test: &Test) -> bool {
+    let common = match test.offset {
+        FRAGMENT_WORD => MORE_FRAGMENTS | FRAGMENT_OFFSET,
+        PROTOCOL_WORD => 0xff << PROTOCOL_SHIFT,
+        SOURCE_WORD | DESTINATION_WORD | PORTS_WORD => u32::MAX,
+        _ => 0,
+    };
+    test.mask & !common == 0
+}
+
 /// What holds of every packet.
 pub(super) fn always() -> Expr<Test> {
     Expr::Is(Test::new(0, 0, 0))

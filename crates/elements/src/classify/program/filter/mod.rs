@@ -16,7 +16,7 @@ use super::expr::Expr;
 use super::finding::Finding;
 use super::grouped::Grouped;
 use super::insn::{Form, Jump, Test};
-use super::layout::Layout;
+use super::layout::{Layout, NETWORK};
 use super::matcher::Matcher;
 
 /// A compiled list of rules: the first rule whose expression holds decides about a packet.
@@ -27,6 +27,9 @@ pub struct FilterProgram {
     grouped: Grouped,
     outputs: Vec<bool>,
     matcher: Matcher<3>,
+    /// What is looked at of packets: the MAC header, anything but the flow.
+    looks_at_mac: bool,
+    looks_past_flow: bool,
 }
 
 /// The parts of a packet that IP programs look at. Each runs to the end of the packet; one that
@@ -86,6 +89,22 @@ impl FilterProgram {
     #[inline]
     pub fn classify(&self, packet: &IpSections<'_>) -> usize {
         self.matcher.classify([packet.mac, packet.network, packet.transport])
+    }
+
+    /// True if all packets are treated alike, so that none need have headers.
+    pub fn is_constant(&self) -> bool {
+        self.grouped.constant().is_some()
+    }
+
+    /// True if the MAC header counts.
+    pub fn looks_at_mac(&self) -> bool {
+        self.looks_at_mac
+    }
+
+    /// True if nothing counts but what the packets of a flow have in common: addresses, protocol,
+    /// the first four bytes of the transport header, and whether that is a fragment.
+    pub fn looks_at_flow_alone(&self) -> bool {
+        !self.looks_past_flow
     }
 
     /// True if some packet can leave on this output.
@@ -176,7 +195,11 @@ impl<'a> Compiler<'a> {
         let reaches = |output: u32| program.reaches(output);
         let outputs = (0..).map(reaches).take(self.outputs).collect();
         let grouped = Grouped::new(&program);
-        Ok((FilterProgram { grouped, outputs, matcher }, self.findings))
+        let tests = || original.insns().iter().map(|insn| insn.test).filter(|test| test.mask != 0);
+        let looks_at_mac = tests().any(|test| test.offset < NETWORK);
+        let looks_past_flow = !tests().all(|test| lower::is_of_flow(&test));
+        let program = FilterProgram { grouped, outputs, matcher, looks_at_mac, looks_past_flow };
+        Ok((program, self.findings))
     }
 }
 

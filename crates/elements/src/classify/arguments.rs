@@ -1,0 +1,64 @@
+//! The arguments of classifiers, and what is found wrong with them.
+
+use millrace_core::Call;
+use millrace_core::args::{ArgText, Args};
+
+use super::program::Finding;
+
+/// The patterns or rules of a classifier.
+pub(super) struct Patterns {
+    texts: Vec<ArgText>,
+    /// The texts without quotes.
+    pub(super) plain: Vec<String>,
+}
+
+impl Patterns {
+    /// Takes all arguments that have not been read.
+    pub(super) fn take(args: &mut Args<'_>) -> Self {
+        let texts = args.rest();
+        let plain = texts.iter().map(|text| String::from_utf8_lossy(&text.unquote()).into_owned());
+        Self { plain: plain.collect(), texts }
+    }
+
+    /// Refuses another number of patterns than there are outputs.
+    pub(super) fn expect(&self, outputs: usize, args: &mut Args<'_>) {
+        if self.texts.len() != outputs {
+            args.error((), format!("need {outputs} arguments, one per output port"));
+        }
+    }
+
+    /// Records what was found about patterns at the place where it stands.
+    pub(super) fn report(&self, findings: &[Finding], args: &mut Args<'_>) {
+        for finding in findings {
+            let text = self.texts.get(finding.argument);
+            let unchanged = |text: &&ArgText| {
+                self.plain.get(finding.argument).is_some_and(|plain| plain == text.as_str())
+            };
+            let exact = text.filter(unchanged).and_then(|text| text.place(finding.range.clone()));
+            let message = finding.to_string();
+            match (exact, text, finding.is_error) {
+                (Some(place), _, true) => args.error(place, message),
+                (Some(place), _, false) => args.warn(place, message),
+                (None, Some(text), true) => args.error(text, message),
+                (None, Some(text), false) => args.warn(text, message),
+                (None, None, true) => args.error((), message),
+                (None, None, false) => args.warn((), message),
+            }
+        }
+    }
+
+    /// Warns of patterns whose output no packet can leave on.
+    pub(super) fn warn_of_unused(&self, reaches: impl Fn(usize) -> bool, args: &mut Args<'_>) {
+        for (output, text) in self.texts.iter().enumerate() {
+            if !reaches(output) {
+                args.warn(text, format!("output {output} matches no packets"));
+            }
+        }
+    }
+}
+
+/// The configuration string that an element has by the configuration.
+pub(super) fn original_config(call: &Call<'_>) -> String {
+    let element = call.router().elements().nth(call.element());
+    element.map(|element| element.config.to_owned()).unwrap_or_default()
+}

@@ -1,0 +1,251 @@
+//! IPClassifier - classifies IP packets by contents
+//!
+//! # Synopsis
+//! `IPClassifier(PATTERN_1, ..., PATTERN_N)`
+//!
+//! # Description
+//! Sends each packet to the output of the first pattern that it matches, and drops packets that
+//! match none. Patterns are like those of tcpdump(1), built of conditions:
+//!
+//! - `[ip] proto PROTO`: packets of a protocol, by name or number.
+//! - `[SD] [ip] host ADDR`: packets from or to an address. SD is `src`, `dst`, `src or dst`, which
+//!   is what no SD means, or `src and dst`.
+//! - `[SD] [ip] net NET`: packets from or to a network, `ADDR/BITS` or `ADDR mask MASK`.
+//! - `[SD] [tcp | udp] port PORT`: packets from or to a TCP or UDP port, by name or number.
+//! - `ip vers N`, `ip hl N`, `ip tos N`, `ip dscp N`, `ip len N`, `ip id N`, `ip ttl N`: packets
+//!   with this in the IP header. `hl` is in words of four bytes.
+//! - `ip ect [N]`, `ip ce`: packets with ECN on (or N in its two bits); with congestion experienced.
+//! - `ip frag`, `ip unfrag`: fragments; packets that are none.
+//! - `tcp opt FLAG`: TCP packets with a flag, `ack`, `fin`, `psh`, `rst`, `syn` or `urg`.
+//! - `tcp win N`: TCP packets with this window.
+//! - `icmp type TYPE`: ICMP packets of a type, by name or number.
+//! - `ip[POS:LEN] N`: packets in which the LEN (1 to 4) bytes from byte POS of the IP header on have
+//!   this value. `ip[POS]` is one byte. The bytes lie in one aligned word.
+//! - `transp[POS:LEN] N`, `tcp[POS:LEN] N` and such: the same of the transport header.
+//! - `[SD] ether host ETH`: packets from or to an Ethernet address.
+//! - `true`, `false`: all packets; none.
+//!
+//! Conditions on the transport header hold of first fragments alone.
+//!
+//! All but `tcp opt` take `==` (which can be left out) or `!=` in front of the value, those with
+//! numbers `<`, `<=`, `>` and `>=` as well, and most a mask: `src port & 10 == 8`. `port != 5` is
+//! not `not port 5`: the first says that the packet has a port, which is another.
+//!
+//! Conditions are combined by `and` (`&&`, or nothing at all), `or` (`||`), `not` (`!`), `? :` and
+//! parentheses. What is clear can be left out: `tcp` for `ip proto tcp`, `www` for `port www`,
+//! `syn`, `10.0.0.0/8`, and `src port 80 or 81` for `src port 80 or src port 81`. A pattern that is
+//! `-`, `any` or `all` matches every packet.
+//!
+//! A condition on bytes that the packet has not got does not hold, and `not` of it does.
+//!
+//! Packets must have their IP header marked (CheckIPHeader and MarkIPHeader do that). Packets
+//! without are dropped, unless the patterns treat all packets alike.
+//!
+//! # Arguments
+//! - PATTERN: one for each output.
+//!
+//! # Ports
+//! One push input; as many push outputs as there are patterns.
+//!
+//! # Handlers
+//! - `program` (read): the decision program; see IPFilter.
+//! - `config` (read, write): the patterns. New ones take effect at once, or not at all if there is
+//!   something wrong with one.
+//! - `patternN` (read, write): pattern N, counted from 0.
+//!
+//! # Drops
+//! - no match: the packet matches no pattern.
+//! - header not set: the packet's IP header is not known.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(DATA \<45000028 00000000 4006b0ce 0a000001 0a000002
+//!                       04d20050 00000000 00000000 50020000 00000000>, LIMIT 10)
+//!     -> MarkIPHeader
+//!     -> c :: IPClassifier(10.0.0.0/24 and syn, tcp, -);
+//! c [0] -> Counter -> Discard;  // the first packets of connections
+//! c [1] -> Discard;  // other TCP
+//! c [2] -> Discard;  // others
+//! ```
+//!
+//! # See also
+//! IPFilter, Classifier, CheckIPHeader, MarkIPHeader, AddressInfo
+
+use arc_swap::ArcSwap;
+use millrace_core::args::Args;
+use millrace_core::element::{ANY_HANDLER, HandlerError};
+use millrace_core::{
+    Batch, Call, Class, Context, Element, Failed, Handlers, Reason, Setup, register,
+};
+
+use super::arguments::{Patterns, original_config};
+use super::ip_packet;
+use super::program::FilterProgram;
+
+/// The element; its manual is at the top of the file.
+pub struct IpClassifier {
+    outputs: usize,
+    current: ArcSwap<Current>,
+}
+
+struct Current {
+    /// The configuration that a handler wrote, unless it is the first.
+    written: Option<String>,
+    patterns: Vec<String>,
+    program: FilterProgram,
+}
+
+register!(IpClassifier, "ip_classifier.rs");
+
+impl Element for IpClassifier {
+    const CLASS: Class = Class::new("IPClassifier", "1/-", "h/h");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let outputs = setup.outputs();
+        let current = compile(&mut setup.args, outputs)?;
+        Ok(Self { outputs, current: ArcSwap::from_pointee(current) })
+    }
+
+    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
+        let current = self.current.load();
+        cx.route_or_drop(batch, |packet| {
+            ip_packet::classify(&current.program, packet, Reason::NoMatch)
+        });
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("program", |classifier, _| classifier.current.load().program.to_string());
+        handlers.read("config", |classifier, call| match &classifier.current.load().written {
+            Some(written) => written.clone(),
+            None => original_config(call),
+        });
+        handlers.write("config", |classifier, call| {
+            let mut args = call.args();
+            let current = compile(&mut args, classifier.outputs);
+            let current = current.map_err(|Failed| args.messages())?;
+            let written = Some(call.text().into_owned());
+            classifier.current.store(Current { written, ..current }.into());
+            Ok(())
+        });
+        handlers.try_read(ANY_HANDLER, |classifier, call| {
+            let current = classifier.current.load();
+            Ok(current.patterns.get(classifier.pattern(call)?).cloned().unwrap_or_default())
+        });
+        handlers.write(ANY_HANDLER, |classifier, call| {
+            let changed = classifier.pattern(call)?;
+            let mut patterns = classifier.current.load().patterns.clone();
+            if let Some(pattern) = patterns.get_mut(changed) {
+                *pattern = call.text().into_owned();
+            }
+            let compiled = FilterProgram::compile_patterns(&patterns, &call.scope());
+            let (program, _) = compiled.map_err(|findings| {
+                let errors = findings.iter().filter(|finding| finding.is_error);
+                errors.map(ToString::to_string).collect::<Vec<_>>().join("\n")
+            })?;
+            let written = Some(patterns.join(", "));
+            classifier.current.store(Current { written, patterns, program }.into());
+            Ok(())
+        });
+    }
+}
+
+impl IpClassifier {
+    /// The pattern that a handler is for.
+    fn pattern(&self, call: &Call<'_>) -> Result<usize, HandlerError> {
+        let name = call.handler();
+        let number = name.strip_prefix("pattern").and_then(|number| number.parse().ok());
+        let unknown = || HandlerError::NoHandler(name.to_owned());
+        number.filter(|&number| number < self.outputs).ok_or_else(unknown)
+    }
+}
+
+/// Compiles the patterns in the arguments.
+fn compile(args: &mut Args<'_>, outputs: usize) -> Result<Current, Failed> {
+    let patterns = Patterns::take(args);
+    patterns.expect(outputs, args);
+    let compiled = FilterProgram::compile_patterns(&patterns.plain, args.scope());
+    let (Ok((_, findings)) | Err(findings)) = &compiled;
+    patterns.report(findings, args);
+    args.complete()?;
+    let (program, _) = compiled.map_err(|_| Failed)?;
+    patterns.warn_of_unused(|output| program.reaches(output), args);
+    Ok(Current { written: None, patterns: patterns.plain, program })
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::testing::Rig;
+    use millrace_core::{Packet, Reason};
+
+    use crate::ip::test_packets::{Datagram, withstands};
+
+    fn datagrams() -> Vec<Packet> {
+        let udp = Datagram::default();
+        let tcp = Datagram::tcp(b"data");
+        let ping = Datagram::icmp(8, 0, [0; 4], b"ping");
+        let other = Datagram::of(47);
+        [udp, tcp, ping, other].iter().map(Datagram::packet).collect()
+    }
+
+    fn protocols(out: &[Vec<Packet>]) -> Vec<Vec<u8>> {
+        out.iter().map(|port| port.iter().map(|packet| packet.data()[9]).collect()).collect()
+    }
+
+    #[test]
+    fn packets_leave_by_the_first_pattern_that_matches() {
+        let mut rig =
+            Rig::new("IPClassifier(dst port www, icmp type echo, tcp, udp)", 1, 4).unwrap();
+        let out = rig.push_packets(0, datagrams());
+        assert_eq!(protocols(&out), [vec![6], vec![1], vec![], vec![17]]);
+        assert_eq!(rig.stats().drops, [(Reason::NoMatch, 1)]);
+        assert!(rig.stats().balanced());
+    }
+
+    #[test]
+    fn headers_with_options_are_no_obstacle() {
+        let mut rig = Rig::new("IPClassifier(dst udp port 5678, -)", 1, 2).unwrap();
+        let with_options = Datagram { options: vec![1; 12], ..Datagram::default() };
+        let fragment = Datagram { fragment_offset: 10, ..Datagram::default() };
+        let out = rig.push_packets(0, vec![with_options.packet(), fragment.packet()]);
+        assert_eq!((out[0].len(), out[1].len()), (1, 1));
+    }
+
+    #[test]
+    fn patterns_can_be_exchanged() {
+        let mut rig = Rig::new("IPClassifier(udp, -)", 1, 2).unwrap();
+        assert_eq!(rig.read("pattern0").unwrap(), "udp");
+        rig.write("pattern0", "tcp or icmp").unwrap();
+        assert_eq!(rig.read("pattern0").unwrap(), "tcp or icmp");
+        assert_eq!(rig.read("config").unwrap(), "tcp or icmp, -");
+        assert_eq!(protocols(&rig.push_packets(0, datagrams())), [vec![6, 1], vec![17, 47]]);
+        rig.write("config", "all, udp").unwrap();
+        assert_eq!(rig.read("pattern1").unwrap(), "udp");
+        assert_eq!(rig.read("program").unwrap(), "all->[0]\nsafe length 0\nalignment offset 0\n");
+        for (handler, wrong) in [("pattern0", "tpc"), ("config", "tcp"), ("pattern2", "tcp")] {
+            assert!(rig.write(handler, wrong).is_err());
+        }
+        assert!(rig.read("pattern2").is_err());
+        assert_eq!(rig.read("config").unwrap(), "all, udp");
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let Err(diagnostics) = Rig::new("IPClassifier(tcp, port, -)", 1, 2) else {
+            panic!("accepted");
+        };
+        let messages: Vec<&str> = diagnostics.iter().map(|it| it.message.as_str()).collect();
+        assert_eq!(
+            messages,
+            [
+                "need 2 arguments, one per output port",
+                "pattern 1: ‘src or dst port’: value missing",
+            ]
+        );
+    }
+
+    #[test]
+    fn withstands_anything() {
+        withstands("IPClassifier(tcp[13] & 2 != 0, src port 5 or ip[8] > 3, not icmp)", 3);
+    }
+}

@@ -1,0 +1,416 @@
+//! IPFilter - filters IP packets by contents
+//!
+//! # Synopsis
+//! `IPFilter(ACTION_1 PATTERN_1, ..., ACTION_N PATTERN_N [, keyword CACHING])`
+//!
+//! # Description
+//! Does with each packet what the action of the first rule says whose pattern the packet matches,
+//! and drops packets that match none. Patterns are written as for IPClassifier.
+//!
+//! An ACTION is `allow`, which means output 0; `drop` or `deny`; or the number of an output. In
+//! place of a rule, `file NAME` stands for the rules in a file, one a line; the file is read when
+//! the router starts.
+//!
+//! Packets must have their IP header marked (CheckIPHeader and MarkIPHeader do that). Packets
+//! without are dropped, unless the rules treat all packets alike.
+//!
+//! # Arguments
+//! - ACTION PATTERN: a rule. Any number.
+//! - CACHING: whether each thread keeps the output of the last flow at hand for the next packet of
+//!   that flow. Rules that look at more than addresses, protocol and ports make no use of it.
+//!   Keyword, default false.
+//!
+//! # Ports
+//! One push input, any number of push outputs.
+//!
+//! # Handlers
+//! - `program` (read): the decision program. Each line asks whether four bytes of the packet, under
+//!   a mask, have a value, and says what follows; `[X]` drops. Offsets from 512 on count from the
+//!   transport header, others from 256 on from the IP header, the rest from two bytes in front of
+//!   the MAC header. Click shows the same.
+//! - `config` (read, write): the arguments. New ones take effect at once, or not at all if there is
+//!   something wrong with one.
+//! - `cache_hits_count` (read): packets whose output was at hand; -1 without CACHING, as the next.
+//! - `cache_misses_count` (read): packets whose output was not at hand.
+//! - `cache_total_count` (read): both together.
+//! - `cache_hits_ratio` (read): percentage of packets whose output was at hand.
+//! - `cache_misses_ratio` (read): percentage of packets whose output was not at hand.
+//!
+//! # Drops
+//! - filtered: a rule says so, or no rule matches.
+//! - header not set: the packet's IP header is not known.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(DATA \<45000028 00000000 4006b0ce 0a000001 0a000002
+//!                       04d20050 00000000 00000000 50020000 00000000>, LIMIT 10)
+//!     -> MarkIPHeader
+//!     -> f :: IPFilter(allow src 10.0.0.0/8 && tcp dst port 80 or 443,
+//!                      1 icmp type echo,
+//!                      deny all);
+//! f [0] -> Counter -> Discard;
+//! f [1] -> Discard;
+//! ```
+//!
+//! # See also
+//! IPClassifier, Classifier, CheckIPHeader, MarkIPHeader, AddressInfo
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use arc_swap::ArcSwap;
+use millrace_core::args::{Args, Scope};
+use millrace_core::{
+    Batch, Class, Context, Count, Element, Failed, Handlers, Init, Packet, PerThread, Reason,
+    Refused, Setup, register,
+};
+
+use super::arguments::{Patterns, original_config};
+use super::ip_packet::{self, FlowKey};
+use super::program::FilterProgram;
+
+/// The element; its manual is at the top of the file.
+pub struct IpFilter {
+    outputs: usize,
+    current: ArcSwap<Current>,
+    /// How many sets of rules there have been.
+    changes: AtomicU64,
+    hits: PerThread<Count>,
+    misses: PerThread<Count>,
+}
+
+struct Current {
+    /// The configuration that a handler wrote, unless it is the first.
+    written: Option<String>,
+    rules: Vec<String>,
+    caching: bool,
+    program: FilterProgram,
+    /// The number of this set of rules.
+    number: u64,
+}
+
+/// What the last flow was, and where it went by which rules.
+#[derive(Default)]
+pub struct LastFlow {
+    rules: u64,
+    flow: Option<(FlowKey, Result<usize, Reason>)>,
+}
+
+register!(IpFilter, "ip_filter.rs");
+
+impl Element for IpFilter {
+    const CLASS: Class = Class::new("IPFilter", "1/-", "h/h");
+    type Local = LastFlow;
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let outputs = setup.outputs();
+        let current = ArcSwap::from_pointee(configure(&mut setup.args, outputs)?);
+        Ok(Self {
+            outputs,
+            current,
+            changes: 0.into(),
+            hits: PerThread::default(),
+            misses: PerThread::default(),
+        })
+    }
+
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        let Current { written, rules, caching, .. } = &**self.current.load();
+        if rules.iter().any(|rule| file_name(rule).is_some()) {
+            let scope = init.router().scope_of(init.id());
+            let program = compile_with_files(rules, self.outputs, &scope)?;
+            let (written, rules) = (written.clone(), rules.clone());
+            self.change(Current { written, rules, caching: *caching, program, number: 0 });
+        }
+        Ok(())
+    }
+
+    fn push(&self, cx: &mut Context, last: &mut LastFlow, _port: usize, batch: &mut Batch) {
+        let current = self.current.load();
+        let program = &current.program;
+        if !current.caching {
+            cx.route_or_drop(batch, |packet| {
+                ip_packet::classify(program, packet, Reason::Filtered)
+            });
+            return;
+        }
+        let (mut hits, mut misses) = (0, 0);
+        last.keep_to(current.number);
+        cx.route_or_drop(batch, |packet| {
+            let known = last.recall(program, packet);
+            *if known.is_some() { &mut hits } else { &mut misses } += 1;
+            known.unwrap_or_else(|| last.classify(program, packet))
+        });
+        self.hits.mine(cx).add(hits);
+        self.misses.mine(cx).add(misses);
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("program", |filter, _| filter.current.load().program.to_string());
+        handlers.read("config", |filter, call| match &filter.current.load().written {
+            Some(written) => written.clone(),
+            None => original_config(call),
+        });
+        handlers.write("config", |filter, call| {
+            let mut args = call.args();
+            let current = configure(&mut args, filter.outputs);
+            let mut current = current.map_err(|Failed| args.messages())?;
+            current.program = compile_with_files(&current.rules, filter.outputs, &call.scope())?;
+            current.written = Some(call.text().into_owned());
+            filter.change(current);
+            Ok(())
+        });
+        handlers.read("cache_hits_count", |filter, _| filter.if_caching(|hits, _| hits));
+        handlers.read("cache_misses_count", |filter, _| filter.if_caching(|_, misses| misses));
+        handlers
+            .read("cache_total_count", |filter, _| filter.if_caching(|hits, misses| hits + misses));
+        handlers.read("cache_hits_ratio", |filter, _| filter.if_caching(percentage));
+        handlers.read("cache_misses_ratio", |filter, _| {
+            filter.if_caching(|hits, misses| percentage(misses, hits))
+        });
+    }
+}
+
+impl IpFilter {
+    /// Puts other rules in force.
+    fn change(&self, current: Current) {
+        let number = self.changes.fetch_add(1, Relaxed) + 1;
+        self.current.store(Arc::new(Current { number, ..current }));
+    }
+
+    /// A number made of the packets that were classified from the cache and those that were not,
+    /// or -1 when there is no cache.
+    fn if_caching(&self, of: impl Fn(f64, f64) -> f64) -> f64 {
+        if !self.current.load().caching {
+            return -1.0;
+        }
+        of(self.hits.total() as f64, self.misses.total() as f64)
+    }
+}
+
+impl LastFlow {
+    /// Forgets what was classified by other rules.
+    fn keep_to(&mut self, rules: u64) {
+        if self.rules != rules {
+            *self = Self { rules, flow: None };
+        }
+    }
+
+    /// The output of a packet of the last flow.
+    fn recall(&self, program: &FilterProgram, packet: &Packet) -> Option<Result<usize, Reason>> {
+        if !program.looks_at_flow_alone() {
+            return None;
+        }
+        let (key, output) = self.flow?;
+        (FlowKey::of(packet)? == key).then_some(output)
+    }
+
+    /// The output of a packet, whose flow is then the last one.
+    fn classify(&mut self, program: &FilterProgram, packet: &Packet) -> Result<usize, Reason> {
+        let output = ip_packet::classify(program, packet, Reason::Filtered);
+        self.flow = FlowKey::of(packet).map(|key| (key, output));
+        output
+    }
+}
+
+fn percentage(part: f64, rest: f64) -> f64 {
+    if part + rest == 0.0 { 0.0 } else { part / (part + rest) * 100.0 }
+}
+
+/// Reads the arguments. What stands in files is not in the program yet.
+fn configure(args: &mut Args<'_>, outputs: usize) -> Result<Current, Failed> {
+    let caching = args.keyword("CACHING", false);
+    let rules = Patterns::take(args);
+    // A rule that matches nothing keeps the places of the others.
+    let own =
+        rules.plain.iter().map(|rule| file_name(rule).map_or(rule.as_str(), |_| "drop false"));
+    let own: Vec<&str> = own.collect();
+    let compiled = FilterProgram::compile_rules(&own, outputs, args.scope());
+    let (Ok((_, findings)) | Err(findings)) = &compiled;
+    rules.report(findings, args);
+    args.complete()?;
+    let (program, _) = compiled.map_err(|_| Failed)?;
+    Ok(Current { written: None, rules: rules.plain, caching, program, number: 0 })
+}
+
+/// The file that holds the rules that this one stands for.
+fn file_name(rule: &str) -> Option<&str> {
+    let name = rule.trim().strip_prefix("file")?;
+    name.starts_with(char::is_whitespace).then(|| name.trim())
+}
+
+/// Compiles rules with those that stand in files.
+fn compile_with_files(
+    rules: &[String],
+    outputs: usize,
+    scope: &Scope<'_>,
+) -> Result<FilterProgram, String> {
+    let mut texts = Vec::new();
+    let mut places = Vec::new();
+    for (number, rule) in rules.iter().enumerate() {
+        let Some(name) = file_name(rule) else {
+            texts.push(rule.clone());
+            places.push(format!("pattern {number}"));
+            continue;
+        };
+        let contents = std::fs::read_to_string(name).map_err(|error| format!("{name}: {error}"))?;
+        for (line, text) in (1..).zip(contents.lines()) {
+            if !text.trim().is_empty() {
+                texts.push(text.to_owned());
+                places.push(format!("{name}:{line}"));
+            }
+        }
+    }
+    FilterProgram::compile_rules(&texts, outputs, scope).map(|(program, _)| program).map_err(
+        |findings| {
+            let errors = findings.iter().filter(|finding| finding.is_error);
+            let say = |finding: &super::program::Finding| {
+                let place = places.get(finding.argument).map_or("", String::as_str);
+                format!("{place}: {}", finding.message)
+            };
+            errors.map(say).collect::<Vec<_>>().join("\n")
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::testing::Rig;
+    use millrace_core::{Packet, Reason};
+
+    use crate::ip::test_packets::{Datagram, withstands};
+
+    fn datagrams() -> Vec<Packet> {
+        let udp = Datagram::default();
+        let tcp = Datagram::tcp(b"data");
+        let ping = Datagram::icmp(8, 0, [0; 4], b"ping");
+        [udp, tcp, ping].iter().map(Datagram::packet).collect()
+    }
+
+    fn lengths(out: &[Vec<Packet>]) -> Vec<usize> {
+        out.iter().map(Vec::len).collect()
+    }
+
+    #[test]
+    fn the_first_rule_that_matches_decides() {
+        let rules = "IPFilter(1 udp, allow src 1.0.0.1 && dst port www, deny all)";
+        let mut rig = Rig::new(rules, 1, 2).unwrap();
+        let out = rig.push_packets(0, datagrams());
+        assert_eq!(lengths(&out), [1, 1]);
+        assert_eq!(out[1][0].data()[9], 17);
+        assert_eq!(rig.stats().drops, [(Reason::Filtered, 1)]);
+        assert!(rig.stats().balanced());
+    }
+
+    #[test]
+    fn packets_without_a_header_pass_only_where_all_do() {
+        for (rules, passed, drops) in [
+            ("IPFilter(allow all)", 1, vec![]),
+            ("IPFilter(allow not tcp)", 0, vec![(Reason::NoHeader, 1)]),
+            ("IPFilter(allow tcp)", 0, vec![(Reason::NoHeader, 1)]),
+            ("IPFilter(drop all)", 0, vec![(Reason::Filtered, 1)]),
+        ] {
+            let mut rig = Rig::new(rules, 1, 1).unwrap();
+            assert_eq!(rig.push(0, &["no header"])[0].len(), passed, "{rules}");
+            assert_eq!(rig.stats().drops, drops, "{rules}");
+        }
+    }
+
+    #[test]
+    fn the_mac_header_counts_where_rules_ask_for_it() {
+        let mut rig = Rig::new("IPFilter(allow ether src 2:0:0:0:0:1 && udp)", 1, 1).unwrap();
+        let frame = [&[2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 1, 8, 0][..], &Datagram::default().bytes()];
+        let mut packet = Packet::from_bytes(&frame.concat()).unwrap();
+        packet.set_mac_header(0);
+        packet.set_network_header(14, 20);
+        assert!(packet.strip(14));
+        let mut without = packet.share().unwrap();
+        without.clear_mac_header();
+        assert_eq!(rig.push_packets(0, vec![packet, without])[0].len(), 1);
+    }
+
+    #[test]
+    fn names_of_addresses_are_known() {
+        let mut rig = Rig::new("IPFilter(allow dst port domain or www)", 1, 1).unwrap();
+        assert_eq!(rig.push_packets(0, datagrams())[0].len(), 1);
+    }
+
+    #[test]
+    fn rules_can_be_exchanged() {
+        let mut rig = Rig::new("IPFilter(allow udp)", 1, 1).unwrap();
+        let udp =
+            " 0 264/00110000%00ff0000  yes->[0]  no->[X]\nsafe length 266\nalignment offset 0\n";
+        assert_eq!(rig.read("program").unwrap(), udp);
+        rig.write("config", "allow tcp, drop all").unwrap();
+        assert_eq!(rig.read("config").unwrap(), "allow tcp, drop all");
+        assert_eq!(rig.push_packets(0, datagrams())[0][0].data()[9], 6);
+        let error = rig.write("config", "allow tpc").unwrap_err().to_string();
+        assert_eq!(error, "pattern 0: empty term near ‘tpc’");
+        assert_eq!(rig.push_packets(0, datagrams())[0].len(), 1);
+    }
+
+    #[test]
+    fn rules_can_stand_in_a_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("rules");
+        let element = format!("IPFilter(deny tcp, file {}, 1 all)", path.display());
+        assert!(Rig::new(&element, 1, 2).is_err());
+        std::fs::write(&path, "allow udp\n\n deny icmp type 13 \n").unwrap();
+        let mut rig = Rig::new(&element, 1, 2).unwrap();
+        assert_eq!(lengths(&rig.push_packets(0, datagrams())), [1, 1]);
+        std::fs::write(&path, "allow udp\n\nno rule\n").unwrap();
+        let message = rig.write("config", &format!("file {}", path.display())).unwrap_err();
+        let expected = format!("{}:3: unknown slot ID ‘no’", path.display());
+        assert!(message.to_string().starts_with(&expected), "{message}");
+    }
+
+    #[test]
+    fn the_last_flow_is_remembered() {
+        let mut rig = Rig::new("IPFilter(allow udp, deny all, CACHING true)", 1, 1).unwrap();
+        let two = || {
+            let mut packets = datagrams();
+            packets.truncate(2);
+            packets
+        };
+        let doubled = two().into_iter().flat_map(|packet| [packet.share().unwrap(), packet]);
+        assert_eq!(rig.push_packets(0, doubled.collect())[0].len(), 2);
+        let read = |rig: &Rig, name: &str| rig.read(name).unwrap();
+        let counts = ["cache_hits_count", "cache_misses_count", "cache_total_count"];
+        assert_eq!(counts.map(|name| read(&rig, name)), ["2", "2", "4"]);
+        assert_eq!(read(&rig, "cache_hits_ratio"), "50");
+        // Other rules, other outputs.
+        rig.write("config", "allow tcp, CACHING true").unwrap();
+        assert_eq!(rig.push_packets(0, two())[0].len(), 1);
+        assert_eq!(read(&rig, "cache_hits_count"), "2");
+        // What is not of the flow alone is looked at every time.
+        rig.write("config", "allow ip len > 30, CACHING true").unwrap();
+        let mut short = Datagram::udp(b"");
+        assert_eq!(
+            rig.push_packets(0, vec![Datagram::default().packet(), short.packet()])[0].len(),
+            1
+        );
+        short.payload.clear();
+        assert_eq!(rig.push_packets(0, vec![short.packet()])[0].len(), 0);
+        let rig = Rig::new("IPFilter(allow udp)", 1, 1).unwrap();
+        assert_eq!(counts.map(|name| read(&rig, name)), ["-1"; 3]);
+        assert_eq!(read(&rig, "cache_misses_ratio"), "-1");
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let Err(diagnostics) = Rig::new("IPFilter(allow tcp, permit udp, 3 \"x\")", 1, 2) else {
+            panic!("accepted");
+        };
+        let messages: Vec<&str> = diagnostics.iter().map(|it| it.message.as_str()).collect();
+        assert_eq!(
+            messages,
+            ["pattern 1: unknown slot ID ‘permit’", "pattern 2: slot ‘3’ out of range",]
+        );
+    }
+
+    #[test]
+    fn withstands_anything() {
+        withstands("IPFilter(1 tcp opt syn, allow src port > 1023 or ip ttl < 9, 1 ip frag)", 2);
+        withstands("IPFilter(0 ether src 1:2:3:4:5:6, 1 udp, CACHING true)", 2);
+    }
+}
