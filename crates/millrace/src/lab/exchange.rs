@@ -21,8 +21,8 @@ pub(super) struct Exchange {
     sent: u32,
     /// Packets that were answered as they should have been.
     pub(super) answered: u32,
-    /// For redirects: the answer and the redirect are both due.
-    redirected: bool,
+    /// For redirects: which of the two that are due, the redirect and the answer, came.
+    came: [bool; 2],
 }
 
 /// What is tried, and what for.
@@ -90,7 +90,7 @@ impl Exchange {
             Kind::Flow => 500,
             _ => 1,
         };
-        Self { kind, host, to, by: None, packets, sent: 0, answered: 0, redirected: false }
+        Self { kind, host, to, by: None, packets, sent: 0, answered: 0, came: [false; 2] }
     }
 
     pub(super) fn by(self, neighbour: Ipv4Addr) -> Self {
@@ -128,12 +128,14 @@ impl Exchange {
             (Kind::DontFragment, Event::Error { kind, code, .. }) => {
                 kind == icmp_type::UNREACHABLE && code == 4
             }
-            (Kind::Redirect, Event::Error { kind, .. }) => {
-                let first = kind == icmp_type::REDIRECT && !self.redirected;
-                self.redirected |= first;
-                false
+            (Kind::Redirect, event) => {
+                match event {
+                    Event::Error { kind: icmp_type::REDIRECT, .. } => self.came[0] = true,
+                    Event::Answer(_) => self.came[1] = true,
+                    _ => {}
+                }
+                self.came == [true; 2]
             }
-            (Kind::Redirect, Event::Answer(_)) => self.redirected,
             (Kind::Expire | Kind::NoRoute | Kind::DontFragment, _) => false,
             (_, Event::Answer(_)) => true,
             _ => false,

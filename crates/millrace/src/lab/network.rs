@@ -3,11 +3,11 @@
 use std::net::Ipv4Addr;
 
 use millrace_core::Args;
-use millrace_core::args::Scope;
+use millrace_core::args::{Ipv4Network, Scope, parse};
 use millrace_core::names::{NameTable, address_info};
 use millrace_core::net::Ipv4Prefix;
 use millrace_lang::Graph;
-use millrace_lang::config::{keyword, split_args, unquote};
+use millrace_lang::config::{keyword, shift_word, split_args, unquote};
 
 /// A device of the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,9 +21,34 @@ pub(super) struct Device {
 const DEVICE_CLASSES: &[&str] = &["FromDevice", "ToDevice", "PollDevice"];
 
 /// The devices that elements of the configuration name, in order. Their addresses are those that
-/// AddressInfo gives to a name which is the device's.
+/// AddressInfo gives to a name which is the device's; of a lone device without any, the one that
+/// an ARP element answers for.
 pub(super) fn devices(graph: &Graph) -> Vec<Device> {
     let names = names(graph);
+    let mut devices = named_devices(graph, &names);
+    if let [Device { router: router @ None, .. }] = devices.as_mut_slice() {
+        *router = arp_address(graph, &names);
+    }
+    devices
+}
+
+/// The address, with its network, of the first ARP element that has one.
+fn arp_address(graph: &Graph, names: &NameTable) -> Option<Ipv4Prefix> {
+    let arp = |class: &str| class == "ARPResponder" || class == "ARPQuerier";
+    graph.elements.iter().filter(|element| arp(&element.class)).find_map(|element| {
+        let no_elements = |_: &str| None;
+        let scope = Scope::new(&element.name, names, &no_elements);
+        let args = split_args(&element.config.text);
+        let first = shift_word(args.first()?.text.as_ref()).0.to_owned();
+        let address = parse::<Ipv4Addr>(&first, &scope).ok()?;
+        let network = parse::<Ipv4Network>(&first, &scope).ok()?.0;
+        let named = scope.ipv4_prefix_named(&first).and_then(|prefix| prefix.length());
+        let length = named.or(network.length()).filter(|length| *length < 30).unwrap_or(24);
+        Ipv4Prefix::new(address, length)
+    })
+}
+
+fn named_devices(graph: &Graph, names: &NameTable) -> Vec<Device> {
     let mut devices: Vec<Device> = Vec::new();
     for element in &graph.elements {
         if !DEVICE_CLASSES.contains(&element.class.as_str()) {
@@ -34,7 +59,7 @@ pub(super) fn devices(graph: &Graph) -> Vec<Device> {
             continue;
         }
         let no_elements = |_: &str| None;
-        let scope = Scope::new(&element.name, &names, &no_elements);
+        let scope = Scope::new(&element.name, names, &no_elements);
         let prefix = scope.ipv4_prefix_named(&name).filter(|prefix| prefix.length().is_some());
         let address = scope.ipv4_named(&name);
         let router = prefix.zip(address).and_then(|(prefix, address)| {

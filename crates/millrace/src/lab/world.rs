@@ -108,8 +108,16 @@ impl World {
     pub(super) fn transmit(&mut self, wire: usize, frame: &[u8]) {
         self.last_progress = Instant::now();
         self.wires[wire].sent += 1;
+        self.deliver(wire, frame);
+        self.collect();
+    }
+
+    /// Gives a frame to the hosts of a network. Returns whether one of them has its address.
+    fn deliver(&mut self, wire: usize, frame: &[u8]) -> bool {
+        let mut meant = false;
         for at in 0..self.wires[wire].hosts.len() {
             let host = self.wires[wire].hosts[at];
+            meant |= frame.starts_with(&self.hosts[host].ether.octets());
             match self.hosts[host].take(frame) {
                 Some(Event::BadChecksum) => self.bad_checksums += 1,
                 Some(Event::Reassembled) => self.reassembled += 1,
@@ -123,7 +131,7 @@ impl World {
                 Some(Event::Echoed) | None => {}
             }
         }
-        self.collect();
+        meant
     }
 
     /// What was tried and what came of it.
@@ -256,7 +264,8 @@ impl World {
             }
         }
         let answered = self.exchanges.iter().all(Exchange::is_done);
-        if (answered && replayed && self.last_progress.elapsed() > PATIENCE / 6)
+        let soon = answered && !self.exchanges.is_empty();
+        if (soon && replayed && self.last_progress.elapsed() > PATIENCE / 6)
             || (quiet && !sent && replayed)
         {
             self.finish();
@@ -271,12 +280,20 @@ impl World {
         }
     }
 
-    /// Moves the frames that hosts want to send onto the wires.
+    /// Carries the frames that hosts want to send to each other and to the router, and those that
+    /// these set off.
     fn collect(&mut self) {
-        for wire in &mut self.wires {
-            for &host in &wire.hosts {
-                wire.to_router.extend(self.hosts[host].outbox.drain(..));
+        for wire in 0..self.wires.len() {
+            while let Some(frame) = self.next_from_hosts(wire) {
+                if !self.deliver(wire, &frame) {
+                    self.wires[wire].to_router.push_back(frame);
+                }
             }
         }
+    }
+
+    fn next_from_hosts(&mut self, wire: usize) -> Option<Frame> {
+        let hosts = &self.wires[wire].hosts;
+        hosts.iter().find_map(|&host| self.hosts[host].outbox.pop_front())
     }
 }
