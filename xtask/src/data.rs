@@ -48,12 +48,10 @@ fn fetch_tcpdump(work: &Path) -> Result<PathBuf> {
     }
     let lists = work.join("lists");
     fs::create_dir_all(lists.join("partial"))?;
-    let sources = work.join("sources.list");
-    let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
-    fs::write(
-        &sources,
-        format!("deb-src http://deb.debian.org/debian {} main\n", suite(&release)),
-    )?;
+    let parts = work.join("sources.list.d");
+    if write_sources(Path::new("/etc/apt"), &parts)? == 0 {
+        bail!("fetching the captures of Debian's tcpdump needs a package source in /etc/apt");
+    }
     println!("fetching the captures of Debian's tcpdump source package (10 MB of lists, 2 MB)");
     // Source packages are seldom in a machine's own lists, so apt gets lists of its own here; it
     // needs no root for that, and verifies signatures with the machine's keys all the same.
@@ -61,8 +59,8 @@ fn fetch_tcpdump(work: &Path) -> Result<PathBuf> {
         let mut command = Command::new("apt-get");
         command.current_dir(work).arg("-qq");
         for (name, value) in [
-            ("Dir::Etc::SourceList", sources.as_path()),
-            ("Dir::Etc::SourceParts", Path::new("-")),
+            ("Dir::Etc::SourceList", Path::new("/dev/null")),
+            ("Dir::Etc::SourceParts", parts.as_path()),
             ("Dir::State::Lists", &lists),
             ("Dir::Cache", work),
             ("APT::Sandbox::User", Path::new("")),
@@ -82,16 +80,38 @@ fn fetch_tcpdump(work: &Path) -> Result<PathBuf> {
     Ok(tree.join("tests"))
 }
 
-/// The suite of this machine, or of the stable release where it is no Debian.
-fn suite(os_release: &str) -> String {
-    let value = |key: &str| {
-        let line = os_release.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
-        line.map(|value| value.trim_matches('"').to_string())
-    };
-    match value("ID").as_deref() {
-        Some("debian") => value("VERSION_CODENAME").unwrap_or_else(|| "stable".into()),
-        _ => "stable".into(),
+/// Writes the package sources of `apt`, a folder like `/etc/apt`, as sources of source packages to
+/// files in `parts`. Returns how many files there are.
+fn write_sources(apt: &Path, parts: &Path) -> Result<usize> {
+    fs::create_dir_all(parts)?;
+    let folder = apt.join("sources.list.d");
+    let listed = fs::read_dir(&folder).map(|entries| entries.flatten().map(|entry| entry.path()));
+    let files = listed.into_iter().flatten().chain([apt.join("sources.list")]);
+    let mut written = 0;
+    for file in files {
+        let (Some(name), Ok(text)) = (file.file_name(), fs::read_to_string(&file)) else {
+            continue;
+        };
+        let converted = match file.extension().and_then(|extension| extension.to_str()) {
+            Some("sources") => converted(&text, "Types:", "Types: deb-src"),
+            Some("list") => converted(&text, "deb ", "deb-src "),
+            _ => continue,
+        };
+        fs::write(parts.join(name), converted)?;
+        written += 1;
     }
+    Ok(written)
+}
+
+/// A text in which each line that starts with `start` has `replacement` in its place: the start of
+/// a line that goes on after a space, the whole of a field that ends in a colon.
+fn converted(text: &str, start: &str, replacement: &str) -> String {
+    let line = |line: &str| match line.strip_prefix(start) {
+        Some(_) if start.ends_with(':') => format!("{replacement}\n"),
+        Some(rest) => format!("{replacement}{rest}\n"),
+        None => format!("{line}\n"),
+    };
+    text.lines().map(line).collect()
 }
 
 fn find(folder: &Path, wanted: impl Fn(&str) -> bool) -> Result<PathBuf> {
@@ -109,12 +129,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_suite_is_that_of_the_machine() {
-        let debian = "PRETTY_NAME=\"Debian\"\nID=debian\nVERSION_CODENAME=bookworm\n";
-        let ubuntu = "ID=ubuntu\nVERSION_CODENAME=noble\nID_LIKE=debian\n";
-        assert_eq!(suite(debian), "bookworm");
-        assert_eq!(suite("VERSION_CODENAME=\"trixie\"\nID=\"debian\"\n"), "trixie");
-        assert_eq!(suite(ubuntu), "stable");
-        assert_eq!(suite(""), "stable");
+    fn package_sources_become_sources_of_source_packages() {
+        let fields = "Types: deb\nURIs: http://mirror/debian\nSuites: bookworm\n";
+        let expected = "Types: deb-src\nURIs: http://mirror/debian\nSuites: bookworm\n";
+        assert_eq!(converted(fields, "Types:", "Types: deb-src"), expected);
+        let lines = "# comment\ndeb http://mirror/debian bookworm main\n";
+        let expected = "# comment\ndeb-src http://mirror/debian bookworm main\n";
+        assert_eq!(converted(lines, "deb ", "deb-src "), expected);
     }
 }
