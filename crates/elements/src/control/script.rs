@@ -81,7 +81,7 @@ pub struct Script {
     machine: Machine,
 }
 
-register!(Script, "mod.rs");
+register!(Script, "script.rs");
 
 impl Element for Script {
     const CLASS: Class =
