@@ -1,0 +1,77 @@
+//! Hosts made of network namespaces.
+
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use millrace_testkit::find_program;
+
+/// A network namespace, which goes when this is dropped, with all that is in it.
+#[derive(Debug)]
+pub(crate) struct Namespace {
+    name: String,
+}
+
+impl Namespace {
+    /// A namespace with nothing but a loopback interface. The name is made unique.
+    pub(crate) fn new(role: &str) -> Self {
+        static MADE: AtomicUsize = AtomicUsize::new(0);
+        let n = MADE.fetch_add(1, Relaxed);
+        let name = format!("millrace-{}-{n}-{role}", std::process::id());
+        successful(command("ip").args(["netns", "add", &name]));
+        let namespace = Self { name };
+        namespace.ip("link set dev lo up");
+        // Neighbour discovery and reports of groups would mix with what the tests count.
+        let quiet = ["all", "default"].map(|of| format!("net.ipv6.conf.{of}.disable_ipv6=1"));
+        successful(namespace.command("sysctl").args(["-q", "-w"]).args(quiet));
+        namespace
+    }
+
+    /// A program that is yet to start here.
+    pub(crate) fn command(&self, program: &str) -> Command {
+        let mut command = command("ip");
+        command.args(["netns", "exec", &self.name]).arg(path(program));
+        command
+    }
+
+    /// Runs a program to its end. Words are separated by spaces.
+    pub(crate) fn run(&self, line: &str) -> Output {
+        let mut words = line.split_whitespace();
+        self.command(words.next().unwrap()).args(words).output().unwrap()
+    }
+
+    /// Runs `ip` with words that are separated by spaces, which must succeed.
+    pub(crate) fn ip(&self, line: &str) -> Output {
+        successful(command("ip").args(["-n", &self.name]).args(line.split_whitespace()))
+    }
+
+    /// Lays a cable between an interface here and one in another namespace.
+    pub(crate) fn connect(&self, here: &str, other: &Namespace, there: &str) {
+        let peer = &other.name;
+        self.ip(&format!("link add name {here} type veth peer name {there} netns {peer}"));
+        self.ip(&format!("link set dev {here} up"));
+        other.ip(&format!("link set dev {there} up"));
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        // A failure must not hide why the test failed, if it did.
+        let _ = command("ip").args(["netns", "delete", &self.name]).status();
+    }
+}
+
+fn command(program: &str) -> Command {
+    let mut command = Command::new(path(program));
+    command.env("LC_ALL", "C").stdin(Stdio::null());
+    command
+}
+
+fn path(program: &str) -> std::path::PathBuf {
+    find_program(program).unwrap_or_else(|| program.into())
+}
+
+fn successful(command: &mut Command) -> Output {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {output:?}");
+    output
+}
