@@ -13,7 +13,7 @@ const MIN_BINARY_SEARCH: usize = 7;
 pub struct Group {
     /// The first of the tests; the others differ in nothing but the value.
     pub insn: Insn,
-    /// The values, in the order in which they are tried. When there are [`MIN_BINARY_SEARCH`] or
+    /// The values, in the order in which they are tried. When there are seven or
     /// more, in the order of their bytes read backwards: of the numbers that a little-endian
     /// machine loads, which is how Click sorts them there.
     pub values: Vec<u32>,

@@ -531,7 +531,7 @@ fn packet() -> impl Strategy<Value = Packet> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::with_cases(150))]
 
     #[test]
     fn rules_mean_what_their_words_mean(

@@ -115,7 +115,7 @@ fn has_all(tests: &[Insn], layout: Layout, packet: &[&[u8]; 3]) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(600))]
+    #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
     fn flat_programs_classify_as_their_rules(
