@@ -1,6 +1,8 @@
 //! Every element against random, truncated and malformed packets: nothing panics, and every packet
 //! is accounted for.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+
 use fastrand::Rng;
 use millrace_core::testing::Rig;
 use millrace_core::{Packet, PacketType, Registry, Timestamp};

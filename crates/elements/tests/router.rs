@@ -1,6 +1,8 @@
 //! The whole IP router against packets of every kind, in memory and on virtual time: nothing
 //! panics, and every element's packets are accounted for.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+
 use fastrand::Rng;
 use millrace_core::clock::Clock;
 use millrace_core::router::{Options, check, initialize};
