@@ -3,81 +3,27 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
+#[path = "support/bench.rs"]
+mod bench;
+
 use fastrand::Rng;
-use millrace_core::clock::Clock;
-use millrace_core::router::{Options, check, initialize};
-use millrace_core::services::Services;
-use millrace_core::{Engine, Packet, Registry, Timestamp};
-use millrace_elements as _;
-use millrace_io::Devices;
-use millrace_io::memory::{End, Interface, Network};
+use millrace_core::Timestamp;
 use millrace_io::pcap::Reader;
-use millrace_lang::SourceMap;
 
-/// The router of `examples/`, with the far ends of its devices.
-struct Bench {
-    engine: Engine,
-    ends: Vec<End>,
-}
+use bench::Bench;
 
-impl Bench {
-    fn new() -> Self {
-        let network = Network::default();
-        let ends = (0..4).map(|n| {
-            let near = Interface::new(format!("eth{n}"));
-            network.connect(near, Interface::new(format!("host{n}")))
-        });
-        let ends = ends.collect();
-        let mut services = Services::default();
-        services.insert(Devices(Box::new(network)));
-
-        let mut map = SourceMap::default();
-        let text = include_str!("../../../examples/ip-router.click");
-        let source = map.add("ip-router.click", text);
-        let classes: Vec<String> =
-            Registry::linked().iter().map(|(name, _)| name.to_owned()).collect();
-        let options =
-            millrace_lang::Options { params: &[], classes: Some(&classes), library: None };
-        let (graph, mut diagnostics) = millrace_lang::compile(&mut map, source, &options);
-        let options = Options { clock: Clock::virtual_(), services, ..Options::default() };
-        let (router, found) = check(&graph, &Registry::linked(), options);
-        diagnostics.extend(found);
-        let router = router.unwrap_or_else(|| panic!("{diagnostics:#?}"));
-        Self { engine: initialize(router, 1).unwrap(), ends }
-    }
-
-    /// Lets frames arrive and the router run; returns how many frames left.
-    fn feed(&mut self, port: usize, frames: &[Vec<u8>]) -> usize {
-        for frame in frames {
-            if let Some(packet) = Packet::from_bytes(frame) {
-                // A full wire loses frames, as wires do.
-                let _ = self.ends[port % self.ends.len()].send(packet);
-            }
-        }
-        self.engine.settle();
-        self.ends.iter().map(|end| std::iter::from_fn(|| end.receive()).count()).sum()
-    }
-
-    fn assert_balanced(&self) {
-        let router = self.engine.router();
-        for (id, element) in router.elements().enumerate() {
-            let stats = router.stats_of(id);
-            assert!(stats.balanced(), "{}: {stats:?}", element.name);
-        }
-    }
-}
+const IP_ROUTER: &str = include_str!("../../../examples/ip-router.click");
 
 #[test]
 fn random_frames_do_no_harm() {
-    let mut bench = Bench::new();
+    let mut bench = Bench::new(IP_ROUTER);
     let mut rng = Rng::with_seed(11);
     let mut left = 0;
     for round in 0..300 {
         let frames: Vec<_> = (0..rng.usize(0..60)).map(|_| frame(&mut rng)).collect();
         left += bench.feed(round, &frames);
         if round % 50 == 0 {
-            let later = bench.engine.router().clock().now() + Timestamp::from_millis(700);
-            bench.engine.run_until(later);
+            bench.pass(Timestamp::from_millis(700));
         }
     }
     assert!(left > 0, "nothing came out of the router");
@@ -87,7 +33,7 @@ fn random_frames_do_no_harm() {
 #[test]
 fn captures_of_tcpdumps_tests_pass_through() {
     let Some(captures) = millrace_testkit::captures!() else { return };
-    let mut bench = Bench::new();
+    let mut bench = Bench::new(IP_ROUTER);
     for (n, capture) in captures.iter().enumerate() {
         let Ok(mut reader) = Reader::open(capture) else { continue };
         let mut frames = Vec::new();
@@ -158,4 +104,25 @@ fn frame(rng: &mut Rng) -> Vec<u8> {
         frame.truncate(rng.usize(0..frame.len()));
     }
     frame
+}
+
+/// The seeds of the fuzz target `router`, read as it reads them.
+#[test]
+fn seeds_of_the_fuzz_target_pass_through() {
+    let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/router");
+    let mut seeds = 0;
+    for entry in std::fs::read_dir(corpus).unwrap().flatten() {
+        let data = std::fs::read(entry.path()).unwrap();
+        let mut bench = Bench::new(IP_ROUTER);
+        let mut rest = &data[1..];
+        while let Some((&[device, high, low], after)) = rest.split_first_chunk() {
+            let length = usize::from(u16::from_be_bytes([high, low])).min(after.len());
+            let (frame, next) = after.split_at(length);
+            bench.feed(device.into(), &[frame.to_vec()]);
+            rest = next;
+        }
+        bench.assert_balanced();
+        seeds += 1;
+    }
+    assert!(seeds > 0);
 }

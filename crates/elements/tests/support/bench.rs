@@ -1,0 +1,72 @@
+//! A whole router in memory, on virtual time: for tests and for fuzzing.
+
+#![allow(unreachable_pub, reason = "a module of several programs")]
+
+use millrace_core::clock::Clock;
+use millrace_core::router::{Options, check, initialize};
+use millrace_core::services::Services;
+use millrace_core::{Engine, Packet, Registry, Timestamp};
+use millrace_elements as _;
+use millrace_io::Devices;
+use millrace_io::memory::{End, Interface, Network};
+use millrace_lang::SourceMap;
+
+/// A router with devices eth0 to eth3 in memory, and the far ends of these.
+pub struct Bench {
+    engine: Engine,
+    ends: Vec<End>,
+}
+
+impl Bench {
+    /// A router with this configuration, which must be right.
+    pub fn new(config: &str) -> Self {
+        let network = Network::default();
+        let ends = (0..4).map(|n| {
+            let near = Interface::new(format!("eth{n}"));
+            network.connect(near, Interface::new(format!("host{n}")))
+        });
+        let ends = ends.collect();
+        let mut services = Services::default();
+        services.insert(Devices(Box::new(network)));
+
+        let mut map = SourceMap::default();
+        let source = map.add("router.click", config);
+        let classes: Vec<String> =
+            Registry::linked().iter().map(|(name, _)| name.to_owned()).collect();
+        let options =
+            millrace_lang::Options { params: &[], classes: Some(&classes), library: None };
+        let (graph, mut diagnostics) = millrace_lang::compile(&mut map, source, &options);
+        let options = Options { clock: Clock::virtual_(), services, ..Options::default() };
+        let (router, found) = check(&graph, &Registry::linked(), options);
+        diagnostics.extend(found);
+        let router = router.unwrap_or_else(|| panic!("{diagnostics:#?}"));
+        Self { engine: initialize(router, 1).unwrap(), ends }
+    }
+
+    /// Lets frames arrive and the router run; returns how many frames left.
+    pub fn feed(&mut self, port: usize, frames: &[Vec<u8>]) -> usize {
+        for frame in frames {
+            if let Some(packet) = Packet::from_bytes(frame) {
+                // A full wire loses frames, as wires do.
+                let _ = self.ends[port % self.ends.len()].send(packet);
+            }
+        }
+        self.engine.settle();
+        self.ends.iter().map(|end| std::iter::from_fn(|| end.receive()).count()).sum()
+    }
+
+    /// Lets virtual time pass, timers and all.
+    pub fn pass(&mut self, time: Timestamp) {
+        let until = self.engine.router().clock().now() + time;
+        self.engine.run_until(until);
+    }
+
+    /// Every element accounts for its packets.
+    pub fn assert_balanced(&self) {
+        let router = self.engine.router();
+        for (id, element) in router.elements().enumerate() {
+            let stats = router.stats_of(id);
+            assert!(stats.balanced(), "{}: {stats:?}", element.name);
+        }
+    }
+}
