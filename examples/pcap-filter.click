@@ -9,11 +9,11 @@
 define($IN in.pcap, $OUT out.pcap, $FILTER "icmp or udp port 53");
 
 FromDump($IN, STOP true)
-  -> ipv4 :: Classifier(12/0800, -)
-  -> CheckIPHeader(14)
-  -> filter :: IPClassifier($FILTER, -)
-  -> passed :: Counter
-  -> ToDump($OUT, SNAPLEN 0);
+    -> ipv4 :: Classifier(12/0800, -)
+    -> CheckIPHeader(14)
+    -> filter :: IPClassifier($FILTER, -)
+    -> passed :: Counter
+    -> ToDump($OUT, SNAPLEN 0);
 
-filter[1] -> refused :: Counter -> Discard;
-ipv4[1] -> Discard;
+filter [1] -> refused :: Counter -> Discard;
+ipv4 [1] -> Discard;

@@ -15,15 +15,15 @@ wire :: Queue -> ToDevice($DEV);
 arp :: ARPQuerier(me) -> wire;
 
 RatedSource(LENGTH 18, RATE $RATE, LIMIT $LIMIT)
-  -> UDPIPEncap(me, 5000, 10.0.1.2, 5001)
-  -> SetIPAddress($GATEWAY)
-  -> sent :: Counter
-  -> arp;
+    -> UDPIPEncap(me, 5000, 10.0.1.2, 5001)
+    -> SetIPAddress($GATEWAY)
+    -> sent :: Counter
+    -> arp;
 
 FromDevice($DEV, PROMISC true)
-  -> HostEtherFilter(me)
-  -> arrived :: Classifier(12/0806 20/0001, 12/0806 20/0002, -);
+    -> HostEtherFilter(me)
+    -> arrived :: Classifier(12/0806 20/0001, 12/0806 20/0002, -);
 
-arrived[0] -> ARPResponder(me) -> wire;
-arrived[1] -> [1] arp;
-arrived[2] -> Discard;
+arrived [0] -> ARPResponder(me) -> wire;
+arrived [1] -> [1] arp;
+arrived [2] -> Discard;

@@ -70,8 +70,7 @@ g -> (
 
     elementclass Empty { }
     elementclass Alias Queue;
-    elementclass Two {
-        $a, LIMIT $b |
+    elementclass Two { $a, LIMIT $b |
         // inside
         input -> Queue($b) -> (-> Paint($a) ->; [1] -> Discard) -> output;
     ||

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use millrace_core::{CLASSES, Reason};
-use millrace_lang::{Diagnostic, Options, SourceMap, compile};
+use millrace_lang::{Diagnostic, Options, SourceMap, compile, format};
 // Names the crate so that its classes are linked.
 use millrace_elements as _;
 
@@ -35,8 +35,18 @@ fn every_configuration_that_is_shown_is_right() {
 }
 
 #[test]
+fn what_is_shown_is_laid_out_as_the_program_would() {
+    for Shown { place, text } in examples().into_iter().chain(pages()) {
+        let mut map = SourceMap::default();
+        let source = map.add(place.as_str(), text.as_str());
+        let laid_out = format(&mut map, source);
+        assert_eq!(laid_out.as_ref(), Ok(&text), "`millrace fmt` would change {place}");
+    }
+}
+
+#[test]
 fn the_book_explains_every_reason_for_a_drop() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src/drops.md");
+    let page = root().join("docs/src/drops.md");
     let text = fs::read_to_string(page).unwrap();
     let listed: Vec<&str> = text
         .lines()
@@ -50,7 +60,7 @@ fn the_book_explains_every_reason_for_a_drop() {
 
 #[test]
 fn the_book_has_every_command_and_option() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src/command-line.md");
+    let page = root().join("docs/src/command-line.md");
     let page = fs::read_to_string(page).unwrap();
     let help = |args: &[&str]| {
         let output = Command::new(env!("CARGO_BIN_EXE_millrace")).args(args).output().unwrap();
@@ -80,22 +90,31 @@ fn explain(map: &SourceMap, finding: &Diagnostic) -> String {
 }
 
 fn shown() -> Vec<Shown> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut shown = Vec::new();
-    for path in files(&root.join("examples"), "click") {
+    let manuals = CLASSES.iter().flat_map(|info| blocks(info.class.name, &info.manual()));
+    examples().into_iter().chain(pages()).chain(manuals).collect()
+}
+
+fn examples() -> Vec<Shown> {
+    let files = files(&root().join("examples"), "click").into_iter();
+    let read = |path: PathBuf| {
         let text = fs::read_to_string(&path).unwrap();
-        shown.push(Shown { place: path.display().to_string(), text });
-    }
-    let mut pages = files(&root.join("docs"), "md");
-    pages.push(root.join("README.md"));
-    for page in pages {
+        Shown { place: path.display().to_string(), text }
+    };
+    files.map(read).collect()
+}
+
+fn pages() -> Vec<Shown> {
+    let mut pages = files(&root().join("docs"), "md");
+    pages.push(root().join("README.md"));
+    let blocks_of = |page: PathBuf| {
         let text = fs::read_to_string(&page).unwrap();
-        shown.extend(blocks(&page.display().to_string(), &text));
-    }
-    for class in CLASSES {
-        shown.extend(blocks(class.class.name, &class.manual()));
-    }
-    shown
+        blocks(&page.display().to_string(), &text)
+    };
+    pages.into_iter().flat_map(blocks_of).collect()
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 /// The files under a folder whose name ends so.

@@ -240,8 +240,7 @@ impl Printer<'_> {
     /// Prints a compound on one line, or with its statements on lines of their own.
     fn compound(&mut self, compound: &Compound) {
         self.flush(compound.range.start);
-        let simple = compound.alternatives.len() == 1 && compound.extends.is_none();
-        if simple && self.opens_on_line(compound.range) {
+        if self.has_one_line(compound) {
             let flat = self.try_flat(|printer| {
                 printer.push("{");
                 for alternative in &compound.alternatives {
@@ -261,15 +260,13 @@ impl Printer<'_> {
         }
         self.push("{");
         self.read = self.read.max(compound.range.start + 1);
-        self.out.push('\n');
-        self.line = self.out.len();
         for (index, alternative) in compound.alternatives.iter().enumerate() {
             if index > 0 {
-                self.start_line_at("||");
+                self.write_indent();
+                self.push("||");
             }
             self.indent += 1;
             self.read = self.read.max(alternative.range.start);
-            self.block = self.out.len();
             self.block(alternative);
             self.indent -= 1;
         }
@@ -288,22 +285,34 @@ impl Printer<'_> {
         self.closed(compound.range);
     }
 
-    /// Prints one definition of a compound, on lines of its own.
+    /// Prints one definition of a compound: its parameters on the line of the brace or bar before
+    /// it, unless comments come between, and the statements on lines of their own.
     fn block(&mut self, alternative: &Alternative) {
         let formal = alternative.formals.first();
         let formal = formal.map(|formal| formal.keyword.unwrap_or(formal.variable));
-        if let Some(first) = formal.or(alternative.bar) {
+        let first = formal.or(alternative.bar);
+        if first.is_none_or(|first| self.has_comment_before(first.start)) {
+            self.end_line();
+        }
+        if let Some(first) = first {
             self.comment_lines(first.start);
-            self.write_indent();
+            if self.out.len() == self.line {
+                self.write_indent();
+            }
             self.formals(alternative);
             let first = alternative.items.first();
             let limit = first.map_or(alternative.range.end, |item| item.range().start);
             self.trailing_comments(limit);
-            self.out.push('\n');
-            self.line = self.out.len();
-            self.block = self.out.len();
+            self.end_line();
         }
         self.items(&alternative.items, alternative.range.end);
+    }
+
+    /// Ends the line; blank lines do not follow it.
+    fn end_line(&mut self) {
+        self.out.push('\n');
+        self.line = self.out.len();
+        self.block = self.out.len();
     }
 
     /// Prints `$a, KEY $b |`, with a space before it when something stands there.
@@ -321,6 +330,15 @@ impl Printer<'_> {
             self.space();
             self.token(bar);
         }
+    }
+
+    /// Whether a compound may be printed on one line: a single definition, whose statements begin
+    /// on the line of its brace or of the bar behind its parameters.
+    fn has_one_line(&self, compound: &Compound) -> bool {
+        let [only] = compound.alternatives.as_slice() else { return false };
+        let opening = only.bar.map_or(compound.range.start, |bar| bar.start);
+        let range = TextRange { start: opening, end: compound.range.end };
+        compound.extends.is_none() && self.opens_on_line(range)
     }
 
     fn group(&mut self, range: TextRange, items: &[Item]) {
