@@ -1,16 +1,22 @@
-//! Every configuration that the documentation shows is checked: the examples, the ```click blocks
+//! Every configuration that the documentation shows is checked and run: the examples, the ```click blocks
 //! of the README and of the book, and the example in every element's manual.
 
-#![allow(clippy::unwrap_used, reason = "a file that cannot be read fails the test")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a file that cannot be read fails the test"
+)]
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use millrace_core::{CLASSES, Reason};
-use millrace_lang::{Diagnostic, Options, SourceMap, compile, format};
+use millrace_lang::{SourceMap, format};
 // Names the crate so that its classes are linked.
 use millrace_elements as _;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_millrace");
 
 /// A configuration and where it stands.
 struct Shown {
@@ -20,18 +26,87 @@ struct Shown {
 
 #[test]
 fn every_configuration_that_is_shown_is_right() {
-    let mut wrong = Vec::new();
+    let folder = tempfile::tempdir().unwrap();
     let shown = shown();
-    for Shown { place, text } in &shown {
-        let mut map = SourceMap::default();
-        let source = map.add(place.as_str(), text.as_str());
-        let (_, findings) = compile(&mut map, source, &Options::default());
-        for finding in findings.iter().filter(|finding| finding.is_error()) {
-            wrong.push(format!("{place}: {}", explain(&map, finding)));
-        }
+    let mut check = Command::new(PROGRAM);
+    check.arg("check").current_dir(&folder);
+    for (number, Shown { place, text }) in shown.iter().enumerate() {
+        // The place leads the reader of an error from the file to what it was copied from.
+        let place = place.replace(|c: char| !c.is_ascii_alphanumeric(), "-");
+        let name = format!("{number}-{place}.click");
+        fs::write(folder.path().join(&name), text).unwrap();
+        check.arg(name);
     }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert!(shown.len() >= 20, "only {} configurations found", shown.len());
+    let output = check.output().unwrap();
+    let findings = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{findings}");
+    assert!(shown.len() >= 80, "only {} configurations found", shown.len());
+}
+
+/// On virtual time, with the lab behind every device.
+#[test]
+fn every_configuration_that_is_shown_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    // What examples that read a capture call it.
+    for name in ["in.pcap", "trace.pcap"] {
+        write_capture(folder.path(), name);
+    }
+    for Shown { place, text } in shown() {
+        let summary = run(folder.path(), &text);
+        let whole = summary.contains("Every packet is accounted for.");
+        assert!(whole, "{place} loses packets:\n{summary}");
+    }
+}
+
+/// The capture holds twenty questions to a name server, which the example's filter lets through.
+#[test]
+fn the_filter_for_captures_copies_what_it_lets_through() {
+    let folder = tempfile::tempdir().unwrap();
+    write_capture(folder.path(), "in.pcap");
+    let filter = fs::read_to_string(root().join("examples/pcap-filter.click")).unwrap();
+    run(folder.path(), &filter);
+    let length = |name: &str| fs::metadata(folder.path().join(name)).unwrap().len();
+    assert_eq!(length("out.pcap"), length("in.pcap"));
+    assert!(length("out.pcap") > 20 * 82);
+}
+
+/// Twenty UDP packets to port 53, in a file of the folder.
+fn write_capture(folder: &Path, name: &str) {
+    let configuration = format!(
+        "InfiniteSource(LENGTH 40, LIMIT 20, STOP true)
+            -> UDPIPEncap(10.0.0.1, 1000, 10.0.0.2, 53)
+            -> EtherEncap(0x0800, 02:00:00:00:00:01, 02:00:00:00:00:02)
+            -> ToDump({name})"
+    );
+    run(folder, &configuration);
+}
+
+#[test]
+fn the_router_of_the_click_paper_answers_all_that_the_lab_asks() {
+    let router = fs::read_to_string(root().join("examples/ip-router.click")).unwrap();
+    let summary = run(&root(), &router);
+    let (_, lab) = summary.split_once("The lab\n").expect("the lab reports");
+    let answered = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let of = words.iter().position(|word| *word == "of")?;
+        Some((words.get(of - 1)?.parse::<u64>().ok()?, words.get(of + 1)?.parse::<u64>().ok()?))
+    };
+    let answers: Vec<(u64, u64)> = lab.lines().filter_map(answered).collect();
+    assert!(answers.len() >= 9, "{lab}");
+    assert!(answers.iter().all(|(came, asked)| came == asked && *asked > 0), "{lab}");
+}
+
+/// Runs a configuration in a folder for a second of virtual time; gives the summary.
+fn run(folder: &Path, configuration: &str) -> String {
+    let mut command = Command::new(PROGRAM);
+    command.args(["run", "--simtime", "--for", "1s", "--no-table", "--buffers", "8192"]);
+    if configuration.contains("Device(") {
+        command.arg("--lab=");
+    }
+    let output = command.args(["-e", configuration]).current_dir(folder).output().unwrap();
+    let complaints = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{configuration}\n{complaints}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 #[test]
@@ -63,7 +138,7 @@ fn the_book_has_every_command_and_option() {
     let page = root().join("docs/src/command-line.md");
     let page = fs::read_to_string(page).unwrap();
     let help = |args: &[&str]| {
-        let output = Command::new(env!("CARGO_BIN_EXE_millrace")).args(args).output().unwrap();
+        let output = Command::new(PROGRAM).args(args).output().unwrap();
         String::from_utf8(output.stdout).unwrap()
     };
     let listing = help(&["--help"]);
@@ -80,13 +155,6 @@ fn the_book_has_every_command_and_option() {
             assert!(!is_option || page.contains(word), "the book lacks {word} of {command}");
         }
     }
-}
-
-fn explain(map: &SourceMap, finding: &Diagnostic) -> String {
-    let text = finding
-        .span
-        .and_then(|span| map.get(span.source)?.text.get(span.start as usize..span.end as usize));
-    format!("{}: {:?} {:?}", finding.message, text, finding.help)
 }
 
 fn shown() -> Vec<Shown> {

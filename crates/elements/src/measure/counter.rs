@@ -7,7 +7,7 @@
 //! Passes packets on and counts them.
 //!
 //! # Arguments
-//! - COUNT_CALL: a number N and a write handler with its value, such as `"100 source.active no"`:
+//! - COUNT_CALL: a number N and a write handler with its value, such as `100 source.active no`:
 //!   written once, when the Nth packet comes.
 //! - BYTE_COUNT_CALL: likewise, when the count of bytes reaches N.
 //!
@@ -26,7 +26,7 @@
 //!
 //! # Example
 //! ```click
-//! InfiniteSource(LIMIT 10) -> c :: Counter(COUNT_CALL "5 c.reset") -> Discard;
+//! InfiniteSource(LIMIT 10) -> c :: Counter(COUNT_CALL 5 c.reset) -> Discard;
 //! ```
 //!
 //! # See also
