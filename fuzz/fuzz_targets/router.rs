@@ -5,10 +5,10 @@
 
 #![no_main]
 
-#[path = "../../crates/elements/tests/support/bench.rs"]
-mod bench;
+#[path = "../../crates/elements/tests/support/router.rs"]
+mod router;
 
-use bench::Bench;
+use router::Bench;
 use libfuzzer_sys::fuzz_target;
 
 const ROUTERS: [&str; 3] = [

@@ -3,14 +3,14 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
-#[path = "support/bench.rs"]
-mod bench;
+#[path = "support/router.rs"]
+mod router;
 
 use fastrand::Rng;
 use millrace_core::Timestamp;
 use millrace_io::pcap::Reader;
 
-use bench::Bench;
+use router::Bench;
 
 const IP_ROUTER: &str = include_str!("../../../examples/ip-router.click");
 

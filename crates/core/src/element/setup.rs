@@ -80,6 +80,12 @@ impl Setup<'_> {
         self.draft.add_task(self.id, Some((device.to_owned(), queue)))
     }
 
+    /// Gives the element a task that pulls from input `port`, and is of no use when packets are
+    /// pushed there.
+    pub fn pull_task(&mut self, port: usize) -> Task {
+        self.draft.add_pull_task(self.id, port)
+    }
+
     /// Gives the element a timer; it runs on the element's home thread. The first one made has
     /// index 0.
     pub fn timer(&mut self) -> Timer {

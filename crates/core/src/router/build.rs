@@ -70,6 +70,7 @@ pub fn check(
     let view = plan::Graph {
         names: &element_names,
         classes: &infos,
+        inputs: &inputs,
         outputs: &outputs,
         connections: &connections,
     };
@@ -143,7 +144,7 @@ pub fn initialize(router: Router, seed: u64) -> Result<Engine, Vec<Diagnostic>> 
 fn contexts(router: &Arc<Router>, seed: u64) -> Vec<Context> {
     let inputs: Vec<_> = router.elements.iter().map(|member| member.inputs.clone()).collect();
     let outputs: Vec<_> = router.elements.iter().map(|member| member.outputs.clone()).collect();
-    let starts: Vec<usize> = router.plan.tasks.iter().map(|task| task.element).collect();
+    let starts: Vec<usize> = router.plan.running().map(|task| task.element).collect();
     let ordered = router.elements.iter().any(|member| member.info.class.ordered);
     let order = if ordered { Order::DepthFirst } else { Order::Merged };
     let wiring = Arc::new(wiring::make(&inputs, &outputs, &router.connections, &starts, order));
@@ -163,7 +164,7 @@ fn contexts(router: &Arc<Router>, seed: u64) -> Vec<Context> {
             .tasks
             .iter()
             .zip(&router.plan.tasks)
-            .filter(|(_, planned)| planned.thread == thread)
+            .filter(|(_, planned)| planned.thread == thread && planned.runs)
             .map(|(draft, _)| draft.task.clone())
             .collect();
         let waker = router.wakers[thread].clone();

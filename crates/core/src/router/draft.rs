@@ -20,13 +20,23 @@ pub(crate) struct Draft {
 pub(crate) struct DraftTask {
     pub(crate) task: Task,
     pub(crate) receives: Option<(String, usize)>,
+    /// The input that it pulls from; it never runs when packets are pushed there.
+    pub(crate) pulls: Option<usize>,
 }
 
 impl Draft {
     pub(crate) fn add_task(&mut self, element: usize, receives: Option<(String, usize)>) -> Task {
         let index = self.tasks.iter().filter(|draft| draft.task.element() == element).count();
         let task = Task::new(element, index);
-        self.tasks.push(DraftTask { task: task.clone(), receives });
+        self.tasks.push(DraftTask { task: task.clone(), receives, pulls: None });
+        task
+    }
+
+    pub(crate) fn add_pull_task(&mut self, element: usize, input: usize) -> Task {
+        let task = self.add_task(element, None);
+        if let Some(draft) = self.tasks.last_mut() {
+            draft.pulls = Some(input);
+        }
         task
     }
 

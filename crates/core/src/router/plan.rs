@@ -37,12 +37,15 @@ pub struct PlannedTask {
     pub thread: usize,
     /// Why it runs there.
     pub why: &'static str,
+    /// False of a task that would pull from an input to which packets are pushed.
+    pub runs: bool,
 }
 
 /// What the planner looks at.
 pub(super) struct Graph<'a> {
     pub(super) names: &'a [String],
     pub(super) classes: &'a [&'static ClassInfo],
+    pub(super) inputs: &'a [Vec<PortKind>],
     pub(super) outputs: &'a [Vec<PortKind>],
     pub(super) connections: &'a [Link],
 }
@@ -57,6 +60,11 @@ impl Plan {
         plan.place_timers(graph, draft);
         plan.find_reach(graph, draft);
         plan
+    }
+
+    /// The tasks that ever run.
+    pub fn running(&self) -> impl Iterator<Item = &PlannedTask> {
+        self.tasks.iter().filter(|task| task.runs)
     }
 
     /// The threads that can reach element `id`, in order.
@@ -78,7 +86,9 @@ impl Plan {
                 }
                 (None, None) => (0, "other tasks run on the first thread"),
             };
+            let pulled = |input: usize| graph.inputs[element].get(input) == Some(&PortKind::Pull);
             self.tasks.push(PlannedTask {
+                runs: planned.pulls.is_none_or(pulled),
                 element,
                 index: planned.task.index(),
                 receives: planned.receives.clone(),
@@ -100,7 +110,7 @@ impl Plan {
 
     fn find_reach(&mut self, graph: &Graph<'_>, draft: &Draft) {
         let mut starts: Vec<(usize, usize)> =
-            self.tasks.iter().map(|task| (task.element, task.thread)).collect();
+            self.running().map(|task| (task.element, task.thread)).collect();
         starts.extend(&self.timers);
         starts.extend(draft.driver.map(|driver| (driver, 0)));
         let next = graph.neighbours();

@@ -125,7 +125,7 @@ impl Element for ToDevice {
                 backoff: 0,
                 complaint: String::new(),
             }),
-            task: setup.task(),
+            task: setup.pull_task(0),
             timer: setup.timer(),
             upstream: OnceLock::new(),
         })

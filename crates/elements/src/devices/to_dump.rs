@@ -112,7 +112,7 @@ impl Element for ToDump {
             unbuffered,
             count: 0.into(),
             writer: Mutex::new(None),
-            task: setup.task(),
+            task: setup.pull_task(0),
             upstream: OnceLock::new(),
         })
     }

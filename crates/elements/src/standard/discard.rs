@@ -71,7 +71,7 @@ impl Element for Discard {
             burst: burst.into(),
             count: PerThread::default(),
             origin: 0.into(),
-            task: setup.task(),
+            task: setup.pull_task(0),
             upstream: OnceLock::new(),
         })
     }

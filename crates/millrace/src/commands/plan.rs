@@ -112,7 +112,7 @@ impl<'a> Facts<'a> {
                 thread.work.push(Work { element: of.name, class: of.class, receives, why });
             }
         };
-        for task in &plan.tasks {
+        for task in plan.running() {
             let receives = task.receives.as_ref().map(|(device, queue)| (device.as_str(), *queue));
             add(task.element, task.thread, receives, task.why);
             if let Some((device, queue)) = receives {
@@ -123,7 +123,7 @@ impl<'a> Facts<'a> {
             }
         }
         for &(element, thread) in &plan.timers {
-            if !plan.tasks.iter().any(|task| task.element == element) {
+            if !plan.running().any(|task| task.element == element) {
                 add(element, thread, None, "its timers run here");
             }
         }

@@ -1,6 +1,6 @@
-//! A whole router in memory, on virtual time: for tests and for fuzzing.
+//! Whole routers from their text: for tests and for fuzzing.
 
-#![allow(unreachable_pub, reason = "a module of several programs")]
+#![allow(dead_code, unreachable_pub, reason = "a module of several programs")]
 
 use millrace_core::clock::Clock;
 use millrace_core::router::{Options, check, initialize};
@@ -11,10 +11,29 @@ use millrace_io::Devices;
 use millrace_io::memory::{End, Interface, Network};
 use millrace_lang::SourceMap;
 
+/// The engine of a configuration; or what is wrong with it, as messages.
+pub fn engine(config: &str, options: Options) -> Result<Engine, Vec<String>> {
+    let mut map = SourceMap::default();
+    let source = map.add("router.click", config);
+    let classes: Vec<String> = Registry::linked().iter().map(|(name, _)| name.to_owned()).collect();
+    let known = millrace_lang::Options { params: &[], classes: Some(&classes), library: None };
+    let (graph, mut diagnostics) = millrace_lang::compile(&mut map, source, &known);
+    let sound = !diagnostics.iter().any(|diagnostic| diagnostic.is_error());
+    let (router, found) = check(&graph, &Registry::linked(), options);
+    diagnostics.extend(found);
+    let messages = |diagnostics: Vec<millrace_lang::Diagnostic>| {
+        diagnostics.into_iter().map(|diagnostic| diagnostic.message).collect::<Vec<_>>()
+    };
+    match router.filter(|_| sound) {
+        Some(router) => initialize(router, 1).map_err(messages),
+        None => Err(messages(diagnostics)),
+    }
+}
+
 /// A router with devices eth0 to eth3 in memory, and the far ends of these.
 pub struct Bench {
-    engine: Engine,
-    ends: Vec<End>,
+    pub engine: Engine,
+    pub ends: Vec<End>,
 }
 
 impl Bench {
@@ -28,19 +47,9 @@ impl Bench {
         let ends = ends.collect();
         let mut services = Services::default();
         services.insert(Devices(Box::new(network)));
-
-        let mut map = SourceMap::default();
-        let source = map.add("router.click", config);
-        let classes: Vec<String> =
-            Registry::linked().iter().map(|(name, _)| name.to_owned()).collect();
-        let options =
-            millrace_lang::Options { params: &[], classes: Some(&classes), library: None };
-        let (graph, mut diagnostics) = millrace_lang::compile(&mut map, source, &options);
         let options = Options { clock: Clock::virtual_(), services, ..Options::default() };
-        let (router, found) = check(&graph, &Registry::linked(), options);
-        diagnostics.extend(found);
-        let router = router.unwrap_or_else(|| panic!("{diagnostics:#?}"));
-        Self { engine: initialize(router, 1).unwrap(), ends }
+        let engine = engine(config, options).unwrap_or_else(|messages| panic!("{messages:#?}"));
+        Self { engine, ends }
     }
 
     /// Lets frames arrive and the router run; returns how many frames left.
