@@ -31,7 +31,7 @@ struct Text {
 /// A rule is broken, or a file cannot be read.
 pub(crate) fn check(root: &Path) -> Result<String> {
     let mut files = Vec::new();
-    for directory in ["crates", "xtask", "examples"] {
+    for directory in ["benches", "crates", "xtask", "examples"] {
         collect(root, &root.join(directory), &mut files)?;
     }
     let allowed = read_long_files(&fs::read_to_string(root.join(LONG_FILES))?)?;

@@ -1,9 +1,11 @@
-//! The tasks of the repository: `cargo xtask test`, `cargo xtask new-element`, `cargo xtask docs`.
+//! The tasks of the repository: `cargo xtask test`, `cargo xtask new-element`, `cargo xtask docs`,
+//! `cargo xtask bench`.
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod bench;
 mod data;
 mod docs;
 mod house;
@@ -31,6 +33,9 @@ enum Task {
     NewElement(new_element::Options),
     /// The book, with a page for each element.
     Docs,
+    /// What packets cost: routers and elements, measured in memory.
+    #[command(disable_help_flag = true)]
+    Bench(bench::Options),
 }
 
 fn main() -> ExitCode {
@@ -38,6 +43,7 @@ fn main() -> ExitCode {
         Task::Test(options) => test::run(&options),
         Task::NewElement(options) => new_element::run(&options).map(|()| ExitCode::SUCCESS),
         Task::Docs => docs::run().map(|()| ExitCode::SUCCESS),
+        Task::Bench(options) => bench::run(&options).map(|()| ExitCode::SUCCESS),
     };
     match done {
         Ok(code) => code,

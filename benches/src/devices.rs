@@ -1,0 +1,325 @@
+//! The bench's devices: one from which a trace comes for ever, and many that swallow packets.
+//!
+//! The receiving device copies frames into fresh packets, as DPDK's net_pcap does with
+//! `infinite_rx`; the transmitting ones free packets in bulk. So what is measured is the router and
+//! the packet memory, and of devices only what no device is without.
+//!
+//! The receiving device also holds the stop-watch. It divides a run into *slices* of some thousand
+//! packets and reads the counters between them: what disturbs the machine for a moment spoils a
+//! slice, not the run.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use millrace_core::memory::DEFAULT_HEADROOM;
+use millrace_core::net::{EtherAddress, Ipv4Prefix};
+use millrace_core::{Batch, Router, cycles};
+use millrace_io::{
+    Backend, Capabilities, DeviceError, Opened, RxOptions, RxQueue, TxOptions, TxQueue,
+};
+
+use crate::instructions::Instructions;
+use crate::traffic::FRAME_LEN;
+
+/// The device on which packets arrive.
+pub(crate) const INGRESS: &str = "eth0";
+
+/// How many packets a run gets, and what is written down about them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Length {
+    /// Packets before the first slice.
+    pub(crate) warm_up: u64,
+    /// Packets of a slice. A slice ends with a burst, so it may get a few more.
+    pub(crate) slice: u64,
+    /// Slices.
+    pub(crate) slices: u64,
+    /// Whether the bytes of what is transmitted are kept.
+    pub(crate) keep: bool,
+}
+
+impl Length {
+    fn packets(&self) -> u64 {
+        self.warm_up + self.slice * self.slices
+    }
+}
+
+/// The frames of a trace, one after the other and over again.
+pub(crate) type Trace = Arc<[[u8; FRAME_LEN]]>;
+
+/// What was transmitted, by device.
+pub(crate) type Transmitted = BTreeMap<String, Vec<Vec<u8>>>;
+
+/// What was counted in one slice.
+#[derive(Clone, Debug)]
+pub(crate) struct Slice {
+    /// Packets that were received.
+    pub(crate) packets: u64,
+    /// Cycles of the time stamp counter.
+    pub(crate) cycles: u64,
+    /// Instructions, where the machine counts them.
+    pub(crate) instructions: Option<u64>,
+    /// Cycles in each element, by its index.
+    pub(crate) elements: Vec<u64>,
+}
+
+/// The bench's devices. Clones are the same ones.
+#[derive(Clone)]
+pub(crate) struct BenchDevices(Arc<State>);
+
+struct State {
+    length: Length,
+    trace: Trace,
+    router: OnceLock<Arc<Router>>,
+    received: AtomicU64,
+    transmitted: AtomicU64,
+    kept: Mutex<Transmitted>,
+    slices: Mutex<Vec<Slice>>,
+}
+
+impl BenchDevices {
+    pub(crate) fn new(trace: Trace, length: Length) -> Self {
+        Self(Arc::new(State {
+            length,
+            trace,
+            router: OnceLock::new(),
+            received: AtomicU64::new(0),
+            transmitted: AtomicU64::new(0),
+            kept: Mutex::default(),
+            slices: Mutex::default(),
+        }))
+    }
+
+    /// Says which router is measured, before it runs: it is stopped when the trace is over.
+    pub(crate) fn attach(&self, router: &Arc<Router>) {
+        // The devices of a run have one router.
+        let _ = self.0.router.set(router.clone());
+    }
+
+    /// Packets that were received and packets that were transmitted.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        (self.0.received.load(Relaxed), self.0.transmitted.load(Relaxed))
+    }
+
+    /// What was counted, slice by slice.
+    pub(crate) fn take_slices(&self) -> Vec<Slice> {
+        std::mem::take(&mut lock(&self.0.slices))
+    }
+
+    /// What was transmitted, if it was to be kept.
+    pub(crate) fn take_kept(&self) -> Transmitted {
+        std::mem::take(&mut lock(&self.0.kept))
+    }
+}
+
+impl Backend for BenchDevices {
+    fn open_rx(
+        &self,
+        device: &str,
+        options: &RxOptions,
+    ) -> Result<Opened<dyn RxQueue>, DeviceError> {
+        let unsupported = |what: &str| DeviceError::Unsupported {
+            device: device.to_owned(),
+            what: format!("a device of the bench {what}"),
+        };
+        if !options.filter.is_empty() {
+            return Err(unsupported("has no filter in the kernel"));
+        }
+        if options.headroom > DEFAULT_HEADROOM || options.snap_length < FRAME_LEN {
+            return Err(unsupported("gives packets as they are"));
+        }
+        if device != INGRESS {
+            return Ok(opened(Box::new(Silent)));
+        }
+        Ok(opened(Box::new(Replay {
+            state: self.0.clone(),
+            next: 0,
+            given: 0,
+            watch: StopWatch::new(&self.0.length),
+            patience: PATIENCE,
+        })))
+    }
+
+    fn open_tx(
+        &self,
+        device: &str,
+        _options: &TxOptions,
+    ) -> Result<Opened<dyn TxQueue>, DeviceError> {
+        Ok(opened(Box::new(Sink { state: self.0.clone(), device: device.to_owned() })))
+    }
+
+    fn ether(&self, _device: &str) -> Option<EtherAddress> {
+        None
+    }
+
+    fn ipv4(&self, _device: &str) -> Option<Ipv4Prefix> {
+        None
+    }
+}
+
+fn opened<Q: ?Sized>(queue: Box<Q>) -> Opened<Q> {
+    let capabilities = Capabilities { backend: "bench", ..Capabilities::default() };
+    Opened { queues: vec![queue], capabilities, changes: Vec::new() }
+}
+
+/// A device on which nothing arrives.
+struct Silent;
+
+impl RxQueue for Silent {
+    fn receive(&mut self, _batch: &mut Batch, _max: usize) -> io::Result<usize> {
+        Ok(0)
+    }
+
+    fn is_finished(&self) -> bool {
+        true
+    }
+}
+
+/// The device on which the trace arrives.
+struct Replay {
+    state: Arc<State>,
+    /// The frame of the trace that comes next.
+    next: usize,
+    given: u64,
+    watch: StopWatch,
+    patience: u32,
+}
+
+/// How often, after the last packet was received, to look whether all have been transmitted.
+const PATIENCE: u32 = 10_000;
+
+impl RxQueue for Replay {
+    fn receive(&mut self, batch: &mut Batch, max: usize) -> io::Result<usize> {
+        if self.given >= self.watch.next {
+            self.watch.turn(&self.state, self.given);
+        }
+        let left = self.state.length.packets().saturating_sub(self.given);
+        if left == 0 {
+            self.finish();
+            return Ok(0);
+        }
+        let start = batch.len();
+        let n = batch.allocate(max.min(usize::try_from(left).unwrap_or(max)), FRAME_LEN);
+        let trace = &*self.state.trace;
+        for packet in batch.iter_mut().skip(start) {
+            let Some(frame) = trace.get(self.next) else { break };
+            if let Some(buffer) = packet.buffer_mut().first_chunk_mut() {
+                *buffer = *frame;
+            }
+            // The packet was made for so many bytes.
+            let _ = packet.set_len(FRAME_LEN);
+            self.next = if self.next + 1 < trace.len() { self.next + 1 } else { 0 };
+        }
+        self.given += n as u64;
+        self.state.received.store(self.given, Relaxed);
+        Ok(n)
+    }
+
+    fn is_finished(&self) -> bool {
+        self.patience == 0
+    }
+}
+
+impl Replay {
+    /// Stops the router as soon as everything has come out, or should have.
+    fn finish(&mut self) {
+        self.patience = self.patience.saturating_sub(1);
+        if self.state.transmitted.load(Relaxed) >= self.given {
+            self.patience = 0;
+        }
+        if self.patience == 0
+            && let Some(router) = self.state.router.get()
+        {
+            router.halt();
+        }
+    }
+}
+
+/// Reads the counters at the bounds of slices.
+struct StopWatch {
+    /// At how many packets the next bound is.
+    next: u64,
+    instructions: Option<Instructions>,
+    /// The bound that the running slice began with.
+    bound: Option<Bound>,
+}
+
+struct Bound {
+    packets: u64,
+    cycles: u64,
+    instructions: Option<u64>,
+    elements: Vec<u64>,
+    /// Cycles that reading the counters took. They are counted to the receiving element, which was
+    /// running, and to no slice.
+    overhead: u64,
+}
+
+impl StopWatch {
+    fn new(length: &Length) -> Self {
+        Self { next: length.warm_up, instructions: Instructions::start().ok(), bound: None }
+    }
+
+    /// Ends a slice and begins the next one.
+    fn turn(&mut self, state: &State, packets: u64) {
+        let cycles = cycles::now();
+        let instructions = self.read_instructions();
+        let Some(router) = state.router.get() else { return };
+        let elements: Vec<u64> = (0..router.len()).map(|id| router.stats_of(id).cycles).collect();
+        if let Some(bound) = &self.bound {
+            let receiver = router.plan().tasks.iter().find(|task| {
+                task.receives.as_ref().is_some_and(|(device, _)| device.as_str() == INGRESS)
+            });
+            let receiver = receiver.map(|task| task.element);
+            let spent =
+                elements.iter().zip(&bound.elements).enumerate().map(|(id, (now, then))| {
+                    let overhead = if Some(id) == receiver { bound.overhead } else { 0 };
+                    now.wrapping_sub(*then).saturating_sub(overhead)
+                });
+            lock(&state.slices).push(Slice {
+                packets: packets - bound.packets,
+                cycles: cycles.wrapping_sub(bound.cycles),
+                instructions: instructions.zip(bound.instructions).map(|(now, then)| now - then),
+                elements: spent.collect(),
+            });
+        }
+        self.next = match packets < state.length.packets() {
+            true => packets + state.length.slice,
+            false => u64::MAX,
+        };
+        let instructions = self.read_instructions();
+        let begin = cycles::now();
+        let overhead = begin.wrapping_sub(cycles);
+        self.bound = Some(Bound { packets, cycles: begin, instructions, elements, overhead });
+    }
+
+    fn read_instructions(&mut self) -> Option<u64> {
+        self.instructions.as_mut().and_then(|counter| counter.read().ok())
+    }
+}
+
+/// A device that swallows packets.
+struct Sink {
+    state: Arc<State>,
+    device: String,
+}
+
+impl TxQueue for Sink {
+    fn transmit(&mut self, batch: &mut Batch) -> io::Result<usize> {
+        let n = batch.len();
+        if self.state.length.keep {
+            let mut kept = lock(&self.state.kept);
+            let frames = kept.entry(self.device.clone()).or_default();
+            frames.extend(batch.iter().map(|packet| packet.data().to_vec()));
+        }
+        batch.clear();
+        // One thread transmits.
+        let before = self.state.transmitted.load(Relaxed);
+        self.state.transmitted.store(before + n as u64, Relaxed);
+        Ok(n)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

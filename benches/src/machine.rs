@@ -1,0 +1,59 @@
+//! What the figures depend on: the machine and the state of the sources.
+
+use std::fs;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use millrace_core::cycles;
+use rustix::thread::{CpuSet, sched_getaffinity};
+
+/// The machine and the sources.
+pub(crate) struct Machine {
+    /// The processor's name.
+    pub(crate) cpu: String,
+    /// Cycles of the time stamp counter in a second.
+    pub(crate) hertz: f64,
+    /// The commit, with `-dirty` where the sources have changes.
+    pub(crate) commit: String,
+}
+
+impl Machine {
+    /// Looks at the machine, which takes a moment.
+    pub(crate) fn look() -> Self {
+        Self { cpu: cpu(), hertz: hertz(), commit: commit() }
+    }
+}
+
+/// The last core that this program may run on: the first ones have most of the others' work.
+///
+/// # Errors
+/// The kernel does not say.
+pub(crate) fn last_core() -> anyhow::Result<usize> {
+    let cores = sched_getaffinity(None).context("cores")?;
+    (0..CpuSet::MAX_CPU).rev().find(|&core| cores.is_set(core)).context("no core to run on")
+}
+
+fn cpu() -> String {
+    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let name = info.lines().find_map(|line| line.strip_prefix("model name"));
+    let name = name.map(|name| name.trim_start_matches([' ', '\t', ':']).to_owned());
+    name.unwrap_or_else(|| std::env::consts::ARCH.to_owned())
+}
+
+fn hertz() -> f64 {
+    let (start, from) = (Instant::now(), cycles::now());
+    std::thread::sleep(Duration::from_millis(100));
+    let (time, to) = (start.elapsed(), cycles::now());
+    to.wrapping_sub(from) as f64 / time.as_secs_f64()
+}
+
+fn commit() -> String {
+    let words = ["describe", "--always", "--dirty", "--exclude=*", "--abbrev=40"];
+    let output = Command::new("git").args(words).current_dir(env!("CARGO_MANIFEST_DIR")).output();
+    let commit = output.ok().filter(|output| output.status.success());
+    commit.map_or_else(
+        || "unknown".to_owned(),
+        |output| String::from_utf8_lossy(&output.stdout).trim().to_owned(),
+    )
+}

@@ -1,0 +1,171 @@
+//! What the router is given: a routing table and frames to destinations in it, always the same.
+
+use std::collections::HashSet;
+use std::fmt::Write;
+use std::net::Ipv4Addr;
+
+use anyhow::Context;
+use etherparse::PacketBuilder;
+
+/// Bytes of a frame: the shortest that Ethernet has, 64 bytes less the check sequence, which
+/// devices do not deliver.
+pub(crate) const FRAME_LEN: usize = 60;
+
+/// Frames of a trace: too many for the processor's smallest cache and few enough for the next one,
+/// where a card's traffic is to be found.
+const FRAMES: usize = 1024;
+
+/// The outputs of the lookup element that routes lead to; output `n` is the network 10.0.n.0/24.
+const OUTPUTS: std::ops::RangeInclusive<u8> = 1..=3;
+
+/// The gateways on each network: its hosts with these numbers.
+const GATEWAYS: std::ops::RangeInclusive<u8> = 2..=17;
+
+/// Where random numbers start, for the table and for the trace.
+const SEED: u64 = 0x6d69_6c6c;
+
+/// A route to a network by a gateway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Route {
+    network: u32,
+    length: u8,
+    output: u8,
+    gateway: Ipv4Addr,
+}
+
+impl Route {
+    fn mask(self) -> u32 {
+        u32::MAX.checked_shl(32 - u32::from(self.length)).unwrap_or(0)
+    }
+}
+
+/// How many of 512,621 routes have a prefix of this length: RouteViews, 13 May 2014.
+const LENGTHS: &[(u8, u32)] = &[
+    (8, 16),
+    (9, 12),
+    (10, 30),
+    (11, 90),
+    (12, 259),
+    (13, 487),
+    (14, 974),
+    (15, 1726),
+    (16, 13_017),
+    (17, 7050),
+    (18, 11_917),
+    (19, 24_936),
+    (20, 35_828),
+    (21, 37_624),
+    (22, 57_782),
+    (23, 47_385),
+    (24, 270_023),
+    (25, 918),
+    (26, 1060),
+    (27, 537),
+    (28, 138),
+    (29, 292),
+    (30, 331),
+    (31, 20),
+    (32, 169),
+];
+
+/// `count` different routes with the Internet's mix of prefix lengths. None is for 10.0.0.0/8,
+/// where the router's own networks are, or for 127.0.0.0/8.
+pub(crate) fn routes(count: usize) -> Vec<Route> {
+    let mut random = fastrand::Rng::with_seed(SEED);
+    let total: u32 = LENGTHS.iter().map(|(_, routes)| routes).sum();
+    let mut seen = HashSet::new();
+    let mut routes = Vec::with_capacity(count);
+    while routes.len() < count {
+        let mut place = random.u32(..total);
+        let length = LENGTHS.iter().find(|(_, routes)| {
+            let here = place < *routes;
+            place = place.wrapping_sub(*routes);
+            here
+        });
+        let length = length.map_or(24, |(length, _)| *length);
+        let first = random.u32(1..224);
+        let output = random.u8(OUTPUTS);
+        let gateway = Ipv4Addr::new(10, 0, output, random.u8(GATEWAYS));
+        let mut route = Route { network: 0, length, output, gateway };
+        route.network = (first << 24 | random.u32(..1 << 24)) & route.mask();
+        if !matches!(first, 10 | 127) && seen.insert((route.network, length)) {
+            routes.push(route);
+        }
+    }
+    routes
+}
+
+/// The routes as commands for the handler `ctrl` of a lookup element.
+pub(crate) fn commands(routes: &[Route]) -> String {
+    let mut text = String::with_capacity(routes.len() * 40);
+    for Route { network, length, output, gateway } in routes {
+        let network = Ipv4Addr::from_bits(*network);
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "add {network}/{length} {gateway} {output}");
+    }
+    text
+}
+
+/// The entries for the ARP table of each network, `IP ETH`, with the network's number.
+pub(crate) fn neighbours() -> Vec<(u8, String)> {
+    let hosts = OUTPUTS.flat_map(|network| GATEWAYS.map(move |host| (network, host)));
+    hosts
+        .map(|(network, host)| {
+            (network, format!("10.0.{network}.{host} 02:00:0a:00:{network:02x}:{host:02x}"))
+        })
+        .collect()
+}
+
+/// UDP datagrams from a host beside eth0 of the router, through it, to destinations that are
+/// covered by routes.
+///
+/// # Errors
+/// There are no routes.
+pub(crate) fn trace(routes: &[Route]) -> anyhow::Result<Vec<[u8; FRAME_LEN]>> {
+    let mut random = fastrand::Rng::with_seed(SEED ^ 1);
+    let frames = (0..FRAMES).map(|_| {
+        let route = random.choice(routes).context("no routes")?;
+        let to = Ipv4Addr::from_bits(route.network | random.u32(..) & !route.mask());
+        frame(to, &mut random)
+    });
+    frames.collect()
+}
+
+fn frame(to: Ipv4Addr, random: &mut fastrand::Rng) -> anyhow::Result<[u8; FRAME_LEN]> {
+    const HEADERS: usize = 14 + 20 + 8;
+    let builder = PacketBuilder::ethernet2([2, 0, 10, 0, 0, 2], [2, 0, 10, 0, 0, 1])
+        .ipv4([10, 0, 0, 2], to.octets(), 64)
+        .udp(random.u16(1024..), random.u16(1024..));
+    let mut payload = [0; FRAME_LEN - HEADERS];
+    random.fill(&mut payload);
+    let mut frame = Vec::with_capacity(FRAME_LEN);
+    builder.write(&mut frame, &payload)?;
+    frame.as_slice().try_into().context("a frame of another length")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn routes_are_different_and_the_same_each_time() {
+        let made = routes(10_000);
+        let networks: HashSet<(u32, u8)> =
+            made.iter().map(|route| (route.network, route.length)).collect();
+        assert_eq!(networks.len(), 10_000);
+        assert!(made.iter().all(|route| route.network & !route.mask() == 0));
+        assert_eq!(made, routes(10_000));
+    }
+
+    #[test]
+    fn every_frame_has_a_route_and_right_checksums() {
+        let routes = routes(1000);
+        for frame in trace(&routes).unwrap() {
+            let packet = etherparse::PacketHeaders::from_ethernet_slice(&frame).unwrap();
+            let Some(etherparse::NetHeaders::Ipv4(ip, _)) = packet.net else { panic!("no IPv4") };
+            assert_eq!(ip.header_checksum, ip.calc_header_checksum());
+            let to = u32::from_be_bytes(ip.destination);
+            assert!(routes.iter().any(|route| to & route.mask() == route.network));
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! `cargo xtask bench`: builds the benchmarks with optimisation and runs them.
+
+use std::env;
+use std::ffi::OsString;
+
+use anyhow::Result;
+
+use crate::shell;
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// What to measure, and how; `--help` lists it.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "WORDS")]
+    words: Vec<OsString>,
+}
+
+/// Runs the benchmarks where the user stands, so that names of files mean what they say.
+///
+/// # Errors
+/// They cannot be built, or fail.
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let mut command = shell::cargo();
+    command.current_dir(env::current_dir()?);
+    command.args(["run", "--quiet", "--release", "--manifest-path"]);
+    command.arg(shell::root().join("benches/Cargo.toml")).arg("--").args(&options.words);
+    shell::run(&mut command)
+}
