@@ -11,7 +11,8 @@ pub(crate) struct Figures {
     /// `router` or `element`.
     kind: &'static str,
     name: String,
-    burst: usize,
+    /// Most packets at a time.
+    pub(crate) burst: usize,
     class: Option<&'static str>,
     /// Cycles a packet, one figure a round: the median of its slices.
     cycles: Vec<f64>,

@@ -135,9 +135,8 @@ impl Cli {
             }
         }
         for _ in 0..self.rounds {
-            let bursts = self.burst.iter().cycle();
-            for ((configuration, figures), &burst) in rows.iter_mut().zip(bursts) {
-                figures.add(&configuration.run(burst.into(), core, trace, LENGTH)?);
+            for (configuration, figures) in &mut rows {
+                figures.add(&configuration.run(figures.burst, core, trace, LENGTH)?);
             }
         }
         Ok(rows.into_iter().map(|(_, figures)| figures).collect())
