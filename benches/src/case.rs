@@ -141,3 +141,36 @@ fn difference(reference: &Transmitted, measured: &Transmitted) -> String {
     let count = |from: &Transmitted| from.get(device).map_or(0, Vec::len);
     format!("{device} transmits {} packets, not {}", count(measured), count(reference))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::traffic;
+
+    /// What the gate says of a chain between two devices.
+    fn gate(chain: &str) -> Result<(), String> {
+        let configuration = Configuration {
+            name: "x".to_owned(),
+            text: format!("FromDevice(eth0, BURST $burst) -> {chain} -> ToDevice(eth1);"),
+            writes: Vec::new(),
+            class: None,
+        };
+        let trace: Trace = traffic::trace(&traffic::routes(100)).unwrap().into();
+        let core = crate::machine::last_core().unwrap();
+        configuration.gate(32, core, &trace).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_gate_lets_through_what_bursts_do_not_change() {
+        assert_eq!(gate("EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2)"), Ok(()));
+    }
+
+    #[test]
+    fn the_gate_stops_what_bursts_change() {
+        let error = gate("EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:$burst)").unwrap_err();
+        assert!(error.contains("give other packets"), "{error}");
+        let error = gate("Queue(10) -> Unqueue").unwrap_err();
+        assert!(error.contains("queue full"), "{error}");
+        assert!(gate("NoSuchElement").unwrap_err().contains("NoSuchElement"));
+    }
+}

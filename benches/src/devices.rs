@@ -187,7 +187,7 @@ struct Replay {
 }
 
 /// How often, after the last packet was received, to look whether all have been transmitted.
-const PATIENCE: u32 = 10_000;
+const PATIENCE: u32 = 1000;
 
 impl RxQueue for Replay {
     fn receive(&mut self, batch: &mut Batch, max: usize) -> io::Result<usize> {

@@ -21,7 +21,7 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> Result<()> {
     let mut command = shell::cargo();
     command.current_dir(env::current_dir()?);
-    command.args(["run", "--quiet", "--release", "--manifest-path"]);
+    command.args(["run", "--release", "--manifest-path"]);
     command.arg(shell::root().join("benches/Cargo.toml")).arg("--").args(&options.words);
     shell::run(&mut command)
 }
