@@ -134,6 +134,8 @@ impl Syntax<'_> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const SYNTAX: fn() -> Syntax<'static> = || Syntax { scope: Scope::builtin(), outputs: 3 };
@@ -203,5 +205,21 @@ mod tests {
         assert_eq!(SYNTAX().commands(text).unwrap(), commands);
         let error = SYNTAX().commands("add 10/8 1\ndel 10/8").unwrap_err();
         assert_eq!(error.to_string(), "bad command ‘del’");
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_without_harm(text in "(add|set|remove|)[ 0-9./a-f\\-\"'\n]{0,40}|\\PC{0,60}") {
+            // What is read prints as a text that means the same.
+            for command in SYNTAX().commands(&text).unwrap_or_default() {
+                let (verb, line) = match command {
+                    Command::Add(route) => (Verb::Add, route.to_string()),
+                    Command::Set(route) => (Verb::Set, route.to_string()),
+                    Command::Remove(prefix, None) => (Verb::Remove, prefix.to_string()),
+                    Command::Remove(prefix, Some(hop)) => (Verb::Remove, format!("{prefix} {hop}")),
+                };
+                prop_assert_eq!(SYNTAX().command(verb, &line.as_str().into()), Ok(command));
+            }
+        }
     }
 }

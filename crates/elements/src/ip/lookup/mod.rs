@@ -28,6 +28,32 @@
 //! when nobody has that view any more: writers ask for that at the end of each transaction, and wait
 //! for it only after a change of the default route of a DIR-24-8 table (the reason is told there).
 //! So a table that changes for ever does not grow, and no forwarding thread ever frees anything.
+//!
+//! # Figures
+//! One core of a Xeon virtual machine that others used too, 4 KiB pages, `--example lpm_bench`.
+//! Lookups to any route at random, and to 4,096 destinations; one after the other, each waiting for
+//! the one before, and in batches of 256; times in nanoseconds. An update is a transaction that adds
+//! or removes one route. The routes themselves take 13 to 17 MB more at 512,000.
+//!
+//! | 512,621 routes (RouteViews, May 2014) | DIR-24-8 | ranges | radix |
+//! |---|---|---|---|
+//! | any, one by one | 88 | 33 | 226 |
+//! | any, in batches | 8.9 | 22 | 45 |
+//! | near, one by one | 13 | 27 | 45 |
+//! | near, in batches | 3.6 | 20 | 26 |
+//! | update | 610 | 314,000 | 1,040 |
+//! | building, ms | 177 | 174 | 185 |
+//! | memory, MB | 52 | 2 | 17 |
+//!
+//! | 130,000 routes, synthetic | DIR-24-8 | ranges | radix |
+//! |---|---|---|---|
+//! | any, in batches | 8.5 | 18 | 38 |
+//! | near, in batches | 4.1 | 15 | 21 |
+//! | update | 570 | 335,000 | 960 |
+//! | building, ms | 139 | 78 | 158 |
+//! | memory, MB | 51 | 4 | 18 |
+//!
+//! To copy a DIR-24-8 table for each transaction would take milliseconds, and twice the memory.
 
 mod command;
 mod dir_24_8;

@@ -54,9 +54,13 @@ impl Rib {
 
     /// Sets a network's route; returns the one before.
     pub(super) fn set(&mut self, prefix: Prefix, hop: HopId) -> Option<Entry> {
-        let old = self.get(prefix);
-        let slot = self.slots.take(old.map(|old| old.slot));
-        self.routes.insert(key(prefix), Entry { hop, slot });
+        let keeps_place = self.slots.order == Order::FirstFree;
+        let kept = if keeps_place { self.get(prefix) } else { None };
+        let slot = kept.map_or_else(|| self.slots.take(), |kept| kept.slot);
+        let old = self.routes.insert(key(prefix), Entry { hop, slot });
+        if let (None, Some(old)) = (kept, old) {
+            self.slots.leave(old.slot);
+        }
         old
     }
 
@@ -129,17 +133,13 @@ impl Slots {
         Slots { order, end: 0, left: Vec::new(), free: BTreeSet::new() }
     }
 
-    /// A place for a route that had place `old` before, if it was there.
-    fn take(&mut self, old: Option<u32>) -> u32 {
-        let place = match (self.order, old) {
-            (Order::Address, _) => return 0,
-            (Order::FirstFree, Some(old)) => return old,
-            (Order::FirstFree, None) => self.free.pop_first(),
-            (Order::LastLeft, _) => self.left.pop(),
+    /// A place for a new route.
+    fn take(&mut self) -> u32 {
+        let place = match self.order {
+            Order::Address => return 0,
+            Order::FirstFree => self.free.pop_first(),
+            Order::LastLeft => self.left.pop(),
         };
-        if let Some(old) = old {
-            self.leave(old);
-        }
         place.unwrap_or_else(|| {
             self.end += 1;
             self.end - 1

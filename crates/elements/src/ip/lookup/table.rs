@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::{ArcSwap, Guard};
+use foldhash::fast::RandomState;
 
 use super::command::Command;
 use super::error::Error;
@@ -118,7 +119,8 @@ impl<W: FibWriter> RouteTable<W> {
     /// There is not enough room; nothing has changed.
     pub fn load(&self, routes: &[Route]) -> Result<Vec<usize>, Error> {
         let mut state = self.state();
-        let mut wanted: HashSet<Prefix> = HashSet::with_capacity(routes.len());
+        let mut wanted: HashSet<Prefix, RandomState> =
+            HashSet::with_capacity_and_hasher(routes.len(), RandomState::default());
         let mut commands = Vec::with_capacity(routes.len());
         let mut left_out = Vec::new();
         for (place, &route) in routes.iter().enumerate() {
@@ -190,7 +192,7 @@ impl<W: FibWriter> State<W> {
     /// Whether each command can be carried out when those before it are.
     fn check(&self, commands: &[Command]) -> Result<(), Error> {
         // What the commands so far have made of a network's route.
-        let mut changed: HashMap<Prefix, Option<Hop>> = HashMap::new();
+        let mut changed: HashMap<Prefix, Option<Hop>, RandomState> = HashMap::default();
         for (index, command) in commands.iter().enumerate() {
             let prefix = command.prefix();
             let found = || self.rib.get(prefix).and_then(|entry| self.hops.get(entry.hop));
@@ -220,7 +222,7 @@ impl<W: FibWriter> State<W> {
         let mut transaction = Transaction::default();
         let result = transaction
             .change_routes(self, commands)
-            .and_then(|()| self.change_fib(view, &transaction.changes(&self.rib)));
+            .and_then(|()| self.change_fib(view, &transaction));
         match result {
             Ok(()) => {
                 for hop in transaction.released {
@@ -231,7 +233,7 @@ impl<W: FibWriter> State<W> {
                 if !self.leftovers.is_empty() {
                     // Readers that come from now on cannot hold what is left over.
                     let fib = self.writer.fib();
-                    self.publish(view, fib);
+                    self.readers(view).publish(fib);
                 }
                 self.collect();
                 Ok(())
@@ -246,35 +248,35 @@ impl<W: FibWriter> State<W> {
     fn change_fib(
         &mut self,
         view: &ArcSwap<View<W::Fib>>,
-        changes: &[Change],
+        transaction: &Transaction,
     ) -> Result<(), Error> {
-        if changes.is_empty() {
-            return Ok(());
-        }
-        let routes = Routes { rib: &self.rib, hop_limit: self.hops.limit() };
         let outgrown = self.hops.has_outgrown();
         if outgrown {
             self.hops.grow()?;
         }
+        let count = transaction.steps.len();
+        let routes = Routes { rib: &self.rib, hop_limit: self.hops.limit() };
         // A structure that was changed in place would show new hops to readers that cannot look
         // them up; and where most routes change, a new structure is sooner made.
-        if outgrown || (changes.len() > BULK && changes.len() > self.rib.len() / 2) {
+        if outgrown || (count > BULK && count > self.rib.len() / 2) {
             self.writer.rebuild(routes)?;
-            self.leftovers.parts.clear();
-            self.older.iter_mut().for_each(|(_, leftovers)| leftovers.parts.clear());
             let fib = self.writer.fib();
-            self.publish(view, fib);
+            self.readers(view).forget();
+            self.readers(view).publish(fib);
+            return Ok(());
+        }
+        let changes = transaction.changes();
+        if changes.is_empty() {
             return Ok(());
         }
         let State { rib, hops, writer, older, leftovers } = self;
         let routes = Routes { rib, hop_limit: hops.limit() };
-        let mut readers = Publisher { view, hops, older, leftovers };
-        writer.update(routes, changes, &mut readers)
+        writer.update(routes, &changes, &mut Publisher { view, hops, older, leftovers })
     }
 
-    fn publish(&mut self, view: &ArcSwap<View<W::Fib>>, fib: W::Fib) {
+    fn readers<'a>(&'a mut self, view: &'a ArcSwap<View<W::Fib>>) -> Publisher<'a, W::Fib> {
         let State { hops, older, leftovers, .. } = self;
-        Publisher { view, hops, older, leftovers }.publish(fib);
+        Publisher { view, hops, older, leftovers }
     }
 
     /// Makes what no reader can hold any more available again.
@@ -356,8 +358,8 @@ impl Command {
 /// What a transaction has done to the routes.
 #[derive(Debug, Default)]
 struct Transaction {
-    /// For each command, the network and the hop that it had before.
-    before: Vec<(Prefix, HopId)>,
+    /// One for each command.
+    steps: Vec<Change>,
     /// Hops that routes got, once for each route.
     acquired: Vec<HopId>,
     /// Hops that routes no longer have, once for each route.
@@ -370,45 +372,46 @@ impl Transaction {
         state: &mut State<W>,
         commands: &[Command],
     ) -> Result<(), Error> {
-        self.before.reserve(commands.len());
+        self.steps.reserve(commands.len());
         for command in commands {
             let prefix = command.prefix();
-            let old = match command.hop() {
+            let (old, new) = match command.hop() {
                 Some(hop) => {
-                    let id = state.hops.acquire(hop)?;
-                    self.acquired.push(id);
-                    state.rib.set(prefix, id)
+                    let new = state.hops.acquire(hop)?;
+                    self.acquired.push(new);
+                    (state.rib.set(prefix, new), new)
                 }
-                None => state.rib.remove(prefix),
+                None => (state.rib.remove(prefix), HopId::NONE),
             };
             let old = old.map_or(HopId::NONE, |entry| entry.hop);
-            self.before.push((prefix, old));
             if !old.is_none() {
                 self.released.push(old);
             }
+            self.steps.push(Change { prefix, old, new });
         }
         Ok(())
     }
 
     /// What has become of each network, in the order in which readers may see it.
-    fn changes(&self, rib: &Rib) -> Vec<Change> {
-        let mut first = self.before.clone();
-        // The sort is stable: the first of a network's entries has what was before all commands.
-        first.sort_by_key(|(prefix, _)| *prefix);
-        first.dedup_by_key(|(prefix, _)| *prefix);
-        let change = |(prefix, old)| {
-            let new = rib.get(prefix).map_or(HopId::NONE, |entry| entry.hop);
-            Change { prefix, old, new }
-        };
-        let changes = first.into_iter().map(change).filter(|change| change.old != change.new);
-        let mut changes: Vec<Change> = changes.collect();
+    fn changes(&self) -> Vec<Change> {
+        let mut changes = self.steps.clone();
+        // The sort is stable: the steps of a network stay in their order and become one.
+        changes.sort_by_key(|change| change.prefix);
+        changes.dedup_by(|next, first| {
+            let same = next.prefix == first.prefix;
+            if same {
+                first.new = next.new;
+            }
+            same
+        });
+        changes.retain(|change| change.old != change.new);
         changes.sort_by_key(Change::rank);
         changes
     }
 
     /// Brings the routes back. Readers have seen nothing of it.
     fn undo<W: FibWriter>(self, state: &mut State<W>) {
-        for (prefix, old) in self.before.into_iter().rev() {
+        for Change { prefix, old, .. } in self.steps.into_iter().rev() {
             match old.is_none() {
                 true => drop(state.rib.remove(prefix)),
                 false => drop(state.rib.set(prefix, old)),
