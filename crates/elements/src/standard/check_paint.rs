@@ -28,18 +28,13 @@
 //! # See also
 //! Paint, PaintTee, PaintSwitch
 
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
-
-use millrace_core::args::Annotation;
 use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Reason, Setup, register};
 
-use super::PAINT;
+use super::color::Color;
 
 /// The element; its manual is at the top of the file.
 pub struct CheckPaint {
-    color: AtomicU8,
-    /// Offset of the annotation.
-    anno: usize,
+    color: Color,
 }
 
 register!(CheckPaint, "check_paint.rs");
@@ -49,16 +44,13 @@ impl Element for CheckPaint {
     type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        let color: u8 = setup.args.mandatory("COLOR");
-        let Annotation(anno) = setup.args.positional("ANNO", PAINT);
-        setup.args.complete()?;
-        Ok(Self { color: color.into(), anno })
+        Ok(Self { color: Color::configure(setup)? })
     }
 
     fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
-        let color = self.color.load(Relaxed);
+        let color = self.color.get();
         batch.map_filter(|packet| {
-            if packet.anno_u8(self.anno) == color {
+            if self.color.of(&packet) == color {
                 return Some(packet);
             }
             cx.push_or_drop(1, packet, Reason::Filtered);
@@ -67,11 +59,7 @@ impl Element for CheckPaint {
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
-        handlers.read("color", |check, _| check.color.load(Relaxed));
-        handlers.write("color", |check, call| {
-            check.color.store(call.parse()?, Relaxed);
-            Ok(())
-        });
+        Color::handlers(handlers, |check| &check.color);
     }
 }
 

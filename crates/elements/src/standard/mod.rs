@@ -6,6 +6,7 @@ use millrace_core::args::Annotation;
 const PAINT: Annotation<1> = Annotation(16);
 
 pub mod check_paint;
+mod color;
 pub mod discard;
 pub mod idle;
 pub mod infinite_source;

@@ -27,18 +27,13 @@
 //! # See also
 //! CheckPaint, PaintTee, PaintSwitch
 
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
-
-use millrace_core::args::Annotation;
 use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Setup, register};
 
-use super::PAINT;
+use super::color::Color;
 
 /// The element; its manual is at the top of the file.
 pub struct Paint {
-    color: AtomicU8,
-    /// Offset of the annotation.
-    anno: usize,
+    color: Color,
 }
 
 register!(Paint, "paint.rs");
@@ -48,23 +43,16 @@ impl Element for Paint {
     type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        let color: u8 = setup.args.mandatory("COLOR");
-        let Annotation(anno) = setup.args.positional("ANNO", PAINT);
-        setup.args.complete()?;
-        Ok(Self { color: color.into(), anno })
+        Ok(Self { color: Color::configure(setup)? })
     }
 
     fn process(&self, _cx: &mut Context, (): &mut (), batch: &mut Batch) {
-        let color = self.color.load(Relaxed);
-        batch.for_each(|packet| packet.set_anno_u8(self.anno, color));
+        let color = self.color.get();
+        batch.for_each(|packet| self.color.paint(packet, color));
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
-        handlers.read("color", |paint, _| paint.color.load(Relaxed));
-        handlers.write("color", |paint, call| {
-            paint.color.store(call.parse()?, Relaxed);
-            Ok(())
-        });
+        Color::handlers(handlers, |paint| &paint.color);
     }
 }
 

@@ -30,18 +30,13 @@
 //! # See also
 //! Paint, CheckPaint, Tee
 
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
-
-use millrace_core::args::Annotation;
 use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Reason, Setup, register};
 
-use super::PAINT;
+use super::color::Color;
 
 /// The element; its manual is at the top of the file.
 pub struct PaintTee {
-    color: AtomicU8,
-    /// Offset of the annotation.
-    anno: usize,
+    color: Color,
 }
 
 register!(PaintTee, "paint_tee.rs");
@@ -51,16 +46,13 @@ impl Element for PaintTee {
     type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        let color: u8 = setup.args.mandatory("COLOR");
-        let Annotation(anno) = setup.args.positional("ANNO", PAINT);
-        setup.args.complete()?;
-        Ok(Self { color: color.into(), anno })
+        Ok(Self { color: Color::configure(setup)? })
     }
 
     fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
-        let color = self.color.load(Relaxed);
+        let color = self.color.get();
         batch.for_each(|packet| {
-            if packet.anno_u8(self.anno) == color {
+            if self.color.of(packet) == color {
                 cx.created(1);
                 match packet.share() {
                     Some(copy) => cx.push(1, copy),
@@ -71,11 +63,7 @@ impl Element for PaintTee {
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
-        handlers.read("color", |tee, _| tee.color.load(Relaxed));
-        handlers.write("color", |tee, call| {
-            tee.color.store(call.parse()?, Relaxed);
-            Ok(())
-        });
+        Color::handlers(handlers, |tee| &tee.color);
     }
 }
 

@@ -1,0 +1,51 @@
+//! The color of the elements that paint, or look for paint: arguments and handler.
+
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+
+use millrace_core::args::Annotation;
+use millrace_core::{Failed, Handlers, Packet, Setup};
+
+use super::PAINT;
+
+/// A color, and the annotation that holds packets' colors.
+pub(super) struct Color {
+    value: AtomicU8,
+    /// Offset of the annotation.
+    anno: usize,
+}
+
+impl Color {
+    /// Reads COLOR and ANNO, and completes the arguments.
+    pub(super) fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let value: u8 = setup.args.mandatory("COLOR");
+        let Annotation(anno) = setup.args.positional("ANNO", PAINT);
+        setup.args.complete()?;
+        Ok(Self { value: value.into(), anno })
+    }
+
+    /// The color at this moment.
+    pub(super) fn get(&self) -> u8 {
+        self.value.load(Relaxed)
+    }
+
+    /// The color of a packet.
+    #[inline]
+    pub(super) fn of(&self, packet: &Packet) -> u8 {
+        packet.anno_u8(self.anno)
+    }
+
+    /// Gives a packet a color.
+    #[inline]
+    pub(super) fn paint(&self, packet: &mut Packet, color: u8) {
+        packet.set_anno_u8(self.anno, color);
+    }
+
+    /// The handler `color`.
+    pub(super) fn handlers<E: 'static>(handlers: &mut Handlers<E>, color: fn(&E) -> &Self) {
+        handlers.read("color", move |element, _| color(element).get());
+        handlers.write("color", move |element, call| {
+            color(element).value.store(call.parse()?, Relaxed);
+            Ok(())
+        });
+    }
+}
