@@ -2,11 +2,15 @@
 
 #[cfg(target_os = "linux")]
 pub mod af_packet;
+mod machine;
 pub mod memory;
+mod method;
 pub mod pcap;
 mod queue;
 
+pub use machine::Machine;
+pub use method::{DpdkOptions, Method, XdpOptions};
 pub use queue::{
-    Backend, Capabilities, DeviceError, Devices, Opened, QueueCounts, RxOptions, RxQueue,
-    TxOptions, TxQueue,
+    Backend, Capabilities, DeviceError, DeviceFacts, Devices, Opened, QueueCounts, Queues,
+    RxOptions, RxQueue, Spread, TxOptions, TxQueue,
 };

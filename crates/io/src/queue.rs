@@ -6,6 +6,8 @@ use std::os::fd::OwnedFd;
 use millrace_core::Batch;
 use millrace_core::net::{EtherAddress, Ipv4Prefix};
 
+use crate::method::Method;
+
 /// A receive queue of a device. It belongs to one thread.
 pub trait RxQueue: Send {
     /// Adds to `batch` what has arrived, at most as many packets as it has room for and at most
@@ -66,8 +68,16 @@ pub struct QueueCounts {
 /// What an element wants of a receive device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RxOptions {
-    /// How many queues; the backend may give fewer.
-    pub queues: usize,
+    /// By which means the device is reached.
+    pub method: Method,
+    /// Which of the device's queues are wanted; the backend may give fewer.
+    pub queues: Queues,
+    /// How many packets a queue's ring holds; the backend's own choice unless given.
+    pub descriptors: Option<usize>,
+    /// The NUMA node for rings and packets; the device's own unless given.
+    pub numa_node: Option<usize>,
+    /// How the device shares packets among its queues.
+    pub spread: Spread,
     /// Whether to receive packets for other hosts.
     pub promiscuous: bool,
     /// The most bytes of a packet that are kept.
@@ -87,7 +97,11 @@ pub struct RxOptions {
 impl Default for RxOptions {
     fn default() -> Self {
         Self {
-            queues: 1,
+            method: Method::default(),
+            queues: Queues::default(),
+            descriptors: None,
+            numa_node: None,
+            spread: Spread::default(),
             promiscuous: false,
             snap_length: 65_535,
             headroom: 128,
@@ -100,16 +114,52 @@ impl Default for RxOptions {
 }
 
 /// What an element wants of a transmit device.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TxOptions {
-    /// How many queues; the backend may give fewer.
-    pub queues: usize,
+    /// By which means the device is reached.
+    pub method: Method,
+    /// Which of the device's queues are wanted; the backend may give fewer.
+    pub queues: Queues,
+    /// How many packets a queue's ring holds; the backend's own choice unless given.
+    pub descriptors: Option<usize>,
+    /// The NUMA node for rings; the device's own unless given.
+    pub numa_node: Option<usize>,
 }
 
-impl Default for TxOptions {
+/// A run of a device's queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Queues {
+    /// The number of the first one.
+    pub first: usize,
+    /// How many; at least 1.
+    pub count: usize,
+}
+
+impl Default for Queues {
     fn default() -> Self {
-        Self { queues: 1 }
+        Self { first: 0, count: 1 }
     }
+}
+
+/// How a device shares what it receives among its queues.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Spread {
+    /// By flow, as the device does of its own accord.
+    #[default]
+    Flow,
+    /// By flow, and both directions of a connection to the same queue.
+    Symmetric,
+}
+
+/// What is known of a device without opening it: enough to plan threads for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceFacts {
+    /// How many receive queues it has; unknown where only opening it can tell.
+    pub rx_queues: Option<usize>,
+    /// How many transmit queues it has.
+    pub tx_queues: Option<usize>,
+    /// The NUMA node that it is attached to.
+    pub numa_node: Option<usize>,
 }
 
 /// What a device can do.
@@ -157,6 +207,11 @@ pub trait Backend: Send + Sync {
         device: &str,
         options: &TxOptions,
     ) -> Result<Opened<dyn TxQueue>, DeviceError>;
+
+    /// What is known of a device without opening or changing it.
+    fn facts(&self, _device: &str, _method: &Method) -> DeviceFacts {
+        DeviceFacts::default()
+    }
 
     /// The Ethernet address of a device.
     fn ether(&self, device: &str) -> Option<EtherAddress>;

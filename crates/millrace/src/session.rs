@@ -12,8 +12,8 @@ use millrace_core::router::{Options, check};
 use millrace_core::services::{DeviceBook, Services};
 use millrace_core::stats::MAX_THREADS;
 use millrace_core::{Registry, Router};
-use millrace_io::af_packet::{AfPacket, Interfaces};
-use millrace_io::{Backend, Devices};
+use millrace_io::af_packet::Interfaces;
+use millrace_io::{Backend, Devices, Machine};
 
 use crate::config::Loaded;
 use crate::report::{Ledger, Observed};
@@ -77,7 +77,7 @@ pub(crate) fn services(backend: Option<Arc<dyn Backend>>, ledger: &Ledger) -> Se
         Some(backend) => DeviceBook(Box::new(AddressesOf(backend.clone()))),
         None => DeviceBook(Box::new(Interfaces)),
     });
-    let backend = backend.unwrap_or_else(|| Arc::new(AfPacket));
+    let backend = backend.unwrap_or_else(|| Arc::new(Machine));
     services.insert(Devices(Box::new(Observed::new(backend, ledger.clone()))));
     services
 }

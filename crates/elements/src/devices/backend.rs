@@ -4,19 +4,18 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use millrace_core::Init;
-use millrace_io::af_packet::AfPacket;
-use millrace_io::{Backend, Devices};
+use millrace_io::{Backend, Devices, Machine};
 
 /// A backend that is shared with others or is the machine's.
 pub(super) enum Source {
     Given(Arc<Devices>),
-    Machine(AfPacket),
+    Own(Machine),
 }
 
 impl Source {
     /// The backend that an element is to use.
     pub(super) fn of(init: &Init<'_>) -> Self {
-        init.service::<Devices>().map_or(Self::Machine(AfPacket), Self::Given)
+        init.service::<Devices>().map_or(Self::Own(Machine), Self::Given)
     }
 }
 
@@ -26,7 +25,7 @@ impl Deref for Source {
     fn deref(&self) -> &Self::Target {
         match self {
             Self::Given(devices) => &*devices.0,
-            Self::Machine(machine) => machine,
+            Self::Own(machine) => machine,
         }
     }
 }

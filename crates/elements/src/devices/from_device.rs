@@ -123,14 +123,13 @@ impl Element for FromDevice {
         let active = args.keyword("ACTIVE", true);
         args.complete()?;
         let options = RxOptions {
-            queues: 1,
             promiscuous,
             snap_length: snap_length.unwrap_or(65_535) as usize,
             headroom: headroom as usize,
             outbound,
             sniffer,
             timestamp,
-            filter: Vec::new(),
+            ..RxOptions::default()
         };
         let task = setup.receive_task(&device, 0);
         Ok(Self {

@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use millrace_core::net::{EtherAddress, Ipv4Prefix};
 use millrace_core::{Batch, Count};
 use millrace_io::{
-    Backend, Capabilities, DeviceError, Opened, QueueCounts, RxOptions, RxQueue, TxOptions, TxQueue,
+    Backend, Capabilities, DeviceError, DeviceFacts, Method, Opened, QueueCounts, RxOptions,
+    RxQueue, TxOptions, TxQueue,
 };
 
 /// What is known of the devices that were opened.
@@ -170,6 +171,10 @@ impl Backend for Observed {
             queues: traffic,
         });
         Ok(Opened { queues, ..opened })
+    }
+
+    fn facts(&self, device: &str, method: &Method) -> DeviceFacts {
+        self.backend.facts(device, method)
     }
 
     fn ether(&self, device: &str) -> Option<EtherAddress> {
