@@ -5,6 +5,8 @@ pub mod af_packet;
 mod machine;
 pub mod memory;
 mod method;
+#[cfg(target_os = "linux")]
+mod offload;
 pub mod pcap;
 mod queue;
 

@@ -7,21 +7,16 @@
 //! peer's count. So each packet is received with the header of virtio-net (`PACKET_VNET_HDR`), which
 //! tells of both; segments are cut to the size that their sender meant, and checksums are filled in.
 //! Nothing of the machine's set-up is changed for it. On transmit, segments are merged again
-//! (`merge.rs`), so that a host on the same machine gets what it is used to.
+//! (`offload/merge.rs`), so that a host on the same machine gets what it is used to.
 //!
 //! One TCP connection between two hosts in network namespaces, all offloads on, got 2.8 to 4.2 Gb/s
 //! through `FromDevice -> Queue -> ToDevice` on one thread of a busy two-core machine, and 10 to 12
 //! Gb/s through the kernel's bridge in its place.
 
 mod interface;
-mod merge;
-mod offload;
 mod receive;
 mod socket;
 mod transmit;
-
-#[cfg(test)]
-mod tests;
 
 use std::io;
 

@@ -8,8 +8,8 @@ use std::os::fd::OwnedFd;
 use millrace_core::memory::copies::{self, CopyCause};
 use millrace_core::{Batch, Packet, PacketType};
 
-use super::offload::{self, Offload, Segments};
 use super::socket::{Inbox, MESSAGES, Message, PacketSocket};
+use crate::offload::{Finished, Finisher, Offload};
 use crate::queue::{QueueCounts, RxOptions, RxQueue};
 
 /// The receive queue of an interface.
@@ -28,8 +28,7 @@ pub(super) struct Receiver {
 
 /// What is kept of packets.
 struct Limits {
-    headroom: usize,
-    snap_length: usize,
+    finisher: Finisher,
     outbound: bool,
 }
 
@@ -44,8 +43,7 @@ impl Receiver {
             spares: Vec::with_capacity(MESSAGES),
             ready: VecDeque::new(),
             limits: Limits {
-                headroom: options.headroom,
-                snap_length: options.snap_length,
+                finisher: Finisher { headroom: options.headroom, snap_length: options.snap_length },
                 outbound: options.outbound,
             },
             lost: Cell::new(0),
@@ -68,7 +66,9 @@ impl Receiver {
         let wanted = max.min(MESSAGES);
         while self.spares.len() < wanted {
             // The kernel keeps the packets for as long as it can when we have no memory.
-            let Some(packet) = Packet::stale(self.limits.headroom, 0, BUFFER) else { break };
+            let Some(packet) = Packet::stale(self.limits.finisher.headroom, 0, BUFFER) else {
+                break;
+            };
             self.spares.push(packet);
         }
         let available = wanted.min(self.spares.len());
@@ -92,9 +92,9 @@ impl Receiver {
         let mut lost = 0;
         for ((message, overflow), packet) in inbox.messages().zip(spares.drain(..received)) {
             match limits.unfold(message, overflow, packet, ready) {
-                Unfolded::Whole => {}
-                Unfolded::Cut => *segmented += 1,
-                Unfolded::Lost => lost += 1,
+                Finished::Whole => {}
+                Finished::Cut => *segmented += 1,
+                Finished::Lost => lost += 1,
             }
         }
         self.add_lost(lost);
@@ -132,15 +132,6 @@ impl RxQueue for Receiver {
     }
 }
 
-/// What became of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Unfolded {
-    Whole,
-    /// Into several packets.
-    Cut,
-    Lost,
-}
-
 impl Limits {
     /// Makes finished packets of a message whose first bytes are in `packet`'s buffer and the others
     /// in `overflow`.
@@ -150,17 +141,17 @@ impl Limits {
         overflow: &[u8],
         mut packet: Packet,
         ready: &mut VecDeque<Packet>,
-    ) -> Unfolded {
+    ) -> Finished {
         let packet_type = packet_type(message.packet_type);
         if packet_type == PacketType::Outgoing && !self.outbound {
-            return Unfolded::Whole;
+            return Finished::Whole;
         }
         let capacity = packet.buffer_mut().len();
         let Some(overflow) = overflow.get(..message.length.saturating_sub(capacity)) else {
-            return Unfolded::Lost;
+            return Finished::Lost;
         };
         if !packet.set_len(message.length.min(capacity)) {
-            return Unfolded::Lost;
+            return Finished::Lost;
         }
         packet.set_packet_type(packet_type);
         if let Some(timestamp) = message.timestamp {
@@ -172,47 +163,7 @@ impl Limits {
         {
             offload.shift(TAG);
         }
-        match offload.segments {
-            Some(Segments::Of(size)) => {
-                let cut = offload::cut(&packet, overflow, size, |mut segment| {
-                    segment.copy_annotations(&packet);
-                    self.hand_over(segment, ready);
-                });
-                if cut { Unfolded::Cut } else { Unfolded::Lost }
-            }
-            Some(Segments::Unknown) => Unfolded::Lost,
-            None => {
-                let Some(mut packet) = self.join(packet, overflow) else { return Unfolded::Lost };
-                if offload.lacks_checksum() {
-                    offload.complete(packet.data_mut());
-                }
-                self.hand_over(packet, ready);
-                Unfolded::Whole
-            }
-        }
-    }
-
-    /// The packet with the bytes behind it.
-    fn join(&self, first: Packet, rest: &[u8]) -> Option<Packet> {
-        if rest.is_empty() {
-            return Some(first);
-        }
-        let mut whole = Packet::stale(self.headroom, first.len() + rest.len(), 0)?;
-        let (head, tail) = whole.data_mut().split_at_mut(first.len());
-        head.copy_from_slice(first.data());
-        tail.copy_from_slice(rest);
-        whole.copy_annotations(&first);
-        Some(whole)
-    }
-
-    /// Adds a finished packet, cut to the snap length.
-    fn hand_over(&self, mut packet: Packet, ready: &mut VecDeque<Packet>) {
-        let beyond = packet.len().saturating_sub(self.snap_length);
-        if beyond > 0 {
-            packet.truncate(self.snap_length);
-            packet.set_extra_length(u32::try_from(beyond).unwrap_or(u32::MAX));
-        }
-        ready.push_back(packet);
+        self.finisher.finish(offload, packet, overflow, |packet| ready.push_back(packet))
     }
 }
 

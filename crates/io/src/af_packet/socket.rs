@@ -10,7 +10,7 @@ use libc::{c_int, c_void, socklen_t};
 use millrace_core::{Packet, Timestamp};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
-use super::{merge, offload};
+use crate::offload::{self, merge};
 
 /// A packet socket that does not block.
 #[derive(Debug)]

@@ -5,8 +5,8 @@ use std::io;
 use millrace_core::Batch;
 use millrace_core::memory::copies::{self, CopyCause};
 
-use super::merge::{self, Message};
 use super::socket::{Outbox, PacketSocket};
+use crate::offload::merge::{self, Message};
 use crate::queue::TxQueue;
 
 /// The transmit queue of an interface.

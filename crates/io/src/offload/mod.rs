@@ -1,28 +1,38 @@
-//! What the kernel has left undone of a packet: checksums, and cutting large segments.
+//! What the kernel has left undone of a packet: checksums, and cutting large segments; and on
+//! transmit what it can be left to do ([`merge`]).
 //!
-//! The header is that of virtio (OASIS virtio 1.2, 5.1.6), in the machine's byte order.
+//! The header is that of virtio (OASIS virtio 1.2, 5.1.6), in the machine's byte order. Packet
+//! sockets and TAP devices put it in front of each packet.
+
+mod finish;
+pub(crate) mod merge;
+
+#[cfg(test)]
+mod tests;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use millrace_core::Packet;
 use millrace_core::checksum::{Sum, checksum};
 
-/// Bytes of the header in front of each packet.
-pub(super) const HEADER: usize = 10;
+pub(crate) use finish::{Finished, Finisher};
 
-pub(super) const NEEDS_CHECKSUM: u8 = 1;
-pub(super) const GSO_TCP_IPV4: u8 = 1;
-pub(super) const GSO_TCP_IPV6: u8 = 4;
+/// Bytes of the header in front of each packet.
+pub(crate) const HEADER: usize = 10;
+
+pub(crate) const NEEDS_CHECKSUM: u8 = 1;
+pub(crate) const GSO_TCP_IPV4: u8 = 1;
+pub(crate) const GSO_TCP_IPV6: u8 = 4;
 const GSO_UDP: u8 = 5;
 /// Set beside a type when the sender reduced its congestion window.
 const GSO_ECN: u8 = 0x80;
 
 /// What is left to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Offload {
+pub(crate) struct Offload {
     checksum: Option<Partial>,
     /// Bytes of payload of each segment, where there is more than one.
-    pub(super) segments: Option<Segments>,
+    pub(crate) segments: Option<Segments>,
 }
 
 /// A checksum field that holds the sum of the pseudo-header alone.
@@ -36,7 +46,7 @@ struct Partial {
 
 /// How a packet is to be cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Segments {
+pub(crate) enum Segments {
     /// Into segments with so many bytes of payload.
     Of(usize),
     /// In a way that we do not know.
@@ -45,7 +55,7 @@ pub(super) enum Segments {
 
 impl Offload {
     /// Reads the header of a packet.
-    pub(super) fn parse(header: &[u8; HEADER]) -> Self {
+    pub(crate) fn parse(header: &[u8; HEADER]) -> Self {
         let word = |at: usize| {
             let bytes = header.get(at..).and_then(|bytes| bytes.first_chunk());
             usize::from(bytes.map_or(0, |bytes| u16::from_ne_bytes(*bytes)))
@@ -62,19 +72,19 @@ impl Offload {
     }
 
     /// Takes note of bytes that were inserted before the network header.
-    pub(super) fn shift(&mut self, bytes: usize) {
+    pub(crate) fn shift(&mut self, bytes: usize) {
         if let Some(partial) = &mut self.checksum {
             partial.start += bytes;
         }
     }
 
     /// Whether a checksum is missing.
-    pub(super) fn lacks_checksum(&self) -> bool {
+    pub(crate) fn lacks_checksum(&self) -> bool {
         self.checksum.is_some()
     }
 
     /// Fills in the checksum of a whole packet.
-    pub(super) fn complete(&self, frame: &mut [u8]) {
+    pub(crate) fn complete(&self, frame: &mut [u8]) {
         const UDP_CHECKSUM: usize = 6;
         let Some(Partial { start, offset }) = self.checksum else { return };
         let Some(covered) = frame.get_mut(start..) else { return };
@@ -91,7 +101,7 @@ impl Offload {
 /// numbers and flags as if the sender had cut it. What `first` knows beside its bytes is for the
 /// caller to copy. Returns whether the packet could be cut; without memory for a packet the rest is
 /// left out.
-pub(super) fn cut(first: &Packet, rest: &[u8], size: usize, mut take: impl FnMut(Packet)) -> bool {
+pub(crate) fn cut(first: &Packet, rest: &[u8], size: usize, mut take: impl FnMut(Packet)) -> bool {
     let frame = first.data();
     let Some(layout) = Layout::of(frame) else { return false };
     let (Some(headers), Some(payload)) = (frame.get(..layout.payload), frame.get(layout.payload..))
@@ -127,20 +137,20 @@ fn gather(first: &[u8], second: &[u8], at: usize, into: &mut [u8]) {
 
 /// Where the headers of a frame are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Layout {
-    pub(super) network: usize,
-    pub(super) is_ipv6: bool,
-    pub(super) transport: usize,
-    pub(super) protocol: u8,
-    pub(super) payload: usize,
+pub(crate) struct Layout {
+    pub(crate) network: usize,
+    pub(crate) is_ipv6: bool,
+    pub(crate) transport: usize,
+    pub(crate) protocol: u8,
+    pub(crate) payload: usize,
 }
 
-pub(super) const TCP: u8 = 6;
+pub(crate) const TCP: u8 = 6;
 const UDP: u8 = 17;
 
 impl Layout {
     /// Finds the headers of TCP or UDP over IP.
-    pub(super) fn of(frame: &[u8]) -> Option<Self> {
+    pub(crate) fn of(frame: &[u8]) -> Option<Self> {
         let mut at = 12;
         let mut ether_type = be16(frame, at)?;
         while matches!(ether_type, 0x8100 | 0x88a8) {
@@ -218,7 +228,7 @@ impl Layout {
     }
 
     /// The sum of the pseudo-header of `length` bytes above IP.
-    pub(super) fn pseudo_sum(&self, frame: &[u8], length: usize) -> Sum {
+    pub(crate) fn pseudo_sum(&self, frame: &[u8], length: usize) -> Sum {
         let address = |at: usize| frame.get(self.network + at..);
         if self.is_ipv6 {
             let of = |at| address(at).and_then(|bytes| bytes.first_chunk::<16>());
@@ -247,12 +257,12 @@ fn upper_layer(frame: &[u8], network: usize) -> Option<(u8, usize)> {
 }
 
 /// The 16-bit field at `at`.
-pub(super) fn be16(bytes: &[u8], at: usize) -> Option<u16> {
+pub(crate) fn be16(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..)?.first_chunk().map(|bytes| u16::from_be_bytes(*bytes))
 }
 
 /// Writes a field, where there is one.
-pub(super) fn put<const N: usize>(bytes: &mut [u8], at: usize, value: [u8; N]) {
+pub(crate) fn put<const N: usize>(bytes: &mut [u8], at: usize, value: [u8; N]) {
     if let Some(field) = bytes.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
         *field = value;
     }

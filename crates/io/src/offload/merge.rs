@@ -11,7 +11,7 @@ use std::ops::Range;
 use millrace_core::Packet;
 use millrace_core::checksum::checksum;
 
-use super::offload::{GSO_TCP_IPV4, GSO_TCP_IPV6, HEADER, Layout, NEEDS_CHECKSUM, TCP, be16, put};
+use super::{GSO_TCP_IPV4, GSO_TCP_IPV6, HEADER, Layout, NEEDS_CHECKSUM, TCP, be16, put};
 
 /// The longest headers that are merged: Ethernet, IP and TCP with all options that there may be.
 const LONGEST: usize = 14 + 60 + 60;
@@ -19,9 +19,9 @@ const LONGEST: usize = 14 + 60 + 60;
 const LARGEST: usize = 65_000;
 
 /// Packets that go to the kernel as one message.
-pub(super) struct Message {
+pub(crate) struct Message {
     /// Which packets of the batch.
-    pub(super) packets: Range<usize>,
+    pub(crate) packets: Range<usize>,
     /// The header of virtio-net, and behind it the headers that several packets share.
     head: [u8; HEADER + LONGEST],
     /// How many bytes of `head` count.
@@ -32,12 +32,12 @@ pub(super) struct Message {
 
 impl Message {
     /// What goes in front of the packets' bytes.
-    pub(super) fn head(&self) -> &[u8] {
+    pub(crate) fn head(&self) -> &[u8] {
         self.head.get(..self.length).unwrap_or_default()
     }
 
     /// What goes to the kernel of one of the packets.
-    pub(super) fn body<'p>(&self, packet: &'p Packet) -> &'p [u8] {
+    pub(crate) fn body<'p>(&self, packet: &'p Packet) -> &'p [u8] {
         packet.data().get(self.stripped..).unwrap_or_default()
     }
 
@@ -48,7 +48,7 @@ impl Message {
 }
 
 /// Divides packets into messages, in order. Packets of more than `longest` bytes are not merged.
-pub(super) fn messages(packets: &[Packet], longest: usize, into: &mut Vec<Message>) {
+pub(crate) fn messages(packets: &[Packet], longest: usize, into: &mut Vec<Message>) {
     into.clear();
     let mut at = 0;
     while let Some(packet) = packets.get(at) {

@@ -1,14 +1,13 @@
-//! Offloads, against frames that are put together by hand. Sockets are tested on real interfaces by
+//! Against frames that are put together by hand. Sockets are tested on real interfaces by
 //! `tests/af_packet.rs`.
 
 use millrace_core::Packet;
 use millrace_core::checksum;
 use proptest::prelude::*;
 
-use super::merge;
-use super::offload::{self, Offload, Segments};
+use super::{HEADER, Offload, Segments, merge};
 
-fn header(flags: u8, kind: u8, size: u16, start: u16, offset: u16) -> [u8; offload::HEADER] {
+fn header(flags: u8, kind: u8, size: u16, start: u16, offset: u16) -> [u8; HEADER] {
     let mut header = [flags, kind, 0, 0, 0, 0, 0, 0, 0, 0];
     for (at, word) in [(4, size), (6, start), (8, offset)] {
         header[at..at + 2].copy_from_slice(&word.to_ne_bytes());
@@ -83,7 +82,7 @@ fn is_right(frame: &[u8], network: usize, transport: usize, protocol: u8) -> boo
 fn cut(frame: &[u8], split: usize, size: usize) -> Option<Vec<Vec<u8>>> {
     let first = Packet::from_bytes(&frame[..split]).unwrap();
     let mut packets = Vec::new();
-    offload::cut(&first, &frame[split..], size, |packet| packets.push(packet.data().to_vec()))
+    super::cut(&first, &frame[split..], size, |packet| packets.push(packet.data().to_vec()))
         .then_some(packets)
 }
 
