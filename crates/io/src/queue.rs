@@ -65,6 +65,14 @@ pub struct QueueCounts {
     pub segmented: u64,
 }
 
+impl std::ops::Add for QueueCounts {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self { lost: self.lost + other.lost, segmented: self.segmented + other.segmented }
+    }
+}
+
 /// What an element wants of a receive device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RxOptions {
@@ -173,6 +181,9 @@ pub struct Capabilities {
     pub numa_node: Option<usize>,
     /// The longest packet that it takes, in bytes with the Ethernet header.
     pub max_length: Option<usize>,
+    /// Received packets come with the annotations that they are to have: the MAC header and, if it
+    /// is wanted, the time.
+    pub annotated: bool,
 }
 
 /// An opened device's queues, and what was done to the device to open it.

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use super::PortKind;
+use super::{PortKind, Receiver, Receiving};
 use crate::args::Args;
 use crate::clock::Clock;
 use crate::engine::{Notifier, Task, Timer};
@@ -71,13 +71,12 @@ impl Setup<'_> {
     /// Gives the element a task; it runs when scheduled, on its home thread. The first one made
     /// has index 0.
     pub fn task(&mut self) -> Task {
-        self.draft.add_task(self.id, None)
+        self.draft.add_task(self.id)
     }
 
-    /// Gives the element a task that receives from queue `queue` of a device; the plan spreads
-    /// such tasks over the threads.
-    pub fn receive_task(&mut self, device: &str, queue: usize) -> Task {
-        self.draft.add_task(self.id, Some((device.to_owned(), queue)))
+    /// Gives the element a task for each thread that the plan lets receive from a device.
+    pub fn receiver(&mut self, wish: Receiving) -> Receiver {
+        self.draft.add_receiver(self.id, wish)
     }
 
     /// Gives the element a task that pulls from input `port`, and is of no use when packets are

@@ -166,7 +166,7 @@ impl Context {
         const LONGEST_NAP: i64 = 1_000_000;
         let mut until = self.next_timer().unwrap_or(Timestamp::MAX);
         let polls =
-            self.tasks().iter().any(|task| task.is_scheduled() && task.readiness().is_none());
+            self.tasks().iter().any(|task| task.is_scheduled() && task.readiness().is_empty());
         if polls {
             let nap = (SHORTEST_NAP << times.min(7)).min(LONGEST_NAP);
             until = until.min(Timestamp::from_nanos(self.now().as_nanos().saturating_add(nap)));
@@ -182,7 +182,7 @@ impl Context {
             .tasks()
             .iter()
             .filter(|task| task.is_scheduled())
-            .filter_map(super::Task::readiness)
+            .flat_map(super::Task::readiness)
             .collect();
         let nanos = until.as_nanos().saturating_sub(self.refresh_now().as_nanos());
         self.waker().sleep(&readable, nanos, || {

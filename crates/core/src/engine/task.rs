@@ -18,7 +18,7 @@ struct TaskCell {
     scheduled: AtomicBool,
     home: AtomicUsize,
     waker: OnceLock<Arc<Waker>>,
-    readiness: Mutex<Option<Arc<OwnedFd>>>,
+    readiness: Mutex<Vec<Arc<OwnedFd>>>,
 }
 
 impl Task {
@@ -29,7 +29,7 @@ impl Task {
             scheduled: AtomicBool::new(false),
             home: AtomicUsize::new(0),
             waker: OnceLock::new(),
-            readiness: Mutex::new(None),
+            readiness: Mutex::default(),
         }))
     }
 
@@ -53,11 +53,11 @@ impl Task {
         self.0.scheduled.load(Ordering::Acquire)
     }
 
-    /// Lets an idle thread sleep until `fd` is readable: without it a scheduled task that finds
-    /// nothing to do keeps its thread from sleeping long.
-    pub fn wait_readable(&self, fd: OwnedFd) {
+    /// Lets an idle thread sleep until one of `fds` is readable: without any a scheduled task that
+    /// finds nothing to do keeps its thread from sleeping long.
+    pub fn wait_readable(&self, fds: impl IntoIterator<Item = OwnedFd>) {
         if let Ok(mut readiness) = self.0.readiness.lock() {
-            *readiness = Some(Arc::new(fd));
+            *readiness = fds.into_iter().map(Arc::new).collect();
         }
     }
 
@@ -81,8 +81,9 @@ impl Task {
         let _ = self.0.waker.set(waker);
     }
 
-    pub(crate) fn readiness(&self) -> Option<Arc<OwnedFd>> {
-        self.0.readiness.lock().ok()?.clone()
+    /// What the task sleeps on; empty when it can only be polled.
+    pub(crate) fn readiness(&self) -> Vec<Arc<OwnedFd>> {
+        self.0.readiness.lock().map(|readiness| readiness.clone()).unwrap_or_default()
     }
 }
 

@@ -59,7 +59,7 @@ pub fn check(
     let (inputs, outputs) = builder.kinds(&counts);
     builder.check_requirements(registry);
     let parts = builder.configure(&counts);
-    let Builder { names, draft, diagnostics, infos, connections, .. } = builder;
+    let Builder { names, mut draft, diagnostics, infos, connections, .. } = builder;
     if diagnostics.iter().any(Diagnostic::is_error) {
         return (None, diagnostics);
     }
@@ -74,7 +74,7 @@ pub fn check(
         outputs: &outputs,
         connections: &connections,
     };
-    let plan = Plan::new(&view, &draft, options.threads, options.cores);
+    let plan = Plan::new(&view, &mut draft, options.threads, options.cores);
     let elements: Vec<Member> = graph
         .elements
         .iter()

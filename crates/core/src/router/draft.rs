@@ -1,11 +1,13 @@
 //! What elements ask for while they are configured.
 
+use crate::element::{Receiver, Receiving};
 use crate::engine::{Task, Timer};
 
 /// Tasks, timers and wishes of the elements.
 #[derive(Debug, Default)]
 pub(crate) struct Draft {
     pub(crate) tasks: Vec<DraftTask>,
+    pub(crate) receivers: Vec<DraftReceiver>,
     pub(crate) timers: Vec<Timer>,
     /// Elements or compounds, and the thread that their tasks and timers shall run on.
     pub(crate) pins: Vec<(String, usize)>,
@@ -15,29 +17,42 @@ pub(crate) struct Draft {
     pub(crate) driver: Option<usize>,
 }
 
-/// A task, and the device queue that it receives from.
+/// A task, and what it is for.
 #[derive(Debug)]
 pub(crate) struct DraftTask {
     pub(crate) task: Task,
-    pub(crate) receives: Option<(String, usize)>,
     /// The input that it pulls from; it never runs when packets are pushed there.
     pub(crate) pulls: Option<usize>,
 }
 
+/// An element that receives from a device. The plan gives it its tasks.
+#[derive(Debug)]
+pub(crate) struct DraftReceiver {
+    pub(crate) element: usize,
+    pub(crate) wish: Receiving,
+    pub(crate) receiver: Receiver,
+}
+
 impl Draft {
-    pub(crate) fn add_task(&mut self, element: usize, receives: Option<(String, usize)>) -> Task {
+    pub(crate) fn add_task(&mut self, element: usize) -> Task {
         let index = self.tasks.iter().filter(|draft| draft.task.element() == element).count();
         let task = Task::new(element, index);
-        self.tasks.push(DraftTask { task: task.clone(), receives, pulls: None });
+        self.tasks.push(DraftTask { task: task.clone(), pulls: None });
         task
     }
 
     pub(crate) fn add_pull_task(&mut self, element: usize, input: usize) -> Task {
-        let task = self.add_task(element, None);
+        let task = self.add_task(element);
         if let Some(draft) = self.tasks.last_mut() {
             draft.pulls = Some(input);
         }
         task
+    }
+
+    pub(crate) fn add_receiver(&mut self, element: usize, wish: Receiving) -> Receiver {
+        let receiver = Receiver::default();
+        self.receivers.push(DraftReceiver { element, wish, receiver: receiver.clone() });
+        receiver
     }
 
     pub(crate) fn add_timer(&mut self, element: usize) -> Timer {

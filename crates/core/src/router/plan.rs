@@ -5,8 +5,9 @@
 //! thread, follows push connections downstream and pull connections upstream, and so stops at
 //! queues of its own accord: nothing pushes through a pull output.
 
+use super::draft::DraftReceiver;
 use super::{Draft, Link};
-use crate::element::{ClassInfo, PortKind};
+use crate::element::{ClassInfo, PortKind, share};
 use crate::stats::MAX_THREADS;
 
 /// The threads of a router.
@@ -31,8 +32,8 @@ pub struct PlannedTask {
     pub element: usize,
     /// Which of its tasks.
     pub index: usize,
-    /// The device and the queue that the task receives from.
-    pub receives: Option<(String, usize)>,
+    /// The device that the task receives from, and which of its queues.
+    pub receives: Option<(String, Vec<usize>)>,
     /// The home thread.
     pub thread: usize,
     /// Why it runs there.
@@ -52,11 +53,17 @@ pub(super) struct Graph<'a> {
 
 impl Plan {
     /// Plans a router for `threads` threads.
-    pub(super) fn new(graph: &Graph<'_>, draft: &Draft, threads: usize, cores: Vec<usize>) -> Self {
+    pub(super) fn new(
+        graph: &Graph<'_>,
+        draft: &mut Draft,
+        threads: usize,
+        cores: Vec<usize>,
+    ) -> Self {
         let threads = threads.clamp(1, MAX_THREADS);
         let mut plan =
             Plan { threads, cores, reach: vec![0; graph.names.len()], ..Plan::default() };
         plan.place_tasks(graph, draft);
+        plan.place_receivers(graph, draft);
         plan.place_timers(graph, draft);
         plan.find_reach(graph, draft);
         plan
@@ -74,28 +81,61 @@ impl Plan {
     }
 
     fn place_tasks(&mut self, graph: &Graph<'_>, draft: &Draft) {
-        let mut next_queue = 0;
         for planned in &draft.tasks {
             let element = planned.task.element();
-            let pin = pin_of(&graph.names[element], draft);
-            let (thread, why) = match (pin, &planned.receives) {
-                (Some(thread), _) => (thread, "set by the configuration"),
-                (None, Some(_)) => {
-                    next_queue += 1;
-                    (next_queue - 1, "receive queues are spread over the threads")
-                }
-                (None, None) => (0, "other tasks run on the first thread"),
+            let (thread, why) = match pin_of(&graph.names[element], draft) {
+                Some(thread) => (thread, "set by the configuration"),
+                None => (0, "other tasks run on the first thread"),
             };
             let pulled = |input: usize| graph.inputs[element].get(input) == Some(&PortKind::Pull);
             self.tasks.push(PlannedTask {
                 runs: planned.pulls.is_none_or(pulled),
                 element,
                 index: planned.task.index(),
-                receives: planned.receives.clone(),
+                receives: None,
                 thread: thread % self.threads,
                 why,
             });
         }
+    }
+
+    /// Divides the threads among the elements that receive from devices, and makes their tasks.
+    fn place_receivers(&mut self, graph: &Graph<'_>, draft: &mut Draft) {
+        let receivers = std::mem::take(&mut draft.receivers);
+        let each = (self.threads / receivers.len().max(1)).max(1);
+        let over = self.threads.saturating_sub(each * receivers.len());
+        let mut next = 0;
+        for (n, DraftReceiver { element, wish, receiver }) in receivers.iter().enumerate() {
+            let own = each + usize::from(n < over);
+            let (first, count, why) = match pin_of(&graph.names[*element], draft) {
+                Some(thread) => (thread, 1, "set by the configuration"),
+                None => (next, own, "receive queues are spread over the threads"),
+            };
+            next += own;
+            let first = wish.thread_offset.unwrap_or(first);
+            let left = wish.has_queues.map(|has| has.saturating_sub(wish.first_queue));
+            let available = wish.queues.or(left).unwrap_or(count);
+            // Threads that share a queue mix the order of its packets: only when asked for.
+            let most = wish.max_threads.unwrap_or(available);
+            let count = count.min(most).max(1);
+            let queues = wish.queues.unwrap_or(count.min(available)).max(1);
+            let mut tasks = Vec::new();
+            for slot in 0..count {
+                let task = draft.add_task(*element);
+                let numbers = share(queues, count, slot).map(|queue| wish.first_queue + queue);
+                self.tasks.push(PlannedTask {
+                    runs: true,
+                    element: *element,
+                    index: task.index(),
+                    receives: Some((wish.device.clone(), numbers.collect())),
+                    thread: (first + slot) % self.threads,
+                    why,
+                });
+                tasks.push(task);
+            }
+            receiver.settle(tasks, wish.first_queue..wish.first_queue + queues);
+        }
+        draft.receivers = receivers;
     }
 
     fn place_timers(&mut self, graph: &Graph<'_>, draft: &Draft) {

@@ -3,7 +3,6 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use millrace_core::Init;
 use millrace_io::{Backend, Devices, Machine};
 
 /// A backend that is shared with others or is the machine's.
@@ -13,9 +12,9 @@ pub(super) enum Source {
 }
 
 impl Source {
-    /// The backend that an element is to use.
-    pub(super) fn of(init: &Init<'_>) -> Self {
-        init.service::<Devices>().map_or(Self::Own(Machine), Self::Given)
+    /// The given backend, or the machine's when none is.
+    pub(super) fn of(given: Option<Arc<Devices>>) -> Self {
+        given.map_or(Self::Own(Machine), Self::Given)
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! # Synopsis
 //! `FromDevice(DEVNAME [, PROMISC, SNAPLEN, keywords SNIFFER, FORCE_IP, METHOD, BPF_FILTER, ENCAP,
-//! OUTBOUND, PROTOCOL, HEADROOM, BURST, TIMESTAMP, ACTIVE])`
+//! OUTBOUND, PROTOCOL, HEADROOM, BURST, TIMESTAMP, ACTIVE, QUEUE, N_QUEUES, MAXTHREADS,
+//! THREADOFFSET, NUMA])`
 //!
 //! # Description
 //! Sends the packets that a device receives. By default they are those of the machine's interface
@@ -28,7 +29,8 @@
 //!   where the device cannot keep them from it.
 //! - FORCE_IP: whether to send packets with an IP header only, with their IP header annotations
 //!   set. Others leave by output 1. Default false.
-//! - METHOD: LINUX or PCAP, which are the same here. CAPTURE is an old name of it.
+//! - METHOD: LINUX or PCAP, which are the same here: packet sockets with rings shared with the kernel;
+//!   SOCKET, without rings; XDP; DPDK; NETMAP, the best of what the machine has. CAPTURE is an old name of it.
 //! - BPF_FILTER: must be empty. Filter with IPFilter or Classifier behind this element.
 //! - ENCAP: must be ETHER.
 //! - OUTBOUND: whether to receive the packets too that the machine sends by the device. Default
@@ -38,6 +40,11 @@
 //! - BURST: most packets received each time, 1 to 256. Default 64.
 //! - TIMESTAMP: whether packets get a timestamp. Default true.
 //! - ACTIVE: whether it receives. Default true.
+//! - QUEUE, N_QUEUES, MAXTHREADS, THREADOFFSET, NUMA: which queues of the device, and which threads.
+//!   By default the program's threads are divided among the devices, and each of them has a queue
+//!   of its own. QUEUE is the number of the first one, N_QUEUES says how many, MAXTHREADS bounds the
+//!   threads (more than there are queues share them by lock, and may mix the order of packets),
+//!   THREADOFFSET is the first of them, and NUMA false ignores on which node they are.
 //!
 //! # Ports
 //! Output 0 is push, and so is output 1, which may be left out: packets without an IP header, with
@@ -45,11 +52,12 @@
 //!
 //! # Handlers
 //! - `count` (read): packets received. `reset_counts` (write): sets it to 0.
+//! - `queues` (read): how many queues of the device it receives from.
 //! - `kernel_drops` (read): packets that the kernel dropped because they were not taken in time.
 //! - `segmented` (read): packets that were cut into several because of offloads.
 //! - `encap` (read): the link type, as ToDump's ENCAP takes it.
 //! - `active` (read, write): whether it receives.
-//! - `scheduled` (read, write), `home_thread` (read): its task.
+//! - `scheduled` (read, write), `home_thread` (read): its tasks, one for each thread that receives.
 //!
 //! # Drops
 //! - filtered: the packet has another EtherType than PROTOCOL; or, with FORCE_IP, it has no IP
@@ -63,40 +71,25 @@
 //! # See also
 //! ToDevice, FromDump
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use millrace_core::args::{Kind, Word};
+use millrace_core::element::Receiving;
 use millrace_core::{
     Args, Batch, Class, Context, Element, Failed, Handlers, Init, Packet, Reason, Refused, Router,
-    Setup, Task, Timestamp, register,
+    Setup, register,
 };
+use millrace_io::RxOptions;
 use millrace_io::pcap::LinkType;
-use millrace_io::{Opened, QueueCounts, RxOptions, RxQueue};
 
-use super::backend::Source;
 use super::force_ip::force_ip;
-use super::method;
-use crate::standard::supply::task_handlers;
+use super::receive::{self, Receives, Reception, Wanted};
+use super::{method, threading};
 
 /// The element; its manual is at the top of the file.
 pub struct FromDevice {
-    device: String,
-    options: RxOptions,
     force_ip: bool,
     /// 0 for any.
     protocol: u16,
-    burst: usize,
-    active: AtomicBool,
-    count: AtomicU64,
-    /// What the device counted in the end.
-    counts: Mutex<QueueCounts>,
-    /// Behind a lock for the handlers; only one thread receives. Absent before the start of the run
-    /// and after its end.
-    queue: Mutex<Option<Box<dyn RxQueue>>>,
-    /// Whether the last try to receive failed: that is said once.
-    failing: AtomicBool,
-    task: Task,
+    reception: Reception,
 }
 
 register!(FromDevice, "from_device.rs");
@@ -112,8 +105,8 @@ impl Element for FromDevice {
         let snap_length = args.in_range("SNAPLEN", Kind::Positional, 14..=65_535u32);
         let sniffer = args.keyword("SNIFFER", true);
         let force_ip = args.keyword("FORCE_IP", false);
-        method::configure(args, "METHOD");
-        method::configure(args, "CAPTURE");
+        let method = method::configure(args, "METHOD");
+        let capture = method::configure(args, "CAPTURE");
         refuse_filter(args);
         let outbound = args.keyword("OUTBOUND", false);
         let protocol = args.keyword("PROTOCOL", 0);
@@ -121,8 +114,10 @@ impl Element for FromDevice {
         let burst = args.in_range("BURST", Kind::Keyword, 1..=Batch::CAPACITY as u32);
         let timestamp = args.keyword("TIMESTAMP", true);
         let active = args.keyword("ACTIVE", true);
+        let receiving = threading::configure(args, Receiving::default());
         args.complete()?;
         let options = RxOptions {
+            method: method.or(capture).unwrap_or_default(),
             promiscuous,
             snap_length: snap_length.unwrap_or(65_535) as usize,
             headroom: headroom as usize,
@@ -131,121 +126,41 @@ impl Element for FromDevice {
             timestamp,
             ..RxOptions::default()
         };
-        let task = setup.receive_task(&device, 0);
-        Ok(Self {
-            device,
-            options,
-            force_ip,
-            protocol,
-            burst: burst.unwrap_or(64) as usize,
-            active: AtomicBool::new(active),
-            count: AtomicU64::new(0),
-            counts: Mutex::default(),
-            queue: Mutex::new(None),
-            failing: AtomicBool::new(false),
-            task,
-        })
+        let burst = burst.unwrap_or(64) as usize;
+        let wanted = Wanted { options, burst, active, receiving };
+        Ok(Self { force_ip, protocol, reception: Reception::configure(setup, device, wanted) })
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        let opened = Source::of(init).open_rx(&self.device, &self.options);
-        let Opened { queues, .. } = opened.map_err(|error| Refused(error.to_string()))?;
-        let queue = queues.into_iter().next();
-        let queue = queue.ok_or_else(|| Refused(format!("{}: no queue", self.device)))?;
-        if let Some(readiness) = queue.readiness() {
-            self.task.wait_readable(readiness);
-        }
-        *self.queue() = Some(queue);
-        if self.active.load(Relaxed) {
-            self.task.schedule();
-        }
-        Ok(())
+        self.reception.initialize(init)
     }
 
     fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
-        if !self.active.load(Relaxed) {
-            self.task.unschedule();
-            return false;
-        }
-        let mut batch = cx.take_batch();
-        self.receive(cx, &mut batch);
-        let n = batch.len();
-        cx.created(n);
-        self.count.fetch_add(n as u64, Relaxed);
-        self.prepare(cx, &mut batch);
-        cx.push_batch(0, &mut batch);
-        cx.give_batch(batch);
-        n > 0
+        self.reception.run(cx, |cx, batch| {
+            self.sort_out(cx, batch);
+            cx.push_batch(0, batch);
+        })
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
-        handlers.read("count", |device, _| device.count.load(Relaxed));
-        handlers.write("reset_counts", |device, _| {
-            device.count.store(0, Relaxed);
-            Ok(())
-        });
-        handlers.read("kernel_drops", |device, _| device.counts().lost);
-        handlers.read("segmented", |device, _| device.counts().segmented);
+        receive::handlers(handlers);
         handlers.read("encap", |_, _| LinkType::ETHER.to_string());
-        handlers.read("active", |device, _| device.active.load(Relaxed));
-        handlers.write("active", |device, call| {
-            device.active.store(call.parse()?, Relaxed);
-            device.task.schedule();
-            Ok(())
-        });
-        task_handlers(handlers, |device| &device.task);
     }
 
-    fn cleanup(&self, _router: &Router) -> Result<(), Refused> {
-        self.counts();
-        *self.queue() = None;
-        Ok(())
+    fn cleanup(&self, router: &Router) -> Result<(), Refused> {
+        receive::cleanup(self, router)
+    }
+}
+
+impl Receives for FromDevice {
+    fn reception(&self) -> &Reception {
+        &self.reception
     }
 }
 
 impl FromDevice {
-    fn queue(&self) -> MutexGuard<'_, Option<Box<dyn RxQueue>>> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// What the device counts, or what it counted in the end.
-    fn counts(&self) -> QueueCounts {
-        let queue = self.queue();
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(queue) = queue.as_ref() {
-            *counts = queue.counts();
-        }
-        *counts
-    }
-
-    fn receive(&self, cx: &mut Context, batch: &mut Batch) {
-        let mut queue = self.queue();
-        let Some(queue) = queue.as_mut() else { return };
-        match queue.receive(batch, self.burst) {
-            Ok(0) if queue.is_finished() => self.task.unschedule(),
-            Ok(_) => self.failing.store(false, Relaxed),
-            // The interface may be down for a while.
-            Err(error) => {
-                if !self.failing.swap(true, Relaxed) {
-                    let router = cx.router();
-                    let name = router.name_of(cx.element());
-                    router.chatter(&format!("{name}: {}: {error}", self.device));
-                }
-            }
-        }
-    }
-
-    /// Sets annotations and takes out what is not to be sent by output 0.
-    fn prepare(&self, cx: &mut Context, batch: &mut Batch) {
-        let now = cx.now();
-        batch.for_each(|packet| {
-            packet.set_mac_header(0);
-            if !self.options.timestamp {
-                packet.set_timestamp(Timestamp::ZERO);
-            } else if packet.timestamp().is_zero() {
-                packet.set_timestamp(now);
-            }
-        });
+    /// Takes out what is not to be sent by output 0.
+    fn sort_out(&self, cx: &mut Context, batch: &mut Batch) {
         if self.protocol != 0 {
             batch.map_filter(|packet| match ether_type(&packet) == Some(self.protocol) {
                 true => Some(packet),
@@ -284,9 +199,9 @@ fn refuse_filter(args: &mut Args<'_>) {
 
 #[cfg(test)]
 mod tests {
-    use millrace_core::Registry;
     use millrace_core::services::Services;
     use millrace_core::testing::Rig;
+    use millrace_core::{Registry, Timestamp};
     use millrace_io::Devices;
     use millrace_io::memory::{End, Interface, Network};
 
@@ -355,7 +270,6 @@ mod tests {
             "FromDevice",
             "FromDevice(no-such-device)",
             "FromDevice(lo, BPF_FILTER \"tcp port 80\")",
-            "FromDevice(lo, METHOD XDP)",
             "FromDevice(lo, METHOD NONSENSE)",
             "FromDevice(lo, ENCAP IP)",
             "FromDevice(lo, SNAPLEN 13)",

@@ -2,16 +2,21 @@
 
 use millrace_core::Args;
 use millrace_core::args::Word;
+use millrace_io::{DpdkOptions, Method, XdpOptions};
 
 /// Reads METHOD. Click's two methods on Linux, PCAP and LINUX, are the same packet sockets here.
-pub(super) fn configure(args: &mut Args<'_>, keyword: &str) {
-    let method: Option<Word> = args.optional_keyword(keyword);
-    let problem = match method.as_ref().map(Word::as_str) {
-        None | Some("LINUX" | "PCAP") => return,
-        Some(method @ ("XDP" | "NETMAP" | "DPDK" | "DEVBPF" | "PCAPFD")) => {
-            format!("METHOD {method} is not available; LINUX reaches every interface")
+pub(super) fn configure(args: &mut Args<'_>, keyword: &str) -> Option<Method> {
+    let word: Word = args.optional_keyword(keyword)?;
+    Some(match word.as_str() {
+        "LINUX" | "PCAP" => Method::Ring,
+        "SOCKET" => Method::Socket,
+        "XDP" => Method::Xdp(XdpOptions::default()),
+        "DPDK" => Method::Dpdk(DpdkOptions::default()),
+        "NETMAP" => Method::Best,
+        other => {
+            let expected = "expected LINUX, PCAP, SOCKET, XDP, DPDK or NETMAP";
+            args.error(keyword, format!("bad METHOD ‘{other}’, {expected}"));
+            return None;
         }
-        Some(method) => format!("bad METHOD ‘{method}’, expected LINUX or PCAP"),
-    };
-    args.error(keyword, problem);
+    })
 }

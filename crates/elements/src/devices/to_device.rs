@@ -1,7 +1,7 @@
 //! ToDevice - transmits packets by a network device
 //!
 //! # Synopsis
-//! `ToDevice(DEVNAME [, keywords BURST, METHOD, BLOCKING, NO_PAD, DEBUG])`
+//! `ToDevice(DEVNAME [, keywords BURST, METHOD, BLOCKING, NO_PAD, DEBUG, QUEUE, MAXQUEUES])`
 //!
 //! # Description
 //! Transmits packets, which must have their Ethernet headers, by a device. By default that is the
@@ -15,11 +15,16 @@
 //! # Arguments
 //! - DEVNAME: the device. Positional, mandatory.
 //! - BURST: most packets pulled each time, 1 to 256. Default 64.
-//! - METHOD: LINUX or PCAP, which are the same here.
+//! - METHOD: LINUX or PCAP, which are the same here: packet sockets with rings shared with the kernel;
+//!   SOCKET, without rings; XDP; DPDK; NETMAP, the best of what the machine has.
 //! - BLOCKING: with a push input, whether to wait for room in the device. Default true.
 //! - NO_PAD: whether to leave packets that are shorter than 60 bytes as they are. Default true; most
 //!   cards lengthen them by themselves.
 //! - DEBUG: whether to say when the device is full. Default false.
+//! - QUEUE: the device's first queue to transmit by. Default 0.
+//! - MAXQUEUES: the most queues to transmit by. By default each thread that reaches the element has a
+//!   queue of its own, as far as the device has so many; threads share the queues that there are by
+//!   lock.
 //!
 //! # Ports
 //! One agnostic input. Two push outputs that may be left out: packets that were transmitted leave
@@ -27,6 +32,8 @@
 //!
 //! # Handlers
 //! - `count` (read): packets transmitted. `reset_counts` (write): sets it to 0.
+//! - `queues` (read): how many queues of the device it transmits by.
+//! - `lost` (read): packets that the device lost.
 //! - `pulls` (read): how often it has pulled.
 //! - `q` (read): whether packets wait for room in the device.
 //! - `signal` (read): whether there may be packets to pull.
@@ -47,54 +54,19 @@
 //! # See also
 //! FromDevice, ToDump, Queue
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
-
 use millrace_core::args::Kind;
-use millrace_core::element::Listening;
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Reason, Refused, Router, Setup, Task,
-    Timer, Timestamp, register,
+    Batch, Class, Context, Element, Failed, Handlers, Init, Refused, Router, Setup, register,
 };
-use millrace_io::{Opened, TxOptions, TxQueue};
+use millrace_io::{Queues, TxOptions};
 
-use super::backend::Source;
 use super::method;
-use crate::standard::supply::task_handlers;
+use super::transmit::{self, Transmission, Transmits, Wanted};
 
 /// The element; its manual is at the top of the file.
 pub struct ToDevice {
-    device: String,
-    burst: usize,
-    blocking: bool,
-    pad: bool,
-    debug: AtomicBool,
-    count: AtomicU64,
-    pulls: AtomicU64,
-    /// Behind a lock because several threads may push.
-    port: Mutex<Port>,
-    task: Task,
-    timer: Timer,
-    upstream: OnceLock<Listening>,
+    transmission: Transmission,
 }
-
-/// The device and what waits for it.
-struct Port {
-    /// Absent before the start of the run and after its end.
-    queue: Option<Box<dyn TxQueue>>,
-    /// Packets that were pulled and that the device had no room for.
-    waiting: Batch,
-    /// How long the last wait for room was, in microseconds.
-    backoff: i64,
-    /// What the device said when it refused a packet last: that is said once.
-    complaint: String,
-}
-
-/// The shortest Ethernet frame, without its check sequence (IEEE 802.3, 3.2.8).
-const SHORTEST: usize = 60;
-/// The longest wait for room in the device, in microseconds.
-const LONGEST_BACKOFF: i64 = 256;
 
 register!(ToDevice, "to_device.rs");
 
@@ -106,224 +78,71 @@ impl Element for ToDevice {
         let args = &mut setup.args;
         let device: String = args.mandatory("DEVNAME");
         let burst = args.in_range("BURST", Kind::Keyword, 1..=Batch::CAPACITY as u32);
-        method::configure(args, "METHOD");
+        let method = method::configure(args, "METHOD");
         let blocking = args.keyword("BLOCKING", true);
         let no_pad = args.keyword("NO_PAD", true);
         let debug = args.keyword("DEBUG", false);
+        let first = args.in_range("QUEUE", Kind::Keyword, 0..=4095u32).unwrap_or(0);
+        let most = args.in_range("MAXQUEUES", Kind::Keyword, 1..=4096u32);
         args.complete()?;
-        Ok(Self {
-            device,
+        let queues = Queues { first: first as usize, ..Queues::default() };
+        let wanted = Wanted {
+            options: TxOptions {
+                method: method.unwrap_or_default(),
+                queues,
+                ..TxOptions::default()
+            },
+            max_queues: most.map(|most| most as usize),
             burst: burst.unwrap_or(64) as usize,
             blocking,
             pad: !no_pad,
-            debug: AtomicBool::new(debug),
-            count: AtomicU64::new(0),
-            pulls: AtomicU64::new(0),
-            port: Mutex::new(Port {
-                queue: None,
-                waiting: Batch::new(),
-                backoff: 0,
-                complaint: String::new(),
-            }),
-            task: setup.pull_task(0),
-            timer: setup.timer(),
-            upstream: OnceLock::new(),
-        })
+            debug,
+        };
+        Ok(Self { transmission: Transmission::configure(setup, device, wanted) })
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        let opened = Source::of(init).open_tx(&self.device, &TxOptions::default());
-        let Opened { queues, .. } = opened.map_err(|error| Refused(error.to_string()))?;
-        let queue = queues.into_iter().next();
-        let queue = queue.ok_or_else(|| Refused(format!("{}: no queue", self.device)))?;
-        self.port().queue = Some(queue);
-        if init.is_pull_input(0) {
-            // An element is initialised once.
-            let _ = self.upstream.set(init.listen(0, &self.task));
-            self.task.schedule();
-        }
-        Ok(())
+        self.transmission.initialize(init)
     }
 
     fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
-        self.pad(batch);
-        let mut port = self.port();
-        self.transmit(cx, &mut port, batch);
-        let mut patience = Duration::from_micros(1);
-        while !batch.is_empty() {
-            if !self.blocking {
-                cx.drop_batch(batch, Reason::TransmitFull);
-            } else if cx.router().is_halted() {
-                cx.drop_batch(batch, Reason::Stopped);
-            } else {
-                // There is nothing else that this thread could do with the packet.
-                std::thread::sleep(patience);
-                patience = (patience * 2).min(Duration::from_millis(1));
-                self.transmit(cx, &mut port, batch);
-            }
-        }
+        self.transmission.push(cx, batch);
     }
 
     fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
-        let mut port = self.port();
-        let mut batch = std::mem::take(&mut port.waiting);
-        let mut pulled = 0;
-        if batch.is_empty() {
-            // What is pulled may come through elements that push, and they may push to this one.
-            drop(port);
-            self.pulls.fetch_add(1, Relaxed);
-            pulled = cx.pull(0, self.burst, &mut batch);
-            self.pad(&mut batch);
-            port = self.port();
-        }
-        let sent = self.transmit(cx, &mut port, &mut batch);
-        if batch.is_empty() {
-            port.backoff = 0;
-            if pulled == 0
-                && sent == 0
-                && let Some(upstream) = self.upstream.get()
-            {
-                upstream.rest(&self.task, cx.router());
-            }
-        } else {
-            self.wait_for_room(cx, &mut port);
-        }
-        port.waiting = batch;
-        sent > 0
+        self.transmission.run(cx)
     }
 
     fn run_timer(&self, _cx: &mut Context, (): &mut ()) {
-        self.task.schedule();
+        self.transmission.run_timer();
     }
 
     fn held(&self) -> usize {
-        self.port().waiting.len()
+        self.transmission.held()
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
-        handlers.read("count", |device, _| device.count.load(Relaxed));
-        handlers.write("reset_counts", |device, _| {
-            device.count.store(0, Relaxed);
-            Ok(())
-        });
-        handlers.read("pulls", |device, _| device.pulls.load(Relaxed));
-        handlers.read("q", |device, _| !device.port().waiting.is_empty());
-        handlers.read("signal", |device, call| {
-            device.upstream.get().is_some_and(|upstream| upstream.active(call.router()))
-        });
-        handlers.read("debug", |device, _| device.debug.load(Relaxed));
-        handlers.write("debug", |device, call| {
-            device.debug.store(call.parse()?, Relaxed);
-            Ok(())
-        });
-        task_handlers(handlers, |device| &device.task);
+        transmit::handlers(handlers);
     }
 
-    fn cleanup(&self, _router: &Router) -> Result<(), Refused> {
-        let queue = self.port().queue.take();
-        let flushed = queue.map_or(Ok(()), |mut queue| queue.flush());
-        flushed.map_err(|error| Refused(format!("{}: {error}", self.device)))
+    fn cleanup(&self, router: &Router) -> Result<(), Refused> {
+        transmit::cleanup(self, router)
     }
 }
 
-impl ToDevice {
-    fn port(&self) -> MutexGuard<'_, Port> {
-        self.port.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn pad(&self, batch: &mut Batch) {
-        if !self.pad {
-            return;
-        }
-        batch.for_each(|packet| {
-            let missing = SHORTEST.saturating_sub(packet.len());
-            if missing > 0 {
-                packet.append(missing).fill(0);
-            }
-        });
-    }
-
-    /// Transmits packets until there are none or the device has no room; takes out those that it
-    /// refuses. Returns how many were taken out of the batch.
-    fn transmit(&self, cx: &mut Context, port: &mut Port, batch: &mut Batch) -> usize {
-        let before = batch.len();
-        let Port { queue: Some(queue), complaint, .. } = port else {
-            cx.drop_batch(batch, Reason::Stopped);
-            return before;
-        };
-        while !batch.is_empty() {
-            let mut copies = self.copies(cx, batch);
-            match queue.transmit(batch) {
-                Ok(sent) => {
-                    self.count.fetch_add(sent as u64, Relaxed);
-                    cx.consumed(sent);
-                    if let Some(copies) = &mut copies {
-                        copies.truncate(sent);
-                        cx.created(copies.len());
-                        cx.push_batch(0, copies);
-                    }
-                    if sent == 0 {
-                        break;
-                    }
-                }
-                Err(error) => {
-                    let error = error.to_string();
-                    if *complaint != error {
-                        let router = cx.router();
-                        let name = router.name_of(cx.element());
-                        router.chatter(&format!("{name}: {}: {error}", self.device));
-                        *complaint = error;
-                    }
-                    for packet in batch.drain_front(1) {
-                        cx.push_or_drop(1, packet, Reason::DeviceError);
-                    }
-                }
-            }
-            if let Some(copies) = copies {
-                cx.give_batch(copies);
-            }
-        }
-        before - batch.len()
-    }
-
-    /// For output 0: second packets with the same bytes, for the device keeps the first ones. As
-    /// many as there is memory for.
-    fn copies(&self, cx: &mut Context, batch: &Batch) -> Option<Batch> {
-        if !cx.is_connected(0) {
-            return None;
-        }
-        let mut copies = cx.take_batch();
-        for packet in batch {
-            let Some(copy) = packet.share() else { break };
-            // It has as much room as the other batch.
-            let _ = copies.push(copy);
-        }
-        Some(copies)
-    }
-
-    /// Tries again a little later, the later the longer there has been no room.
-    fn wait_for_room(&self, cx: &mut Context, port: &mut Port) {
-        port.backoff = (port.backoff * 2).clamp(1, LONGEST_BACKOFF);
-        self.task.unschedule();
-        let now = cx.refresh_now();
-        self.timer.schedule_at(now + Timestamp::from_micros(port.backoff));
-        if self.debug.load(Relaxed) {
-            let router = cx.router();
-            let name = router.name_of(cx.element());
-            router.chatter(&format!("{name} backing off for {} at {now}", port.backoff));
-        }
+impl Transmits for ToDevice {
+    fn transmission(&self) -> &Transmission {
+        &self.transmission
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use millrace_core::Registry;
     use millrace_core::services::Services;
     use millrace_core::testing::Rig;
+    use millrace_core::{Reason, Registry};
     use millrace_io::Devices;
     use millrace_io::memory::{End, Interface, Network};
-
-    use super::*;
 
     fn rig(arguments: &str, outputs: usize, capacity: usize) -> (Rig, End) {
         let network = Network::default();
@@ -369,7 +188,12 @@ mod tests {
 
     #[test]
     fn refuses_what_it_cannot_do() {
-        for bad in ["ToDevice", "ToDevice(no-such-device)", "ToDevice(lo, METHOD DEVBPF)"] {
+        for bad in [
+            "ToDevice",
+            "ToDevice(no-such-device)",
+            "ToDevice(lo, METHOD DEVBPF)",
+            "ToDevice(lo, MAXQUEUES 0)",
+        ] {
             assert!(Rig::new(bad, 1, 0).is_err(), "{bad}");
         }
     }

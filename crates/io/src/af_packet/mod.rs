@@ -111,6 +111,7 @@ impl Interface {
             zero_copy: false,
             numa_node: self.numa_node(),
             max_length: self.mtu().map(|mtu| mtu + ETHERNET_HEADER),
+            annotated: false,
         }
     }
 }

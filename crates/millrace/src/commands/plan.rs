@@ -71,7 +71,7 @@ struct Thread<'a> {
 struct Work<'a> {
     element: &'a str,
     class: &'a str,
-    receives: Option<(&'a str, usize)>,
+    receives: Option<(&'a str, &'a [usize])>,
     why: &'static str,
 }
 
@@ -113,13 +113,14 @@ impl<'a> Facts<'a> {
             }
         };
         for task in plan.running() {
-            let receives = task.receives.as_ref().map(|(device, queue)| (device.as_str(), *queue));
+            let receives =
+                task.receives.as_ref().map(|(device, queues)| (device.as_str(), queues.as_slice()));
             add(task.element, task.thread, receives, task.why);
-            if let Some((device, queue)) = receives {
+            if let Some((device, queues)) = receives {
                 let entry = devices
                     .entry(device)
                     .or_insert_with(|| Device { node: node_of_device(device), queues: Vec::new() });
-                entry.queues.push((queue, task.thread));
+                entry.queues.extend(queues.iter().map(|&queue| (queue, task.thread)));
             }
         }
         for &(element, thread) in &plan.timers {
@@ -145,7 +146,11 @@ impl<'a> Facts<'a> {
             });
             for work in &thread.work {
                 let queue = match work.receives {
-                    Some((device, queue)) => format!(" on queue {queue} of {device}"),
+                    Some((device, [queue])) => format!(" on queue {queue} of {device}"),
+                    Some((device, queues)) => {
+                        let queues: Vec<String> = queues.iter().map(usize::to_string).collect();
+                        format!(" on queues {} of {device}", queues.join(", "))
+                    }
                     None => String::new(),
                 };
                 say(format!("  {} :: {}{queue}: {}", work.element, work.class, work.why));
@@ -204,7 +209,7 @@ impl<'a> Facts<'a> {
                         json!({
                             "element": work.element,
                             "device": work.receives.map(|(device, _)| device),
-                            "queue": work.receives.map(|(_, queue)| queue),
+                            "queues": work.receives.map(|(_, queues)| queues),
                             "why": work.why,
                         })
                     })

@@ -1,0 +1,270 @@
+//! Receiving from a device: what FromDevice and its relatives share. Any number of queues on any
+//! number of threads, their counters and their handlers.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use millrace_core::element::{Receiver, Receiving, share};
+use millrace_core::{
+    Batch, Context, Count, Element, Handlers, Init, PerThread, Refused, Router, Setup, Task,
+    Timestamp,
+};
+use millrace_io::{Opened, QueueCounts, Queues, RxOptions, RxQueue};
+
+use super::backend::Source;
+
+/// An element that receives from a device.
+pub(super) trait Receives: Element {
+    /// Its part that does.
+    fn reception(&self) -> &Reception;
+}
+
+/// What is to be received, and how.
+pub(super) struct Wanted {
+    pub(super) options: RxOptions,
+    /// Most packets received from a queue each time.
+    pub(super) burst: usize,
+    pub(super) active: bool,
+    /// What the element says about queues and threads; the device and its facts are filled in.
+    pub(super) receiving: Receiving,
+}
+
+/// The receiving part of an element.
+pub(super) struct Reception {
+    device: String,
+    options: RxOptions,
+    burst: usize,
+    active: AtomicBool,
+    receiver: Receiver,
+    /// Set when the device is opened.
+    lines: OnceLock<Lines>,
+    received: PerThread<Count>,
+}
+
+/// An opened device.
+struct Lines {
+    queues: Vec<Line>,
+    /// For each of the element's tasks the queues that it receives from.
+    shares: Vec<Vec<usize>>,
+    /// Packets come with their annotations.
+    annotated: bool,
+}
+
+/// A queue, behind a lock: threads may share it, and handlers ask for its counts.
+#[repr(align(128))]
+struct Line {
+    /// Absent after the end of the run.
+    queue: Mutex<Option<Box<dyn RxQueue>>>,
+    /// What the queue counted when it was asked last.
+    counts: Mutex<QueueCounts>,
+    /// Whether the last try to receive failed: that is said once.
+    failing: AtomicBool,
+}
+
+impl Reception {
+    /// Asks for threads. Call it when all arguments have been read.
+    pub(super) fn configure(setup: &mut Setup<'_>, device: String, wanted: Wanted) -> Self {
+        let facts = Source::of(setup.service()).facts(&device, &wanted.options.method);
+        let receiver = setup.receiver(Receiving {
+            device: device.clone(),
+            has_queues: facts.rx_queues,
+            numa_node: facts.numa_node,
+            ..wanted.receiving
+        });
+        Self {
+            device,
+            options: wanted.options,
+            burst: wanted.burst,
+            active: wanted.active.into(),
+            receiver,
+            lines: OnceLock::new(),
+            received: PerThread::default(),
+        }
+    }
+
+    /// Opens the device and begins to receive.
+    pub(super) fn initialize(&self, init: &Init<'_>) -> Result<(), Refused> {
+        let planned = self.receiver.queues();
+        let queues = Queues { first: planned.start, count: planned.len() };
+        let options = RxOptions { queues, ..self.options.clone() };
+        let opened = Source::of(init.service()).open_rx(&self.device, &options);
+        let Opened { queues, capabilities, .. } =
+            opened.map_err(|error| Refused(error.to_string()))?;
+        if queues.is_empty() {
+            return Err(Refused(format!("{}: no queue", self.device)));
+        }
+        let tasks = self.receiver.tasks();
+        let shares: Vec<Vec<usize>> =
+            (0..tasks.len()).map(|slot| share(queues.len(), tasks.len(), slot).collect()).collect();
+        for (task, share) in tasks.iter().zip(&shares) {
+            let ready: Option<Vec<_>> =
+                share.iter().filter_map(|&at| queues.get(at)).map(|q| q.readiness()).collect();
+            // A queue that cannot tell must be polled, and so the others are too.
+            task.wait_readable(ready.unwrap_or_default());
+        }
+        let queues = queues.into_iter().map(Line::new).collect();
+        // An element is initialised once.
+        let _ = self.lines.set(Lines { queues, shares, annotated: capabilities.annotated });
+        if self.is_active() {
+            tasks.iter().for_each(Task::schedule);
+        }
+        Ok(())
+    }
+
+    /// Receives once from each queue of the running task, and gives what came to `pass_on`.
+    /// Returns whether anything came.
+    pub(super) fn run(
+        &self,
+        cx: &mut Context,
+        mut pass_on: impl FnMut(&mut Context, &mut Batch),
+    ) -> bool {
+        let slot = self.receiver.slot(cx.index());
+        let Some((lines, task)) = self.lines.get().zip(self.receiver.tasks().get(slot)) else {
+            return false;
+        };
+        if !self.is_active() {
+            task.unschedule();
+            return false;
+        }
+        let mut all = 0;
+        let mut finished = true;
+        let mut batch = cx.take_batch();
+        for &at in lines.shares.get(slot).into_iter().flatten() {
+            let Some(line) = lines.queues.get(at) else { continue };
+            finished &= line.receive(cx, self, &mut batch);
+            let n = batch.len();
+            if n == 0 {
+                continue;
+            }
+            all += n;
+            cx.created(n);
+            self.received.mine(cx).add(n as u64);
+            if !lines.annotated {
+                self.annotate(cx, &mut batch);
+            }
+            pass_on(cx, &mut batch);
+        }
+        cx.give_batch(batch);
+        if finished {
+            task.unschedule();
+        }
+        all > 0
+    }
+
+    /// Gives the queues back; their counts are kept for the handlers.
+    pub(super) fn cleanup(&self) {
+        for line in self.lines.get().iter().flat_map(|lines| &lines.queues) {
+            line.counts();
+            *lock(&line.queue) = None;
+        }
+    }
+
+    fn is_active(&self) -> bool {
+        self.active.load(Relaxed)
+    }
+
+    fn annotate(&self, cx: &Context, batch: &mut Batch) {
+        let now = cx.now();
+        let wanted = self.options.timestamp;
+        batch.for_each(|packet| {
+            packet.set_mac_header(0);
+            if !wanted {
+                packet.set_timestamp(Timestamp::ZERO);
+            } else if packet.timestamp().is_zero() {
+                packet.set_timestamp(now);
+            }
+        });
+    }
+
+    /// What all queues counted.
+    fn counts(&self) -> QueueCounts {
+        let lines = self.lines.get().into_iter().flat_map(|lines| &lines.queues);
+        lines.fold(QueueCounts::default(), |sum, line| sum + line.counts())
+    }
+}
+
+impl Line {
+    fn new(queue: Box<dyn RxQueue>) -> Self {
+        Self {
+            queue: Mutex::new(Some(queue)),
+            counts: Mutex::default(),
+            failing: AtomicBool::new(false),
+        }
+    }
+
+    /// Receives into `batch` unless another thread does just now. Returns whether nothing will
+    /// ever come again.
+    fn receive(&self, cx: &Context, reception: &Reception, batch: &mut Batch) -> bool {
+        let Ok(mut queue) = self.queue.try_lock() else { return false };
+        let Some(queue) = queue.as_mut() else { return true };
+        match queue.receive(batch, reception.burst) {
+            Ok(0) => return queue.is_finished(),
+            Ok(_) => {
+                if self.failing.load(Relaxed) {
+                    self.failing.store(false, Relaxed);
+                    say(cx, &format!("{} receives again", reception.device));
+                }
+            }
+            // The interface may be down for a while.
+            Err(error) => {
+                if !self.failing.swap(true, Relaxed) {
+                    say(cx, &format!("{}: {error}", reception.device));
+                }
+            }
+        }
+        false
+    }
+
+    fn counts(&self) -> QueueCounts {
+        let queue = lock(&self.queue);
+        let mut counts = lock(&self.counts);
+        if let Some(queue) = queue.as_ref() {
+            *counts = queue.counts();
+        }
+        *counts
+    }
+}
+
+fn say(cx: &Context, message: &str) {
+    let router = cx.router();
+    router.chatter(&format!("{}: {message}", router.name_of(cx.element())));
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The handlers that all such elements have.
+pub(super) fn handlers<E: Receives>(handlers: &mut Handlers<E>) {
+    handlers.read("count", |e, _| e.reception().received.total());
+    handlers.write("reset_counts", |e, _| {
+        e.reception().received.iter().for_each(|count| count.set(0));
+        Ok(())
+    });
+    handlers.read("kernel_drops", |e, _| e.reception().counts().lost);
+    handlers.read("segmented", |e, _| e.reception().counts().segmented);
+    handlers.read("queues", |e, _| e.reception().lines.get().map_or(0, |lines| lines.queues.len()));
+    handlers.read("active", |e, _| e.reception().is_active());
+    handlers.write("active", |e, call| {
+        e.reception().active.store(call.parse()?, Relaxed);
+        e.reception().receiver.tasks().iter().for_each(Task::schedule);
+        Ok(())
+    });
+    handlers
+        .read("scheduled", |e, _| e.reception().receiver.tasks().iter().any(Task::is_scheduled));
+    handlers.write("scheduled", |e, call| {
+        let change = if call.parse()? { Task::schedule } else { Task::unschedule };
+        e.reception().receiver.tasks().iter().for_each(change);
+        Ok(())
+    });
+    handlers.read("home_thread", |e, _| {
+        let homes = e.reception().receiver.tasks().iter().map(|task| task.home().to_string());
+        homes.collect::<Vec<_>>().join(" ")
+    });
+}
+
+/// The cleanup that all such elements have.
+pub(super) fn cleanup<E: Receives>(element: &E, _router: &Router) -> Result<(), Refused> {
+    element.reception().cleanup();
+    Ok(())
+}

@@ -1,0 +1,351 @@
+//! Transmitting to a device: what ToDevice and its relatives share. A queue for each thread that
+//! reaches the element, as far as the device has so many; waiting for room; counters and handlers.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use millrace_core::element::Listening;
+use millrace_core::{
+    Batch, Context, Count, Element, Handlers, Init, PerThread, Reason, Refused, Router, Setup,
+    Task, Timer, Timestamp,
+};
+use millrace_io::{Opened, QueueCounts, Queues, TxOptions, TxQueue};
+
+use super::backend::Source;
+use crate::standard::supply::task_handlers;
+
+/// An element that transmits to a device.
+pub(super) trait Transmits: Element {
+    /// Its part that does.
+    fn transmission(&self) -> &Transmission;
+}
+
+/// How an element is to transmit.
+pub(super) struct Wanted {
+    pub(super) options: TxOptions,
+    /// The most queues to open; as many as threads that reach the element unless given.
+    pub(super) max_queues: Option<usize>,
+    /// Most packets pulled each time.
+    pub(super) burst: usize,
+    /// Whether pushed packets wait for room in the device; else they are dropped.
+    pub(super) blocking: bool,
+    /// Whether packets are lengthened to the shortest Ethernet frame.
+    pub(super) pad: bool,
+    pub(super) debug: bool,
+}
+
+/// The transmitting part of an element.
+pub(super) struct Transmission {
+    device: String,
+    wanted: Wanted,
+    debug: AtomicBool,
+    sent: PerThread<Count>,
+    pulls: PerThread<Count>,
+    /// Set when the device is opened.
+    lanes: OnceLock<Lanes>,
+    task: Task,
+    timer: Timer,
+    upstream: OnceLock<Listening>,
+}
+
+/// An opened device.
+struct Lanes {
+    lanes: Vec<Lane>,
+    /// The lane of each thread.
+    of_thread: Vec<usize>,
+}
+
+/// A queue, behind a lock because threads may have to share it.
+#[repr(align(128))]
+struct Lane(Mutex<Port>);
+
+/// A queue and what waits for it.
+struct Port {
+    /// Absent after the end of the run.
+    queue: Option<Box<dyn TxQueue>>,
+    /// What the queue counted when it was asked last.
+    counts: QueueCounts,
+    /// Packets that were pulled and that the device had no room for.
+    waiting: Batch,
+    /// How long the last wait for room was, in microseconds.
+    backoff: i64,
+    /// What the device said when it refused a packet last: that is said once.
+    complaint: String,
+}
+
+/// The shortest Ethernet frame, without its check sequence (IEEE 802.3, 3.2.8).
+const SHORTEST: usize = 60;
+/// The longest wait for room in the device, in microseconds.
+const LONGEST_BACKOFF: i64 = 256;
+
+impl Transmission {
+    /// Asks for a task and a timer.
+    pub(super) fn configure(setup: &mut Setup<'_>, device: String, wanted: Wanted) -> Self {
+        Self {
+            device,
+            debug: wanted.debug.into(),
+            wanted,
+            sent: PerThread::default(),
+            pulls: PerThread::default(),
+            lanes: OnceLock::new(),
+            task: setup.pull_task(0),
+            timer: setup.timer(),
+            upstream: OnceLock::new(),
+        }
+    }
+
+    /// Opens the device, with a queue for each thread that may transmit.
+    pub(super) fn initialize(&self, init: &Init<'_>) -> Result<(), Refused> {
+        let reach = init.threads();
+        let threads = (reach.count_ones() as usize).max(1);
+        let most = self.wanted.max_queues.unwrap_or(threads);
+        let mut options = self.wanted.options.clone();
+        options.queues = Queues { count: threads.min(most).max(1), ..options.queues };
+        let opened = Source::of(init.service()).open_tx(&self.device, &options);
+        let Opened { queues, .. } = opened.map_err(|error| Refused(error.to_string()))?;
+        if queues.is_empty() {
+            return Err(Refused(format!("{}: no queue", self.device)));
+        }
+        let lane_of = |thread: u32| {
+            let before = reach & (1u64 << thread).wrapping_sub(1);
+            before.count_ones() as usize % queues.len()
+        };
+        let of_thread = (0..u64::BITS).map(lane_of).collect();
+        let lanes = queues.into_iter().map(Lane::new).collect();
+        // An element is initialised once.
+        let _ = self.lanes.set(Lanes { lanes, of_thread });
+        if init.is_pull_input(0) {
+            let _ = self.upstream.set(init.listen(0, &self.task));
+            self.task.schedule();
+        }
+        Ok(())
+    }
+
+    /// Transmits pushed packets. The batch is empty afterwards.
+    pub(super) fn push(&self, cx: &mut Context, batch: &mut Batch) {
+        self.pad(batch);
+        let Some(mut port) = self.port(cx) else { return cx.drop_batch(batch, Reason::Stopped) };
+        self.transmit(cx, &mut port, batch);
+        if !batch.is_empty() {
+            self.insist(cx, &mut port, batch);
+        }
+    }
+
+    /// Pulls packets and transmits them. Returns whether it did anything.
+    pub(super) fn run(&self, cx: &mut Context) -> bool {
+        let Some(mut port) = self.port(cx) else { return false };
+        let mut batch = std::mem::take(&mut port.waiting);
+        let mut pulled = 0;
+        if batch.is_empty() {
+            // What is pulled may come through elements that push, and they may push to this one.
+            drop(port);
+            self.pulls.mine(cx).add(1);
+            pulled = cx.pull(0, self.wanted.burst, &mut batch);
+            self.pad(&mut batch);
+            let Some(again) = self.port(cx) else { return false };
+            port = again;
+        }
+        let sent = self.transmit(cx, &mut port, &mut batch);
+        if batch.is_empty() {
+            port.backoff = 0;
+            if pulled == 0
+                && sent == 0
+                && let Some(upstream) = self.upstream.get()
+            {
+                upstream.rest(&self.task, cx.router());
+            }
+        } else {
+            self.wait_for_room(cx, &mut port);
+        }
+        port.waiting = batch;
+        sent > 0
+    }
+
+    /// There may be room again.
+    pub(super) fn run_timer(&self) {
+        self.task.schedule();
+    }
+
+    /// Packets that wait for room.
+    pub(super) fn held(&self) -> usize {
+        self.ports().map(|port| port.waiting.len()).sum()
+    }
+
+    /// Flushes the queues and gives them back.
+    pub(super) fn cleanup(&self) -> Result<(), Refused> {
+        let mut outcome = Ok(());
+        for mut port in self.ports() {
+            port.count();
+            if let Some(mut queue) = port.queue.take() {
+                outcome = outcome.and(queue.flush());
+            }
+        }
+        outcome.map_err(|error| Refused(format!("{}: {error}", self.device)))
+    }
+
+    /// The queue of the running thread; none before the start of the run.
+    fn port(&self, cx: &Context) -> Option<MutexGuard<'_, Port>> {
+        let Lanes { lanes, of_thread } = self.lanes.get()?;
+        Some(lanes.get(*of_thread.get(cx.thread())?)?.port())
+    }
+
+    fn ports(&self) -> impl Iterator<Item = MutexGuard<'_, Port>> {
+        self.lanes.get().into_iter().flat_map(|lanes| &lanes.lanes).map(Lane::port)
+    }
+
+    fn pad(&self, batch: &mut Batch) {
+        if !self.wanted.pad {
+            return;
+        }
+        batch.for_each(|packet| {
+            let missing = SHORTEST.saturating_sub(packet.len());
+            if missing > 0 {
+                packet.append(missing).fill(0);
+            }
+        });
+    }
+
+    /// Transmits packets until there are none or the device has no room; takes out those that it
+    /// refuses. Returns how many were taken out of the batch.
+    fn transmit(&self, cx: &mut Context, port: &mut Port, batch: &mut Batch) -> usize {
+        let before = batch.len();
+        let Port { queue: Some(queue), complaint, .. } = port else {
+            cx.drop_batch(batch, Reason::Stopped);
+            return before;
+        };
+        while !batch.is_empty() {
+            let mut copies = self.copies(cx, batch);
+            match queue.transmit(batch) {
+                Ok(sent) => {
+                    self.sent.mine(cx).add(sent as u64);
+                    cx.consumed(sent);
+                    if let Some(copies) = &mut copies {
+                        copies.truncate(sent);
+                        cx.created(copies.len());
+                        cx.push_batch(0, copies);
+                    }
+                    if sent == 0 {
+                        break;
+                    }
+                }
+                Err(error) => {
+                    let error = error.to_string();
+                    if *complaint != error {
+                        self.say(cx, &error);
+                        *complaint = error;
+                    }
+                    for packet in batch.drain_front(1) {
+                        cx.push_or_drop(1, packet, Reason::DeviceError);
+                    }
+                }
+            }
+            if let Some(copies) = copies {
+                cx.give_batch(copies);
+            }
+        }
+        before - batch.len()
+    }
+
+    /// For output 0: second packets with the same bytes, for the device keeps the first ones. As
+    /// many as there is memory for.
+    fn copies(&self, cx: &mut Context, batch: &Batch) -> Option<Batch> {
+        if !cx.is_connected(0) {
+            return None;
+        }
+        let mut copies = cx.take_batch();
+        for packet in batch {
+            let Some(copy) = packet.share() else { break };
+            // It has as much room as the other batch.
+            let _ = copies.push(copy);
+        }
+        Some(copies)
+    }
+
+    /// Tries again to transmit pushed packets, if they are to wait.
+    #[cold]
+    fn insist(&self, cx: &mut Context, port: &mut Port, batch: &mut Batch) {
+        let mut pause = Duration::from_micros(1);
+        while !batch.is_empty() {
+            if !self.wanted.blocking {
+                cx.drop_batch(batch, Reason::TransmitFull);
+            } else if cx.router().is_halted() {
+                cx.drop_batch(batch, Reason::Stopped);
+            } else {
+                // There is nothing else that this thread could do with the packet.
+                std::thread::sleep(pause);
+                pause = (pause * 2).min(Duration::from_millis(1));
+                self.transmit(cx, port, batch);
+            }
+        }
+    }
+
+    /// Tries again a little later, the later the longer there has been no room.
+    fn wait_for_room(&self, cx: &mut Context, port: &mut Port) {
+        port.backoff = (port.backoff * 2).clamp(1, LONGEST_BACKOFF);
+        self.task.unschedule();
+        let now = cx.refresh_now();
+        self.timer.schedule_at(now + Timestamp::from_micros(port.backoff));
+        if self.debug.load(Relaxed) {
+            self.say(cx, &format!("no room, backing off for {} us at {now}", port.backoff));
+        }
+    }
+
+    fn say(&self, cx: &Context, message: &str) {
+        let router = cx.router();
+        router.chatter(&format!("{}: {}: {message}", router.name_of(cx.element()), self.device));
+    }
+}
+
+impl Lane {
+    fn new(queue: Box<dyn TxQueue>) -> Self {
+        Self(Mutex::new(Port {
+            queue: Some(queue),
+            counts: QueueCounts::default(),
+            waiting: Batch::new(),
+            backoff: 0,
+            complaint: String::new(),
+        }))
+    }
+
+    fn port(&self) -> MutexGuard<'_, Port> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Port {
+    fn count(&mut self) -> QueueCounts {
+        if let Some(queue) = &self.queue {
+            self.counts = queue.counts();
+        }
+        self.counts
+    }
+}
+
+/// The handlers that all such elements have.
+pub(super) fn handlers<E: Transmits>(handlers: &mut Handlers<E>) {
+    handlers.read("count", |e, _| e.transmission().sent.total());
+    handlers.write("reset_counts", |e, _| {
+        e.transmission().sent.iter().for_each(|count| count.set(0));
+        Ok(())
+    });
+    handlers.read("lost", |e, _| e.transmission().ports().map(|mut p| p.count().lost).sum::<u64>());
+    handlers.read("queues", |e, _| e.transmission().lanes.get().map_or(0, |l| l.lanes.len()));
+    handlers.read("pulls", |e, _| e.transmission().pulls.total());
+    handlers.read("q", |e, _| e.transmission().held() > 0);
+    handlers.read("signal", |e, call| {
+        let upstream = e.transmission().upstream.get();
+        upstream.is_some_and(|upstream| upstream.active(call.router()))
+    });
+    handlers.read("debug", |e, _| e.transmission().debug.load(Relaxed));
+    handlers.write("debug", |e, call| {
+        e.transmission().debug.store(call.parse()?, Relaxed);
+        Ok(())
+    });
+    task_handlers(handlers, |e| &e.transmission().task);
+}
+
+/// The cleanup that all such elements have.
+pub(super) fn cleanup<E: Transmits>(element: &E, _router: &Router) -> Result<(), Refused> {
+    element.transmission().cleanup()
+}
