@@ -19,6 +19,7 @@ pub mod services;
 pub mod stats;
 pub mod testing;
 pub mod time;
+pub mod topology;
 
 #[doc(hidden)]
 pub use linkme;
