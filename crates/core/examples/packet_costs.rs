@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use millrace_core::checksum;
-use millrace_core::memory::{Batch, Packet};
+use millrace_core::memory::{Batch, Packet, PlainCounts};
 
 /// Packets in a batch here: the burst of a network card.
 const BURST: usize = 32;
@@ -23,6 +23,7 @@ struct State {
     ports: [u16; Batch::CAPACITY],
     bytes: Vec<u8>,
     sum: u64,
+    counts: Option<PlainCounts>,
 }
 
 const OPERATIONS: &[(&str, Operation)] = &[
@@ -46,6 +47,13 @@ const OPERATIONS: &[(&str, Operation)] = &[
         state.batch.clear();
     }),
     ("share and drop", |state| {
+        keep_filled(state);
+        state.batch.for_each(|packet| drop(black_box(packet.share())));
+    }),
+    ("share and drop, counted plainly", |state| {
+        if state.counts.is_none() {
+            state.counts = PlainCounts::begin();
+        }
         keep_filled(state);
         state.batch.for_each(|packet| drop(black_box(packet.share())));
     }),
@@ -140,6 +148,7 @@ fn main() {
             ports: [0; Batch::CAPACITY],
             bytes: (0..1460).map(|byte| byte as u8).collect(),
             sum: 0,
+            counts: None,
         };
         (0..batches / 10).for_each(|_| operation(&mut state));
         let start = Instant::now();

@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use super::arena::{Arena, Pool, SlotClass, lock};
 use super::copies::{Copies, CopyCause};
-use super::descriptor::{DESCRIPTOR_LEN, Descriptor, FLAG_EXTERNAL, Slot};
-use super::numa;
+use super::descriptor::{DESCRIPTOR_LEN, Descriptor, FLAG_EXTERNAL, LetGo, Slot};
+use super::{numa, plain};
 
 /// Most slots of one class that a thread keeps.
 pub(super) const MAGAZINE: usize = 512;
@@ -42,7 +42,7 @@ pub(super) fn take_at_hand() -> Option<Slot> {
 
 /// Gives back a slot that nobody looks at any more.
 #[inline]
-fn give_back(slot: Slot) {
+pub(super) fn give_back(slot: Slot) {
     if let Some(cache) = current() {
         for magazine in [&cache.standard, &cache.shell] {
             if magazine.serves(slot) {
@@ -107,13 +107,22 @@ fn release_slowly(slot: Slot) {
     if slot.is_sole() {
         return give_back(slot);
     }
+    if let LetGo::Elsewhere(tag) = let_go(slot, plain::tag()) {
+        plain::post(slot, tag);
+    }
+}
+
+/// A packet that is shared, or is a shell, is gone. Counts as the thread with tag `mine`.
+pub(super) fn let_go(slot: Slot, mine: u16) -> LetGo {
     let owner = slot.buffer_owner();
-    if owner != slot {
+    let left = owner.let_go(mine);
+    if !matches!(left, LetGo::Elsewhere(_)) && owner != slot {
         give_back(slot);
     }
-    if owner.let_go() {
+    if left == LetGo::Last {
         give_back(owner);
     }
+    left
 }
 
 #[cold]

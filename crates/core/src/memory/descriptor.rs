@@ -29,8 +29,22 @@ pub(super) const LARGE: u16 = u16::MAX;
 /// The reference count of a shell: a descriptor without a buffer of its own.
 const SHELL: u16 = 0x8000;
 
-/// How often one buffer may be shared before `share` copies instead.
-pub(super) const MAX_SHARES: u16 = 0x4000;
+/// The bits of a reference count that count.
+const COUNT: u16 = 0x01ff;
+
+/// The bits that name the thread which alone changes the count, plainly; 0 when every holder may, with
+/// atomic instructions.
+const TAG: u16 = 0x7e00;
+
+/// How many tags there are.
+pub(super) const TAGS: usize = (TAG / TAG_STEP) as usize;
+
+/// From one tag to the next.
+const TAG_STEP: u16 = COUNT + 1;
+
+/// How often one buffer may be shared before `share` copies instead. The rest of the bits leaves room for
+/// all threads to see one share fewer at the same time.
+pub(super) const MAX_SHARES: u16 = 0x0180;
 
 /// Low bits of `flags`: the packet type.
 pub(super) const FLAG_TYPE_MASK: u16 = 0x7;
@@ -140,6 +154,17 @@ const _: () = {
     assert!(offset_of!(Descriptor, mac) == 128 + offset_of!(Private, headers));
     assert!(offset_of!(Descriptor, ol_flags) + 32 == offset_of!(Descriptor, pool));
 };
+
+/// What became of a count that a packet let go of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum LetGo {
+    /// Others hold the buffer.
+    Shared,
+    /// Nobody holds it any more.
+    Last,
+    /// Nothing: the thread with this tag alone may count.
+    Elsewhere(u16),
+}
 
 /// A pointer to a live descriptor.
 ///
@@ -357,24 +382,63 @@ impl Slot {
         }
     }
 
-    /// How many packets look at this slot's own buffer.
+    /// How many packets look at this slot's own buffer; with a tag, at most so many.
     pub(super) fn holders(self) -> u16 {
-        self.refcnt().load(Ordering::Acquire)
+        self.refcnt().load(Ordering::Acquire) & COUNT
     }
 
-    /// One more packet looks at this slot's own buffer. The caller already holds one, so no ordering is due.
-    pub(super) fn retain(self) {
-        self.refcnt().fetch_add(1, Ordering::Relaxed);
+    /// Whether one thread alone changes the count, plainly.
+    pub(super) fn is_tagged(self) -> bool {
+        self.refcnt().load(Ordering::Relaxed) & TAG != 0
     }
 
-    /// One packet fewer looks at this slot's own buffer; true when it was the last, and the slot is then
-    /// ready to be given back.
-    pub(super) fn let_go(self) -> bool {
-        let last = self.refcnt().fetch_sub(1, Ordering::AcqRel) == 1;
-        if last {
-            self.refcnt().store(1, Ordering::Relaxed);
+    /// One more packet looks at this slot's own buffer, on a thread with tag `mine`. False, and nothing is
+    /// counted, when this thread must not: the count is another thread's, or as high as it may be.
+    #[inline]
+    pub(super) fn retain(self, mine: u16) -> bool {
+        let mine = mine * TAG_STEP;
+        // A plain store ends the chain of those who let go before; so their release is acquired here.
+        let count = self.refcnt().load(Ordering::Acquire);
+        if count & COUNT >= MAX_SHARES {
+            return false;
         }
-        last
+        match count & TAG {
+            // The caller is the only holder: nobody else can change the count.
+            0 if count == 1 => self.refcnt().store(mine | 2, Ordering::Relaxed),
+            0 => {
+                self.refcnt().fetch_add(1, Ordering::Relaxed);
+            }
+            tag if tag == mine => self.refcnt().store(count + 1, Ordering::Relaxed),
+            _ => return false,
+        }
+        true
+    }
+
+    /// One packet fewer looks at this slot's own buffer, on a thread with tag `mine`. When it was the last,
+    /// the slot is ready to be given back.
+    #[inline]
+    pub(super) fn let_go(self, mine: u16) -> LetGo {
+        let count = self.refcnt().load(Ordering::Acquire);
+        match count & TAG {
+            0 => {
+                // No tag can come while this packet and another hold the buffer, and none matters when this
+                // one is the last.
+                let last = count == 1 || self.refcnt().fetch_sub(1, Ordering::AcqRel) == 1;
+                if last {
+                    self.refcnt().store(1, Ordering::Relaxed);
+                    return LetGo::Last;
+                }
+            }
+            // The one that stays may be with another thread, which then reads the count as told here: what
+            // this thread did with the bytes comes before.
+            tag if tag == mine * TAG_STEP => {
+                let left = count - 1;
+                let word = if left & COUNT == 1 { 1 } else { left };
+                self.refcnt().store(word, Ordering::Release);
+            }
+            tag => return LetGo::Elsewhere(tag / TAG_STEP),
+        }
+        LetGo::Shared
     }
 
     /// Copies what a copy of a packet keeps: device, offload results, annotations, timestamp, type.

@@ -40,6 +40,7 @@ mod headers;
 mod mapping;
 mod numa;
 mod packet;
+mod plain;
 
 #[cfg(test)]
 mod tests;
@@ -55,3 +56,4 @@ pub use copies::CopyCause;
 pub use descriptor::{ANNOTATION_LEN, Descriptor};
 pub use mapping::PageKind;
 pub use packet::{Packet, PacketType};
+pub use plain::PlainCounts;

@@ -8,9 +8,9 @@ use super::arena::{DEFAULT_HEADROOM, JUMBO_ROOM, STANDARD_ROOM, SlotClass};
 use super::cache;
 use super::copies::{self, CopyCause};
 use super::descriptor::{
-    Descriptor, FLAG_EXTERNAL, FLAG_TYPE_MASK, LARGE, MAX_SHARES, NO_DEVICE, NO_HEADER,
-    OL_RSS_HASH, Slot,
+    Descriptor, FLAG_EXTERNAL, FLAG_TYPE_MASK, LARGE, NO_DEVICE, NO_HEADER, OL_RSS_HASH, Slot,
 };
+use super::plain;
 use crate::time::Timestamp;
 
 /// A packet: its bytes, where its headers are, and Click's annotations.
@@ -141,11 +141,11 @@ impl Packet {
     /// descriptor: annotations, header offsets, timestamp. None when the arena is exhausted.
     pub fn share(&self) -> Option<Packet> {
         let owner = self.0.buffer_owner();
-        if owner.holders() >= MAX_SHARES {
+        let shell = cache::take(SlotClass::Shell)?;
+        if !owner.retain(plain::tag()) {
+            cache::give_back(shell);
             return self.copy();
         }
-        let shell = cache::take(SlotClass::Shell)?;
-        owner.retain();
         shell.mirror(self.0, owner);
         Some(Packet(shell))
     }
@@ -163,6 +163,11 @@ impl Packet {
     #[inline]
     pub fn is_shared(&self) -> bool {
         !self.0.is_sole() && self.0.buffer_owner().holders() > 1
+    }
+
+    /// Whether the packet is shared and one thread alone, without atomic instructions, counts its sharers.
+    pub fn is_counted_plainly(&self) -> bool {
+        self.0.buffer_owner().is_tagged()
     }
 
     /// Gives up ownership: the descriptor's address, for a driver that keeps packets as pointers.

@@ -1,0 +1,231 @@
+//! Reference counts without atomic instructions, for packets that stay on one thread.
+//!
+//! A buffer that several packets look at has a count of them. Where the plan of a router shows that a
+//! thread's packets do not get to other threads, that thread *counts plainly*: a buffer that it shares first
+//! bears the thread's tag in its count, and as long as it does, this thread alone changes the count, with
+//! ordinary loads and stores. (The idea is that of biased reference counting, Choi, Shull and Torrellas,
+//! PACT'18.)
+//!
+//! That is safe whatever the plan believed. Another thread that gets such a packet does not touch the count:
+//!
+//! - to release the packet, it *posts* it to the tag's home, and the owner of the tag releases it later;
+//! - to share the packet, it copies it;
+//! - to learn whether it is alone, it reads the count, which is never lower than the truth.
+//!
+//! When all but one of the packets are gone, the tag goes, too: a buffer with one holder is nobody's.
+//! A thread that ends leaves its home empty; who releases one of its packets then, changes the count under
+//! the lock of the home, and so does the next thread that moves in.
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::arena::lock;
+use super::cache;
+use super::descriptor::{Slot, TAGS};
+
+thread_local! {
+    /// The tag of a thread that counts plainly; 0 for none. No destructor, so no check on access.
+    static TAG: Cell<u16> = const { Cell::new(0) };
+}
+
+/// The tag of the running thread.
+#[inline(always)]
+pub(super) fn tag() -> u16 {
+    TAG.get()
+}
+
+/// Where packets with a tag are sent back to.
+struct Home {
+    /// Whether something was posted, to be looked up without the lock.
+    pending: AtomicBool,
+    inside: Mutex<Inside>,
+}
+
+struct Inside {
+    owned: bool,
+    posted: Vec<Slot>,
+}
+
+/// Tags count from 1.
+static HOMES: [Home; TAGS] = [const {
+    Home {
+        pending: AtomicBool::new(false),
+        inside: Mutex::new(Inside { owned: false, posted: Vec::new() }),
+    }
+}; TAGS];
+
+fn home(tag: u16) -> Option<&'static Home> {
+    HOMES.get(usize::from(tag).checked_sub(1)?)
+}
+
+/// The running thread counts plainly as long as this lives.
+#[derive(Debug)]
+#[must_use = "the thread counts plainly as long as this lives"]
+pub struct PlainCounts {
+    tag: u16,
+    /// It belongs to the thread that made it.
+    thread: PhantomData<*const ()>,
+}
+
+impl PlainCounts {
+    /// Lets the running thread count plainly. None when it does already, or when as many threads as there
+    /// are tags do: it then goes on with atomic instructions.
+    pub fn begin() -> Option<PlainCounts> {
+        if TAG.get() != 0 {
+            return None;
+        }
+        let free = |home: &Home| {
+            let mut inside = lock(&home.inside);
+            !std::mem::replace(&mut inside.owned, true)
+        };
+        let at = HOMES.iter().position(free)?;
+        let tag = u16::try_from(at + 1).ok()?;
+        TAG.set(tag);
+        Some(PlainCounts { tag, thread: PhantomData })
+    }
+
+    /// Releases what other threads have sent back: to be called now and then.
+    #[inline]
+    pub fn settle(&self) {
+        if let Some(home) = home(self.tag).filter(|home| home.pending.load(Ordering::Relaxed)) {
+            Self::release_posted(home);
+        }
+    }
+
+    #[cold]
+    fn release_posted(home: &Home) {
+        let posted = {
+            let mut inside = lock(&home.inside);
+            home.pending.store(false, Ordering::Relaxed);
+            std::mem::take(&mut inside.posted)
+        };
+        cache::release_all(&posted);
+    }
+}
+
+impl Drop for PlainCounts {
+    fn drop(&mut self) {
+        if let Some(home) = home(self.tag) {
+            // What is posted from now on waits for the tag to be gone.
+            let mut inside = lock(&home.inside);
+            inside.posted.drain(..).for_each(|slot| {
+                cache::let_go(slot, self.tag);
+            });
+            home.pending.store(false, Ordering::Relaxed);
+            inside.owned = false;
+        }
+        TAG.set(0);
+    }
+}
+
+/// Sends a packet with the tag of another thread to where its count may be changed.
+#[cold]
+pub(super) fn post(slot: Slot, tag: u16) {
+    let Some(home) = home(tag) else { return };
+    let mut inside = lock(&home.inside);
+    if inside.owned {
+        inside.posted.push(slot);
+        home.pending.store(true, Ordering::Relaxed);
+    } else {
+        // Nobody has the tag, nor can get it while the lock is held: this thread may count in its place.
+        cache::let_go(slot, tag);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use std::sync::mpsc;
+    use std::thread;
+
+    use super::*;
+    use crate::memory::Packet;
+
+    #[test]
+    fn a_thread_that_counts_plainly_tags_what_it_shares() {
+        let packet = Packet::from_bytes(b"one").unwrap();
+        let atomic = packet.share().unwrap();
+        let counts = PlainCounts::begin().unwrap();
+        assert!(PlainCounts::begin().is_none(), "it does already");
+        assert!(!packet.is_counted_plainly(), "shared before");
+
+        let other = Packet::from_bytes(b"two").unwrap();
+        let second = other.share().unwrap();
+        let third = second.share().unwrap();
+        assert!(other.is_counted_plainly() && third.is_counted_plainly());
+        assert!(other.is_shared() && third.is_shared());
+        drop(other);
+        drop(second);
+        assert!(!third.is_shared() && !third.is_counted_plainly(), "nobody's");
+        drop(counts);
+        drop((packet, atomic, third));
+    }
+
+    #[test]
+    fn other_threads_send_packets_back_and_copy_them() {
+        let counts = PlainCounts::begin().unwrap();
+        let packet = Packet::from_bytes(b"ours").unwrap();
+        let share = packet.share().unwrap();
+        let copy = thread::spawn(move || {
+            let copy = share.share().unwrap();
+            assert!(!copy.is_shared(), "a copy");
+            assert_eq!(copy.data(), b"ours");
+            copy
+        });
+        drop(copy.join().unwrap());
+        assert!(packet.is_shared(), "not released yet");
+        counts.settle();
+        assert!(!packet.is_shared());
+    }
+
+    #[test]
+    fn packets_outlive_the_thread_that_shared_them() {
+        let (give, take) = mpsc::channel();
+        let maker = thread::spawn(move || {
+            let counts = PlainCounts::begin().unwrap();
+            let packet = Packet::from_bytes(b"left behind").unwrap();
+            give.send(packet.share().unwrap()).unwrap();
+            give.send(packet.share().unwrap()).unwrap();
+            give.send(packet).unwrap();
+            drop(counts);
+        });
+        maker.join().unwrap();
+        let [first, second, mut last] = std::array::from_fn(|_| take.recv().unwrap());
+        drop((first, second));
+        assert!(!last.is_shared());
+        last.data_mut()[0] = b'L';
+        assert_eq!(last.data(), b"Left behind");
+    }
+
+    #[test]
+    fn threads_that_hand_packets_to_and_fro_lose_none() {
+        let rounds: u32 = if cfg!(miri) { 20 } else { 20_000 };
+        let (to_other, from_one) = mpsc::sync_channel::<Packet>(64);
+        let (to_one, from_other) = mpsc::sync_channel::<Packet>(64);
+        let turn = move |give: mpsc::SyncSender<Packet>, take: mpsc::Receiver<Packet>| {
+            move || {
+                let counts = PlainCounts::begin();
+                for round in 0..rounds {
+                    counts.iter().for_each(PlainCounts::settle);
+                    let packet = Packet::from_bytes(&round.to_ne_bytes()).unwrap();
+                    let shares: Vec<Packet> = (0..3).filter_map(|_| packet.share()).collect();
+                    for share in shares {
+                        // The other one may be done, or behind.
+                        drop(give.try_send(share));
+                    }
+                    if let Ok(mut got) = take.try_recv() {
+                        got.data_mut()[0] ^= 1;
+                    }
+                    assert_eq!(packet.data(), round.to_ne_bytes(), "a share is never written");
+                }
+            }
+        };
+        let one = thread::spawn(turn(to_other, from_other));
+        let other = thread::spawn(turn(to_one, from_one));
+        one.join().unwrap();
+        other.join().unwrap();
+    }
+}
