@@ -9,6 +9,8 @@ mod method;
 mod offload;
 pub mod pcap;
 mod queue;
+#[cfg(target_os = "linux")]
+pub mod tap;
 
 pub use machine::Machine;
 pub use method::{DpdkOptions, Method, XdpOptions};

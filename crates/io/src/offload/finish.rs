@@ -36,7 +36,7 @@ impl Finisher {
     ) -> Finished {
         match offload.segments {
             Some(Segments::Of(size)) => {
-                let was_cut = cut(&first, rest, size, |mut segment| {
+                let was_cut = cut(offload.link, &first, rest, size, |mut segment| {
                     segment.copy_annotations(&first);
                     take(self.limit(segment));
                 });

@@ -11,7 +11,7 @@ use std::ops::Range;
 use millrace_core::Packet;
 use millrace_core::checksum::checksum;
 
-use super::{GSO_TCP_IPV4, GSO_TCP_IPV6, HEADER, Layout, NEEDS_CHECKSUM, TCP, be16, put};
+use super::{GSO_TCP_IPV4, GSO_TCP_IPV6, HEADER, Layout, Link, NEEDS_CHECKSUM, TCP, be16, put};
 
 /// The longest headers that are merged: Ethernet, IP and TCP with all options that there may be.
 const LONGEST: usize = 14 + 60 + 60;
@@ -47,13 +47,24 @@ impl Message {
     }
 }
 
-/// Divides packets into messages, in order. Packets of more than `longest` bytes are not merged.
+/// Divides Ethernet frames into messages, in order. Frames of more than `longest` bytes are not
+/// merged.
 pub(crate) fn messages(packets: &[Packet], longest: usize, into: &mut Vec<Message>) {
+    messages_over(Link::Ethernet, packets, longest, into);
+}
+
+/// Divides packets that start as `link` says into messages, as [`messages`] does.
+pub(crate) fn messages_over(
+    link: Link,
+    packets: &[Packet],
+    longest: usize,
+    into: &mut Vec<Message>,
+) {
     into.clear();
     let mut at = 0;
     while let Some(packet) = packets.get(at) {
         let mut message = Message::single(at);
-        if let Some(first) = Segment::of(packet, longest) {
+        if let Some(first) = Segment::of(link, packet, longest) {
             let end = run(&first, packets, at, longest);
             if end > at + 1 {
                 message = first.merged(packets, at..end);
@@ -66,12 +77,13 @@ pub(crate) fn messages(packets: &[Packet], longest: usize, into: &mut Vec<Messag
 
 /// Where the run of segments ends that can be merged with the first one, at `start`.
 fn run(first: &Segment<'_>, packets: &[Packet], start: usize, longest: usize) -> usize {
+    let link = first.link;
     let size = first.payload().len();
     let mut total = first.frame.len();
     let mut end = start + 1;
     let mut closed = first.is_pushed();
     while !closed && let Some(next) = packets.get(end) {
-        let Some(segment) = Segment::of(next, longest) else { break };
+        let Some(segment) = Segment::of(link, next, longest) else { break };
         let length = segment.payload().len();
         total += length;
         if length > size || total > LARGEST || !first.goes_on_with(&segment, end - start, size) {
@@ -85,22 +97,23 @@ fn run(first: &Segment<'_>, packets: &[Packet], start: usize, longest: usize) ->
 
 /// A frame that may be merged with others.
 struct Segment<'p> {
+    link: Link,
     frame: &'p [u8],
     layout: Layout,
 }
 
 impl<'p> Segment<'p> {
-    fn of(packet: &'p Packet, longest: usize) -> Option<Self> {
+    fn of(link: Link, packet: &'p Packet, longest: usize) -> Option<Self> {
         const ACK: u8 = 0x10;
         const ACK_AND_PSH: u8 = 0x18;
         const MORE_OR_OFFSET: u16 = 0x3fff;
         let frame = packet.data();
         // Most packets that are no TCP segments are told by their length.
-        if frame.len() > longest || frame.len() < 14 + 20 + 20 + 1 {
+        if frame.len() > longest || frame.len() < link.header() + 20 + 20 + 1 {
             return None;
         }
-        let layout = Layout::of(frame)?;
-        let segment = Self { frame, layout };
+        let layout = Layout::of(link, frame)?;
+        let segment = Self { link, frame, layout };
         let ip_length = match layout.is_ipv6 {
             true => 40 + usize::from(be16(frame, layout.network + 4)?),
             false => usize::from(be16(frame, layout.network + 2)?),
@@ -109,7 +122,7 @@ impl<'p> Segment<'p> {
             true => 0,
             false => be16(frame, layout.network + 6)? & MORE_OR_OFFSET,
         };
-        let plain = layout.network == 14
+        let plain = layout.network == link.header()
             && layout.protocol == TCP
             && layout.payload <= LONGEST
             && layout.payload < frame.len()

@@ -27,9 +27,30 @@ const GSO_UDP: u8 = 5;
 /// Set beside a type when the sender reduced its congestion window.
 const GSO_ECN: u8 = 0x80;
 
+/// What the bytes of a packet start with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Link {
+    /// An Ethernet header.
+    #[default]
+    Ethernet,
+    /// The IP header.
+    Ip,
+}
+
+impl Link {
+    /// Bytes in front of the IP header where no VLAN tag is.
+    pub(crate) const fn header(self) -> usize {
+        match self {
+            Link::Ethernet => 14,
+            Link::Ip => 0,
+        }
+    }
+}
+
 /// What is left to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Offload {
+    link: Link,
     checksum: Option<Partial>,
     /// Bytes of payload of each segment, where there is more than one.
     pub(crate) segments: Option<Segments>,
@@ -54,8 +75,13 @@ pub(crate) enum Segments {
 }
 
 impl Offload {
-    /// Reads the header of a packet.
+    /// Reads the header of an Ethernet frame.
     pub(crate) fn parse(header: &[u8; HEADER]) -> Self {
+        Self::parse_over(Link::Ethernet, header)
+    }
+
+    /// Reads the header of a packet that starts as `link` says.
+    pub(crate) fn parse_over(link: Link, header: &[u8; HEADER]) -> Self {
         let word = |at: usize| {
             let bytes = header.get(at..).and_then(|bytes| bytes.first_chunk());
             usize::from(bytes.map_or(0, |bytes| u16::from_ne_bytes(*bytes)))
@@ -68,7 +94,7 @@ impl Offload {
             GSO_TCP_IPV4 | GSO_TCP_IPV6 | GSO_UDP if size > 0 => Some(Segments::Of(size)),
             _ => Some(Segments::Unknown),
         };
-        Self { checksum: (flags & NEEDS_CHECKSUM != 0).then(partial), segments }
+        Self { link, checksum: (flags & NEEDS_CHECKSUM != 0).then(partial), segments }
     }
 
     /// Takes note of bytes that were inserted before the network header.
@@ -101,9 +127,15 @@ impl Offload {
 /// numbers and flags as if the sender had cut it. What `first` knows beside its bytes is for the
 /// caller to copy. Returns whether the packet could be cut; without memory for a packet the rest is
 /// left out.
-pub(crate) fn cut(first: &Packet, rest: &[u8], size: usize, mut take: impl FnMut(Packet)) -> bool {
+pub(crate) fn cut(
+    link: Link,
+    first: &Packet,
+    rest: &[u8],
+    size: usize,
+    mut take: impl FnMut(Packet),
+) -> bool {
     let frame = first.data();
-    let Some(layout) = Layout::of(frame) else { return false };
+    let Some(layout) = Layout::of(link, frame) else { return false };
     let (Some(headers), Some(payload)) = (frame.get(..layout.payload), frame.get(layout.payload..))
     else {
         return false;
@@ -150,21 +182,19 @@ const UDP: u8 = 17;
 
 impl Layout {
     /// Finds the headers of TCP or UDP over IP.
-    pub(crate) fn of(frame: &[u8]) -> Option<Self> {
-        let mut at = 12;
-        let mut ether_type = be16(frame, at)?;
-        while matches!(ether_type, 0x8100 | 0x88a8) {
-            at += 4;
-            ether_type = be16(frame, at)?;
-        }
-        let network = at + 2;
+    pub(crate) fn of(link: Link, frame: &[u8]) -> Option<Self> {
+        let (network, ether_type) = match link {
+            Link::Ethernet => behind_ethernet(frame)?,
+            Link::Ip if frame.first()? >> 4 == 4 => (0, IPV4),
+            Link::Ip => (0, IPV6),
+        };
         let version = frame.get(network)? >> 4;
         let (is_ipv6, protocol, transport) = match (ether_type, version) {
-            (0x0800, 4) => {
+            (IPV4, 4) => {
                 let length = usize::from(frame.get(network)? & 0x0f) * 4;
                 (false, *frame.get(network + 9)?, network + length.max(20))
             }
-            (0x86dd, 6) => {
+            (IPV6, 6) => {
                 let (protocol, transport) = upper_layer(frame, network)?;
                 (true, protocol, transport)
             }
@@ -240,6 +270,20 @@ impl Layout {
             Sum::of_pseudo_v4(of(12), of(16), self.protocol, length as u16)
         }
     }
+}
+
+const IPV4: u16 = 0x0800;
+const IPV6: u16 = 0x86dd;
+
+/// Where the header behind the Ethernet header and its VLAN tags is, and its EtherType.
+fn behind_ethernet(frame: &[u8]) -> Option<(usize, u16)> {
+    let mut at = 12;
+    let mut ether_type = be16(frame, at)?;
+    while matches!(ether_type, 0x8100 | 0x88a8) {
+        at += 4;
+        ether_type = be16(frame, at)?;
+    }
+    Some((at + 2, ether_type))
 }
 
 /// The protocol above IPv6 and where its header starts, behind the extension headers.

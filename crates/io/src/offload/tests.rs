@@ -5,7 +5,7 @@ use millrace_core::Packet;
 use millrace_core::checksum;
 use proptest::prelude::*;
 
-use super::{HEADER, Offload, Segments, merge};
+use super::{Finished, Finisher, HEADER, Link, Offload, Segments, merge};
 
 fn header(flags: u8, kind: u8, size: u16, start: u16, offset: u16) -> [u8; HEADER] {
     let mut header = [flags, kind, 0, 0, 0, 0, 0, 0, 0, 0];
@@ -82,8 +82,8 @@ fn is_right(frame: &[u8], network: usize, transport: usize, protocol: u8) -> boo
 fn cut(frame: &[u8], split: usize, size: usize) -> Option<Vec<Vec<u8>>> {
     let first = Packet::from_bytes(&frame[..split]).unwrap();
     let mut packets = Vec::new();
-    super::cut(&first, &frame[split..], size, |packet| packets.push(packet.data().to_vec()))
-        .then_some(packets)
+    let take = |packet: Packet| packets.push(packet.data().to_vec());
+    super::cut(Link::Ethernet, &first, &frame[split..], size, take).then_some(packets)
 }
 
 proptest! {
@@ -223,6 +223,27 @@ fn streams_are_merged_and_come_out_the_same() {
     let (a, b) = (stream(false, &payload, 1400), stream(true, &payload, 1400));
     let mixed: Vec<Packet> = a.into_iter().zip(b).flat_map(|(a, b)| [a, b]).collect();
     assert_eq!(merge_and_cut(&mixed).0, mixed.len());
+}
+
+#[test]
+fn packets_without_ethernet_headers_are_merged_and_cut_too() {
+    let payload: Vec<u8> = (0..30_000u32).map(|n| (n / 5) as u8).collect();
+    for is_ipv6 in [false, true] {
+        let mut packets = stream(is_ipv6, &payload, 1400);
+        packets.iter_mut().for_each(|packet| assert!(packet.strip(14)));
+        let mut messages = Vec::new();
+        merge::messages_over(Link::Ip, &packets, 1500, &mut messages);
+        let [message] = messages.as_slice() else { panic!("{} messages", messages.len()) };
+        let bytes = on_the_way(message, &packets);
+        let offload = Offload::parse_over(Link::Ip, bytes[..10].try_into().unwrap());
+        assert_eq!(offload.segments, Some(Segments::Of(1400)));
+        let whole = Packet::from_bytes(&bytes[10..]).unwrap();
+        let mut out = Vec::new();
+        let finisher = Finisher { headroom: 128, snap_length: 65_535 };
+        let finished = finisher.finish(offload, whole, &[], |packet| out.push(packet));
+        assert_eq!(finished, Finished::Cut);
+        assert!(out.iter().map(Packet::data).eq(packets.iter().map(Packet::data)));
+    }
 }
 
 proptest! {

@@ -1,0 +1,196 @@
+//! TAP and TUN interfaces: the machine's own network stack at the other end
+//! (Documentation/networking/tuntap.rst of Linux).
+//!
+//! What the machine sends by such an interface is received here, and what is transmitted here the
+//! machine receives by it. A TAP interface carries Ethernet frames, a TUN interface IP packets.
+//!
+//! # Offloads
+//! Each packet travels with the header of virtio-net (`IFF_VNET_HDR`), so that the machine hands
+//! over TCP segments of up to 64 KiB and leaves checksums to us: one system call for 45 packets.
+//! They are cut and finished here, and on transmit segments are merged again, as packet sockets
+//! do (`offload/`).
+//!
+//! # Several queues
+//! With more than one queue (`IFF_MULTI_QUEUE`) each is a descriptor of its own. The kernel sends a
+//! flow to the queue from which packets of that flow came to it last, and spreads the others by
+//! hash; so a thread that receives from a queue and transmits to it keeps its flows.
+
+mod receive;
+mod set_up;
+mod system;
+mod transmit;
+
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use millrace_core::net::{EtherAddress, Ipv4Prefix, Ipv6Prefix};
+
+use receive::Receiver;
+use set_up::Interface;
+use transmit::Transmitter;
+
+use crate::offload::Link;
+use crate::queue::{Capabilities, DeviceError, Opened, RxQueue, TxQueue};
+
+/// What kind of interface.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum TapKind {
+    /// One for Ethernet frames.
+    #[default]
+    Tap,
+    /// One for IP packets.
+    Tun,
+}
+
+/// What an interface is to be like.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TapOptions {
+    /// What it carries.
+    pub kind: TapKind,
+    /// Its name; the kernel chooses `tap0`, `tun1`, ... unless given. An interface that is there
+    /// already, made by `ip tuntap add`, is used.
+    pub name: Option<String>,
+    /// How many queues it has; at least 1.
+    pub queues: usize,
+    /// The machine's address on it, and the network that is reached by it.
+    pub ipv4: Option<Ipv4Prefix>,
+    /// The same for IPv6.
+    pub ipv6: Option<Ipv6Prefix>,
+    /// A host on that network by which the machine reaches all others.
+    pub gateway: Option<Ipv4Addr>,
+    /// Its Ethernet address; the kernel chooses unless given.
+    pub ether: Option<EtherAddress>,
+    /// The longest packet without its Ethernet header, in bytes; the kernel's 1,500 unless given.
+    pub mtu: Option<usize>,
+    /// Whether to bring it up. It is brought up for an address too.
+    pub up: bool,
+    /// Free bytes before each received packet.
+    pub headroom: usize,
+    /// Whether large segments and unfinished checksums may cross it in either direction.
+    pub offloads: bool,
+}
+
+impl Default for TapOptions {
+    fn default() -> Self {
+        Self {
+            kind: TapKind::Tap,
+            name: None,
+            queues: 1,
+            ipv4: None,
+            ipv6: None,
+            gateway: None,
+            ether: None,
+            mtu: None,
+            up: true,
+            headroom: 128,
+            offloads: true,
+        }
+    }
+}
+
+/// An interface that is ready: as many queues in each direction as were asked for.
+pub struct Tap {
+    /// Its name.
+    pub name: String,
+    /// What the machine sends.
+    pub rx: Opened<dyn RxQueue>,
+    /// To the machine.
+    pub tx: Opened<dyn TxQueue>,
+}
+
+/// Makes an interface, in the network namespace of the calling thread. It goes when all of its
+/// queues have been dropped, also with a process that is killed; one that was there before stays,
+/// set up as it was. Takes the rights of root or CAP_NET_ADMIN.
+///
+/// # Errors
+/// The kernel has no TAP interfaces or refuses a step; the message names it.
+pub fn open(options: &TapOptions) -> Result<Tap, DeviceError> {
+    let wish = options.name.as_deref().unwrap_or("");
+    let refused = |name: &str, step: &'static str, source: io::Error| DeviceError::Refused {
+        device: name.to_owned(),
+        step,
+        source,
+    };
+    let several = options.queues > 1;
+    let existed = options.name.as_deref().is_some_and(Interface::exists);
+    let (first, name) = system::attach(options.kind, wish, several).map_err(|error| {
+        let device = if wish.is_empty() { "/dev/net/tun" } else { wish };
+        explain(device, existed, several, error)
+    })?;
+    let mut queues = vec![first];
+    while queues.len() < options.queues.max(1) {
+        let queue = system::attach(options.kind, &name, true);
+        queues.push(queue.map_err(|error| explain(&name, existed, several, error))?.0);
+    }
+    for queue in &queues {
+        system::set_offloads(queue, options.offloads)
+            .map_err(|error| refused(&name, "set the offloads", error))?;
+    }
+    let interface = Interface::set_up(&name, existed, options)
+        .map_err(|(step, error)| refused(&name, step, error))?;
+    let mtu = interface.mtu().map_err(|error| refused(&name, "ask for the MTU", error))?;
+    Ok(with_queues(name, queues, Arc::new(interface), mtu, options))
+}
+
+fn with_queues(
+    name: String,
+    queues: Vec<OwnedFd>,
+    interface: Arc<Interface>,
+    mtu: usize,
+    options: &TapOptions,
+) -> Tap {
+    let (backend, link) = match options.kind {
+        TapKind::Tap => ("TAP", Link::Ethernet),
+        TapKind::Tun => ("TUN", Link::Ip),
+    };
+    let longest = mtu + link.header();
+    let capabilities =
+        Capabilities { backend, max_length: Some(longest), ..Capabilities::default() };
+    let changes = interface.changes().to_vec();
+    let mut rx: Vec<Box<dyn RxQueue>> = Vec::new();
+    let mut tx: Vec<Box<dyn TxQueue>> = Vec::new();
+    for queue in queues {
+        let port = Arc::new(Port { file: queue, _interface: interface.clone() });
+        rx.push(Box::new(Receiver::new(port.clone(), link, options.headroom)));
+        let merged = if options.offloads { longest } else { 0 };
+        tx.push(Box::new(Transmitter::new(port, link, merged)));
+    }
+    Tap {
+        name,
+        rx: Opened { queues: rx, capabilities: capabilities.clone(), changes },
+        tx: Opened { queues: tx, capabilities, changes: Vec::new() },
+    }
+}
+
+/// One queue, of which both directions are the same descriptor.
+struct Port {
+    /// Dropped first: what is undone must not be undone under a queue.
+    file: OwnedFd,
+    _interface: Arc<Interface>,
+}
+
+/// Says what the errors of the first step mean, which the kernel's own words do not.
+fn explain(device: &str, existed: bool, several: bool, source: io::Error) -> DeviceError {
+    let what = match source.raw_os_error() {
+        Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => {
+            "the kernel has no TAP interfaces here: load its module (modprobe tun), or give \
+             /dev/net/tun to the container"
+        }
+        Some(libc::EBUSY) => "the interface is in use by another program",
+        Some(libc::EINVAL) if existed && several => {
+            "there is an interface of this name that is no TAP or TUN interface of this kind with \
+             several queues (ip tuntap add ... multi_queue)"
+        }
+        Some(libc::EINVAL) if existed => {
+            "there is an interface of this name that is no TAP or TUN interface of this kind with \
+             one queue"
+        }
+        _ => {
+            let step = "make a TAP interface";
+            return DeviceError::Refused { device: device.to_owned(), step, source };
+        }
+    };
+    DeviceError::Unsupported { device: device.to_owned(), what: what.to_owned() }
+}

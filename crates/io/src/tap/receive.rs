@@ -1,0 +1,124 @@
+//! Receiving.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSliceMut};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use millrace_core::memory::copies::{self, CopyCause};
+use millrace_core::net::EtherAddress;
+use millrace_core::{Batch, Packet, PacketType};
+
+use super::Port;
+use crate::offload::{Finished, Finisher, HEADER, Link, Offload};
+use crate::queue::{QueueCounts, RxQueue};
+
+/// A receive queue of an interface.
+pub(super) struct Receiver {
+    port: Arc<Port>,
+    link: Link,
+    finisher: Finisher,
+    /// A packet to receive into.
+    spare: Option<Packet>,
+    /// What does not fit into a packet: the greater part of large segments.
+    overflow: Vec<u8>,
+    /// Packets that are received and not yet handed on.
+    ready: VecDeque<Packet>,
+    counts: QueueCounts,
+}
+
+/// Bytes received into a packet itself: any frame of the usual MTU.
+const BUFFER: usize = 2048;
+/// The longest packet that the kernel hands over: 64 KiB and an Ethernet header with VLAN tags.
+const LONGEST: usize = 65_536 + 64;
+
+impl Receiver {
+    pub(super) fn new(port: Arc<Port>, link: Link, headroom: usize) -> Self {
+        Self {
+            port,
+            link,
+            finisher: Finisher { headroom, snap_length: LONGEST },
+            spare: None,
+            overflow: vec![0; LONGEST],
+            ready: VecDeque::new(),
+            counts: QueueCounts::default(),
+        }
+    }
+
+    /// Hands on what is ready, as much as there is room for.
+    fn hand_on(&mut self, batch: &mut Batch, room: usize) -> usize {
+        let n = room.min(self.ready.len());
+        for packet in self.ready.drain(..n) {
+            // There is room for n.
+            let _ = batch.push(packet);
+        }
+        n
+    }
+
+    /// Receives one packet, or a segment that is several. False when there is none.
+    fn read(&mut self) -> io::Result<bool> {
+        let headroom = self.finisher.headroom;
+        // The kernel keeps the packets for as long as it can when we have no memory.
+        let spare = self.spare.take().or_else(|| Packet::stale(headroom, 0, BUFFER));
+        let Some(mut packet) = spare else { return Ok(false) };
+        let mut header = [0; HEADER];
+        let buffer = packet.buffer_mut();
+        let capacity = buffer.len();
+        let mut parts = [&mut header[..], buffer, &mut self.overflow].map(IoSliceMut::new);
+        let length = match rustix::io::readv(&self.port.file, &mut parts) {
+            Ok(length) => length.saturating_sub(HEADER),
+            Err(error) => {
+                self.spare = Some(packet);
+                let error = io::Error::from(error);
+                return if is_pause(&error) { Ok(false) } else { Err(error) };
+            }
+        };
+        copies::count(CopyCause::Receive);
+        let Self { finisher, overflow, ready, counts, .. } = self;
+        let rest = overflow.get(..length.saturating_sub(capacity)).unwrap_or_default();
+        let fits = packet.set_len(length.min(capacity));
+        debug_assert!(fits);
+        if self.link == Link::Ethernet {
+            packet.set_packet_type(type_of(packet.data()));
+        }
+        let offload = Offload::parse_over(self.link, &header);
+        match finisher.finish(offload, packet, rest, |packet| ready.push_back(packet)) {
+            Finished::Whole => {}
+            Finished::Cut => counts.segmented += 1,
+            Finished::Lost => counts.lost += 1,
+        }
+        Ok(true)
+    }
+}
+
+impl RxQueue for Receiver {
+    fn receive(&mut self, batch: &mut Batch, max: usize) -> io::Result<usize> {
+        let room = max.min(batch.room());
+        let mut n = self.hand_on(batch, room);
+        while n < room && self.read()? {
+            n += self.hand_on(batch, room - n);
+        }
+        Ok(n)
+    }
+
+    fn readiness(&self) -> Option<OwnedFd> {
+        self.port.file.try_clone().ok()
+    }
+
+    fn counts(&self) -> QueueCounts {
+        self.counts
+    }
+}
+
+/// To whom a frame is addressed, as far as it says itself.
+fn type_of(frame: &[u8]) -> PacketType {
+    match frame.first_chunk().map(|bytes| EtherAddress(*bytes)) {
+        Some(to) if to.is_broadcast() => PacketType::Broadcast,
+        Some(to) if to.is_group() => PacketType::Multicast,
+        _ => PacketType::Host,
+    }
+}
+
+fn is_pause(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}

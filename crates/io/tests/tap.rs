@@ -1,0 +1,328 @@
+//! TAP and TUN interfaces in network namespaces of their own, with the kernel at the other end.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail as tests do")]
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsFd;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use millrace_core::net::EtherAddress;
+use millrace_core::{Batch, Packet, PacketType};
+use millrace_io::tap::{self, Tap, TapKind, TapOptions};
+use millrace_io::{DeviceError, RxQueue, TxQueue};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+/// A network namespace.
+struct Namespace(String);
+
+impl Namespace {
+    fn new(role: &str) -> Self {
+        let namespace = Self(format!("millrace-{role}-{}", std::process::id()));
+        run(&format!("ip netns add {}", namespace.0));
+        namespace.run("sysctl -q -w net.ipv6.conf.default.disable_ipv6=1");
+        namespace
+    }
+
+    fn run(&self, command: &str) {
+        run(&format!("ip netns exec {} {command}", self.0));
+    }
+
+    /// Runs a test in the namespace, on a thread of its own.
+    fn enter<T: Send>(&self, test: impl FnOnce() -> T + Send) -> T {
+        let file = File::open(format!("/run/netns/{}", self.0)).unwrap();
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                let kind = Some(LinkNameSpaceType::Network);
+                move_into_link_name_space(file.as_fd(), kind).unwrap();
+                test()
+            });
+            thread.join().unwrap()
+        })
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        run(&format!("ip netns delete {}", self.0));
+    }
+}
+
+fn run(command: &str) {
+    let mut words = command.split(' ');
+    let program = millrace_testkit::find_program(words.next().unwrap()).unwrap();
+    assert!(Command::new(program).args(words).status().unwrap().success(), "{command}");
+}
+
+/// Whether the calling thread's namespace has such an interface.
+fn exists(name: &str) -> bool {
+    text(&format!("ip link show {name}")).contains("mtu")
+}
+
+fn text(command: &str) -> String {
+    let mut words = command.split(' ');
+    let program = millrace_testkit::find_program(words.next().unwrap()).unwrap();
+    String::from_utf8(Command::new(program).args(words).output().unwrap().stdout).unwrap()
+}
+
+fn open(options: TapOptions) -> Tap {
+    tap::open(&options).unwrap()
+}
+
+/// Receives packets that start with `with` until there are `n`, or none have come for too long.
+fn receive(queue: &mut Box<dyn RxQueue>, with: &[u8], n: usize) -> Vec<Packet> {
+    let mut found = Vec::new();
+    let mut batch = Batch::new();
+    let end = Instant::now() + Duration::from_secs(5);
+    while found.len() < n && Instant::now() < end {
+        queue.receive(&mut batch, 256).unwrap();
+        found.extend(batch.drain().filter(|packet| packet.data().starts_with(with)));
+    }
+    found
+}
+
+fn send(queue: &mut Box<dyn TxQueue>, packets: Vec<Packet>) {
+    let mut batch = Batch::new();
+    let n = packets.len();
+    packets.into_iter().for_each(|packet| batch.push(packet).unwrap());
+    assert_eq!(queue.transmit(&mut batch).unwrap(), n);
+}
+
+/// Turns a packet of UDP over IPv4 around: the checksums stay right.
+fn turn_around(packet: &mut Packet, network: usize) {
+    let data = packet.data_mut();
+    let (a, b) = (network + 12, network + 16);
+    for (x, y) in (a..b).zip(b..b + 4).chain([(0, 2), (1, 3)].map(|(x, y)| (x + b + 4, y + b + 4)))
+    {
+        data.swap(x, y);
+    }
+    if network > 0 {
+        (0..6).for_each(|at| data.swap(at, at + 6));
+    }
+}
+
+const NEAR: [u8; 6] = [2, 0, 0, 0, 0, 1];
+const FAR: [u8; 6] = [2, 0, 0, 0, 0, 2];
+
+fn ethernet() -> TapOptions {
+    TapOptions {
+        ipv4: "10.8.0.1/24".parse().ok(),
+        ether: Some(EtherAddress(NEAR)),
+        ..TapOptions::default()
+    }
+}
+
+#[test]
+fn the_kernel_is_at_the_other_end() {
+    let Some(_alone) = millrace_testkit::privileged!("ip", "sysctl") else { return };
+    Namespace::new("tap").enter(|| {
+        let ipv6 = "2001:db8::1/64".parse().ok();
+        run("sysctl -q -w net.ipv6.conf.default.disable_ipv6=0");
+        let mut tap = open(TapOptions { mtu: Some(1400), ipv6, headroom: 200, ..ethernet() });
+        assert_eq!(tap.name, "tap0");
+        let shown = text("ip address show tap0");
+        for part in
+            ["mtu 1400", "UP", "link/ether 02:00:00:00:00:01", "10.8.0.1/24", "2001:db8::1/64"]
+        {
+            assert!(shown.contains(part), "{part}: {shown}");
+        }
+        assert_eq!(tap.rx.capabilities.max_length, Some(1414));
+        assert_eq!(tap.rx.changes.len(), 3, "{:?}", tap.rx.changes);
+
+        let socket = UdpSocket::bind("10.8.0.1:5000").unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        // Its neighbour is asked for first.
+        socket.send_to(b"anybody?", "10.8.0.2:7").unwrap();
+        let asked = &receive(&mut tap.rx.queues[0], &[0xff; 6], 1)[0];
+        assert_eq!(asked.packet_type(), PacketType::Broadcast);
+        assert_eq!(asked.headroom(), 200);
+        assert_eq!(&asked.data()[6..14], [&NEAR[..], &[8, 6]].concat());
+        run("ip neighbour replace 10.8.0.2 lladdr 02:00:00:00:00:02 dev tap0");
+
+        socket.send_to(b"ping", "10.8.0.2:7").unwrap();
+        let mut echo = receive(&mut tap.rx.queues[0], &FAR, 2).pop().unwrap();
+        assert_eq!(&echo.data()[42..], b"ping");
+        turn_around(&mut echo, 14);
+        send(&mut tap.tx.queues[0], vec![echo]);
+        let mut buffer = [0; 9];
+        let (length, from) = socket.recv_from(&mut buffer).unwrap();
+        assert_eq!((&buffer[..length], from.to_string().as_str()), (&b"ping"[..], "10.8.0.2:7"));
+
+        drop(tap.rx);
+        assert!(exists("tap0"), "the other direction holds it");
+        drop(tap.tx);
+        assert!(!exists("tap0"));
+    });
+}
+
+#[test]
+fn a_tun_carries_ip_packets() {
+    let Some(_alone) = millrace_testkit::privileged!("ip", "sysctl") else { return };
+    Namespace::new("tun").enter(|| {
+        let mut tap = open(TapOptions {
+            kind: TapKind::Tun,
+            name: Some("wire%d".to_owned()),
+            ipv4: "10.8.0.1/24".parse().ok(),
+            gateway: "10.8.0.254".parse().ok(),
+            ..TapOptions::default()
+        });
+        assert_eq!(tap.name, "wire0");
+        assert!(text("ip route show default").contains("via 10.8.0.254 dev wire0"));
+        let socket = UdpSocket::bind("0.0.0.0:5000").unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        socket.send_to(b"over the hills", "192.0.2.9:7").unwrap();
+        let mut echo = receive(&mut tap.rx.queues[0], &[0x45], 1).pop().unwrap();
+        assert_eq!(&echo.data()[28..], b"over the hills");
+        turn_around(&mut echo, 0);
+        send(&mut tap.tx.queues[0], vec![echo]);
+        let mut buffer = [0; 99];
+        let (length, from) = socket.recv_from(&mut buffer).unwrap();
+        assert_eq!((length, from.to_string().as_str()), (14, "192.0.2.9:7"));
+        // Not an IP packet.
+        let mut batch = Batch::new();
+        batch.push(Packet::from_bytes(&[0; 40]).unwrap()).unwrap();
+        assert!(tap.tx.queues[0].transmit(&mut batch).is_err());
+        assert_eq!(batch.len(), 1);
+    });
+}
+
+/// One TCP connection from one namespace to another, with the test in the middle.
+#[test]
+fn streams_cross_with_all_offloads() {
+    let Some(_alone) = millrace_testkit::privileged!("ip", "sysctl") else { return };
+    const LENGTH: usize = 8 << 20;
+    let [left, right] = ["left", "right"].map(Namespace::new);
+    for (kind, offloads) in [(TapKind::Tap, true), (TapKind::Tun, true), (TapKind::Tap, false)] {
+        let make = |address: &str| TapOptions {
+            kind,
+            offloads,
+            ipv4: address.parse().ok(),
+            ..TapOptions::default()
+        };
+        let mut a = left.enter(|| open(make("10.8.0.1/24")));
+        let mut b = right.enter(|| open(make("10.8.0.2/24")));
+        let listener = right.enter(|| TcpListener::bind("10.8.0.2:5000").unwrap());
+        let done = AtomicBool::new(false);
+        let received = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Relaxed) {
+                    if carry(&mut a, &mut b) + carry(&mut b, &mut a) == 0 {
+                        std::thread::sleep(Duration::from_micros(50));
+                    }
+                }
+            });
+            let sender = scope.spawn(|| {
+                let mut stream = left.enter(|| {
+                    TcpStream::connect_timeout(
+                        &"10.8.0.2:5000".parse().unwrap(),
+                        Duration::from_secs(10),
+                    )
+                });
+                if let Ok(stream) = &mut stream {
+                    let data: Vec<u8> = pattern(LENGTH).collect();
+                    stream.write_all(&data).unwrap();
+                }
+                stream.is_ok()
+            });
+            let mut bytes = Vec::new();
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+            stream.read_to_end(&mut bytes).unwrap();
+            assert!(sender.join().unwrap());
+            done.store(true, Relaxed);
+            bytes
+        });
+        assert_eq!(received.len(), LENGTH, "{kind:?}");
+        assert!(pattern(LENGTH).eq(received), "{kind:?}");
+        let segmented = a.rx.queues[0].counts().segmented;
+        assert_eq!(segmented > 0, offloads, "{kind:?}: {segmented}");
+        assert_eq!(a.rx.queues[0].counts().lost, 0);
+    }
+}
+
+/// Moves what waits on one interface to the other. Returns how many packets.
+fn carry(from: &mut Tap, to: &mut Tap) -> usize {
+    let mut batch = Batch::new();
+    let moved = from.rx.queues[0].receive(&mut batch, 256).unwrap();
+    while !batch.is_empty() {
+        to.tx.queues[0].transmit(&mut batch).unwrap();
+    }
+    moved
+}
+
+/// Bytes that do not repeat soon.
+fn pattern(length: usize) -> impl Iterator<Item = u8> {
+    (0..length as u32).map(|n| (n.wrapping_mul(n) >> 11) as u8)
+}
+
+#[test]
+fn flows_spread_over_queues_and_stay_where_they_are_answered() {
+    let Some(_alone) = millrace_testkit::privileged!("ip", "sysctl") else { return };
+    const FLOWS: u16 = 40;
+    Namespace::new("queues").enter(|| {
+        let mut tap = open(TapOptions { queues: 3, ..ethernet() });
+        assert_eq!((tap.rx.queues.len(), tap.tx.queues.len()), (3, 3));
+        run("ip neighbour replace 10.8.0.2 lladdr 02:00:00:00:00:02 dev tap0");
+        let sockets: Vec<UdpSocket> =
+            (0..FLOWS).map(|n| UdpSocket::bind(("10.8.0.1", 6000 + n)).unwrap()).collect();
+        let ask = || {
+            for socket in &sockets {
+                socket.send_to(b"x", "10.8.0.2:7").unwrap();
+            }
+        };
+        ask();
+        let mut came: Vec<Vec<Packet>> = tap.rx.queues.iter_mut().map(drain).collect();
+        let counts: Vec<usize> = came.iter().map(Vec::len).collect();
+        assert_eq!(counts.iter().sum::<usize>(), usize::from(FLOWS));
+        assert!(counts.iter().filter(|count| **count > 0).count() > 1, "{counts:?}");
+        // All are answered by the last queue.
+        for packets in &mut came {
+            packets.iter_mut().for_each(|packet| turn_around(packet, 14));
+            send(&mut tap.tx.queues[2], std::mem::take(packets));
+        }
+        ask();
+        let counts: Vec<usize> = tap.rx.queues.iter_mut().map(|queue| drain(queue).len()).collect();
+        assert_eq!(counts, [0, 0, usize::from(FLOWS)]);
+    });
+}
+
+/// The UDP packets that wait.
+fn drain(queue: &mut Box<dyn RxQueue>) -> Vec<Packet> {
+    let mut batch = Batch::new();
+    while queue.receive(&mut batch, 256).unwrap() > 0 {}
+    batch.drain().filter(|packet| packet.data().starts_with(&FAR)).collect()
+}
+
+#[test]
+fn an_interface_that_was_there_stays_as_it_was() {
+    let Some(_alone) = millrace_testkit::privileged!("ip", "sysctl") else { return };
+    Namespace::new("stays").enter(|| {
+        run("ip tuntap add name old mode tap");
+        run("ip link set dev old address 02:00:00:00:00:09 mtu 1300");
+        let before = text("ip -brief link show old");
+        let options = TapOptions { name: Some("old".to_owned()), ..ethernet() };
+        let tap = open(TapOptions { mtu: Some(9000), ..options.clone() });
+        assert!(text("ip address show old").contains("mtu 9000"));
+        assert!(matches!(tap::open(&options), Err(DeviceError::Unsupported { what, .. })
+            if what.contains("in use")));
+        drop(tap);
+        assert!(exists("old"));
+        assert!(!text("ip address show old").contains("10.8.0.1"));
+        let address = "02:00:00:00:00:09";
+        assert!(before.contains(address) && text("ip link show old").contains("mtu 1300"));
+        assert!(text("ip link show old").contains(address));
+        assert!(!text("ip link show old").contains(",UP"));
+        let several = TapOptions { queues: 2, ..options.clone() };
+        for (options, part) in [
+            (several, "with several queues"),
+            (TapOptions { name: Some("lo".to_owned()), ..options.clone() }, "no TAP"),
+            (TapOptions { kind: TapKind::Tun, ..options }, "no TAP or TUN interface of this kind"),
+        ] {
+            let error = tap::open(&options).err().unwrap().to_string();
+            assert!(error.contains(part), "{error}");
+        }
+    });
+}
