@@ -9,7 +9,6 @@ mod method;
 mod offload;
 pub mod pcap;
 mod queue;
-#[cfg(target_os = "linux")]
 pub mod tap;
 
 pub use machine::Machine;

@@ -7,6 +7,7 @@ use crate::method::Method;
 use crate::queue::{
     Backend, DeviceError, DeviceFacts, Opened, RxOptions, RxQueue, TxOptions, TxQueue,
 };
+use crate::tap::{self, Tap, TapOptions};
 
 /// The machine's own devices. Clones and other values name the same ones.
 #[derive(Clone, Copy, Debug, Default)]
@@ -38,6 +39,10 @@ impl Backend for Machine {
         options: &TxOptions,
     ) -> Result<Opened<dyn TxQueue>, DeviceError> {
         self.by(device, &options.method)?.open_tx(device, options)
+    }
+
+    fn open_tap(&self, options: &TapOptions) -> Result<Tap, DeviceError> {
+        tap::open(options)
     }
 
     fn facts(&self, device: &str, method: &Method) -> DeviceFacts {

@@ -26,6 +26,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use crate::queue::{
     Backend, Capabilities, DeviceError, Opened, QueueCounts, RxOptions, RxQueue, TxOptions, TxQueue,
 };
+use crate::tap::{Tap, TapOptions};
 
 /// Virtual devices in pairs. Clones name the same devices.
 #[derive(Clone, Default)]
@@ -111,6 +112,24 @@ impl Backend for Network {
         _options: &TxOptions,
     ) -> Result<Opened<dyn TxQueue>, DeviceError> {
         Ok(opened(Box::new(Transmitter { end: self.device(device)?.end })))
+    }
+
+    /// The device of this name, or a new one; the host is at its other end, `NAME-host`.
+    fn open_tap(&self, options: &TapOptions) -> Result<Tap, DeviceError> {
+        let name = options.name.clone().unwrap_or_else(|| "tap0".to_owned());
+        if self.device(&name).is_err() {
+            let ether = options.ether;
+            let host = Interface { ether, ..Interface::new(format!("{name}-host")) };
+            self.connect(Interface::new(&name), host);
+        }
+        let receive = RxOptions { headroom: options.headroom, ..RxOptions::default() };
+        let mut rx = self.open_rx(&name, &receive)?;
+        let mut tx = self.open_tx(&name, &TxOptions::default())?;
+        for _ in 1..options.queues {
+            rx.queues.extend(self.open_rx(&name, &receive)?.queues);
+            tx.queues.extend(self.open_tx(&name, &TxOptions::default())?.queues);
+        }
+        Ok(Tap { name, rx, tx })
     }
 
     fn ether(&self, device: &str) -> Option<EtherAddress> {

@@ -7,6 +7,7 @@ use millrace_core::Batch;
 use millrace_core::net::{EtherAddress, Ipv4Prefix};
 
 use crate::method::Method;
+use crate::tap::{Tap, TapOptions};
 
 /// A receive queue of a device. It belongs to one thread.
 pub trait RxQueue: Send {
@@ -218,6 +219,17 @@ pub trait Backend: Send + Sync {
         device: &str,
         options: &TxOptions,
     ) -> Result<Opened<dyn TxQueue>, DeviceError>;
+
+    /// Makes an interface with the machine's own network stack at the other end.
+    ///
+    /// # Errors
+    /// It cannot be made; the message says what to do.
+    fn open_tap(&self, options: &TapOptions) -> Result<Tap, DeviceError> {
+        Err(DeviceError::Unsupported {
+            device: options.name.clone().unwrap_or_default(),
+            what: "there is no network stack to be at the other end".to_owned(),
+        })
+    }
 
     /// What is known of a device without opening or changing it.
     fn facts(&self, _device: &str, _method: &Method) -> DeviceFacts {

@@ -100,7 +100,10 @@ fn the_router_of_the_click_paper_answers_all_that_the_lab_asks() {
 fn run(folder: &Path, configuration: &str) -> String {
     let mut command = Command::new(PROGRAM);
     command.args(["run", "--simtime", "--for", "1s", "--no-table", "--buffers", "8192"]);
-    if configuration.contains("Device(") {
+    if ["Device(", "KernelTap(", "KernelTun(", "FromHost("]
+        .iter()
+        .any(|word| configuration.contains(word))
+    {
         command.arg("--lab=");
     }
     let output = command.args(["-e", configuration]).current_dir(folder).output().unwrap();

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use millrace_core::net::{EtherAddress, Ipv4Prefix};
 use millrace_core::{Batch, Packet, Timestamp};
+use millrace_io::tap::{Tap, TapOptions};
 use millrace_io::{
     Backend, Capabilities, DeviceError, Opened, QueueCounts, RxOptions, RxQueue, TxOptions, TxQueue,
 };
@@ -45,6 +46,16 @@ impl Backend for LabBackend {
         _options: &TxOptions,
     ) -> Result<Opened<dyn TxQueue>, DeviceError> {
         Ok(opened(Box::new(self.queue(device, 0, usize::MAX)?)))
+    }
+
+    /// The machine itself is not in the lab: a host that listens and says nothing stands for it.
+    fn open_tap(&self, options: &TapOptions) -> Result<Tap, DeviceError> {
+        let mut rx: Opened<dyn RxQueue> = opened(Box::new(Silent));
+        let mut tx: Opened<dyn TxQueue> = opened(Box::new(Silent));
+        rx.queues.resize_with(options.queues.max(1), || Box::new(Silent));
+        tx.queues.resize_with(options.queues.max(1), || Box::new(Silent));
+        let name = options.name.clone().unwrap_or_else(|| "tap0".to_owned());
+        Ok(Tap { name, rx, tx })
     }
 
     fn ether(&self, _device: &str) -> Option<EtherAddress> {
@@ -102,6 +113,27 @@ impl TxQueue for Queue {
         for packet in batch.drain() {
             world.transmit(self.wire, packet.data());
         }
+        Ok(n)
+    }
+}
+
+/// A host that listens and says nothing.
+struct Silent;
+
+impl RxQueue for Silent {
+    fn receive(&mut self, _batch: &mut Batch, _max: usize) -> io::Result<usize> {
+        Ok(0)
+    }
+
+    fn is_finished(&self) -> bool {
+        true
+    }
+}
+
+impl TxQueue for Silent {
+    fn transmit(&mut self, batch: &mut Batch) -> io::Result<usize> {
+        let n = batch.len();
+        batch.clear();
         Ok(n)
     }
 }

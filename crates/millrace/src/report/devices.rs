@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use millrace_core::net::{EtherAddress, Ipv4Prefix};
 use millrace_core::{Batch, Count};
+use millrace_io::tap::{Tap, TapOptions};
 use millrace_io::{
     Backend, Capabilities, DeviceError, DeviceFacts, Method, Opened, QueueCounts, RxOptions,
     RxQueue, TxOptions, TxQueue,
@@ -126,13 +127,8 @@ impl Observed {
     }
 }
 
-impl Backend for Observed {
-    fn open_rx(
-        &self,
-        device: &str,
-        options: &RxOptions,
-    ) -> Result<Opened<dyn RxQueue>, DeviceError> {
-        let opened = self.backend.open_rx(device, options)?;
+impl Observed {
+    fn watch_rx(&self, device: &str, opened: Opened<dyn RxQueue>) -> Opened<dyn RxQueue> {
         let mut traffic = Vec::new();
         let queues = opened.queues.into_iter().map(|queue| {
             let watched = Watched { queue, traffic: Arc::default() };
@@ -147,15 +143,10 @@ impl Backend for Observed {
             changes: opened.changes.clone(),
             queues: traffic,
         });
-        Ok(Opened { queues, ..opened })
+        Opened { queues, ..opened }
     }
 
-    fn open_tx(
-        &self,
-        device: &str,
-        options: &TxOptions,
-    ) -> Result<Opened<dyn TxQueue>, DeviceError> {
-        let opened = self.backend.open_tx(device, options)?;
+    fn watch_tx(&self, device: &str, opened: Opened<dyn TxQueue>) -> Opened<dyn TxQueue> {
         let mut traffic = Vec::new();
         let queues = opened.queues.into_iter().map(|queue| {
             let watched = Watched { queue, traffic: Arc::default() };
@@ -170,7 +161,31 @@ impl Backend for Observed {
             changes: opened.changes.clone(),
             queues: traffic,
         });
-        Ok(Opened { queues, ..opened })
+        Opened { queues, ..opened }
+    }
+}
+
+impl Backend for Observed {
+    fn open_rx(
+        &self,
+        device: &str,
+        options: &RxOptions,
+    ) -> Result<Opened<dyn RxQueue>, DeviceError> {
+        Ok(self.watch_rx(device, self.backend.open_rx(device, options)?))
+    }
+
+    fn open_tx(
+        &self,
+        device: &str,
+        options: &TxOptions,
+    ) -> Result<Opened<dyn TxQueue>, DeviceError> {
+        Ok(self.watch_tx(device, self.backend.open_tx(device, options)?))
+    }
+
+    fn open_tap(&self, options: &TapOptions) -> Result<Tap, DeviceError> {
+        let Tap { name, rx, tx } = self.backend.open_tap(options)?;
+        let (rx, tx) = (self.watch_rx(&name, rx), self.watch_tx(&name, tx));
+        Ok(Tap { name, rx, tx })
     }
 
     fn facts(&self, device: &str, method: &Method) -> DeviceFacts {
