@@ -89,11 +89,12 @@ impl Engine {
     /// Runs all threads' work in turn on this one, moving virtual time on when there is none.
     fn run_virtual(&mut self) {
         while !self.router.is_halted() {
+            let heard = self.contexts.first().map_or(0, Context::calls);
             self.settle();
             match (self.next_timer(), self.contexts.first_mut()) {
                 (Some(next), _) => self.router.clock().advance(next),
                 // Nothing will happen unless something outside asks for it.
-                (None, Some(first)) if !self.stop_when_idle => first.sleep(Timestamp::MAX),
+                (None, Some(first)) if !self.stop_when_idle => first.sleep(Timestamp::MAX, heard),
                 _ => self.router.halt(),
             }
         }
@@ -122,6 +123,7 @@ fn run_thread(cx: &mut Context, router: &Router) {
     pin(cx, router);
     let mut idle_rounds = 0u32;
     while !router.is_halted() {
+        let heard = cx.calls();
         heed_stop(cx, router);
         let worked = cx.run_tasks() | cx.run_timers();
         if worked {
@@ -132,7 +134,7 @@ fn run_thread(cx: &mut Context, router: &Router) {
         if idle_rounds < SPIN_ROUNDS {
             std::hint::spin_loop();
         } else {
-            cx.rest(idle_rounds - SPIN_ROUNDS);
+            cx.rest(idle_rounds - SPIN_ROUNDS, heard);
         }
     }
     router.halt();
@@ -161,7 +163,7 @@ fn pin(cx: &Context, router: &Router) {
 impl Context {
     /// Sleeps as long as nothing can happen; for a moment when a scheduled task cannot tell when
     /// it will have work, the longer the more often it had none.
-    fn rest(&mut self, times: u32) {
+    fn rest(&mut self, times: u32, heard: u64) {
         const SHORTEST_NAP: i64 = 10_000;
         const LONGEST_NAP: i64 = 1_000_000;
         let mut until = self.next_timer().unwrap_or(Timestamp::MAX);
@@ -171,22 +173,20 @@ impl Context {
             let nap = (SHORTEST_NAP << times.min(7)).min(LONGEST_NAP);
             until = until.min(Timestamp::from_nanos(self.now().as_nanos().saturating_add(nap)));
         }
-        self.sleep(until);
+        self.sleep(until, heard);
     }
 
-    /// Sleeps until `until`, until a device is readable or until this thread is woken.
-    fn sleep(&mut self, until: Timestamp) {
-        let scheduled = |cx: &Self| cx.tasks().iter().filter(|task| task.is_scheduled()).count();
-        let before = scheduled(self);
-        let readable: Vec<_> = self
-            .tasks()
-            .iter()
-            .filter(|task| task.is_scheduled())
-            .flat_map(super::Task::readiness)
-            .collect();
+    /// How often this thread has been called to work.
+    fn calls(&self) -> u64 {
+        self.waker().calls()
+    }
+
+    /// Sleeps until `until`, until a device is readable or until this thread is called beyond the
+    /// `heard` times.
+    fn sleep(&mut self, until: Timestamp, heard: u64) {
+        let scheduled = self.tasks().iter().filter(|task| task.is_scheduled());
+        let readable: Vec<_> = scheduled.flat_map(super::Task::readiness).collect();
         let nanos = until.as_nanos().saturating_sub(self.refresh_now().as_nanos());
-        self.waker().sleep(&readable, nanos, || {
-            scheduled(self) != before || !self.inbox().is_empty() || self.router().wants_attention()
-        });
+        self.waker().sleep(&readable, nanos, heard);
     }
 }

@@ -1,7 +1,7 @@
 //! Tasks: what elements do of their own accord.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
@@ -92,6 +92,8 @@ impl Task {
 pub(crate) struct Waker {
     event: Option<OwnedFd>,
     sleeping: AtomicBool,
+    /// How often the thread has been called.
+    calls: AtomicU64,
 }
 
 impl Waker {
@@ -99,11 +101,19 @@ impl Waker {
     /// sleeping.
     pub(crate) fn new() -> Self {
         let flags = EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC;
-        Self { event: eventfd(0, flags).ok(), sleeping: AtomicBool::new(false) }
+        let event = eventfd(0, flags).ok();
+        Self { event, sleeping: AtomicBool::new(false), calls: AtomicU64::new(0) }
     }
 
-    /// Ends the thread's sleep, if it sleeps.
+    /// How often the thread has been called. One that looks here before it looks for work, and
+    /// finds none, has missed nothing while the number stays.
+    pub(crate) fn calls(&self) -> u64 {
+        self.calls.load(Ordering::SeqCst)
+    }
+
+    /// Ends the thread's sleep, or keeps it from beginning one.
     pub(crate) fn wake(&self) {
+        self.calls.fetch_add(1, Ordering::SeqCst);
         if self.sleeping.load(Ordering::SeqCst)
             && let Some(event) = &self.event
         {
@@ -112,15 +122,15 @@ impl Waker {
         }
     }
 
-    /// Sleeps until woken, until one of `readable` is, or for `nanos` (at most a second). Does
-    /// not begin to sleep when `ready` says, after the waker is armed, that there is work.
-    pub(crate) fn sleep(&self, readable: &[Arc<OwnedFd>], nanos: i64, ready: impl Fn() -> bool) {
+    /// Sleeps until woken, until one of `readable` is, or for `nanos` (at most a second). Does not
+    /// begin to sleep when there have been calls beyond the `heard` ones.
+    pub(crate) fn sleep(&self, readable: &[Arc<OwnedFd>], nanos: i64, heard: u64) {
         const LONGEST: i64 = 1_000_000_000;
         const WITHOUT_EVENT: i64 = 1_000_000;
         let longest = if self.event.is_some() { LONGEST } else { WITHOUT_EVENT };
         let nanos = nanos.clamp(0, longest);
         self.sleeping.store(true, Ordering::SeqCst);
-        if !ready() {
+        if self.calls() == heard {
             let timeout =
                 rustix::event::Timespec { tv_sec: nanos / LONGEST, tv_nsec: nanos % LONGEST };
             let mut fds: Vec<PollFd<'_>> = readable

@@ -213,10 +213,6 @@ impl Router {
         self.stop.halted.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn wants_attention(&self) -> bool {
-        self.is_halted() || self.stop.requests.load(Ordering::SeqCst) > 0
-    }
-
     pub(crate) fn take_stop_request(&self) -> bool {
         self.stop.requests.load(Ordering::Relaxed) > 0
             && self
