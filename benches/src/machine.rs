@@ -25,13 +25,21 @@ impl Machine {
     }
 }
 
+/// The cores that this program may run on, in order.
+///
+/// # Errors
+/// The kernel does not say.
+pub(crate) fn cores() -> anyhow::Result<Vec<usize>> {
+    let cores = sched_getaffinity(None).context("cores")?;
+    Ok((0..CpuSet::MAX_CPU).filter(|&core| cores.is_set(core)).collect())
+}
+
 /// The last core that this program may run on: the first ones have most of the others' work.
 ///
 /// # Errors
 /// The kernel does not say.
 pub(crate) fn last_core() -> anyhow::Result<usize> {
-    let cores = sched_getaffinity(None).context("cores")?;
-    (0..CpuSet::MAX_CPU).rev().find(|&core| cores.is_set(core)).context("no core to run on")
+    cores()?.pop().context("no core to run on")
 }
 
 fn cpu() -> String {

@@ -20,7 +20,7 @@ use millrace_io::{
     Backend, Capabilities, DeviceError, Opened, RxOptions, RxQueue, TxOptions, TxQueue,
 };
 
-use crate::instructions::Instructions;
+use super::instructions::Instructions;
 use crate::traffic::FRAME_LEN;
 
 /// The device on which packets arrive.

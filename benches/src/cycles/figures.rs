@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::case::{Configuration, Run};
+use super::case::{Configuration, Run};
+use crate::report::{median, rounded};
 
 /// What runs of one configuration with one length of bursts have shown.
 pub(crate) struct Figures {
@@ -27,7 +28,7 @@ impl Figures {
     pub(crate) fn new(configuration: &Configuration, burst: usize) -> Self {
         Self {
             kind: if configuration.class.is_some() { "element" } else { "router" },
-            name: configuration.name.clone(),
+            name: configuration.graph.name.clone(),
             burst,
             class: configuration.class,
             cycles: Vec::new(),
@@ -180,24 +181,11 @@ fn element_table(rows: &[&Figures]) -> String {
     text
 }
 
-/// The middle of the values; none of none.
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let above = *values.get(values.len() / 2)?;
-    match values.len() % 2 {
-        1 => Some(above),
-        _ => Some((values.get(values.len() / 2 - 1)? + above) / 2.0),
-    }
-}
-
-fn rounded(value: f64) -> f64 {
-    (value * 100.0).round() / 100.0
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::devices::{Slice, Transmitted};
+    use crate::cycles::devices::{Slice, Transmitted};
+    use crate::graph::Graph;
 
     #[test]
     fn medians() {
@@ -213,8 +201,8 @@ mod tests {
 
     /// Rounds of three slices, one of them disturbed.
     fn figures(class: Option<&'static str>) -> Figures {
-        let configuration =
-            Configuration { name: "x".into(), text: String::new(), writes: Vec::new(), class };
+        let graph = Graph { name: "x".into(), text: String::new(), writes: Vec::new() };
+        let configuration = Configuration { graph, class };
         let mut figures = Figures::new(&configuration, 32);
         for cycles in [1000, 1200, 1100] {
             let slice = |cycles| Slice {

@@ -1,6 +1,7 @@
 //! What is measured: whole routers, and chains of one element.
 
-use crate::case::Configuration;
+use super::case::Configuration;
+use crate::graph::Graph;
 use crate::traffic::{self, Route};
 
 /// The forwarder and the routers, with `routes` in their tables.
@@ -10,16 +11,14 @@ pub(crate) fn routers(routes: &[Route]) -> Vec<Configuration> {
         .into_iter()
         .map(|(network, entry)| (format!("eth{network}/arp.insert"), entry));
     let router = |name: &str, text: &str, writes| Configuration {
-        name: name.to_owned(),
-        text: text.to_owned(),
-        writes,
+        graph: Graph { name: name.to_owned(), text: text.to_owned(), writes },
         class: None,
     };
     let full = std::iter::once(table.clone()).chain(neighbours).collect();
     vec![
-        router("forward", include_str!("../configs/forward.click"), Vec::new()),
-        router("minimal-router", include_str!("../configs/minimal-router.click"), vec![table]),
-        router("full-router", include_str!("../configs/full-router.click"), full),
+        router("forward", include_str!("../../configs/forward.click"), Vec::new()),
+        router("minimal-router", include_str!("../../configs/minimal-router.click"), vec![table]),
+        router("full-router", include_str!("../../configs/full-router.click"), full),
     ]
 }
 
@@ -81,13 +80,15 @@ const LOOKUPS: &[&str] = &["DirectIPLookup", "RangeIPLookup", "RadixIPLookup"];
 /// A chain for each element, and the lookup elements with `routes` in their tables.
 pub(crate) fn elements(routes: &[Route]) -> Vec<Configuration> {
     let lookup = |class: &'static str| Configuration {
-        name: class.to_owned(),
-        text: format!(
-            "FromDevice(eth0, BURST $burst) -> {MARK} -> route :: {class};\n\
-             out :: ToDevice(eth1);\n\
-             route[0] -> out; route[1] -> out; route[2] -> out; route[3] -> out;\n"
-        ),
-        writes: vec![("route.ctrl".to_owned(), traffic::commands(routes))],
+        graph: Graph {
+            name: class.to_owned(),
+            text: format!(
+                "FromDevice(eth0, BURST $burst) -> {MARK} -> route :: {class};\n\
+                 out :: ToDevice(eth1);\n\
+                 route[0] -> out; route[1] -> out; route[2] -> out; route[3] -> out;\n"
+            ),
+            writes: vec![("route.ctrl".to_owned(), traffic::commands(routes))],
+        },
         class: Some(class),
     };
     CHAINS.iter().map(chain).chain(LOOKUPS.iter().map(|class| lookup(class))).collect()
@@ -101,13 +102,14 @@ fn chain(&(class, before, link): &Chain) -> Configuration {
         text.push_str(part);
     }
     text.push_str("\n  -> ToDevice(eth1);\n");
-    Configuration { name: class.to_owned(), text, writes: Vec::new(), class: Some(class) }
+    let graph = Graph { name: class.to_owned(), text, writes: Vec::new() };
+    Configuration { graph, class: Some(class) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::devices::{Length, Trace};
+    use crate::cycles::devices::{Length, Trace};
 
     /// Runs configurations with few routes: what they do, not how fast.
     fn try_all(configurations: impl Fn(&[Route]) -> Vec<Configuration>) {
@@ -118,11 +120,11 @@ mod tests {
             configuration.gate(32, core, &trace).unwrap();
             let length = Length { warm_up: 256, slice: 512, slices: 2, keep: false };
             let run = configuration.run(256, core, &trace, length).unwrap();
-            assert_eq!(run.slices.len(), 2, "{}", configuration.name);
+            assert_eq!(run.slices.len(), 2, "{}", configuration.graph.name);
             for slice in &run.slices {
                 assert_eq!(slice.packets, 512);
                 let inside: u64 = slice.elements.iter().sum();
-                assert!(inside > 0, "{}", configuration.name);
+                assert!(inside > 0, "{}", configuration.graph.name);
             }
             if let Some(class) = configuration.class {
                 assert!(run.classes.contains(&class), "{class}");

@@ -1,27 +1,18 @@
 //! A configuration that is measured with bursts of one length, and one run of it on the engine.
 
-use std::collections::BTreeMap;
-
-use anyhow::{bail, ensure};
-use millrace_core::router::{Options, check, initialize};
+use anyhow::ensure;
+use millrace_core::router::Options;
 use millrace_core::services::Services;
-use millrace_core::{Registry, Router};
 use millrace_io::Devices;
-use millrace_lang::{Diagnostic, SourceMap, Style, compile, render_all};
-// Names the crate so that its classes are linked.
-use millrace_elements as _;
 
-use crate::devices::{BenchDevices, Length, Slice, Trace, Transmitted};
+use super::devices::{BenchDevices, Length, Slice, Trace, Transmitted};
+use crate::graph::{Graph, drops};
 
 /// A configuration with what is done to it before it runs.
 #[derive(Clone, Debug)]
 pub(crate) struct Configuration {
-    /// Its name in reports.
-    pub(crate) name: String,
-    /// Its text. The variable `$burst` is the length of bursts.
-    pub(crate) text: String,
-    /// What is written to handlers before the run.
-    pub(crate) writes: Vec<(String, String)>,
+    /// Its graph. The variable `$burst` is the length of bursts.
+    pub(crate) graph: Graph,
     /// The class whose cost is wanted; none for that of the whole.
     pub(crate) class: Option<&'static str>,
 }
@@ -48,27 +39,12 @@ impl Configuration {
         trace: &Trace,
         length: Length,
     ) -> anyhow::Result<Run> {
-        let mut map = SourceMap::default();
-        let source = map.add(self.name.as_str(), self.text.as_str());
-        let params = [("burst".to_owned(), burst.to_string())];
-        let language = millrace_lang::Options { params: &params, classes: None, library: None };
-        let (graph, found) = compile(&mut map, source, &language);
-        refuse(&found, &map)?;
-
         let devices = BenchDevices::new(trace.clone(), length);
         let mut services = Services::default();
         services.insert(Devices(Box::new(devices.clone())));
         let options = Options { cores: vec![core], services, ..Options::default() };
-        let (router, found) = check(&graph, &Registry::linked(), options);
-        refuse(&found, &map)?;
-        let Some(router) = router else { bail!("{}: no router", self.name) };
-        let engine = initialize(router, 1).map_err(|found| wrong(&found, &map))?;
+        let engine = self.graph.engine(&[("burst", burst.to_string())], options)?;
         let router = engine.router().clone();
-        for (handler, text) in &self.writes {
-            if let Err(error) = router.write(handler, text.as_bytes()) {
-                bail!("{}: {handler}: {error}", self.name);
-            }
-        }
 
         devices.attach(&router);
         let outcome = engine.run();
@@ -77,7 +53,7 @@ impl Configuration {
         ensure!(
             received == transmitted,
             "{}: of {received} packets {transmitted} came out; dropped: {:?}",
-            self.name,
+            self.graph.name,
             drops(&router)
         );
         Ok(Run {
@@ -99,11 +75,11 @@ impl Configuration {
         for frames in reference.values_mut().chain(measured.values_mut()) {
             frames.sort_unstable();
         }
-        ensure!(!reference.is_empty(), "{}: nothing was transmitted", self.name);
+        ensure!(!reference.is_empty(), "{}: nothing was transmitted", self.graph.name);
         ensure!(
             reference == measured,
             "{}: bursts of {burst} give other packets than bursts of 1: {}",
-            self.name,
+            self.graph.name,
             difference(&reference, &measured)
         );
         Ok(())
@@ -112,26 +88,6 @@ impl Configuration {
 
 /// Packets that the gate compares.
 const GATE_PACKETS: u64 = 3000;
-
-fn refuse(found: &[Diagnostic], map: &SourceMap) -> anyhow::Result<()> {
-    match found.iter().any(Diagnostic::is_error) {
-        true => Err(wrong(found, map)),
-        false => Ok(()),
-    }
-}
-
-fn wrong(found: &[Diagnostic], map: &SourceMap) -> anyhow::Error {
-    anyhow::anyhow!("{}", render_all(found, map, Style::Snippet { color: false }))
-}
-
-/// Drops by element and reason.
-fn drops(router: &Router) -> BTreeMap<String, u64> {
-    let dropped = |id| {
-        let drops = router.stats_of(id).drops.into_iter();
-        drops.map(move |(reason, n)| (format!("{}: {}", router.name_of(id), reason.name()), n))
-    };
-    (0..router.len()).flat_map(dropped).collect()
-}
 
 /// The first device whose packets differ.
 fn difference(reference: &Transmitted, measured: &Transmitted) -> String {
@@ -149,12 +105,9 @@ mod tests {
 
     /// What the gate says of a chain between two devices.
     fn gate(chain: &str) -> Result<(), String> {
-        let configuration = Configuration {
-            name: "x".to_owned(),
-            text: format!("FromDevice(eth0, BURST $burst) -> {chain} -> ToDevice(eth1);"),
-            writes: Vec::new(),
-            class: None,
-        };
+        let text = format!("FromDevice(eth0, BURST $burst) -> {chain} -> ToDevice(eth1);");
+        let graph = Graph { name: "x".to_owned(), text, writes: Vec::new() };
+        let configuration = Configuration { graph, class: None };
         let trace: Trace = traffic::trace(&traffic::routes(100)).unwrap().into();
         let core = crate::machine::last_core().unwrap();
         configuration.gate(32, core, &trace).map_err(|error| error.to_string())

@@ -1,0 +1,134 @@
+//! What packets cost in memory, on one pinned thread, in cycles and instructions.
+//!
+//! The devices are the bench's own ([`devices`]). Configurations take turns, round after round, each
+//! round on a router made afresh, so that neither the machine's moods nor the place of a table in
+//! memory favour one of them. Before anything is timed, each configuration must do with bursts what
+//! it does with one packet at a time.
+
+mod case;
+mod devices;
+mod figures;
+mod instructions;
+mod suites;
+
+use std::path::PathBuf;
+
+use serde_json::json;
+
+use self::case::Configuration;
+use self::devices::Length;
+pub(crate) use self::devices::Trace;
+use self::figures::Figures;
+use self::instructions::Instructions;
+use crate::machine::{self, Machine};
+use crate::{report, traffic};
+
+/// How to measure.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// How often each configuration is measured; the report has medians.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+
+    /// Most packets at a time, 1 to 256; may be given several times.
+    #[arg(long, value_name = "N", default_values_t = [32, 256], value_parser = clap::value_parser!(u16).range(1..=256))]
+    burst: Vec<u16>,
+
+    /// Measures only the configuration or the element of this name; may be given several times.
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
+
+    /// Routes in the routers' tables.
+    #[arg(long, value_name = "N", default_value_t = 130_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    routes: u32,
+
+    /// The core to run on; the last one unless given.
+    #[arg(long, value_name = "N")]
+    core: Option<usize>,
+
+    /// Writes the report for programs to this file.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Subject {
+    Routers,
+    Elements,
+    Both,
+}
+
+/// A run that is timed.
+const LENGTH: Length = Length { warm_up: 32_768, slice: 8192, slices: 32, keep: false };
+
+impl Options {
+    /// Measures and reports.
+    ///
+    /// # Errors
+    /// A configuration is wrong, loses packets or treats bursts in another way than packets.
+    pub(crate) fn run(&self, subject: Subject) -> anyhow::Result<()> {
+        let core = self.core.map_or_else(machine::last_core, Ok)?;
+        let machine = Machine::look();
+        println!(
+            "{}, time stamp counter {:.2} GHz, core {core}; commit {}\n\
+             {} routes, frames of {} bytes (64 with the check sequence), {} rounds\n",
+            machine.cpu,
+            machine.hertz / 1e9,
+            machine.commit,
+            self.routes,
+            traffic::FRAME_LEN,
+            self.rounds
+        );
+        if let Err(error) = Instructions::start() {
+            println!("no column for instructions: the kernel gives no counter of them: {error}\n");
+        }
+
+        let routes = traffic::routes(self.routes as usize);
+        let trace: Trace = traffic::trace(&routes)?.into();
+        let mut configurations = Vec::new();
+        if subject != Subject::Elements {
+            configurations.extend(suites::routers(&routes));
+        }
+        if subject != Subject::Routers {
+            configurations.extend(suites::elements(&routes));
+        }
+        if !self.only.is_empty() {
+            configurations.retain(|configuration| self.only.contains(&configuration.graph.name));
+            anyhow::ensure!(!configurations.is_empty(), "--only: there is nothing of this name");
+        }
+        let rows = self.measure(&configurations, core, &trace)?;
+        print!("{}", figures::tables(&rows, machine.hertz));
+        let options = json!({
+            "suite": format!("{subject:?}").to_lowercase(),
+            "rounds": self.rounds,
+            "burst": self.burst,
+            "routes": self.routes,
+            "core": core,
+            "frame": traffic::FRAME_LEN,
+        });
+        let rows = rows.iter().map(|row| row.json(machine.hertz)).collect();
+        report::write(self.json.as_deref(), &machine, options, rows)
+    }
+
+    fn measure(
+        &self,
+        configurations: &[Configuration],
+        core: usize,
+        trace: &Trace,
+    ) -> anyhow::Result<Vec<Figures>> {
+        let mut rows = Vec::new();
+        for configuration in configurations {
+            for &burst in &self.burst {
+                configuration.gate(burst.into(), core, trace)?;
+                rows.push((configuration, Figures::new(configuration, burst.into())));
+            }
+        }
+        for _ in 0..self.rounds {
+            for (configuration, figures) in &mut rows {
+                figures.add(&configuration.run(figures.burst, core, trace, LENGTH)?);
+            }
+        }
+        Ok(rows.into_iter().map(|(_, figures)| figures).collect())
+    }
+}

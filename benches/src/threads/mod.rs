@@ -1,0 +1,330 @@
+//! What threads bring: the same work on one thread and on two, arranged in the ways that FastClick's
+//! paper compares (Barbette et al., ANCS'15, figures 8 and 11).
+//!
+//! The devices are in memory and have several queues ([`devices`]), so what is measured is how the
+//! work is divided, and the locks and rings that it takes. Arrangements take turns, round after
+//! round; every run must account for each packet.
+
+mod devices;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::ensure;
+use millrace_core::router::Options as RouterOptions;
+use millrace_core::services::Services;
+use millrace_io::Devices;
+use serde_json::{Value, json};
+
+use self::devices::Rig;
+use crate::cycles::Trace;
+use crate::graph::{Graph, drops};
+use crate::machine::{self, Machine};
+use crate::report::{self, median, rounded};
+use crate::traffic;
+
+/// How to measure.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// How often each arrangement is measured; the report has medians.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+
+    /// Most packets at a time, 1 to 256.
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=256))]
+    burst: u16,
+
+    /// Milliseconds that are timed in each round.
+    #[arg(long, value_name = "N", default_value_t = 300, value_parser = clap::value_parser!(u64).range(10..=60_000))]
+    window: u64,
+
+    /// Measures only the arrangement of this name; may be given several times.
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
+
+    /// Routes in the router's table.
+    #[arg(long, value_name = "N", default_value_t = 130_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    routes: u32,
+
+    /// Writes the report for programs to this file.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// A way to divide work among threads.
+struct Arrangement {
+    name: &'static str,
+    threads: usize,
+    /// The most transmit queues that a device has.
+    tx_queues: usize,
+    /// The configuration around the work, which is an element of class `Work`.
+    text: &'static str,
+    /// The arrangement that it is compared with.
+    base: &'static str,
+}
+
+/// The arrangements. The first base is one thread that does everything.
+const ARRANGEMENTS: &[Arrangement] = &[
+    Arrangement {
+        name: "full push, 1 thread",
+        threads: 1,
+        tx_queues: 1,
+        text: "FromDevice(eth0, BURST $burst) -> Work -> ToDevice(eth1);",
+        base: "full push, 1 thread",
+    },
+    Arrangement {
+        name: "full push, 2 threads",
+        threads: 2,
+        tx_queues: 2,
+        text: "FromDevice(eth0, BURST $burst) -> Work -> ToDevice(eth1);",
+        base: "full push, 1 thread",
+    },
+    Arrangement {
+        name: "disjoint devices, 2 threads",
+        threads: 2,
+        tx_queues: 1,
+        text: "FromDevice(eth0, BURST $burst) -> Work -> ToDevice(eth1);
+               FromDevice(eth2, BURST $burst) -> Work -> ToDevice(eth3);",
+        base: "full push, 1 thread",
+    },
+    Arrangement {
+        name: "push to pull, 1 thread",
+        threads: 1,
+        tx_queues: 1,
+        text: "FromDevice(eth0, BURST $burst) -> Work -> Queue(1024)
+               -> ToDevice(eth1, BURST $burst);",
+        base: "full push, 1 thread",
+    },
+    Arrangement {
+        name: "push to pull, 2 threads",
+        threads: 2,
+        tx_queues: 1,
+        text: "FromDevice(eth0, BURST $burst, MAXTHREADS 1) -> Work -> Queue(1024)
+               -> out :: ToDevice(eth1, BURST $burst);
+               StaticThreadSched(out 1);",
+        base: "full push, 1 thread",
+    },
+    Arrangement {
+        name: "pipelined, 2 threads",
+        threads: 2,
+        tx_queues: 1,
+        text: "FromDevice(eth0, BURST $burst, MAXTHREADS 1) -> Work -> pipe :: Pipeliner
+               -> ToDevice(eth1);
+               StaticThreadSched(pipe 1);",
+        base: "full push, 1 thread",
+    },
+    Arrangement {
+        name: "one locked transmit queue, 2 threads",
+        threads: 2,
+        tx_queues: 1,
+        text: "FromDevice(eth0, BURST $burst) -> Work -> ToDevice(eth1);",
+        base: "full push, 2 threads",
+    },
+    Arrangement {
+        name: "one locked receive queue, 2 threads",
+        threads: 2,
+        tx_queues: 2,
+        text: "FromDevice(eth0, BURST $burst, N_QUEUES 1, MAXTHREADS 2) -> Work -> ToDevice(eth1);",
+        base: "full push, 2 threads",
+    },
+];
+
+/// What is done to each packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Work {
+    /// Nothing.
+    Forward,
+    /// What `configs/minimal-router.click` does, to one device.
+    Route,
+}
+
+impl Work {
+    /// An element class `Work` that does it.
+    fn class(self) -> &'static str {
+        match self {
+            Self::Forward => "elementclass Work { input -> Null -> output }\n",
+            Self::Route => {
+                "elementclass Work {
+                   input -> Classifier(12/0800) -> Strip(14) -> CheckIPHeader
+                     -> route :: DirectIPLookup;
+                   route[0] -> Discard;
+                   hop :: DecIPTTL -> EtherEncap(0x0800, 2:0:a:0:1:1, 2:0:a:0:1:2) -> output;
+                   route[1] -> hop; route[2] -> hop; route[3] -> hop;
+                 }\n"
+            }
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Forward => "forward",
+            Self::Route => "minimal-router",
+        }
+    }
+}
+
+/// An arrangement of a work, and packets a second in each round.
+struct Row {
+    work: Work,
+    arrangement: &'static Arrangement,
+    rounds: Vec<f64>,
+}
+
+impl Options {
+    /// Measures and reports.
+    ///
+    /// # Errors
+    /// There are not two cores; a packet is lost without account.
+    pub(crate) fn run(&self) -> anyhow::Result<()> {
+        let cores = machine::cores()?;
+        let [.., second, first] = cores[..] else {
+            anyhow::bail!("two threads need two cores, and this program may run on one only");
+        };
+        let machine = Machine::look();
+        println!(
+            "{}, cores {first} and {second}; commit {}\n{} routes, frames of {} bytes, bursts of {}, \
+             {} rounds of {} ms\n",
+            machine.cpu,
+            machine.commit,
+            self.routes,
+            traffic::FRAME_LEN,
+            self.burst,
+            self.rounds,
+            self.window
+        );
+        let routes = traffic::routes(self.routes as usize);
+        let trace: Trace = traffic::trace(&routes)?.into();
+        let table = traffic::commands(&routes);
+        let mut rows = self.rows()?;
+        for _ in 0..self.rounds {
+            for row in &mut rows {
+                let rate = self.measure(row, &[first, second], &trace, &table)?;
+                row.rounds.push(rate);
+            }
+        }
+        print!("{}", tell(&rows));
+        let options = json!({
+            "suite": "threads", "rounds": self.rounds, "burst": self.burst,
+            "window_ms": self.window, "routes": self.routes, "cores": [first, second],
+            "frame": traffic::FRAME_LEN,
+        });
+        let values = rows.iter().map(|row| row.json(&rows)).collect();
+        report::write(self.json.as_deref(), &machine, options, values)
+    }
+
+    fn rows(&self) -> anyhow::Result<Vec<Row>> {
+        let wanted = |name: &str| self.only.is_empty() || self.only.iter().any(|o| o == name);
+        let mut rows = Vec::new();
+        for work in [Work::Forward, Work::Route] {
+            let chosen = ARRANGEMENTS.iter().filter(|arrangement| wanted(arrangement.name));
+            rows.extend(chosen.map(|arrangement| Row { work, arrangement, rounds: Vec::new() }));
+        }
+        ensure!(!rows.is_empty(), "--only: there is nothing of this name");
+        Ok(rows)
+    }
+
+    /// Packets that come out in a second.
+    fn measure(
+        &self,
+        row: &Row,
+        cores: &[usize; 2],
+        trace: &Trace,
+        table: &str,
+    ) -> anyhow::Result<f64> {
+        const WARM_UP: Duration = Duration::from_millis(50);
+        let Arrangement { name, threads, tx_queues, text, .. } = *row.arrangement;
+        let rig = Rig::new(trace.clone(), tx_queues);
+        let mut services = Services::default();
+        services.insert(Devices(Box::new(rig.clone())));
+        let cores = cores.iter().copied().take(threads).collect();
+        let options = RouterOptions { threads, cores, services, ..RouterOptions::default() };
+        let graph = Graph {
+            name: name.to_owned(),
+            text: format!("{}{text}", row.work.class()),
+            writes: Vec::new(),
+        };
+        let engine = graph.engine(&[("burst", self.burst.to_string())], options)?;
+        let router = engine.router().clone();
+        if row.work == Work::Route {
+            for id in 0..router.len() {
+                let element = router.name_of(id);
+                if element.ends_with("/route")
+                    && let Err(error) = router.write(&format!("{element}.ctrl"), table.as_bytes())
+                {
+                    anyhow::bail!("{name}: {error}");
+                }
+            }
+        }
+
+        let rate = std::thread::scope(|scope| {
+            let timing = scope.spawn(|| {
+                std::thread::sleep(WARM_UP);
+                let (start, (_, before)) = (Instant::now(), rig.counts());
+                std::thread::sleep(Duration::from_millis(self.window));
+                let (time, (_, after)) = (start.elapsed(), rig.counts());
+                rig.finish();
+                wait_for_rest(&rig);
+                router.halt();
+                (after - before) as f64 / time.as_secs_f64()
+            });
+            engine.run();
+            timing.join()
+        });
+        let Ok(rate) = rate else { anyhow::bail!("{name}: the measurement failed") };
+        let (received, transmitted) = rig.counts();
+        let drops = drops(&router);
+        let dropped: u64 = drops.values().sum();
+        ensure!(
+            received == transmitted + dropped,
+            "{name}: of {received} packets {transmitted} came out; dropped: {drops:?}"
+        );
+        Ok(rate)
+    }
+}
+
+/// Waits until nothing comes out any more.
+fn wait_for_rest(rig: &Rig) {
+    let mut before = None;
+    while before != Some(rig.counts()) {
+        before = Some(rig.counts());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+impl Row {
+    fn rate(&self) -> Option<f64> {
+        median(self.rounds.clone())
+    }
+
+    /// How many times the rate of the base: the median of the rounds' ratios.
+    fn ratio(&self, rows: &[Row]) -> Option<f64> {
+        let base = rows
+            .iter()
+            .find(|row| row.work == self.work && row.arrangement.name == self.arrangement.base)?;
+        median(self.rounds.iter().zip(&base.rounds).map(|(own, base)| own / base).collect())
+    }
+
+    fn json(&self, rows: &[Row]) -> Value {
+        json!({
+            "work": self.work.name(),
+            "arrangement": self.arrangement.name,
+            "threads": self.arrangement.threads,
+            "mpps": self.rate().map(|rate| rounded(rate / 1e6)),
+            "rounds": self.rounds.iter().map(|rate| rounded(rate / 1e6)).collect::<Vec<_>>(),
+            "base": self.arrangement.base,
+            "ratio": self.ratio(rows).map(rounded),
+        })
+    }
+}
+
+/// The table for people.
+fn tell(rows: &[Row]) -> String {
+    let mut text = format!("{:<16}{:<38}{:>8}{:>8}  of\n", "work", "arrangement", "Mpps", "ratio");
+    for row in rows {
+        let mpps = row.rate().unwrap_or(f64::NAN) / 1e6;
+        let ratio = row.ratio(rows).map_or("-".to_owned(), |ratio| format!("{ratio:.2}"));
+        let Arrangement { name, base, .. } = row.arrangement;
+        text.push_str(&format!("{:<16}{name:<38}{mpps:>8.2}{ratio:>8}  {base}\n", row.work.name()));
+    }
+    text
+}
