@@ -12,7 +12,7 @@ mod queue;
 pub mod tap;
 
 pub use machine::Machine;
-pub use method::{DpdkOptions, Method, XdpOptions};
+pub use method::{DefaultMethod, DpdkOptions, Method, XdpOptions};
 pub use queue::{
     Backend, Capabilities, DeviceError, DeviceFacts, Devices, Opened, QueueCounts, Queues,
     RxOptions, RxQueue, Spread, TxOptions, TxQueue,

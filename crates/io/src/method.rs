@@ -16,6 +16,29 @@ pub enum Method {
     Best,
 }
 
+impl Method {
+    /// The names of the methods, as METHOD takes them.
+    pub const NAMES: &'static [&'static str] =
+        &["LINUX", "PCAP", "SOCKET", "XDP", "DPDK", "NETMAP", "BEST"];
+
+    /// The method of this name. Click's two methods on Linux, LINUX and PCAP, are the same packet
+    /// sockets here, and NETMAP is the best that there is instead of it.
+    pub fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "LINUX" | "PCAP" => Self::Ring,
+            "SOCKET" => Self::Socket,
+            "XDP" => Self::Xdp(XdpOptions::default()),
+            "DPDK" => Self::Dpdk(DpdkOptions::default()),
+            "NETMAP" | "BEST" => Self::Best,
+            _ => return None,
+        })
+    }
+}
+
+/// The service that says by which method devices are reached where the configuration does not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DefaultMethod(pub Method);
+
 /// What can be chosen about AF_XDP.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct XdpOptions {}
@@ -23,3 +46,16 @@ pub struct XdpOptions {}
 /// What can be chosen about a port of DPDK.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DpdkOptions {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_name_is_a_method() {
+        for name in Method::NAMES {
+            assert!(Method::named(name).is_some(), "{name}");
+        }
+        assert_eq!(Method::named("linux"), None);
+    }
+}

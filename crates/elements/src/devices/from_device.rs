@@ -117,7 +117,7 @@ impl Element for FromDevice {
         let receiving = threading::configure(args, Receiving::default());
         args.complete()?;
         let options = RxOptions {
-            method: method.or(capture).unwrap_or_default(),
+            method: method.or(capture).unwrap_or_else(|| method::default(setup)),
             promiscuous,
             snap_length: snap_length.unwrap_or(65_535) as usize,
             headroom: headroom as usize,

@@ -1,22 +1,21 @@
 //! METHOD: by which means a device is reached.
 
-use millrace_core::Args;
 use millrace_core::args::Word;
-use millrace_io::{DpdkOptions, Method, XdpOptions};
+use millrace_core::{Args, Setup};
+use millrace_io::{DefaultMethod, Method};
 
-/// Reads METHOD. Click's two methods on Linux, PCAP and LINUX, are the same packet sockets here.
+/// Reads METHOD.
 pub(super) fn configure(args: &mut Args<'_>, keyword: &str) -> Option<Method> {
     let word: Word = args.optional_keyword(keyword)?;
-    Some(match word.as_str() {
-        "LINUX" | "PCAP" => Method::Ring,
-        "SOCKET" => Method::Socket,
-        "XDP" => Method::Xdp(XdpOptions::default()),
-        "DPDK" => Method::Dpdk(DpdkOptions::default()),
-        "NETMAP" => Method::Best,
-        other => {
-            let expected = "expected LINUX, PCAP, SOCKET, XDP, DPDK or NETMAP";
-            args.error(keyword, format!("bad METHOD ‘{other}’, {expected}"));
-            return None;
-        }
-    })
+    let method = Method::named(word.as_str());
+    if method.is_none() {
+        let names = Method::NAMES.join(", ");
+        args.error(keyword, format!("bad METHOD ‘{}’, expected one of {names}", word.as_str()));
+    }
+    method
+}
+
+/// The method for elements that name none: the program's choice, or packet sockets.
+pub(super) fn default(setup: &Setup<'_>) -> Method {
+    setup.service::<DefaultMethod>().map_or_else(Method::default, |chosen| chosen.0.clone())
 }

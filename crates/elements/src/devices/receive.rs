@@ -34,6 +34,8 @@ pub(super) struct Reception {
     device: String,
     options: RxOptions,
     burst: usize,
+    /// Whether threads share queues when there are fewer of them.
+    sharing: bool,
     active: AtomicBool,
     receiver: Receiver,
     /// Set when the device is opened.
@@ -65,6 +67,7 @@ impl Reception {
     /// Asks for threads. Call it when all arguments have been read.
     pub(super) fn configure(setup: &mut Setup<'_>, device: String, wanted: Wanted) -> Self {
         let facts = Source::of(setup.service()).facts(&device, &wanted.options.method);
+        let sharing = wanted.receiving.max_threads.is_some();
         let receiver = setup.receiver(Receiving {
             device: device.clone(),
             has_queues: facts.rx_queues,
@@ -75,6 +78,7 @@ impl Reception {
             device,
             options: wanted.options,
             burst: wanted.burst,
+            sharing,
             active: wanted.active.into(),
             receiver,
             lines: OnceLock::new(),
@@ -94,8 +98,23 @@ impl Reception {
             return Err(Refused(format!("{}: no queue", self.device)));
         }
         let tasks = self.receiver.tasks();
-        let shares: Vec<Vec<usize>> =
-            (0..tasks.len()).map(|slot| share(queues.len(), tasks.len(), slot).collect()).collect();
+        // Threads that share a queue mix the order of its packets: only when asked for.
+        let most = if self.sharing { tasks.len() } else { tasks.len().min(queues.len()) };
+        let share_of = |slot| match slot < most {
+            true => share(queues.len(), most, slot).collect(),
+            false => Vec::new(),
+        };
+        let shares: Vec<Vec<usize>> = (0..tasks.len()).map(share_of).collect();
+        if most < tasks.len() {
+            init.router().chatter(&format!(
+                "{}: {} has {} of the {} receive queues that are wanted: the other threads receive \
+                 nothing from it",
+                init.name(),
+                self.device,
+                queues.len(),
+                tasks.len()
+            ));
+        }
         for (task, share) in tasks.iter().zip(&shares) {
             let ready: Option<Vec<_>> =
                 share.iter().filter_map(|&at| queues.get(at)).map(|q| q.readiness()).collect();

@@ -88,7 +88,7 @@ impl Element for ToDevice {
         let queues = Queues { first: first as usize, ..Queues::default() };
         let wanted = Wanted {
             options: TxOptions {
-                method: method.unwrap_or_default(),
+                method: method.unwrap_or_else(|| method::default(setup)),
                 queues,
                 ..TxOptions::default()
             },

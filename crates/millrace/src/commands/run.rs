@@ -12,6 +12,7 @@ use millrace_core::args::Seconds;
 use millrace_core::memory::Arena;
 use millrace_core::router::initialize;
 use millrace_core::{Engine, Router, Timestamp};
+use millrace_io::{DefaultMethod, Method};
 use serde_json::json;
 
 use crate::config::{Input, load};
@@ -53,6 +54,11 @@ pub(crate) struct Run {
     #[arg(long, value_name = "DEVICE=FILE,...", num_args = 0..=1, default_missing_value = "")]
     lab: Option<String>,
 
+    /// By which means FromDevice and ToDevice reach devices where their METHOD does not say:
+    /// LINUX, SOCKET, XDP, DPDK or BEST
+    #[arg(long, value_name = "METHOD", value_parser = method)]
+    method: Option<Method>,
+
     /// Seeds what is random, the lab's traffic among it
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -72,6 +78,11 @@ pub(crate) struct Run {
     /// Shows no table while the router runs
     #[arg(long)]
     no_table: bool,
+}
+
+pub(crate) fn method(name: &str) -> Result<Method, String> {
+    let expected = || format!("expected one of {}", Method::NAMES.join(", "));
+    Method::named(&name.to_uppercase()).ok_or_else(expected)
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
@@ -96,7 +107,11 @@ impl Run {
             first_core: self.affinity,
             simtime: self.simtime,
         };
-        let options = choices.options(services(backend, &ledger))?;
+        let mut services = services(backend, &ledger);
+        if let Some(method) = self.method.take() {
+            services.insert(DefaultMethod(method));
+        }
+        let options = choices.options(services)?;
         let router = configure(&mut loaded, options);
         show(&loaded.diagnostics, &loaded.map);
         let Some(router) = router else { return Ok(ExitCode::FAILURE) };
