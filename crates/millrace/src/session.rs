@@ -1,5 +1,7 @@
 //! From a configuration to an engine: what `millrace run`, its relatives and `click` share.
 
+use std::path::PathBuf;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 
@@ -11,6 +13,7 @@ use millrace_core::net::{EtherAddress, Ipv4Prefix};
 use millrace_core::router::{Options, check};
 use millrace_core::services::{DeviceBook, Services};
 use millrace_core::stats::MAX_THREADS;
+use millrace_core::topology::{Topology, parse_list};
 use millrace_core::{Registry, Router};
 use millrace_io::af_packet::Interfaces;
 use millrace_io::{Backend, Devices, Machine};
@@ -23,8 +26,10 @@ use crate::report::{Ledger, Observed};
 pub(crate) struct Choices {
     /// Threads; none is one.
     pub(crate) threads: Option<usize>,
-    /// Pin thread 0 to this core, thread 1 to the next one, and so on.
-    pub(crate) first_core: Option<usize>,
+    /// The cores to pin threads to; none to pin none.
+    pub(crate) affinity: Option<Affinity>,
+    /// A directory laid out as another machine's `/sys`; none for this machine.
+    pub(crate) machine: Option<PathBuf>,
     /// Virtual time, and when it starts, in seconds after the epoch.
     pub(crate) simtime: Option<f64>,
 }
@@ -39,16 +44,58 @@ impl Choices {
         if threads == 0 || threads > MAX_THREADS {
             bail!("between 1 and {MAX_THREADS} threads are possible, not {threads}");
         }
-        let cores = self.first_core.map(|first| first..first.saturating_add(threads));
-        let cores: Vec<usize> = cores.into_iter().flatten().collect();
-        if let Some(missing) = cores.iter().find(|&&core| !usable_cores().contains(&core)) {
+        let usable = usable_cores();
+        let cores: Vec<usize> = match &self.affinity {
+            None | Some(Affinity::Near) => Vec::new(),
+            Some(Affinity::From(first)) => (*first..first.saturating_add(threads)).collect(),
+            Some(Affinity::Cores(cores)) => cores.clone(),
+        };
+        let topology = match &self.machine {
+            Some(root) => Topology::read(root),
+            None => Topology::machine().clone().only(&usable),
+        };
+        if let Some(missing) = cores.iter().find(|&&core| topology.node_of(core).is_none()) {
             bail!("there is no core {missing} to pin a thread to");
         }
+        let pin = self.affinity == Some(Affinity::Near);
         let clock = match self.simtime {
             Some(start) => virtual_clock(start)?,
             None => Clock::real(),
         };
-        Ok(Options { threads, cores, clock, services, ..Options::default() })
+        Ok(Options { threads, cores, pin, topology, clock, services, ..Options::default() })
+    }
+}
+
+/// The cores that threads are pinned to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Affinity {
+    /// Those near the devices, as the plan finds them.
+    Near,
+    /// This one for thread 0, the next one for thread 1, and so on.
+    From(usize),
+    /// These, one for each thread in turn.
+    Cores(Vec<usize>),
+}
+
+impl FromStr for Affinity {
+    type Err = String;
+
+    /// Reads `auto`, a first core (`2`) or a list of cores (`0-3,8`).
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "auto" {
+            return Ok(Self::Near);
+        }
+        if let Ok(first) = text.parse() {
+            return Ok(Self::From(first));
+        }
+        let cores = parse_list(text);
+        let well_formed = text.bytes().all(|byte| byte.is_ascii_digit() || b",-".contains(&byte));
+        if cores.is_empty() || !well_formed {
+            return Err(
+                "expected ‘auto’, a first core or a list of cores such as ‘0-3,8’".to_owned()
+            );
+        }
+        Ok(Self::Cores(cores))
     }
 }
 

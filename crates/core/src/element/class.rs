@@ -25,8 +25,11 @@ pub struct Class {
     pub information: bool,
     /// Keeps batches small: hands on packets one at a time, whatever it gets.
     pub breaks_batches: bool,
-    /// Packets that arrive leave on another thread (Pipeliner, CPUSwitch).
+    /// Packets that arrive leave on another thread (Pipeliner).
     pub crosses_threads: bool,
+    /// Each thread's packets leave by one output, that of the thread's number modulo the number of
+    /// outputs (CPUSwitch).
+    pub by_thread: bool,
 }
 
 impl Class {
@@ -51,6 +54,7 @@ impl Class {
             information: false,
             breaks_batches: false,
             crosses_threads: false,
+            by_thread: false,
         }
     }
 
@@ -107,6 +111,14 @@ impl Class {
     #[must_use]
     pub const fn crosses_threads(mut self) -> Self {
         self.crosses_threads = true;
+        self
+    }
+
+    /// Says that each thread's packets leave by one output, that of its number modulo the number of
+    /// outputs.
+    #[must_use]
+    pub const fn by_thread(mut self) -> Self {
+        self.by_thread = true;
         self
     }
 

@@ -15,7 +15,7 @@ mod setup;
 pub use class::{Class, Flow, PortCount, PortKind, Processing};
 pub use handler_call::HandlerCall;
 pub use handlers::{ANY_HANDLER, Call, Handler, HandlerError, Handlers, IntoText, Text};
-pub use receiving::{Receiver, Receiving, share};
+pub use receiving::{Receiver, Receiving, Transmitting, share};
 pub use registry::{CLASSES, ClassInfo, Registry};
 pub use setup::{Init, Listening, Refused, Setup};
 

@@ -27,6 +27,22 @@ pub struct Receiving {
     pub any_node: bool,
 }
 
+/// What an element that transmits to a device says of it. A device gets a queue for each thread that
+/// reaches the element, as far as it has them; where it has fewer, threads share them by lock.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Transmitting {
+    /// The device.
+    pub device: String,
+    /// How many transmit queues the device has; unknown where only opening it can tell.
+    pub has_queues: Option<usize>,
+    /// The NUMA node that the device is attached to; unknown on machines that have one.
+    pub numa_node: Option<usize>,
+    /// The number of the first queue to transmit by.
+    pub first_queue: usize,
+    /// The most queues to transmit by; as many as threads unless given.
+    pub queues: Option<usize>,
+}
+
 /// The planned work of an element that receives from a device: one task for each thread that
 /// does. Clones name the same work.
 #[derive(Clone, Debug, Default)]

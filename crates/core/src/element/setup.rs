@@ -3,12 +3,12 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use super::{PortKind, Receiver, Receiving};
+use super::{PortKind, Receiver, Receiving, Transmitting};
 use crate::args::Args;
 use crate::clock::Clock;
 use crate::engine::{Notifier, Task, Timer};
 use crate::names::NameTable;
-use crate::router::{Draft, Path, Router};
+use crate::router::{Draft, Path, Place, Router};
 use crate::services::Services;
 
 /// Why an element could not be initialised or cleaned up.
@@ -71,12 +71,37 @@ impl Setup<'_> {
     /// Gives the element a task; it runs when scheduled, on its home thread. The first one made
     /// has index 0.
     pub fn task(&mut self) -> Task {
-        self.draft.add_task(self.id)
+        self.draft.add_task(self.id, Place::First)
+    }
+
+    /// Gives the element a task that carries its packets over to another thread than they come
+    /// from: the plan puts it there, unless the configuration pins it. The class must say that it
+    /// [crosses threads](super::Class::crosses_threads).
+    pub fn task_away(&mut self) -> Task {
+        self.draft.add_task(self.id, Place::Away)
+    }
+
+    /// Gives the element a task on each thread, or on `most` of them, the first of which is `first`
+    /// (0 unless given). The class must say that it
+    /// [crosses threads](super::Class::crosses_threads).
+    pub fn tasks_on_threads(&mut self, most: Option<usize>, first: Option<usize>) -> Receiver {
+        self.draft.add_team(self.id, most, first)
     }
 
     /// Gives the element a task for each thread that the plan lets receive from a device.
     pub fn receiver(&mut self, wish: Receiving) -> Receiver {
         self.draft.add_receiver(self.id, wish)
+    }
+
+    /// Tells the plan that the element transmits to a device, so that it can say by how many queues.
+    pub fn transmits(&mut self, wish: Transmitting) {
+        self.draft.transmitters.push((self.id, wish));
+    }
+
+    /// Lets every task that does not receive from a device move to any thread while the router runs
+    /// ([`Task::move_to`]): all elements then have state on all threads.
+    pub fn let_tasks_move(&mut self) {
+        self.draft.movable = true;
     }
 
     /// Gives the element a task that pulls from input `port`, and is of no use when packets are

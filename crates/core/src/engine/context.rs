@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::dispatch::{NOWHERE, Waiting, Wiring};
+use super::task::Move;
 use super::timer::{Inbox, TimerQueue};
 use super::{Task, Waker};
 use crate::drops::Reason;
@@ -302,16 +303,46 @@ impl Context {
     pub(super) fn run_tasks(&mut self) -> bool {
         let mut worked = false;
         self.refresh_now();
+        if self.waker.has_moves() {
+            self.move_tasks();
+        }
         for at in 0..self.tasks.len() {
             let task = &self.tasks[at];
             if !task.is_scheduled() {
                 continue;
             }
             let (element, index) = (task.element(), task.index());
+            self.charge();
+            let start = self.mark;
             worked |= self.run_node(element, index, |node, cx| node.run_task(cx));
             self.run_waiting();
+            self.tasks[at].add_cycles(self.mark.wrapping_sub(start));
         }
         worked
+    }
+
+    /// Hands tasks over that other threads shall run, and takes those that come.
+    #[cold]
+    fn move_tasks(&mut self) {
+        for order in self.waker.take_moves() {
+            match order {
+                Move::Here(task) => self.tasks.push(task),
+                Move::Away(task, to) => {
+                    let own = self.tasks.iter().position(|own| own.is(&task));
+                    let next = if own.is_some() { to } else { task.home() };
+                    let Some(there) = task.waker_of(next).cloned() else { continue };
+                    there.send(match own {
+                        Some(at) => {
+                            self.tasks.remove(at);
+                            task.set_home(to);
+                            Move::Here(task)
+                        }
+                        // It is on its way to the thread that is to hand it over.
+                        None => Move::Away(task, to),
+                    });
+                }
+            }
+        }
     }
 
     /// Runs the timers that have expired, and what they sent. Returns whether there were any.
@@ -321,6 +352,7 @@ impl Context {
         let now = self.now;
         while let Some(timer) = self.timers.pop(now) {
             ran = true;
+            self.charge();
             self.run_node(timer.element(), timer.index(), |node, cx| node.run_timer(cx));
             self.run_waiting();
         }
@@ -329,6 +361,7 @@ impl Context {
 
     /// Asks the element that drives the router whether to go on.
     pub(super) fn stop_requested(&mut self, driver: usize) -> bool {
+        self.charge();
         let go_on = self.run_node(driver, 0, |node, cx| node.stop_requested(cx));
         self.run_waiting();
         go_on
@@ -369,7 +402,6 @@ impl Context {
         run: impl FnOnce(&mut Box<dyn Node>, &mut Self) -> R,
     ) -> R {
         let Some(mut node) = self.nodes[element].take() else { return R::default() };
-        self.charge();
         let before = self.enter(element, index);
         let result = run(&mut node, self);
         self.leave(before);

@@ -13,6 +13,7 @@ mod notifier;
 mod run;
 mod task;
 mod timer;
+mod waker;
 
 pub use context::Context;
 pub(crate) use context::Parts;
@@ -20,6 +21,7 @@ pub use notifier::Notifier;
 pub use run::{Engine, Outcome};
 pub use task::Task;
 pub use timer::Timer;
+pub use waker::{DelayStats, RestStats};
 
 pub(crate) use dispatch::{Order, Wiring};
-pub(crate) use task::Waker;
+pub(crate) use waker::Waker;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rustix::thread::CpuSet;
 
 use super::Context;
+use crate::memory::{Arena, PlainCounts};
 use crate::router::Router;
 use crate::time::Timestamp;
 
@@ -120,11 +121,15 @@ impl Engine {
 const SPIN_ROUNDS: u32 = 256;
 
 fn run_thread(cx: &mut Context, router: &Router) {
-    pin(cx, router);
+    sit_down(cx, router);
+    let counts = router.plan().counts_plainly(cx.thread()).then(PlainCounts::begin).flatten();
     let mut idle_rounds = 0u32;
     while !router.is_halted() {
         let heard = cx.calls();
         heed_stop(cx, router);
+        if let Some(counts) = &counts {
+            counts.settle();
+        }
         let worked = cx.run_tasks() | cx.run_timers();
         if worked {
             idle_rounds = 0;
@@ -150,13 +155,21 @@ fn heed_stop(cx: &mut Context, router: &Router) {
     }
 }
 
-fn pin(cx: &Context, router: &Router) {
-    if let Some(&core) = router.plan().cores.get(cx.thread()) {
+/// Takes the thread's seat: its cores, and the node of its packets.
+fn sit_down(cx: &Context, router: &Router) {
+    let plan = router.plan();
+    let Some(seat) = plan.seats.get(cx.thread()) else { return };
+    if !seat.cores.is_empty() {
         let mut set = CpuSet::new();
-        set.set(core);
+        let known = seat.cores.iter().filter(|&&core| core < CpuSet::MAX_CPU);
+        known.for_each(|&core| set.set(core));
         if rustix::thread::sched_setaffinity(None, &set).is_err() {
-            router.complain(format!("thread {} cannot be pinned to core {core}", cx.thread()));
+            let cores = &seat.cores;
+            router.complain(format!("thread {} cannot be pinned to cores {cores:?}", cx.thread()));
         }
+    }
+    if plan.nodes > 1 {
+        Arena::use_node(seat.node);
     }
 }
 
@@ -185,7 +198,7 @@ impl Context {
     /// `heard` times.
     fn sleep(&mut self, until: Timestamp, heard: u64) {
         let scheduled = self.tasks().iter().filter(|task| task.is_scheduled());
-        let readable: Vec<_> = scheduled.flat_map(super::Task::readiness).collect();
+        let readable: Vec<_> = scheduled.flat_map(|task| task.readiness().clone()).collect();
         let nanos = until.as_nanos().saturating_sub(self.refresh_now().as_nanos());
         self.waker().sleep(&readable, nanos, heard);
     }

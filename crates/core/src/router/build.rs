@@ -15,13 +15,19 @@ use crate::engine::{Context, Engine, Order, Parts, Waker};
 use crate::names::NameTable;
 use crate::services::{DeviceBook, Services};
 use crate::stats::NodeStats;
+use crate::topology::Topology;
 
 /// What a router is built with, beside its graph.
 pub struct Options {
     /// How many threads run it.
     pub threads: usize,
-    /// The cores that the threads are pinned to, in order; empty to pin none.
+    /// The cores that the threads are pinned to, in order; when there are fewer than threads, over
+    /// again.
     pub cores: Vec<usize>,
+    /// Whether to pin the threads, when no cores are given, near the devices that they receive from.
+    pub pin: bool,
+    /// The machine that it runs on.
+    pub topology: Topology,
     /// The clock.
     pub clock: Clock,
     /// What the program gives to elements.
@@ -36,6 +42,8 @@ impl Default for Options {
         Self {
             threads: 1,
             cores: Vec::new(),
+            pin: false,
+            topology: Topology::machine().clone(),
             clock: Clock::real(),
             services: Services::default(),
             written: String::new(),
@@ -74,7 +82,16 @@ pub fn check(
         outputs: &outputs,
         connections: &connections,
     };
-    let plan = Plan::new(&view, &mut draft, options.threads, options.cores);
+    let means = plan::Means {
+        threads: options.threads,
+        pinning: match (options.cores.is_empty(), options.pin) {
+            (false, _) => plan::Pinning::Cores(options.cores),
+            (true, true) => plan::Pinning::Planned,
+            (true, false) => plan::Pinning::Free,
+        },
+        topology: &options.topology,
+    };
+    let plan = Plan::new(&view, &mut draft, &means);
     let elements: Vec<Member> = graph
         .elements
         .iter()
@@ -159,16 +176,14 @@ fn contexts(router: &Arc<Router>, seed: u64) -> Vec<Context> {
                 reached.then(|| member.element.clone().instantiate())
             })
             .collect();
-        let tasks: Vec<_> = router
-            .draft
-            .tasks
-            .iter()
-            .zip(&router.plan.tasks)
+        // Both lists are in the order in which the tasks were asked for.
+        let planned = router.draft.tasks.iter().zip(&router.plan.tasks);
+        let tasks: Vec<_> = planned
             .filter(|(_, planned)| planned.thread == thread && planned.runs)
             .map(|(draft, _)| draft.task.clone())
             .collect();
         let waker = router.wakers[thread].clone();
-        tasks.iter().for_each(|task| task.settle(thread, waker.clone()));
+        tasks.iter().for_each(|task| task.settle(thread, router.wakers.clone()));
         let context = Context::from(Parts {
             thread,
             router: router.clone(),

@@ -3,6 +3,7 @@
 use super::{Link, Member, Router};
 use crate::args::HandlerRef;
 use crate::element::{ANY_HANDLER, Call, Class, HandlerError, PortKind, Text};
+use crate::engine::DelayStats;
 use crate::stats::ElementStats;
 
 /// What a router says of one of its elements.
@@ -35,6 +36,8 @@ const GLOBAL: &[(&str, bool, bool)] = &[
     ("requirements", true, false),
     ("handlers", true, false),
     ("threads", true, false),
+    ("thread_vectors", true, false),
+    ("rest", true, false),
     ("stop", false, true),
 ];
 
@@ -265,6 +268,8 @@ impl Router {
             "requirements" => lines(self.requirements.iter().map(String::as_str).collect()),
             "handlers" => handler_lines(&self.global_handlers()),
             "threads" => self.plan.threads.to_string(),
+            "thread_vectors" => self.thread_vectors(),
+            "rest" => self.rest_text(),
             _ if GLOBAL.iter().any(|global| global.0 == handler) => {
                 return Err(HandlerError::WriteOnly(handler.to_owned()));
             }
@@ -284,6 +289,33 @@ impl Router {
             }
             _ => Err(HandlerError::NoHandler(handler.to_owned())),
         }
+    }
+
+    /// A line for each element: its name and the threads that reach it.
+    fn thread_vectors(&self) -> String {
+        let line = |(id, member): (usize, &Member)| {
+            let threads: Vec<String> =
+                self.plan.threads_of(id).map(|thread| thread.to_string()).collect();
+            format!("{}\t{}\n", member.name, threads.join(","))
+        };
+        self.elements.iter().enumerate().map(line).collect()
+    }
+
+    /// A line for each thread: how it slept, and how long after a call or an alarm it was awake.
+    fn rest_text(&self) -> String {
+        let micros = |nanos: u64| nanos as f64 / 1e3;
+        let delays = |delays: DelayStats| {
+            format!("{}\t{:.1}\t{:.1}", delays.count, micros(delays.mean()), micros(delays.longest))
+        };
+        let mut text =
+            "thread\tsleeps\tseconds\tcalls\tmean_us\tmax_us\talarms\tmean_us\tmax_us\n".to_owned();
+        for thread in 0..self.plan.threads {
+            let rest = self.rest_of(thread);
+            let (calls, alarms) = (delays(rest.calls), delays(rest.alarms));
+            let seconds = rest.nanos as f64 / 1e9;
+            text += &format!("{thread}\t{}\t{seconds:.3}\t{calls}\t{alarms}\n", rest.sleeps);
+        }
+        text
     }
 
     /// A line for each port: kind, a place for a count, what it is connected to.

@@ -1,6 +1,6 @@
 //! What elements ask for while they are configured.
 
-use crate::element::{Receiver, Receiving};
+use crate::element::{Receiver, Receiving, Transmitting};
 use crate::engine::{Task, Timer};
 
 /// Tasks, timers and wishes of the elements.
@@ -8,6 +8,9 @@ use crate::engine::{Task, Timer};
 pub(crate) struct Draft {
     pub(crate) tasks: Vec<DraftTask>,
     pub(crate) receivers: Vec<DraftReceiver>,
+    pub(crate) teams: Vec<DraftTeam>,
+    /// Elements that transmit to devices.
+    pub(crate) transmitters: Vec<(usize, Transmitting)>,
     pub(crate) timers: Vec<Timer>,
     /// Elements or compounds, and the thread that their tasks and timers shall run on.
     pub(crate) pins: Vec<(String, usize)>,
@@ -15,6 +18,8 @@ pub(crate) struct Draft {
     pub(crate) advice: Vec<(usize, String)>,
     /// The element that decides what happens on a request to stop.
     pub(crate) driver: Option<usize>,
+    /// Whether any task may move to any thread while the router runs.
+    pub(crate) movable: bool,
 }
 
 /// A task, and what it is for.
@@ -23,6 +28,29 @@ pub(crate) struct DraftTask {
     pub(crate) task: Task,
     /// The input that it pulls from; it never runs when packets are pushed there.
     pub(crate) pulls: Option<usize>,
+    pub(crate) place: Place,
+}
+
+/// Where a task belongs that the configuration does not pin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// On the first thread.
+    First,
+    /// On another thread than the element's packets come from.
+    Away,
+    /// On its thread of several: the plan made it.
+    Team,
+}
+
+/// An element that works on several threads at once. The plan gives it its tasks.
+#[derive(Debug)]
+pub(crate) struct DraftTeam {
+    pub(crate) element: usize,
+    /// The most threads; no bound unless given.
+    pub(crate) most: Option<usize>,
+    /// The first of the threads.
+    pub(crate) offset: Option<usize>,
+    pub(crate) receiver: Receiver,
 }
 
 /// An element that receives from a device. The plan gives it its tasks.
@@ -34,19 +62,30 @@ pub(crate) struct DraftReceiver {
 }
 
 impl Draft {
-    pub(crate) fn add_task(&mut self, element: usize) -> Task {
+    pub(crate) fn add_task(&mut self, element: usize, place: Place) -> Task {
         let index = self.tasks.iter().filter(|draft| draft.task.element() == element).count();
         let task = Task::new(element, index);
-        self.tasks.push(DraftTask { task: task.clone(), pulls: None });
+        self.tasks.push(DraftTask { task: task.clone(), pulls: None, place });
         task
     }
 
     pub(crate) fn add_pull_task(&mut self, element: usize, input: usize) -> Task {
-        let task = self.add_task(element);
+        let task = self.add_task(element, Place::First);
         if let Some(draft) = self.tasks.last_mut() {
             draft.pulls = Some(input);
         }
         task
+    }
+
+    pub(crate) fn add_team(
+        &mut self,
+        element: usize,
+        most: Option<usize>,
+        offset: Option<usize>,
+    ) -> Receiver {
+        let receiver = Receiver::default();
+        self.teams.push(DraftTeam { element, most, offset, receiver: receiver.clone() });
+        receiver
     }
 
     pub(crate) fn add_receiver(&mut self, element: usize, wish: Receiving) -> Receiver {

@@ -17,15 +17,15 @@ use millrace_lang::Span;
 
 pub use build::{Options, check, initialize};
 pub use control::ElementInfo;
-pub(crate) use draft::Draft;
+pub(crate) use draft::{Draft, Place};
 pub(crate) use path::Path;
-pub use plan::{Plan, PlannedTask};
+pub use plan::{Plan, PlannedReceiver, PlannedTask, PlannedTransmitter, Seat};
 
 use crate::args::{ElementLookup, Scope};
 use crate::clock::Clock;
 use crate::element::node::AnyElement;
 use crate::element::{ClassInfo, Handler, PortKind};
-use crate::engine::Waker;
+use crate::engine::{RestStats, Task, Waker};
 use crate::names::NameTable;
 use crate::services::{DeviceBook, Services};
 use crate::stats::NodeStats;
@@ -48,7 +48,7 @@ pub struct Router {
     plan: Plan,
     /// What the elements asked for while they were configured.
     draft: Draft,
-    wakers: Vec<Arc<Waker>>,
+    wakers: Arc<[Arc<Waker>]>,
     stats: Vec<Arc<[NodeStats]>>,
     stop: Stop,
     complaints: Mutex<Vec<String>>,
@@ -105,6 +105,42 @@ impl Router {
     /// Threads and what runs on them.
     pub fn plan(&self) -> &Plan {
         &self.plan
+    }
+
+    /// How thread `thread` slept so far.
+    pub fn rest_of(&self, thread: usize) -> RestStats {
+        self.wakers.get(thread).map(|waker| waker.rest()).unwrap_or_default()
+    }
+
+    /// The tasks, in the order of [`Plan::tasks`].
+    pub fn tasks(&self) -> impl Iterator<Item = &Task> {
+        self.draft.tasks.iter().map(|drafted| &drafted.task)
+    }
+
+    /// Whether `thread` may run a task: elements have state on the threads of their vectors only.
+    pub(crate) fn may_move(&self, task: &Task, thread: usize) -> Result<(), String> {
+        let plan = &self.plan;
+        if thread >= plan.threads {
+            return Err(format!("there is no thread {thread}, but 0 to {}", plan.threads - 1));
+        }
+        let same = |one: &&PlannedTask| (one.element, one.index) == (task.element(), task.index());
+        let planned = plan.tasks.iter().find(same).ok_or("the task is no part of the plan")?;
+        if let Some((device, _)) = &planned.receives {
+            return Err(format!(
+                "it receives from {device}, whose queues are planned: use THREADOFFSET"
+            ));
+        }
+        if !planned.runs {
+            return Err("packets are pushed to the element: it has nothing to do".to_owned());
+        }
+        match plan.out_of_reach(task.element(), thread) {
+            None => Ok(()),
+            Some(element) => Err(format!(
+                "thread {thread} is not planned to reach ‘{}’: use StaticThreadSched, or let tasks move \
+                 with BalancedThreadSched",
+                self.name_of(element)
+            )),
+        }
     }
 
     /// How many elements there are.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use millrace_core::element::Listening;
+use millrace_core::element::{Listening, Transmitting};
 use millrace_core::{
     Batch, Context, Count, Element, Handlers, Init, PerThread, Reason, Refused, Router, Setup,
     Task, Timer, Timestamp,
@@ -82,6 +82,14 @@ const LONGEST_BACKOFF: i64 = 256;
 impl Transmission {
     /// Asks for a task and a timer.
     pub(super) fn configure(setup: &mut Setup<'_>, device: String, wanted: Wanted) -> Self {
+        let facts = Source::of(setup.service()).facts(&device, &wanted.options.method);
+        setup.transmits(Transmitting {
+            device: device.clone(),
+            has_queues: facts.tx_queues,
+            numa_node: facts.numa_node,
+            first_queue: wanted.options.queues.first,
+            queues: wanted.max_queues,
+        });
         Self {
             device,
             debug: wanted.debug.into(),

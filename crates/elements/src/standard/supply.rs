@@ -7,7 +7,8 @@ use arc_swap::ArcSwap;
 use millrace_core::args::Kind;
 use millrace_core::element::HandlerCall;
 use millrace_core::{
-    Args, Batch, Context, Failed, Handlers, Init, Packet, Reason, Refused, Task, Timestamp,
+    Args, Batch, Context, Failed, HandlerError, Handlers, Init, Packet, Reason, Refused, Task,
+    Timestamp,
 };
 
 /// The data of Click's sources where none is given; users' expected outputs contain it.
@@ -208,7 +209,8 @@ impl Supply {
     }
 }
 
-/// The handlers that elements with a task have: `scheduled` and `home_thread`.
+/// The handlers that elements with a task have: `scheduled` and `home_thread`. Writing the latter moves
+/// the task to a thread that the plan lets run it.
 pub(crate) fn task_handlers<E: 'static>(handlers: &mut Handlers<E>, task: fn(&E) -> &Task) {
     handlers.read("scheduled", move |e, _| task(e).is_scheduled());
     handlers.write("scheduled", move |e, call| {
@@ -219,4 +221,7 @@ pub(crate) fn task_handlers<E: 'static>(handlers: &mut Handlers<E>, task: fn(&E)
         Ok(())
     });
     handlers.read("home_thread", move |e, _| task(e).home());
+    handlers.write("home_thread", move |e, call| {
+        task(e).move_to(call.router(), call.parse()?).map_err(HandlerError::Refused)
+    });
 }

@@ -21,7 +21,7 @@ use crate::control::{Address, Server};
 use crate::messages::say;
 use crate::output;
 use crate::report::Ledger;
-use crate::session::{Choices, configure, services};
+use crate::session::{Affinity, Choices, configure, services};
 use crate::signals::StopOnSignal;
 
 /// Runs Click with the arguments of the process.
@@ -111,8 +111,9 @@ fn read(options: &Options) -> Result<Loaded, Reported> {
 fn build(options: &Options, loaded: &mut Loaded) -> Result<Engine, Reported> {
     let choices = Choices {
         threads: options.threads,
-        first_core: options.first_core,
+        affinity: options.first_core.map(Affinity::From),
         simtime: options.simtime,
+        ..Choices::default()
     };
     let choices = choices
         .options(services(None, &Ledger::default()))

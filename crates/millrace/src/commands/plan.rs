@@ -2,17 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use millrace_core::Router;
+use millrace_core::router::Seat;
 use serde_json::{Value, json};
 
 use crate::config::{Input, load};
 use crate::messages::show;
 use crate::output;
 use crate::report::Ledger;
-use crate::session::{Choices, configure, services};
+use crate::session::{Affinity, Choices, configure, services};
 
 /// Prints which devices, queues, threads and cores a router would use, and why; touches none
 #[derive(clap::Args)]
@@ -24,9 +25,13 @@ pub(crate) struct Plan {
     #[arg(short = 'j', long, value_name = "N", default_value_t = 1)]
     threads: usize,
 
-    /// With the threads pinned to cores, the first one to core N (0 unless given)
-    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "0")]
-    affinity: Option<usize>,
+    /// With the threads pinned to cores: near their devices, from core N on, or to those of a list
+    #[arg(long, value_name = "auto|N|LIST", num_args = 0..=1, require_equals = true, default_missing_value = "auto")]
+    affinity: Option<Affinity>,
+
+    /// For the machine whose /sys is, as it is or copied, at this place
+    #[arg(long, value_name = "DIR")]
+    sys: Option<PathBuf>,
 
     /// As JSON
     #[arg(long)]
@@ -40,7 +45,8 @@ impl Plan {
         let mut loaded = load(&origin, &variables, None)?;
         let choices = Choices {
             threads: Some(self.threads),
-            first_core: self.affinity,
+            affinity: self.affinity,
+            machine: self.sys,
             ..Choices::default()
         };
         let options = choices.options(services(None, &Ledger::default()))?;
@@ -55,15 +61,14 @@ impl Plan {
 
 /// The plan, ready to be told.
 struct Facts<'a> {
+    router: &'a Router,
     threads: Vec<Thread<'a>>,
-    devices: BTreeMap<&'a str, Device>,
     elements: Vec<Reached<'a>>,
 }
 
-#[derive(Default)]
 struct Thread<'a> {
-    core: Option<usize>,
-    node: Option<usize>,
+    seat: Seat,
+    plain: bool,
     work: Vec<Work<'a>>,
 }
 
@@ -71,15 +76,8 @@ struct Thread<'a> {
 struct Work<'a> {
     element: &'a str,
     class: &'a str,
-    receives: Option<(&'a str, &'a [usize])>,
-    why: &'static str,
-}
-
-#[derive(Default)]
-struct Device {
-    node: Option<usize>,
-    /// Queue and thread.
-    queues: Vec<(usize, usize)>,
+    receives: Option<&'a (String, Vec<usize>)>,
+    why: &'a str,
 }
 
 struct Reached<'a> {
@@ -91,11 +89,9 @@ struct Reached<'a> {
 impl<'a> Facts<'a> {
     fn gather(router: &'a Router) -> Self {
         let plan = router.plan();
-        let mut threads: Vec<Thread<'_>> = (0..plan.threads)
-            .map(|thread| {
-                let core = plan.cores.get(thread).copied();
-                Thread { core, node: core.and_then(node_of_core), work: Vec::new() }
-            })
+        let seats = plan.seats.iter().cloned().enumerate();
+        let mut threads: Vec<Thread<'_>> = seats
+            .map(|(n, seat)| Thread { seat, plain: plan.counts_plainly(n), work: Vec::new() })
             .collect();
         let elements: Vec<Reached<'_>> = router
             .elements()
@@ -106,29 +102,20 @@ impl<'a> Facts<'a> {
                 threads: plan.threads_of(id).collect(),
             })
             .collect();
-        let mut devices: BTreeMap<&str, Device> = BTreeMap::new();
         let mut add = |element: usize, thread: usize, receives, why| {
             if let (Some(thread), Some(of)) = (threads.get_mut(thread), elements.get(element)) {
                 thread.work.push(Work { element: of.name, class: of.class, receives, why });
             }
         };
         for task in plan.running() {
-            let receives =
-                task.receives.as_ref().map(|(device, queues)| (device.as_str(), queues.as_slice()));
-            add(task.element, task.thread, receives, task.why);
-            if let Some((device, queues)) = receives {
-                let entry = devices
-                    .entry(device)
-                    .or_insert_with(|| Device { node: node_of_device(device), queues: Vec::new() });
-                entry.queues.extend(queues.iter().map(|&queue| (queue, task.thread)));
-            }
+            add(task.element, task.thread, task.receives.as_ref(), &task.why);
         }
         for &(element, thread) in &plan.timers {
-            if !plan.running().any(|task| task.element == element) {
+            if !plan.tasks.iter().any(|task| task.element == element) {
                 add(element, thread, None, "its timers run here");
             }
         }
-        Self { threads, devices, elements }
+        Self { router, threads, elements }
     }
 
     fn words(&self) -> String {
@@ -137,41 +124,22 @@ impl<'a> Facts<'a> {
             let _ = writeln!(text, "{line}");
         };
         for (n, thread) in self.threads.iter().enumerate() {
-            say(match (thread.core, thread.node) {
-                (Some(core), Some(node)) => {
-                    format!("Thread {n} on core {core} of NUMA node {node} runs")
-                }
-                (Some(core), None) => format!("Thread {n} on core {core} runs"),
-                (None, _) => format!("Thread {n}, not pinned to a core, runs"),
-            });
+            say(format!("Thread {n}{} runs", seat(&thread.seat, self.router.plan().nodes)));
             for work in &thread.work {
-                let queue = match work.receives {
-                    Some((device, [queue])) => format!(" on queue {queue} of {device}"),
-                    Some((device, queues)) => {
-                        let queues: Vec<String> = queues.iter().map(usize::to_string).collect();
-                        format!(" on queues {} of {device}", queues.join(", "))
-                    }
+                let queues = match work.receives {
+                    Some((device, queues)) => format!(" on {} of {device}", list("queue", queues)),
                     None => String::new(),
                 };
-                say(format!("  {} :: {}{queue}: {}", work.element, work.class, work.why));
+                say(format!("  {} :: {}{queues}: {}", work.element, work.class, work.why));
             }
             if thread.work.is_empty() {
-                say("  nothing: no receive queue is left for it".to_owned());
+                say("  nothing: there is no receive queue and no task for it".to_owned());
             }
         }
-        for (name, device) in &self.devices {
-            let node = match device.node {
-                Some(node) => format!(" on NUMA node {node}"),
-                None => String::new(),
-            };
-            let queues: Vec<String> = device
-                .queues
-                .iter()
-                .map(|(queue, thread)| format!("queue {queue} by thread {thread}"))
-                .collect();
-            say(format!("Device {name}{node}: {}", queues.join(", ")));
-        }
+        devices(self.router).into_iter().for_each(&mut say);
         self.say_reach(&mut say);
+        self.say_counts(&mut say);
+        self.router.plan().notes.iter().cloned().for_each(&mut say);
         text
     }
 
@@ -187,16 +155,36 @@ impl<'a> Facts<'a> {
                 [] => "No packets reach".to_owned(),
                 [one] => format!("Thread {one} alone reaches, without locks,"),
                 several => format!(
-                    "Threads {} reach, each with state of its own; what they share there (queues, \
-                     transmit queues fewer than threads) is locked or atomic:",
-                    several.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
+                    "{} reach, each with state of its own; what they share there (queues, transmit \
+                     queues fewer than threads) is locked or atomic:",
+                    capital(&list("thread", several)),
                 ),
             });
             names.into_iter().for_each(|name| say(format!("  {name}")));
         }
     }
 
+    /// How references to shared packets are counted.
+    fn say_counts(&self, say: &mut impl FnMut(String)) {
+        let of = |plain: bool| {
+            let chosen =
+                self.threads.iter().enumerate().filter(|(_, thread)| thread.plain == plain);
+            chosen.map(|(n, _)| n).collect::<Vec<usize>>()
+        };
+        for (threads, how) in [
+            (of(true), "without atomic instructions: packets stay on their thread"),
+            (of(false), "with atomic instructions: packets get to other threads"),
+        ] {
+            if !threads.is_empty() {
+                let verb = if threads.len() == 1 { "counts" } else { "count" };
+                let who = capital(&list("thread", &threads));
+                say(format!("{who} {verb} references to shared packets {how}"));
+            }
+        }
+    }
+
     fn json(&self) -> Value {
+        let plan = self.router.plan();
         let threads: Vec<Value> = self
             .threads
             .iter()
@@ -214,19 +202,41 @@ impl<'a> Facts<'a> {
                         })
                     })
                     .collect();
-                json!({ "thread": n, "core": thread.core, "numa_node": thread.node, "runs": work })
+                json!({
+                    "thread": n,
+                    "core": thread.seat.core,
+                    "numa_node": thread.seat.node,
+                    "plain_counts": thread.plain,
+                    "runs": work,
+                })
             })
             .collect();
-        let devices: Vec<Value> = self
-            .devices
+        let receivers: Vec<Value> = plan
+            .receivers
             .iter()
-            .map(|(name, device)| {
-                let queues: Vec<Value> = device
-                    .queues
-                    .iter()
-                    .map(|(queue, thread)| json!({ "queue": queue, "thread": thread }))
-                    .collect();
-                json!({ "device": name, "numa_node": device.node, "queues": queues })
+            .map(|one| {
+                json!({
+                    "element": self.router.name_of(one.element),
+                    "device": one.device,
+                    "numa_node": one.node,
+                    "queues": one.queues.clone().collect::<Vec<usize>>(),
+                    "threads": one.threads,
+                    "why": one.why,
+                })
+            })
+            .collect();
+        let transmitters: Vec<Value> = plan
+            .transmitters
+            .iter()
+            .map(|one| {
+                json!({
+                    "element": self.router.name_of(one.element),
+                    "device": one.device,
+                    "numa_node": one.node,
+                    "queues": one.queues.clone().collect::<Vec<usize>>(),
+                    "threads": one.threads,
+                    "locked": one.is_locked(),
+                })
             })
             .collect();
         let elements: Vec<Value> = self
@@ -241,20 +251,86 @@ impl<'a> Facts<'a> {
                 })
             })
             .collect();
-        json!({ "threads": threads, "devices": devices, "elements": elements })
+        json!({
+            "threads": threads,
+            "receivers": receivers,
+            "transmitters": transmitters,
+            "elements": elements,
+            "notes": plan.notes,
+        })
     }
 }
 
-/// The NUMA node of a core, as sysfs has it; none where there is no such thing.
-fn node_of_core(core: usize) -> Option<usize> {
-    let entries = std::fs::read_dir(format!("/sys/devices/system/cpu/cpu{core}")).ok()?;
-    entries
-        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-        .find_map(|name| name.strip_prefix("node")?.parse().ok())
+/// Where a thread sits: ` on core 2 of NUMA node 0`.
+pub(crate) fn seat(seat: &Seat, nodes: usize) -> String {
+    let node = if nodes > 1 { format!(" of NUMA node {}", seat.node) } else { String::new() };
+    match (seat.core, seat.cores.as_slice()) {
+        (Some(core), _) => format!(" on core {core}{node}"),
+        (None, []) => ", not pinned to a core,".to_owned(),
+        (None, _) => format!(" on any core{node}"),
+    }
 }
 
-/// The NUMA node that a network device is attached to; none when it is attached to none.
-fn node_of_device(device: &str) -> Option<usize> {
-    let path = Path::new("/sys/class/net").join(device).join("device/numa_node");
-    std::fs::read_to_string(path).ok()?.trim().parse().ok()
+/// What is received and transmitted by which queues of which devices, on which threads, and why.
+pub(crate) fn devices(router: &Router) -> Vec<String> {
+    let plan = router.plan();
+    let node = |node: Option<usize>| match node {
+        Some(node) if plan.nodes > 1 => format!(" (NUMA node {node})"),
+        _ => String::new(),
+    };
+    let receives = plan.receivers.iter().map(|one| {
+        let by: Vec<String> = plan
+            .tasks
+            .iter()
+            .filter(|task| task.element == one.element)
+            .filter_map(|task| {
+                let queues = &task.receives.as_ref()?.1;
+                Some(format!("{} by thread {}", list("queue", queues), task.thread))
+            })
+            .collect();
+        let device = format!("{}{}", one.device, node(one.node));
+        format!(
+            "{} receives from {device}: {}: {}",
+            router.name_of(one.element),
+            by.join(", "),
+            one.why
+        )
+    });
+    let transmits = plan.transmitters.iter().filter(|one| !one.threads.is_empty()).map(|one| {
+        let device = format!("{}{}", one.device, node(one.node));
+        let name = router.name_of(one.element);
+        let who = list("thread", &one.threads);
+        let far = one.node.is_some_and(|node| {
+            plan.nodes > 1
+                && one.threads.iter().any(|&n| plan.seats.get(n).is_none_or(|s| s.node != node))
+        });
+        let crossing = if far { "; packets cross over to its node" } else { "" };
+        let queues: Vec<usize> = one.queues.clone().collect();
+        let how = match (one.is_locked(), one.threads.len()) {
+            (true, _) => {
+                format!("{}, which {who} share by lock: there are no more", list("queue", &queues))
+            }
+            (false, 1) => format!("{}, for {who} alone reaches it", list("queue", &queues)),
+            (false, _) => format!("{}, one for each of {who}", list("queue", &queues)),
+        };
+        format!("{name} transmits to {device} by {how}{crossing}")
+    });
+    receives.chain(transmits).collect()
+}
+
+/// `queue 0`, `queues 0, 1 and 4`.
+fn list(what: &str, numbers: &[usize]) -> String {
+    match numbers {
+        [] => format!("no {what}"),
+        [one] => format!("{what} {one}"),
+        [first @ .., last] => {
+            let first: Vec<String> = first.iter().map(usize::to_string).collect();
+            format!("{what}s {} and {last}", first.join(", "))
+        }
+    }
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }

@@ -15,13 +15,14 @@ use millrace_core::{Engine, Router, Timestamp};
 use millrace_io::{DefaultMethod, Method};
 use serde_json::json;
 
+use super::plan;
 use crate::config::{Input, load};
 use crate::control::{Address, Server};
 use crate::lab::{self, Lab};
 use crate::messages::{complain, say, show};
 use crate::output;
 use crate::report::{self, Figures, Ledger, Live, Origin};
-use crate::session::{Choices, configure, services, set_buffers};
+use crate::session::{Affinity, Choices, configure, services, set_buffers};
 use crate::signals::StopOnSignal;
 
 /// Runs a router until it stops by itself, the time is over, or Ctrl-C
@@ -42,9 +43,9 @@ pub(crate) struct Run {
     #[arg(short = 'j', long, value_name = "N", default_value_t = 1)]
     threads: usize,
 
-    /// Pins the threads to cores, the first one to core N (0 unless given)
-    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "0")]
-    affinity: Option<usize>,
+    /// Pins the threads to cores: near their devices, from core N on, or to those of a list
+    #[arg(long, value_name = "auto|N|LIST", num_args = 0..=1, require_equals = true, default_missing_value = "auto")]
+    affinity: Option<Affinity>,
 
     /// Runs on a virtual clock, which jumps to the next timer when there is nothing to do
     #[arg(long, value_name = "START", num_args = 0..=1, require_equals = true, default_missing_value = "1000000000")]
@@ -104,8 +105,9 @@ impl Run {
         let backend = lab.as_ref().map(|lab| lab.backend.clone());
         let choices = Choices {
             threads: Some(self.threads),
-            first_core: self.affinity,
+            affinity: self.affinity.clone(),
             simtime: self.simtime,
+            ..Choices::default()
         };
         let mut services = services(backend, &ledger);
         if let Some(method) = self.method.take() {
@@ -233,10 +235,8 @@ fn announce_machine(router: &Router) {
         say(format_args!("packet memory: {line}"));
     }
     let plan = router.plan();
-    let threads =
-        if plan.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", plan.threads) };
-    say(match plan.cores.as_slice() {
-        [] => format!("{threads}, not pinned"),
-        cores => format!("{threads}, pinned to cores {cores:?}"),
-    });
+    for (n, seat) in plan.seats.iter().enumerate() {
+        say(format!("thread {n}{}", plan::seat(seat, plan.nodes).trim_end_matches(',')));
+    }
+    plan::devices(router).iter().chain(&plan.notes).for_each(say);
 }

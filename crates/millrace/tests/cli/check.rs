@@ -86,7 +86,7 @@ fn the_plan_says_who_runs_what() {
     let words = millrace(&["plan", "-j", "2", "-e", text]).stdout;
     assert!(words.contains("Thread 0, not pinned to a core, runs\n  a :: InfiniteSource: "));
     assert!(words.contains(
-        "Thread 1, not pinned to a core, runs\n  b :: Unqueue: set by the configuration\n"
+        "Thread 1, not pinned to a core, runs\n  b :: Unqueue: set by StaticThreadSched\n"
     ));
     assert!(words.contains("is locked or atomic:\n  q :: Queue\n"), "{words}");
 

@@ -1,0 +1,242 @@
+//! How threads sleep and are woken, and how long that takes.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Instant;
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+
+use super::task::Move;
+use crate::stats::Count;
+
+/// Wakes one thread from its sleep, and brings it tasks.
+#[derive(Debug, Default)]
+pub(crate) struct Waker {
+    event: Option<OwnedFd>,
+    sleeping: AtomicBool,
+    /// How often the thread has been called.
+    calls: AtomicU64,
+    /// When the thread was first called since it fell asleep, on the clock of [`nanos`]; 0 when it was not.
+    called: AtomicU64,
+    moves: Mutex<Vec<Move>>,
+    has_moves: AtomicBool,
+    rest: Rest,
+}
+
+/// What one thread counts of its sleep; it alone writes.
+#[derive(Debug, Default)]
+struct Rest {
+    sleeps: Count,
+    nanos: Count,
+    calls: Delays,
+    alarms: Delays,
+}
+
+#[derive(Debug, Default)]
+struct Delays {
+    count: Count,
+    nanos: Count,
+    longest: Count,
+}
+
+/// How a thread slept, so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RestStats {
+    /// How often it slept.
+    pub sleeps: u64,
+    /// How long in all, in nanoseconds.
+    pub nanos: u64,
+    /// From another thread's call to the end of the sleep.
+    pub calls: DelayStats,
+    /// From the time that the sleep was to end at, to its end.
+    pub alarms: DelayStats,
+}
+
+/// Delays of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DelayStats {
+    /// How many there were.
+    pub count: u64,
+    /// Their sum, in nanoseconds.
+    pub nanos: u64,
+    /// The longest one, in nanoseconds.
+    pub longest: u64,
+}
+
+impl DelayStats {
+    /// The mean, in nanoseconds; 0 when there were none.
+    pub fn mean(self) -> u64 {
+        self.nanos.checked_div(self.count).unwrap_or(0)
+    }
+}
+
+impl Waker {
+    /// A waker. Where the machine has no event descriptor left, the thread naps instead of
+    /// sleeping.
+    pub(crate) fn new() -> Self {
+        let flags = EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC;
+        Self { event: eventfd(0, flags).ok(), ..Self::default() }
+    }
+
+    /// How often the thread has been called. One that looks here before it looks for work, and
+    /// finds none, has missed nothing while the number stays.
+    pub(crate) fn calls(&self) -> u64 {
+        self.calls.load(Ordering::SeqCst)
+    }
+
+    /// Ends the thread's sleep, or keeps it from beginning one.
+    pub(crate) fn wake(&self) {
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        if self.sleeping.load(Ordering::SeqCst)
+            && let Some(event) = &self.event
+        {
+            // The first call counts.
+            let _ = self.called.compare_exchange(0, nanos(), Ordering::Relaxed, Ordering::Relaxed);
+            // A full counter means that a wake-up is on its way.
+            let _ = rustix::io::write(event, &1u64.to_ne_bytes());
+        }
+    }
+
+    /// Sleeps until woken, until one of `readable` is, or for `time` nanoseconds (at most a second).
+    /// Does not begin to sleep when there have been calls beyond the `heard` ones.
+    pub(crate) fn sleep(&self, readable: &[Arc<OwnedFd>], time: i64, heard: u64) {
+        const LONGEST: i64 = 1_000_000_000;
+        const WITHOUT_EVENT: i64 = 1_000_000;
+        let longest = if self.event.is_some() { LONGEST } else { WITHOUT_EVENT };
+        let time = time.clamp(0, longest);
+        self.sleeping.store(true, Ordering::SeqCst);
+        if self.calls() == heard {
+            let timeout = Timespec { tv_sec: time / LONGEST, tv_nsec: time % LONGEST };
+            let mut fds: Vec<PollFd<'_>> = readable
+                .iter()
+                .map(|fd| PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN))
+                .chain(self.event.iter().map(|fd| PollFd::new(fd, PollFlags::IN)))
+                .collect();
+            let start = nanos();
+            // An interrupted or refused poll is a short sleep.
+            let ended = poll(&mut fds, Some(&timeout));
+            self.note(start, time.unsigned_abs(), ended == Ok(0));
+        }
+        self.sleeping.store(false, Ordering::SeqCst);
+        if let Some(event) = &self.event {
+            // Nothing to read when something else ended the sleep.
+            let _ = rustix::io::read(event, &mut [0u8; 8]);
+        }
+    }
+
+    /// Counts a sleep that began at `start` and was to last for `time` unless something happened.
+    fn note(&self, start: u64, time: u64, undisturbed: bool) {
+        let now = nanos();
+        self.rest.sleeps.add(1);
+        self.rest.nanos.add(now.saturating_sub(start));
+        let called = self.called.swap(0, Ordering::Relaxed);
+        if undisturbed {
+            self.rest.alarms.add(now.saturating_sub(start.saturating_add(time)));
+        } else if called >= start {
+            self.rest.calls.add(now.saturating_sub(called));
+        }
+    }
+
+    /// Brings the thread a task, or takes one from it.
+    pub(crate) fn send(&self, order: Move) {
+        let mut moves = self.moves.lock().unwrap_or_else(PoisonError::into_inner);
+        moves.push(order);
+        self.has_moves.store(true, Ordering::SeqCst);
+        drop(moves);
+        self.wake();
+    }
+
+    /// Whether there is something to [`take`](Self::take_moves).
+    #[inline]
+    pub(crate) fn has_moves(&self) -> bool {
+        self.has_moves.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn take_moves(&self) -> Vec<Move> {
+        let mut moves = self.moves.lock().unwrap_or_else(PoisonError::into_inner);
+        self.has_moves.store(false, Ordering::SeqCst);
+        std::mem::take(&mut moves)
+    }
+
+    /// How the thread slept.
+    pub(crate) fn rest(&self) -> RestStats {
+        RestStats {
+            sleeps: self.rest.sleeps.get(),
+            nanos: self.rest.nanos.get(),
+            calls: self.rest.calls.stats(),
+            alarms: self.rest.alarms.stats(),
+        }
+    }
+}
+
+impl Delays {
+    fn add(&self, nanos: u64) {
+        self.count.add(1);
+        self.nanos.add(nanos);
+        self.longest.set(self.longest.get().max(nanos));
+    }
+
+    fn stats(&self) -> DelayStats {
+        DelayStats { count: self.count.get(), nanos: self.nanos.get(), longest: self.longest.get() }
+    }
+}
+
+/// Nanoseconds since this was first asked, and 1.
+fn nanos() -> u64 {
+    static START: OnceLock<Instant> = OnceLock::new();
+    let elapsed = START.get_or_init(Instant::now).elapsed().as_nanos();
+    u64::try_from(elapsed).map_or(u64::MAX, |nanos| nanos.saturating_add(1))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use super::*;
+
+    #[test]
+    fn any_of_several_descriptors_ends_a_sleep() {
+        let waker = Waker::new();
+        let event = || Arc::new(eventfd(0, EventfdFlags::NONBLOCK).unwrap());
+        let fds: Vec<Arc<OwnedFd>> = (0..3).map(|_| event()).collect();
+        for fd in &fds {
+            rustix::io::write(fd, &1u64.to_ne_bytes()).unwrap();
+            let start = Instant::now();
+            waker.sleep(&fds, 1_000_000_000, waker.calls());
+            assert!(start.elapsed().as_millis() < 500);
+            rustix::io::read(fd, &mut [0; 8]).unwrap();
+        }
+        assert_eq!(waker.rest().sleeps, 3);
+        assert_eq!((waker.rest().calls.count, waker.rest().alarms.count), (0, 0));
+    }
+
+    #[test]
+    fn delays_are_counted_by_what_ended_the_sleep() {
+        let waker = Waker::new();
+        waker.sleep(&[], 2_000_000, 0);
+        assert_eq!((waker.rest().alarms.count, waker.rest().calls.count), (1, 0));
+        assert!(waker.rest().nanos >= 2_000_000);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while waker.rest().calls.count == 0 {
+                    std::thread::sleep(std::time::Duration::from_millis(1));
+                    waker.wake();
+                }
+            });
+            while waker.rest().calls.count == 0 {
+                waker.sleep(&[], 1_000_000_000, waker.calls());
+            }
+        });
+        let calls = waker.rest().calls;
+        assert!(calls.count >= 1 && calls.longest >= calls.mean() && calls.mean() > 0);
+    }
+
+    #[test]
+    fn who_was_called_does_not_begin_to_sleep() {
+        let waker = Waker::new();
+        waker.wake();
+        waker.sleep(&[], 1_000_000_000, 0);
+        assert_eq!(waker.rest(), RestStats::default());
+    }
+}
