@@ -27,7 +27,7 @@ fn a_run_ends_with_a_summary() {
     assert!(done.stdout.contains("\nEvery packet is accounted for.\n"));
     assert!(!done.stdout.contains('\x1b'), "no table where there is no terminal");
     assert!(done.stderr.contains("packet memory: node 0: "));
-    assert!(done.stderr.contains("1 thread, not pinned\n"));
+    assert!(done.stderr.contains("thread 0, not pinned to a core\n"));
 }
 
 #[test]
