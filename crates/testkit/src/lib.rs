@@ -1,4 +1,4 @@
-//! What the tests of several crates share: leaving a test out aloud.
+//! What the tests of several crates share: leaving a test out aloud, and hosts to talk to.
 //!
 //! `cargo test` needs no privileges. A test that does need them begins with [`privileged!`], names
 //! the programs that it runs, and ends early where it cannot run:
@@ -15,11 +15,15 @@
 //! A test that runs holds a lock until it ends, because two tests that rearrange the machine's
 //! network at once disturb each other.
 
+mod namespace;
+
 use std::fmt;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+pub use namespace::Namespace;
 
 /// Names the file that receives a line for each test that was left out: its name, a tab, the reason.
 pub const SKIPS_VARIABLE: &str = "MILLRACE_SKIPS";

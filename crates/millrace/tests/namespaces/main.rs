@@ -6,15 +6,13 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "what cannot be set up fails the test")]
 
-mod network;
 mod program;
 mod throughput;
 
 use std::process::Output;
 
-use millrace_testkit::privileged;
+use millrace_testkit::{Namespace, privileged};
 
-use crate::network::Namespace;
 use crate::program::{Millrace, Summary};
 
 /// The router of `examples/ip-router.click` with a host on each of its four networks.

@@ -6,9 +6,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use millrace_testkit::Namespace;
 use serde_json::Value;
-
-use crate::network::Namespace;
 
 /// A router that runs. When this is dropped without [`stop`](Self::stop), it is killed.
 pub(crate) struct Millrace {

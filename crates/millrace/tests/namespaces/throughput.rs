@@ -4,10 +4,9 @@ use std::io::Write;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use millrace_testkit::privileged;
+use millrace_testkit::{Namespace, privileged};
 use serde_json::Value;
 
-use crate::network::Namespace;
 use crate::program::Millrace;
 use crate::{four_networks, stdout, two_hosts};
 

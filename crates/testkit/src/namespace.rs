@@ -1,19 +1,25 @@
 //! Hosts made of network namespaces.
 
+#![allow(clippy::panic, reason = "what cannot be set up fails the test")]
+
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use millrace_testkit::find_program;
+use crate::find_program;
 
 /// A network namespace, which goes when this is dropped, with all that is in it.
 #[derive(Debug)]
-pub(crate) struct Namespace {
+pub struct Namespace {
     name: String,
 }
 
 impl Namespace {
     /// A namespace with nothing but a loopback interface. The name is made unique.
-    pub(crate) fn new(role: &str) -> Self {
+    ///
+    /// # Panics
+    /// It cannot be made, which takes root and the programs `ip` and `sysctl`.
+    pub fn new(role: &str) -> Self {
         static MADE: AtomicUsize = AtomicUsize::new(0);
         let n = MADE.fetch_add(1, Relaxed);
         let name = format!("millrace-{}-{n}-{role}", std::process::id());
@@ -27,25 +33,35 @@ impl Namespace {
     }
 
     /// A program that is yet to start here.
-    pub(crate) fn command(&self, program: &str) -> Command {
+    pub fn command(&self, program: &str) -> Command {
         let mut command = command("ip");
         command.args(["netns", "exec", &self.name]).arg(path(program));
         command
     }
 
     /// Runs a program to its end. Words are separated by spaces.
-    pub(crate) fn run(&self, line: &str) -> Output {
+    ///
+    /// # Panics
+    /// It cannot be started.
+    pub fn run(&self, line: &str) -> Output {
         let mut words = line.split_whitespace();
-        self.command(words.next().unwrap()).args(words).output().unwrap()
+        let mut command = self.command(words.next().unwrap_or_default());
+        output(command.args(words))
     }
 
-    /// Runs `ip` with words that are separated by spaces, which must succeed.
-    pub(crate) fn ip(&self, line: &str) -> Output {
+    /// Runs `ip` with words that are separated by spaces.
+    ///
+    /// # Panics
+    /// It does not succeed.
+    pub fn ip(&self, line: &str) -> Output {
         successful(command("ip").args(["-n", &self.name]).args(line.split_whitespace()))
     }
 
     /// Lays a cable between an interface here and one in another namespace.
-    pub(crate) fn connect(&self, here: &str, other: &Namespace, there: &str) {
+    ///
+    /// # Panics
+    /// One of these names is taken.
+    pub fn connect(&self, here: &str, other: &Namespace, there: &str) {
         let peer = &other.name;
         self.ip(&format!("link add name {here} type veth peer name {there} netns {peer}"));
         self.ip(&format!("link set dev {here} up"));
@@ -66,12 +82,19 @@ fn command(program: &str) -> Command {
     command
 }
 
-fn path(program: &str) -> std::path::PathBuf {
+fn path(program: &str) -> PathBuf {
     find_program(program).unwrap_or_else(|| program.into())
 }
 
 fn successful(command: &mut Command) -> Output {
-    let output = command.output().unwrap();
+    let output = output(command);
     assert!(output.status.success(), "{command:?}: {output:?}");
     output
+}
+
+fn output(command: &mut Command) -> Output {
+    match command.output() {
+        Ok(output) => output,
+        Err(error) => panic!("{command:?}: {error}"),
+    }
 }
