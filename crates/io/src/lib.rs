@@ -2,6 +2,8 @@
 
 #[cfg(target_os = "linux")]
 pub mod af_packet;
+#[cfg(target_os = "linux")]
+pub mod af_xdp;
 mod machine;
 pub mod memory;
 mod method;
@@ -9,11 +11,13 @@ mod method;
 mod offload;
 pub mod pcap;
 mod queue;
+mod rule;
 pub mod tap;
 
 pub use machine::Machine;
-pub use method::{DefaultMethod, DpdkOptions, Method, XdpOptions};
+pub use method::{DefaultMethod, DpdkOptions, Method, XdpHook, XdpOptions};
 pub use queue::{
     Backend, Capabilities, DeviceError, DeviceFacts, Devices, Opened, QueueCounts, Queues,
     RxOptions, RxQueue, Spread, TxOptions, TxQueue,
 };
+pub use rule::{Rule, RuleError};

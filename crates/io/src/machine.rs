@@ -3,6 +3,7 @@
 use millrace_core::net::{EtherAddress, Ipv4Prefix};
 
 use crate::af_packet::AfPacket;
+use crate::af_xdp::AfXdp;
 use crate::method::Method;
 use crate::queue::{
     Backend, DeviceError, DeviceFacts, Opened, RxOptions, RxQueue, TxOptions, TxQueue,
@@ -18,7 +19,7 @@ impl Machine {
     fn by(self, device: &str, method: &Method) -> Result<&'static dyn Backend, DeviceError> {
         match method {
             Method::Ring | Method::Socket | Method::Best => Ok(&AfPacket),
-            Method::Xdp(_) => Err(unsupported(device, "AF_XDP")),
+            Method::Xdp(_) => Ok(&AfXdp),
             Method::Dpdk(_) => Err(unsupported(device, "DPDK")),
         }
     }

@@ -1,5 +1,7 @@
 //! By which means a device is reached.
 
+use crate::rule::Rule;
+
 /// The means by which a device is reached, and what can be chosen about each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Method {
@@ -40,8 +42,50 @@ impl Method {
 pub struct DefaultMethod(pub Method);
 
 /// What can be chosen about AF_XDP.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct XdpOptions {}
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct XdpOptions {
+    /// Where the kernel runs the program that takes the packets.
+    pub hook: XdpHook,
+    /// Whether the device reads and writes our memory itself, without a copy by the kernel: as far as
+    /// it can unless given; true refuses devices that cannot.
+    pub zero_copy: Option<bool>,
+    /// For how many microseconds a call polls the device instead of waiting for its interrupts; not
+    /// at all unless given.
+    pub busy_poll: Option<u32>,
+    /// The packets to take from the kernel: those that fulfil one of these rules; all when there are
+    /// none.
+    pub only: Vec<Rule>,
+    /// The packets that the kernel keeps, of those.
+    pub except: Vec<Rule>,
+    /// Whether queues of the device that nobody asked for are received from as well, so that no packet
+    /// depends on the queue that it comes by. Set it unless the queues were named by the user.
+    pub every_queue: bool,
+}
+
+impl Default for XdpOptions {
+    fn default() -> Self {
+        Self {
+            hook: XdpHook::default(),
+            zero_copy: None,
+            busy_poll: None,
+            only: Vec::new(),
+            except: Vec::new(),
+            every_queue: true,
+        }
+    }
+}
+
+/// Where the kernel runs an XDP program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum XdpHook {
+    /// In the driver, or in the network stack where the driver cannot.
+    #[default]
+    Best,
+    /// In the driver (native mode).
+    Driver,
+    /// In the network stack, which any interface has (generic mode).
+    Generic,
+}
 
 /// What can be chosen about a port of DPDK.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -6,6 +6,7 @@
 
 mod finish;
 pub(crate) mod merge;
+mod partial;
 
 #[cfg(test)]
 mod tests;
@@ -16,6 +17,7 @@ use millrace_core::Packet;
 use millrace_core::checksum::{Sum, checksum};
 
 pub(crate) use finish::{Finished, Finisher};
+pub(crate) use partial::{complete_partial, cut_within};
 
 /// Bytes of the header in front of each packet.
 pub(crate) const HEADER: usize = 10;

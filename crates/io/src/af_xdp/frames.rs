@@ -1,0 +1,235 @@
+//! Packet slots in the kernel's hands.
+//!
+//! The memory of an AF_XDP socket is the region of standard slots of a NUMA node: the kernel names
+//! bytes by their offset in it. A slot that is given to the kernel is noted, and only what is noted is
+//! taken back: no address from a ring can make two packets of a slot.
+
+#![allow(unsafe_code, reason = "packets are taken back by their place in the arena")]
+
+use std::collections::HashMap;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use millrace_core::Packet;
+use millrace_core::memory::{Arena, Descriptor, Region, SlotClass};
+
+use super::ring::position;
+
+/// Bytes from one slot to the next.
+const STRIDE: usize = SlotClass::Standard.stride();
+/// Bytes of a slot before its buffer.
+const DESCRIPTOR: usize = STRIDE - SlotClass::Standard.room();
+/// Bytes that the kernel keeps in front of what it receives (`XDP_PACKET_HEADROOM`).
+pub(super) const HEADROOM: usize = 256;
+/// Bytes of a slot that the kernel may use: its whole buffer.
+pub(super) const CHUNK: usize = SlotClass::Standard.room();
+/// Bytes of a packet that one slot receives.
+pub(super) const ROOM: usize = CHUNK - HEADROOM;
+
+/// The packet slots of a NUMA node.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Frames {
+    region: Region,
+    /// Pages whose borders no slot may cross, where the device reads and writes them itself.
+    pages: Option<usize>,
+}
+
+// SAFETY: a description; its pointer leads to memory that is mapped as long as the process runs.
+unsafe impl Sync for Frames {}
+
+impl Frames {
+    /// The slots of a node, or of the first one that has any.
+    pub(super) fn of_node(node: Option<usize>) -> Option<Self> {
+        let regions = Arena::regions();
+        let mut standard = regions.iter().filter(|region| region.class == SlotClass::Standard);
+        let first = standard.clone().next();
+        let region = standard.find(|region| Some(region.node) == node).or(first)?;
+        Some(Self { region: *region, pages: None })
+    }
+
+    /// The same slots for a device that reads and writes them itself: those that lie on two pages are
+    /// left out, because the pages need not be neighbours in physical memory. None where that would be
+    /// most of them.
+    pub(super) fn for_device(self) -> Option<Self> {
+        (self.region.page >= 16 * STRIDE).then_some(Self { pages: Some(self.region.page), ..self })
+    }
+
+    pub(super) fn region(&self) -> &Region {
+        &self.region
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.region.slots
+    }
+
+    /// The slot in which a byte lies.
+    #[inline]
+    fn slot_at(&self, offset: usize) -> Option<usize> {
+        let slot = offset / STRIDE;
+        (slot < self.region.slots).then_some(slot)
+    }
+
+    /// The slot in which a packet's bytes lie, and how far in.
+    #[inline]
+    fn find(&self, packet: &Packet) -> Option<(usize, usize)> {
+        let offset = self.region.offset_of(packet)?;
+        let slot = self.slot_at(offset)?;
+        Some((slot, offset - slot * STRIDE))
+    }
+
+    /// Whether the device can use `len` bytes from `start`.
+    #[inline]
+    fn is_whole(&self, start: usize, len: usize) -> bool {
+        self.pages.is_none_or(|page| start / page == (start + len.max(1) - 1) / page)
+    }
+
+    fn descriptor(&self, slot: usize) -> NonNull<Descriptor> {
+        // SAFETY: callers name slots below the count, which lie within the region.
+        unsafe { self.region.base.add(slot * STRIDE) }.cast()
+    }
+}
+
+/// The slots of [`Frames`] that the kernel has, each with its packet.
+///
+/// When this is dropped, the packets are freed, if `released` says that the kernel has let go of them;
+/// else their slots are never used again.
+#[derive(Debug)]
+pub(super) struct Lent {
+    frames: Frames,
+    released: Arc<AtomicBool>,
+    /// A bit for each slot whose own packet was lent.
+    own: Box<[u64]>,
+    count: usize,
+    /// Packets that look at a slot together with others, or from elsewhere, by slot.
+    others: HashMap<usize, Vec<Packet>>,
+}
+
+impl Lent {
+    pub(super) fn new(frames: Frames, released: Arc<AtomicBool>) -> Self {
+        let own = vec![0; frames.count().div_ceil(64)].into();
+        Self { frames, released, own, count: 0, others: HashMap::new() }
+    }
+
+    /// How many packets the kernel has.
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    pub(super) fn frames(&self) -> &Frames {
+        &self.frames
+    }
+
+    /// Lends an empty packet for the kernel to write to. Returns where its buffer starts.
+    ///
+    /// # Errors
+    /// The packet is not in these slots, or not fit for the device.
+    #[inline]
+    pub(super) fn lend_to_write(&mut self, packet: Packet) -> Result<u64, Packet> {
+        let Some((slot, _)) = self.frames.find(&packet) else { return Err(packet) };
+        let start = slot * STRIDE + DESCRIPTOR;
+        if packet.is_shared() || !self.frames.is_whole(start, CHUNK) {
+            return Err(packet);
+        }
+        self.note_own(slot, packet)?;
+        Ok(start as u64)
+    }
+
+    /// Lends a packet for the kernel to read. Returns the start of its slot and how far in the data is.
+    ///
+    /// # Errors
+    /// The packet is not in these slots, or not fit for the device.
+    #[inline]
+    pub(super) fn lend_to_read(&mut self, packet: Packet) -> Result<(u64, u64), Packet> {
+        let Some((slot, within)) = self.frames.find(&packet) else { return Err(packet) };
+        let start = slot * STRIDE;
+        if !self.frames.is_whole(start + within, packet.len()) {
+            return Err(packet);
+        }
+        if packet.is_shared() {
+            self.note_other(slot, packet);
+        } else if let Err(packet) = self.note_own(slot, packet) {
+            self.note_other(slot, packet);
+        }
+        Ok((start as u64, within as u64))
+    }
+
+    /// Takes note of a slot's own packet; gives back one that looks at the slot from elsewhere.
+    #[inline]
+    fn note_own(&mut self, slot: usize, packet: Packet) -> Result<(), Packet> {
+        let raw = packet.into_raw();
+        if raw != self.frames.descriptor(slot) {
+            // SAFETY: it came from `into_raw` just now.
+            return Err(unsafe { Packet::from_raw(raw) });
+        }
+        if let Some(word) = self.own.get_mut(slot / 64) {
+            *word |= 1 << (slot % 64);
+        }
+        self.count += 1;
+        Ok(())
+    }
+
+    #[cold]
+    fn note_other(&mut self, slot: usize, packet: Packet) {
+        self.others.entry(slot).or_default().push(packet);
+        self.count += 1;
+    }
+
+    /// Takes back the packet at an address that the kernel gave back, and says how far into its buffer
+    /// the address is. None for what was not lent.
+    #[inline]
+    pub(super) fn take_back(&mut self, address: u64) -> Option<(Packet, usize)> {
+        let offset = usize::try_from(position(address)).ok()?;
+        let slot = self.frames.slot_at(offset)?;
+        if !self.others.is_empty()
+            && let Some(packet) = self.take_other(slot)
+        {
+            return Some((packet, 0));
+        }
+        let word = self.own.get_mut(slot / 64)?;
+        let bit = 1 << (slot % 64);
+        if *word & bit == 0 {
+            return None;
+        }
+        *word &= !bit;
+        self.count -= 1;
+        // SAFETY: the packet was given up with `into_raw` when its bit was set, and is taken once: the
+        // bit is clear now.
+        let packet = unsafe { Packet::from_raw(self.frames.descriptor(slot)) };
+        Some((packet, (offset - slot * STRIDE).saturating_sub(DESCRIPTOR)))
+    }
+
+    #[cold]
+    fn take_other(&mut self, slot: usize) -> Option<Packet> {
+        let packets = self.others.get_mut(&slot)?;
+        let packet = packets.pop();
+        if packets.is_empty() {
+            self.others.remove(&slot);
+        }
+        self.count -= usize::from(packet.is_some());
+        packet
+    }
+
+    /// Frees all packets.
+    fn reclaim(&mut self) {
+        for (index, word) in self.own.iter_mut().enumerate() {
+            while *word != 0 {
+                let slot = index * 64 + word.trailing_zeros() as usize;
+                *word &= *word - 1;
+                // SAFETY: as in `take_back`.
+                drop(unsafe { Packet::from_raw(self.frames.descriptor(slot)) });
+            }
+        }
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        if self.released.load(Ordering::Acquire) {
+            self.reclaim();
+        } else {
+            std::mem::forget(std::mem::take(&mut self.others));
+        }
+    }
+}

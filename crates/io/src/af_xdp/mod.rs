@@ -1,0 +1,431 @@
+//! AF_XDP sockets: packets go between an interface and our own packet memory, past the kernel's network
+//! stack.
+//!
+//! Source: `Documentation/networking/af_xdp.rst` of the kernel.
+//!
+//! # How it works
+//! A program of a few instructions, which runs in the interface's driver or else where the kernel begins
+//! to treat a packet, sends each packet that is wanted to the socket of the queue that it came by, and
+//! leaves the others to the kernel. A socket has four rings: we lend empty packets by the *fill* ring and
+//! get them back, received, by the *receive* ring; we lend packets by the *transmit* ring and get them
+//! back by the *completion* ring.
+//!
+//! **The memory that all sockets share is the packet arena itself** (`frames.rs`): a received packet is a
+//! [`Packet`](millrace_core::Packet) at once, and what goes from one interface to another is copied nowhere
+//! in this program. The arena's slots are an odd number of cache lines long, so the memory is registered
+//! with unaligned chunks. What the kernel has is noted, and only what it was given is ever taken back from
+//! it.
+//!
+//! - With *zero copy* the device itself reads and writes the arena. Drivers of cards can, on huge pages;
+//!   else the kernel copies each packet once in each direction (*copy mode*), which is announced.
+//! - A packet that others look at, too, is transmitted in place and kept until the kernel gives it back.
+//! - A packet that is not in the memory (a jumbo slot's, the heap's, another NUMA node's) is copied on
+//!   transmit, and so is a received packet that took several slots; both are counted.
+//!
+//! # What is done to the machine
+//! The program, promiscuous mode, the number of queues and the like are set for as long as the queues are
+//! open. Program and promiscuous mode end with the process, however it ends.
+//!
+//! # Packets that the kernel has not finished
+//! See `offload/partial.rs`: beside its bytes nothing is told of a packet. A neighbour on the same machine
+//! leaves checksums to its virtual interface; such packets are recognised by their sum and finished. Where
+//! a program runs in the driver of a virtual Ethernet cable the kernel itself keeps the other end from
+//! sending segments beyond the MTU; in generic mode they come and are cut here (TCP alone). VLAN tags that
+//! a neighbour's kernel keeps beside the packet are lost: `ethtool -K INTERFACE txvlan off` on its side
+//! helps.
+
+mod device;
+mod frames;
+mod port;
+mod program;
+mod receive;
+mod ring;
+mod socket;
+mod sys;
+mod transmit;
+mod watch;
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use millrace_core::net::{EtherAddress, Ipv4Prefix};
+
+use device::Device;
+use frames::HEADROOM;
+use port::{AttachError, Port, Registry};
+use program::Selection;
+use receive::{Finish, Line, Receiver};
+use socket::Wish;
+use transmit::Transmitter;
+
+use crate::af_packet::AfPacket;
+use crate::method::{Method, XdpHook, XdpOptions};
+use crate::offload::Finisher;
+use crate::queue::{
+    Backend, Capabilities, DeviceError, DeviceFacts, Opened, RxOptions, RxQueue, Spread, TxOptions,
+    TxQueue,
+};
+
+/// Receives from and transmits to the machine's interfaces through AF_XDP sockets.
+///
+/// Queue `n` of a device is received from and transmitted to through one socket, whoever opens it in
+/// this process; a queue may be opened twice, as when one configuration takes over from another, and
+/// then either gets some of its packets. Needs `CAP_NET_ADMIN`, `CAP_NET_RAW`, `CAP_BPF` and
+/// `CAP_IPC_LOCK`, which root has, and Linux 5.11.
+///
+/// # Resource usage
+/// The whole arena of standard slots is locked in memory. Each queue lends the kernel up to 2,048 packets
+/// of it to receive into, twice as many with zero copy, but at most a quarter of the arena.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AfXdp;
+
+/// Entries of the receive and the transmit ring unless told otherwise.
+const DESCRIPTORS: usize = 2048;
+
+impl Backend for AfXdp {
+    fn open_rx(
+        &self,
+        device: &str,
+        options: &RxOptions,
+    ) -> Result<Opened<dyn RxQueue>, DeviceError> {
+        refuse(device, options)?;
+        let xdp = xdp_options(&options.method);
+        let mut registry = Registry::lock();
+        let port = usable(&mut registry, device)?;
+        let mut changes = Vec::new();
+        let found = choose_queues(&port, options, &xdp, &mut changes)?;
+        let opening = Opening {
+            device: device.to_owned(),
+            hook: xdp.hook,
+            selection: Selection { only: xdp.only.clone(), except: xdp.except.clone() },
+            promiscuous: options.promiscuous,
+            wish: Wish {
+                queue: 0,
+                descriptors: descriptors(device, options.descriptors)?,
+                zero_copy: xdp.zero_copy,
+                busy_poll: xdp.busy_poll,
+                node: options.numa_node.or_else(|| port.device.numa_node()),
+            },
+        };
+        let finish = Finish {
+            finisher: Finisher { headroom: HEADROOM, snap_length: options.snap_length },
+            ether: port.device.ether(),
+            may_be_unfinished: port.may_be_unfinished(),
+        };
+        let mut zero_copy = true;
+        let mut queues: Vec<Box<dyn RxQueue>> = Vec::new();
+        for queues_of_one in found {
+            let lines = opening.lines(&port, &queues_of_one, &mut changes)?;
+            zero_copy &= lines.iter().all(|line| line.socket().mode.zero_copy);
+            let again = opening.clone();
+            let reopen = Box::new(move || again.lines_again(&queues_of_one));
+            let receiver = Receiver::new(lines, reopen, finish, xdp.busy_poll.is_some())
+                .map_err(|source| refused(device, "watch the queue", source))?;
+            queues.push(Box::new(receiver));
+        }
+        if options.promiscuous {
+            changes.push("promiscuous mode is on until the end".to_owned());
+        }
+        announce_copies(&port, zero_copy, &mut changes);
+        Ok(Opened { queues, capabilities: capabilities(&port, zero_copy), changes })
+    }
+
+    fn open_tx(
+        &self,
+        device: &str,
+        options: &TxOptions,
+    ) -> Result<Opened<dyn TxQueue>, DeviceError> {
+        let xdp = xdp_options(&options.method);
+        let mut registry = Registry::lock();
+        let port = usable(&mut registry, device)?;
+        let first = options.queues.first;
+        let (_, has) = port.device.queues();
+        if first >= has {
+            return Err(unsupported(device, format!("no transmit queue {first}, it has {has}")));
+        }
+        let wish = Wish {
+            queue: 0,
+            descriptors: descriptors(device, options.descriptors)?,
+            zero_copy: xdp.zero_copy,
+            busy_poll: xdp.busy_poll,
+            node: options.numa_node.or_else(|| port.device.numa_node()),
+        };
+        let mut changes = Vec::new();
+        let mut zero_copy = true;
+        let mut queues: Vec<Box<dyn TxQueue>> = Vec::new();
+        for queue in first..has.min(first.saturating_add(options.queues.count)) {
+            let wish = Wish { queue: queue as u32, ..wish };
+            let is_new = port.is_idle();
+            let own_device = port.is_hardware && xdp.hook != XdpHook::Generic;
+            let socket = port
+                .socket(&wish, own_device)
+                .map_err(|source| refused(device, "open an AF_XDP socket", source))?;
+            if is_new {
+                announce_copies(&port, socket.mode.zero_copy, &mut changes);
+            }
+            zero_copy &= socket.mode.zero_copy;
+            let name = device.to_owned();
+            let reopen = Box::new(move || {
+                let port = Registry::lock().port(&name)?;
+                port.socket(&wish, own_device)
+            });
+            queues.push(Box::new(Transmitter::new(socket, reopen)));
+        }
+        Ok(Opened { queues, capabilities: capabilities(&port, zero_copy), changes })
+    }
+
+    fn facts(&self, device: &str, _method: &Method) -> DeviceFacts {
+        let Ok(device) = Device::new(device) else { return DeviceFacts::default() };
+        if device.index().is_err() {
+            return DeviceFacts::default();
+        }
+        let (receive, transmit) = device.queues();
+        DeviceFacts {
+            rx_queues: Some(receive),
+            tx_queues: Some(transmit),
+            numa_node: device.numa_node(),
+        }
+    }
+
+    fn ether(&self, device: &str) -> Option<EtherAddress> {
+        AfPacket.ether(device)
+    }
+
+    fn ipv4(&self, device: &str) -> Option<Ipv4Prefix> {
+        AfPacket.ipv4(device)
+    }
+}
+
+/// How queues are opened, and opened again when the interface comes back.
+#[derive(Clone, Debug)]
+struct Opening {
+    device: String,
+    hook: XdpHook,
+    selection: Selection,
+    promiscuous: bool,
+    wish: Wish,
+}
+
+impl Opening {
+    /// Takes the packets of these queues from the kernel.
+    fn lines(
+        &self,
+        port: &Arc<Port>,
+        queues: &[u32],
+        changes: &mut Vec<String>,
+    ) -> Result<Vec<Line>, DeviceError> {
+        let step = |step: &'static str| move |source| refused(&self.device, step, source);
+        let (attachment, refusal) =
+            port.attach(self.hook, &self.selection).map_err(|error| self.not_attached(error))?;
+        let in_driver = attachment.in_driver;
+        if changes.iter().all(|change| !change.starts_with(TAKEN)) {
+            changes.push(self.announcement(in_driver, refusal));
+            if !in_driver {
+                for undo in port.device.stop_merging() {
+                    port.remember(undo);
+                    changes.push("the kernel does not merge received packets".to_owned());
+                }
+            }
+        }
+        let mut lines = Vec::new();
+        for &queue in queues {
+            let wish = Wish { queue, ..self.wish };
+            let own_device = in_driver && port.is_hardware;
+            let socket = port.socket(&wish, own_device).map_err(step("open an AF_XDP socket"))?;
+            if socket.receivers.load(Ordering::Relaxed) > 0 {
+                changes.push(format!("queue {queue} is shared with another user of it"));
+            }
+            let promiscuous = if self.promiscuous {
+                let index = port.index.cast_signed();
+                Some(sys::promiscuous(index).map_err(step("set promiscuous mode"))?)
+            } else {
+                None
+            };
+            let line = Line::new(Arc::clone(&attachment), socket, promiscuous);
+            lines.push(line.map_err(step("lead a queue to its socket"))?);
+        }
+        Ok(lines)
+    }
+
+    /// The same, when the interface has come back.
+    fn lines_again(&self, queues: &[u32]) -> io::Result<Vec<Line>> {
+        let port = Registry::lock().port(&self.device)?;
+        let lines = self.lines(&port, queues, &mut Vec::new());
+        lines.map_err(|error| io::Error::other(error.to_string()))
+    }
+
+    fn not_attached(&self, error: AttachError) -> DeviceError {
+        let device = &self.device;
+        match error {
+            AttachError::TooManyRules => unsupported(device, "more rules than a program can hold"),
+            AttachError::Load(source) => refused(device, "load an XDP program", source),
+            AttachError::Link(source)
+                if matches!(source.raw_os_error(), Some(libc::EBUSY | libc::EEXIST)) =>
+            {
+                let what = format!(
+                    "another XDP program is there (‘ip link show {device}’ tells, \
+                     ‘ip link set {device} xdp off’ takes most of them off)"
+                );
+                unsupported(device, what)
+            }
+            AttachError::Link(source) => refused(device, "attach an XDP program", source),
+        }
+    }
+
+    /// What happens to the packets, in words.
+    fn announcement(&self, in_driver: bool, refusal: Option<String>) -> String {
+        let hook = if in_driver {
+            "in the driver (native mode)".to_owned()
+        } else {
+            let why = refusal.map_or(String::new(), |why| format!(": the driver says ‘{why}’"));
+            format!("in the network stack (generic mode, slower{why})")
+        };
+        let list = |rules: &[crate::rule::Rule]| {
+            rules.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+        };
+        let Selection { only, except } = &self.selection;
+        let packets = match (only.is_empty(), except.is_empty()) {
+            (true, true) => "all packets".to_owned(),
+            (true, false) => format!("all packets but ‘{}’", list(except)),
+            (false, true) => format!("packets that are ‘{}’", list(only)),
+            (false, false) => format!("packets that are ‘{}’, not ‘{}’", list(only), list(except)),
+        };
+        format!("{TAKEN} {packets}, {hook}, until the end")
+    }
+}
+
+/// How the announcement of the program begins.
+const TAKEN: &str = "an XDP program takes from the kernel";
+
+/// What AF_XDP cannot do is refused.
+fn refuse(device: &str, options: &RxOptions) -> Result<(), DeviceError> {
+    if !options.filter.is_empty() {
+        let what = "AF_XDP has no filter of classic BPF; say which packets to take (ONLY, EXCEPT)";
+        return Err(unsupported(device, what));
+    }
+    if options.outbound {
+        return Err(unsupported(device, "AF_XDP does not see what the machine sends (OUTBOUND)"));
+    }
+    if options.headroom > HEADROOM {
+        let what = format!("AF_XDP leaves {HEADROOM} bytes before a packet (HEADROOM)");
+        return Err(unsupported(device, what));
+    }
+    Ok(())
+}
+
+fn descriptors(device: &str, wanted: Option<usize>) -> Result<u32, DeviceError> {
+    const RANGE: std::ops::RangeInclusive<usize> = 64..=32_768;
+    let wanted = wanted.unwrap_or(DESCRIPTORS);
+    if !RANGE.contains(&wanted) || !wanted.is_power_of_two() {
+        let what = format!("{wanted} descriptors: AF_XDP takes a power of two from 64 to 32768");
+        return Err(unsupported(device, what));
+    }
+    Ok(wanted as u32)
+}
+
+fn xdp_options(method: &Method) -> XdpOptions {
+    match method {
+        Method::Xdp(options) => options.clone(),
+        _ => XdpOptions::default(),
+    }
+}
+
+/// The queues of the device that each of our queues stands for.
+fn choose_queues(
+    port: &Port,
+    options: &RxOptions,
+    xdp: &XdpOptions,
+    changes: &mut Vec<String>,
+) -> Result<Vec<Vec<u32>>, DeviceError> {
+    let device = &port.device;
+    let first = options.queues.first;
+    let wanted = first + options.queues.count.max(1);
+    let (mut has, _) = device.queues();
+    let set = |queues: usize, has: usize, changes: &mut Vec<String>| match device
+        .set_receive_queues(queues as u32)
+    {
+        Ok(undo) => {
+            port.remember(undo);
+            changes.push(format!("it has {queues} queues until the end ({has} before)"));
+            queues
+        }
+        Err(error) => {
+            changes.push(format!("its {has} queues cannot be made {queues}: {error}"));
+            has
+        }
+    };
+    // Fewer queues are for cards alone: a cable's other end would do without the driver's hook.
+    let may_shrink = first == 0 && xdp.every_queue && port.is_hardware && port.is_idle();
+    if wanted > has || wanted < has && may_shrink {
+        has = set(wanted, has, changes);
+    }
+    if first >= has {
+        return Err(unsupported(&device.name, format!("no queue {first}, it has {has}")));
+    }
+    let count = has.min(wanted) - first;
+    let mut queues: Vec<Vec<u32>> =
+        (first..first + count).map(|queue| vec![queue as u32]).collect();
+    if xdp.every_queue && first == 0 && has > count {
+        changes.push(format!("all {has} queues of the device are received from"));
+        for queue in count..has {
+            if let Some(of_one) = queues.get_mut(queue % count) {
+                of_one.push(queue as u32);
+            }
+        }
+    } else if has > count {
+        changes.push(format!(
+            "the kernel keeps the packets of its other queues (it has {has}, {count} from {first} \
+             on are taken)"
+        ));
+    }
+    if options.spread == Spread::Symmetric && has > 1 {
+        let undo = device.hash_symmetrically().map_err(|error| {
+            let what = format!("it cannot spread flows symmetrically over its queues: {error}");
+            unsupported(&device.name, what)
+        })?;
+        port.remember(undo);
+        changes.push("both directions of a flow come by the same queue until the end".to_owned());
+    }
+    Ok(queues)
+}
+
+fn announce_copies(port: &Port, zero_copy: bool, changes: &mut Vec<String>) {
+    changes.push(if zero_copy {
+        "the device reads and writes packets in place (zero copy)".to_owned()
+    } else {
+        let driver = if port.driver.is_empty() { "this kind of device" } else { &port.driver };
+        format!("THE KERNEL COPIES EACH PACKET (copy mode): no zero copy with {driver}")
+    });
+}
+
+fn capabilities(port: &Port, zero_copy: bool) -> Capabilities {
+    Capabilities {
+        backend: "AF_XDP",
+        zero_copy,
+        numa_node: port.device.numa_node(),
+        max_length: Some(port.max_length()).filter(|length| *length != usize::MAX),
+        annotated: false,
+    }
+}
+
+/// The port of an interface, if its packets have Ethernet headers.
+fn usable(registry: &mut Registry, device: &str) -> Result<Arc<Port>, DeviceError> {
+    let port = registry.port(device).map_err(|source| match source.raw_os_error() {
+        Some(libc::ENODEV | libc::ENXIO) => DeviceError::Unknown(device.to_owned()),
+        _ => refused(device, "look the interface up", source),
+    })?;
+    match port.device.is_ethernet() {
+        Ok(true) => Ok(port),
+        Ok(false) => Err(unsupported(device, "its packets have no Ethernet header")),
+        Err(source) => Err(refused(device, "ask for its type", source)),
+    }
+}
+
+fn refused(device: &str, step: &'static str, source: io::Error) -> DeviceError {
+    DeviceError::Refused { device: device.to_owned(), step, source }
+}
+
+fn unsupported(device: &str, what: impl Into<String>) -> DeviceError {
+    DeviceError::Unsupported { device: device.to_owned(), what: what.into() }
+}

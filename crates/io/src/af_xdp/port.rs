@@ -1,0 +1,263 @@
+//! An open interface: what all sockets of its queues share. There is one for each interface in the
+//! process; the last user closes it.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::linux::fs::MetadataExt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::time::{Duration, Instant};
+
+use super::device::{Device, Restore};
+use super::program::{self, Selection};
+use super::socket::{Socket, Wish, lock};
+use super::sys;
+use crate::method::XdpHook;
+
+/// An open interface.
+#[derive(Debug)]
+pub(super) struct Port {
+    pub(super) device: Device,
+    pub(super) index: u32,
+    /// The network namespace that it is in.
+    namespace: (u64, u64),
+    /// The driver's name.
+    pub(super) driver: String,
+    /// A card, or something that stands for one.
+    pub(super) is_hardware: bool,
+    /// The longest packet, with its Ethernet header.
+    max_length: AtomicUsize,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    sockets: Vec<Weak<Socket>>,
+    attachment: Weak<Attachment>,
+    /// What was changed about the interface, to be undone last things first.
+    changed: Vec<Restore>,
+}
+
+/// The program that takes packets from the kernel. It is taken off when this is dropped.
+#[derive(Debug)]
+pub(super) struct Attachment {
+    link: OwnedFd,
+    map: OwnedFd,
+    /// It runs in the driver.
+    pub(super) in_driver: bool,
+    /// It takes packets of several buffers.
+    fragments: bool,
+    selection: Mutex<Selection>,
+}
+
+/// The open ports of the process. Who opens something holds the lock meanwhile.
+#[derive(Debug, Default)]
+pub(super) struct Registry(Vec<Weak<Port>>);
+
+static REGISTRY: Mutex<Registry> = Mutex::new(Registry(Vec::new()));
+
+/// Queues that a map of sockets has room for.
+const QUEUES: u32 = 1024;
+
+impl Registry {
+    pub(super) fn lock() -> MutexGuard<'static, Self> {
+        lock(&REGISTRY)
+    }
+
+    /// The port of an interface.
+    pub(super) fn port(&mut self, name: &str) -> io::Result<Arc<Port>> {
+        let device = Device::new(name)?;
+        let index = device.index()?.cast_unsigned();
+        let namespace = namespace()?;
+        self.0.retain(|port| port.strong_count() > 0);
+        let known = self.0.iter().filter_map(Weak::upgrade);
+        let mut known = known.filter(|port| port.index == index && port.namespace == namespace);
+        if let Some(port) = known.next() {
+            return Ok(port);
+        }
+        let (driver, is_hardware) = device.driver();
+        let port = Arc::new(Port {
+            index,
+            namespace,
+            driver,
+            is_hardware,
+            max_length: AtomicUsize::new(device.max_length().unwrap_or(usize::MAX)),
+            state: Mutex::default(),
+            device,
+        });
+        self.0.push(Arc::downgrade(&port));
+        Ok(port)
+    }
+}
+
+/// The network namespace of this thread.
+fn namespace() -> io::Result<(u64, u64)> {
+    let file = std::fs::metadata("/proc/thread-self/ns/net")?;
+    Ok((file.st_dev(), file.st_ino()))
+}
+
+/// Takes back packets that are transmitted, from all sockets that nobody uses just now.
+#[cold]
+pub(super) fn reap_everywhere() {
+    // Who opens a port needs no packets from here.
+    let Ok(registry) = REGISTRY.try_lock() else { return };
+    let ports: Vec<Arc<Port>> = registry.0.iter().filter_map(Weak::upgrade).collect();
+    drop(registry);
+    for port in ports {
+        let Ok(state) = port.state.try_lock() else { continue };
+        let sockets: Vec<Arc<Socket>> = state.sockets.iter().filter_map(Weak::upgrade).collect();
+        drop(state);
+        sockets.iter().for_each(|socket| socket.try_reap());
+    }
+}
+
+impl Port {
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    /// Whether nothing uses it yet.
+    pub(super) fn is_idle(&self) -> bool {
+        self.state().sockets.iter().all(|socket| socket.strong_count() == 0)
+    }
+
+    /// The longest packet, with its Ethernet header, when it was asked last.
+    #[inline]
+    pub(super) fn max_length(&self) -> usize {
+        self.max_length.load(Ordering::Relaxed)
+    }
+
+    /// Asks for the longest packet again.
+    pub(super) fn refresh(&self) {
+        if let Some(length) = self.device.max_length() {
+            self.max_length.store(length, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the interface is still the one that was opened.
+    pub(super) fn is_there(&self) -> bool {
+        self.device.index().is_ok_and(|index| index.cast_unsigned() == self.index)
+    }
+
+    /// Packets may come that the kernel has not finished: from this machine, or a neighbour on it.
+    pub(super) fn may_be_unfinished(&self) -> bool {
+        !self.is_hardware || ["virtio_net", "vmxnet3", "hv_netvsc", "vif"].contains(&&*self.driver)
+    }
+
+    /// Undoes this change when the port is closed.
+    pub(super) fn remember(&self, change: Restore) {
+        self.state().changed.push(change);
+    }
+
+    /// The socket of a queue, with the announcements of a new one.
+    pub(super) fn socket(
+        self: &Arc<Self>,
+        wish: &Wish,
+        own_device: bool,
+    ) -> io::Result<Arc<Socket>> {
+        let mut state = self.state();
+        state.sockets.retain(|socket| socket.strong_count() > 0);
+        let mut known = state.sockets.iter().filter_map(Weak::upgrade);
+        if let Some(socket) = known.find(|socket| socket.queue == wish.queue) {
+            if wish.zero_copy.is_some_and(|wanted| wanted != socket.mode.zero_copy) {
+                return Err(io::Error::other("it is open with another choice of zero copy"));
+            }
+            return Ok(socket);
+        }
+        let socket = Socket::open(self, wish, own_device)?;
+        state.sockets.push(Arc::downgrade(&socket));
+        Ok(socket)
+    }
+
+    /// The program of this interface, put there if there is none.
+    pub(super) fn attach(
+        &self,
+        hook: XdpHook,
+        selection: &Selection,
+    ) -> Result<(Arc<Attachment>, Option<String>), AttachError> {
+        let mut state = self.state();
+        if let Some(attachment) = state.attachment.upgrade() {
+            attachment.change(selection)?;
+            return Ok((attachment, None));
+        }
+        let map = sys::socket_map(QUEUES).map_err(AttachError::Load)?;
+        let program = program::assemble(&map, selection).ok_or(AttachError::TooManyRules)?;
+        let hooks: &[bool] = match hook {
+            XdpHook::Best => &[true, false],
+            XdpHook::Driver => &[true],
+            XdpHook::Generic => &[false],
+        };
+        let mut refusal = None;
+        for &in_driver in hooks {
+            for fragments in [true, false] {
+                let loaded = match sys::load_program(&program, fragments) {
+                    Ok(loaded) => loaded,
+                    // Kernels before 5.18 know no packets of several buffers.
+                    Err(_) if fragments => continue,
+                    Err(error) => return Err(AttachError::Load(error)),
+                };
+                match sys::while_busy(|| sys::link_program(&loaded, self.index, in_driver)) {
+                    Ok(link) => {
+                        let selection = Mutex::new(selection.clone());
+                        let attachment =
+                            Arc::new(Attachment { link, map, in_driver, fragments, selection });
+                        state.attachment = Arc::downgrade(&attachment);
+                        return Ok((attachment, refusal.map(|error: io::Error| error.to_string())));
+                    }
+                    Err(error) if is_final(&error) => return Err(AttachError::Link(error)),
+                    Err(error) => refusal.get_or_insert(error),
+                };
+            }
+        }
+        Err(AttachError::Link(refusal.unwrap_or_else(|| io::ErrorKind::Unsupported.into())))
+    }
+}
+
+/// Whether another way to attach would meet the same error.
+fn is_final(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::EPERM | libc::EACCES | libc::EBUSY | libc::EEXIST | libc::ENODEV)
+    )
+}
+
+/// Why the program is not there.
+#[derive(Debug)]
+pub(super) enum AttachError {
+    TooManyRules,
+    Load(io::Error),
+    Link(io::Error),
+}
+
+impl Attachment {
+    /// Takes the packets of a queue to its socket, or leaves them to the kernel again.
+    pub(super) fn direct(&self, queue: u32, socket: Option<&Socket>) -> io::Result<()> {
+        sys::set_in_map(&self.map, queue, socket.map(Socket::fd))
+    }
+
+    /// Takes other packets from now on.
+    fn change(&self, selection: &Selection) -> Result<(), AttachError> {
+        let mut current = lock(&self.selection);
+        if *current == *selection {
+            return Ok(());
+        }
+        let program = program::assemble(&self.map, selection).ok_or(AttachError::TooManyRules)?;
+        let loaded = sys::load_program(&program, self.fragments).map_err(AttachError::Load)?;
+        sys::replace_program(&self.link, &loaded).map_err(AttachError::Link)?;
+        *current = selection.clone();
+        Ok(())
+    }
+}
+
+impl Drop for Port {
+    fn drop(&mut self) {
+        /// Channels cannot be taken away while the kernel still closes their sockets.
+        const PATIENCE: Duration = Duration::from_secs(2);
+        let end = Instant::now() + PATIENCE;
+        while let Some(change) = self.state().changed.pop() {
+            while self.device.restore(&change).is_err() && self.is_there() && Instant::now() < end {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! The rings that a socket shares with the kernel: each has one writer and one reader.
+
+#![allow(unsafe_code, reason = "memory that is shared with the kernel")]
+
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::sys::Shared;
+
+/// A packet in a ring: where it is, how long, and whether it goes on in the next descriptor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub(super) struct Place {
+    /// Offset in the packet memory: a start in the low 48 bits, to which the high 16 bits are added.
+    pub(super) address: u64,
+    pub(super) len: u32,
+    pub(super) options: u32,
+}
+
+/// How many of an address' bits say where the chunk starts; the others say how far in the data is.
+const START_BITS: u32 = 48;
+
+impl Place {
+    /// `XDP_PKT_CONTD`: the packet goes on in the next descriptor.
+    pub(super) const CONTINUED: u32 = 1;
+
+    pub(super) fn is_continued(self) -> bool {
+        self.options & Self::CONTINUED != 0
+    }
+}
+
+/// The address of data that is `offset` bytes behind `start`.
+pub(super) fn address(start: u64, offset: u64) -> u64 {
+    start | offset << START_BITS
+}
+
+/// Where the data is that an address names.
+pub(super) fn position(address: u64) -> u64 {
+    (address & ((1 << START_BITS) - 1)) + (address >> START_BITS)
+}
+
+/// Where the parts of a ring are in its memory (`struct xdp_ring_offset`).
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(super) struct Layout {
+    producer: u64,
+    consumer: u64,
+    entries: u64,
+    flags: u64,
+}
+
+impl Layout {
+    /// Bytes of a ring with so many entries of type `T`.
+    pub(super) fn len<T>(&self, size: u32) -> usize {
+        self.entries as usize + size as usize * size_of::<T>()
+    }
+}
+
+/// What both sides of a ring have.
+#[derive(Debug)]
+struct Ring<T> {
+    producer: NonNull<AtomicU32>,
+    consumer: NonNull<AtomicU32>,
+    flags: NonNull<AtomicU32>,
+    entries: NonNull<T>,
+    size: u32,
+}
+
+// SAFETY: the pointers lead to memory that is shared with the kernel, and one thread at a time uses
+// the ring; the entries are plain numbers.
+unsafe impl<T: Copy> Send for Ring<T> {}
+
+impl<T: Copy> Ring<T> {
+    /// # Safety
+    /// `memory` is mapped as long as the ring is used, and is one of the socket's rings of `size`
+    /// entries of type `T`, a power of two.
+    unsafe fn new(memory: &Shared, layout: &Layout, size: u32) -> Option<Self> {
+        let word = |at: u64| memory.at(at as usize, 4).map(NonNull::cast);
+        Some(Self {
+            producer: word(layout.producer)?,
+            consumer: word(layout.consumer)?,
+            flags: word(layout.flags)?,
+            entries: memory.at(layout.entries as usize, size as usize * size_of::<T>())?.cast(),
+            size,
+        })
+    }
+
+    fn producer(&self) -> &AtomicU32 {
+        // SAFETY: mapped, aligned, and only ever used as an atomic.
+        unsafe { self.producer.as_ref() }
+    }
+
+    fn consumer(&self) -> &AtomicU32 {
+        // SAFETY: as above.
+        unsafe { self.consumer.as_ref() }
+    }
+
+    fn wants_call(&self) -> bool {
+        const NEED_WAKEUP: u32 = 1;
+        // SAFETY: as above.
+        unsafe { self.flags.as_ref() }.load(Ordering::Relaxed) & NEED_WAKEUP != 0
+    }
+
+    fn entry(&self, index: u32) -> NonNull<T> {
+        // SAFETY: the index is cut to the number of entries.
+        unsafe { self.entries.add((index & (self.size - 1)) as usize) }
+    }
+}
+
+/// The side of a ring that writes: ours of the fill and the transmit ring.
+#[derive(Debug)]
+pub(super) struct Producer<T> {
+    ring: Ring<T>,
+    /// Entries written, whether or not they are published.
+    written: u32,
+    /// Entries that the kernel had read when it was asked last.
+    read: u32,
+}
+
+impl<T: Copy> Producer<T> {
+    /// # Safety
+    /// As [`Ring::new`], of a ring that the kernel reads.
+    pub(super) unsafe fn new(memory: &Shared, layout: &Layout, size: u32) -> Option<Self> {
+        // SAFETY: the caller's promise.
+        Some(Self { ring: unsafe { Ring::new(memory, layout, size) }?, written: 0, read: 0 })
+    }
+
+    /// For how many entries there is room, up to `wanted` at least if there is as much.
+    #[inline]
+    pub(super) fn room(&mut self, wanted: u32) -> u32 {
+        let room = self.ring.size - self.written.wrapping_sub(self.read);
+        if room >= wanted {
+            return room;
+        }
+        self.read = self.ring.consumer().load(Ordering::Acquire);
+        self.ring.size - self.written.wrapping_sub(self.read)
+    }
+
+    /// Writes the next entry. The kernel sees it once it is [published](Self::publish).
+    ///
+    /// # Safety
+    /// There is [room](Self::room), and the memory that the entry names is the kernel's from now on.
+    #[inline]
+    pub(super) unsafe fn write(&mut self, entry: T) {
+        // SAFETY: the entry lies in the ring, and the kernel does not read it yet.
+        unsafe { self.ring.entry(self.written).write(entry) };
+        self.written = self.written.wrapping_add(1);
+    }
+
+    /// Lets the kernel see what was written.
+    #[inline]
+    pub(super) fn publish(&self) {
+        self.ring.producer().store(self.written, Ordering::Release);
+    }
+
+    /// Whether the kernel wants to be called to look at the ring.
+    #[inline]
+    pub(super) fn wants_call(&self) -> bool {
+        self.ring.wants_call()
+    }
+
+    /// How many entries the kernel has not read yet.
+    pub(super) fn unread(&self) -> u32 {
+        self.written.wrapping_sub(self.ring.consumer().load(Ordering::Acquire))
+    }
+}
+
+/// The side of a ring that reads: ours of the receive and the completion ring.
+#[derive(Debug)]
+pub(super) struct Consumer<T> {
+    ring: Ring<T>,
+    /// Entries read, whether or not they are given back.
+    read: u32,
+    /// Entries that the kernel had written when it was asked last.
+    written: u32,
+}
+
+impl<T: Copy> Consumer<T> {
+    /// # Safety
+    /// As [`Ring::new`], of a ring that the kernel writes.
+    pub(super) unsafe fn new(memory: &Shared, layout: &Layout, size: u32) -> Option<Self> {
+        // SAFETY: the caller's promise.
+        Some(Self { ring: unsafe { Ring::new(memory, layout, size) }?, read: 0, written: 0 })
+    }
+
+    /// How many entries there are to read, up to `wanted` at least if there are as many.
+    #[inline]
+    pub(super) fn available(&mut self, wanted: u32) -> u32 {
+        let available = self.written.wrapping_sub(self.read);
+        if available >= wanted {
+            return available;
+        }
+        self.written = self.ring.producer().load(Ordering::Acquire);
+        self.written.wrapping_sub(self.read)
+    }
+
+    /// The entry `ahead` places behind the next one, if it is [available](Self::available).
+    #[inline]
+    pub(super) fn peek(&self, ahead: u32) -> Option<T> {
+        if ahead >= self.written.wrapping_sub(self.read) {
+            return None;
+        }
+        // SAFETY: the kernel has written the entry and does not touch it until it is given back; any
+        // bytes are a value of the entries' types, which are numbers.
+        Some(unsafe { self.ring.entry(self.read.wrapping_add(ahead)).read() })
+    }
+
+    /// Goes on behind `count` entries that were looked at.
+    #[inline]
+    pub(super) fn skip(&mut self, count: u32) {
+        let available = self.written.wrapping_sub(self.read);
+        self.read = self.read.wrapping_add(count.min(available));
+    }
+
+    /// Gives the entries that were read back to the kernel.
+    #[inline]
+    pub(super) fn release(&self) {
+        self.ring.consumer().store(self.read, Ordering::Release);
+    }
+
+    /// How many entries the ring has.
+    pub(super) fn size(&self) -> u32 {
+        self.ring.size
+    }
+}
