@@ -4,7 +4,6 @@
 pub mod af_packet;
 #[cfg(target_os = "linux")]
 pub mod af_xdp;
-pub mod bpf;
 mod machine;
 pub mod memory;
 mod method;
