@@ -4,6 +4,7 @@
 pub mod af_packet;
 #[cfg(target_os = "linux")]
 pub mod af_xdp;
+pub mod bpf;
 mod machine;
 pub mod memory;
 mod method;

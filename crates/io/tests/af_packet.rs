@@ -4,7 +4,7 @@
 
 use std::fs::File;
 use std::net::UdpSocket;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,10 @@ use millrace_core::names::DeviceAddresses;
 use millrace_core::net::EtherAddress;
 use millrace_core::{Batch, Packet, PacketType, Timestamp};
 use millrace_io::af_packet::{AfPacket, Interfaces};
-use millrace_io::{Backend, DeviceError, RxOptions, RxQueue, TxOptions, TxQueue};
+use millrace_io::{
+    Backend, DeviceError, Method, Queues, RxOptions, RxQueue, TxOptions, TxQueue, bpf,
+};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 /// A network namespace with the interfaces `a` and `b`, connected to each other.
@@ -67,7 +70,19 @@ fn receive_from(device: &str, options: &RxOptions) -> Box<dyn RxQueue> {
 }
 
 fn transmit_to(device: &str) -> Box<dyn TxQueue> {
-    AfPacket.open_tx(device, &TxOptions::default()).unwrap().queues.remove(0)
+    transmit_by(Method::Ring, device)
+}
+
+fn transmit_by(method: Method, device: &str) -> Box<dyn TxQueue> {
+    let options = TxOptions { method, ..TxOptions::default() };
+    AfPacket.open_tx(device, &options).unwrap().queues.remove(0)
+}
+
+/// Runs a test in a namespace, with rings and without.
+fn by_each_method(name: &str, test: impl Fn(Method) + Send + Sync) {
+    for (method, kind) in [(Method::Ring, "ring"), (Method::Socket, "socket")] {
+        Namespace::new(&format!("{name}-{kind}")).run(|| test(method.clone()));
+    }
 }
 
 /// Receives until there are `n` packets, or none have come for a while.
@@ -99,15 +114,16 @@ const B: [u8; 6] = [2, 0, 0, 0, 0, 0x0b];
 #[test]
 fn frames_cross_the_wire() {
     let Some(_alone) = millrace_testkit::privileged!("ip", "sysctl") else { return };
-    Namespace::new("frames").run(|| {
+    by_each_method("frames", |method| {
         assert_eq!(Interfaces.ether("b"), Some(EtherAddress(B)));
         assert_eq!(Interfaces.ipv4("a"), "10.9.0.1/24".parse().ok());
-        let mut b = receive_from("b", &RxOptions::default());
-        let mut own = receive_from("a", &RxOptions { outbound: true, ..RxOptions::default() });
-        let mut inbound = receive_from("a", &RxOptions::default());
-        let nothing = RxOptions { filter: vec![(6, 0, 0, 0)], ..RxOptions::default() };
-        let mut filtered = receive_from("b", &nothing);
-        let mut a = transmit_to("a");
+        let options = RxOptions { method: method.clone(), ..RxOptions::default() };
+        let mut b = receive_from("b", &options);
+        let mut own = receive_from("a", &RxOptions { outbound: true, ..options.clone() });
+        let mut inbound = receive_from("a", &options);
+        let filter = bpf::NOTHING.to_vec();
+        let mut filtered = receive_from("b", &RxOptions { filter, ..options });
+        let mut a = transmit_by(method, "a");
         let tagged = [&frame(B, [0x81, 0], 0)[..], &[0x60, 5], &frame([9; 6], [8, 0], 50)].concat();
         let frames = [
             frame(B, [0x88, 0xb5], 46),
@@ -136,9 +152,10 @@ fn frames_cross_the_wire() {
 #[test]
 fn frames_of_any_length() {
     let Some(_alone) = millrace_testkit::privileged!("ip", "sysctl") else { return };
-    Namespace::new("lengths").run(|| {
-        let mut b = receive_from("b", &RxOptions { snap_length: 100, ..RxOptions::default() });
-        let mut a = transmit_to("a");
+    by_each_method("lengths", |method| {
+        let options = RxOptions { method: method.clone(), ..RxOptions::default() };
+        let mut b = receive_from("b", &RxOptions { snap_length: 100, ..options.clone() });
+        let mut a = transmit_by(method, "a");
         let mut batch = Batch::new();
         batch.push(Packet::from_bytes(&frame(B, [0x88, 0xb5], 1501)).unwrap()).unwrap();
         let error = a.transmit(&mut batch).unwrap_err();
@@ -147,7 +164,7 @@ fn frames_of_any_length() {
             run(&format!("ip link set dev {device} mtu 9000"));
         }
         // Longer than the buffers that packets are received into.
-        let mut whole = receive_from("b", &RxOptions::default());
+        let mut whole = receive_from("b", &options);
         let long: Vec<u8> = (0..9000u32).map(|n| (n / 3) as u8).collect();
         let long = [&frame(B, [0x88, 0xb5], 0)[..], &long].concat();
         send(&mut a, &[&long]);
@@ -160,8 +177,8 @@ fn frames_of_any_length() {
 #[test]
 fn offloads_are_dealt_with() {
     let Some(_alone) = millrace_testkit::privileged!("ip", "sysctl") else { return };
-    Namespace::new("offloads").run(|| {
-        let mut b = receive_from("b", &RxOptions::default());
+    by_each_method("offloads", |method| {
+        let mut b = receive_from("b", &RxOptions { method, ..RxOptions::default() });
         let socket = UdpSocket::bind("10.9.0.1:4000").unwrap();
         // The kernel leaves the checksum to the interface.
         socket.send_to(&[1; 101], "10.9.0.2:5000").unwrap();
@@ -182,9 +199,10 @@ fn offloads_are_dealt_with() {
 #[test]
 fn streams_cross_the_wire_as_a_whole() {
     let Some(_alone) = millrace_testkit::privileged!("ip", "sysctl") else { return };
-    Namespace::new("streams").run(|| {
-        let mut b = receive_from("b", &RxOptions::default());
-        let mut a = transmit_to("a");
+    by_each_method("streams", |method| {
+        let options = RxOptions { method: method.clone(), ..RxOptions::default() };
+        let mut b = receive_from("b", &options);
+        let mut a = transmit_by(method, "a");
         let mut frames: Vec<Vec<u8>> = (0..40).map(segment).collect();
         // A wrong checksum stays wrong.
         frames[30][60] ^= 1;
@@ -229,6 +247,248 @@ fn has_right_checksum(frame: &[u8]) -> bool {
     let length = frame.len() - 34;
     let pseudo = Sum::of(&frame[26..34]).add_u16(17).add_u16(length as u16);
     frame[40..42] != [0, 0] && pseudo.add_bytes(&frame[34..]).is_right()
+}
+
+#[test]
+fn queues_share_packets_by_flow() {
+    const FLOWS: u32 = 32;
+    const EACH: u32 = 50;
+    let Some(_alone) = millrace_testkit::privileged!("ip", "sysctl") else { return };
+    by_each_method("fanout", |method| {
+        let queues = Queues { first: 0, count: 2 };
+        let options = RxOptions { method: method.clone(), queues, ..RxOptions::default() };
+        let mut b = AfPacket.open_rx("b", &options).unwrap().queues;
+        assert_eq!(b.len(), 2);
+        let mut a = transmit_by(method, "a");
+        for n in 0..EACH {
+            let frames: Vec<_> = (0..FLOWS).map(|flow| numbered(flow, n)).collect();
+            send(&mut a, &frames.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        }
+        let mut seen: Vec<Vec<u32>> = vec![Vec::new(); FLOWS as usize];
+        let mut shares = [0, 0];
+        let end = Instant::now() + Duration::from_secs(5);
+        while shares[0] + shares[1] < FLOWS * EACH && Instant::now() < end {
+            for (queue, share) in b.iter_mut().zip(&mut shares) {
+                for packet in receive(queue, 0) {
+                    let bytes = packet.data();
+                    seen[usize::from(bytes[35])].push(u32::from(bytes[45]));
+                    *share += 1;
+                }
+            }
+        }
+        let in_order: Vec<u32> = (0..EACH).collect();
+        assert!(seen.iter().all(|numbers| *numbers == in_order), "{seen:?}");
+        assert!(shares.iter().all(|share| *share > 0), "{shares:?}");
+        assert!(b.iter().all(|queue| queue.counts() == millrace_io::QueueCounts::default()));
+    });
+}
+
+/// A datagram of a flow, which the source port tells, with a number in its last byte.
+fn numbered(flow: u32, number: u32) -> Vec<u8> {
+    let mut ip = [0x45, 0, 0, 32, 0, 0, 0x40, 0, 64, 17, 0, 0, 10, 9, 0, 1, 10, 9, 0, 2];
+    let sum = Sum::of(&ip).finish().to_be_bytes();
+    ip[10..12].copy_from_slice(&sum);
+    let udp = [4, flow as u8, 0, 9, 0, 12, 0, 0, 0, 0, 0, number as u8];
+    [&frame(B, [8, 0], 0)[..], &ip, &udp].concat()
+}
+
+#[test]
+fn the_kernel_filters() {
+    let Some(_alone) = millrace_testkit::privileged!("ip", "sysctl") else { return };
+    by_each_method("filter", |method| {
+        let mut a = transmit_by(method.clone(), "a");
+        let tagged =
+            |inner: [u8; 2]| [&frame(B, [0x81, 0], 0)[..], &[0, 5], &inner, &[7; 50]].concat();
+        let frames = [
+            frame(B, [0x88, 0xb5], 200),
+            frame(B, [0x88, 0xb6], 200),
+            tagged([0x88, 0xb5]),
+            tagged([0x88, 0xb6]),
+        ];
+        // A filter sees a frame with its tag, as it was on the wire.
+        let inside = vec![(0x28, 0, 0, 16), (0x15, 0, 1, 0x88b6), (6, 0, 0, 99), (6, 0, 0, 0)];
+        let cases = [
+            (bpf::of_protocol(0x88b6, &[]), vec![1]),
+            (bpf::of_protocol(0x8100, &[]), vec![2, 3]),
+            (bpf::of_protocol(0x8100, &inside), vec![3]),
+        ];
+        for (filter, wanted) in cases {
+            let snap_length = 60;
+            let options = RxOptions { filter, snap_length, ..RxOptions::default() };
+            let mut b = receive_from("b", &RxOptions { method: method.clone(), ..options });
+            send(&mut a, &frames.each_ref().map(Vec::as_slice));
+            let packets = receive(&mut b, wanted.len());
+            let seen = packets.iter().map(|packet| (packet.data(), packet.extra_length() as usize));
+            let wanted = wanted.iter().map(|n: &usize| &frames[*n]);
+            assert!(seen.eq(wanted.map(|frame| (&frame[..60], frame.len() - 60))));
+            std::thread::sleep(Duration::from_millis(5));
+            assert!(receive(&mut b, 0).is_empty());
+        }
+    });
+}
+
+#[test]
+fn what_nobody_takes_is_counted() {
+    const SENT: usize = 2048;
+    let Some(_alone) = millrace_testkit::privileged!("ip", "sysctl") else { return };
+    Namespace::new("late").run(|| {
+        let options = RxOptions { descriptors: Some(64), ..RxOptions::default() };
+        let mut b = receive_from("b", &options);
+        let mut a = transmit_to("a");
+        let long = frame(B, [0x88, 0xb5], 1500);
+        for _ in 0..SENT / 64 {
+            send(&mut a, &[&long[..]; 64]);
+        }
+        let mut received = 0;
+        while let n @ 1.. = receive(&mut b, 1).len() {
+            received += n;
+            if received as u64 + b.counts().lost == SENT as u64 {
+                break;
+            }
+        }
+        let lost = b.counts().lost as usize;
+        assert!(received >= 64 && lost > 0 && received + lost == SENT, "{received} {lost}");
+        // It goes on with room.
+        send(&mut a, &[&long]);
+        assert_eq!(receive(&mut b, 1).len(), 1);
+        assert_eq!(b.counts().lost as usize, lost, "told once");
+    });
+}
+
+#[test]
+fn a_slow_interface_takes_no_more_than_it_has_room_for() {
+    let Some(_alone) = millrace_testkit::privileged!("ip", "sysctl", "tc") else { return };
+    Namespace::new("slow").run(|| {
+        let mut b = receive_from("b", &RxOptions::default());
+        // 100 packets of 1,514 bytes a second, and a queue that holds more than the ring does.
+        run("tc qdisc add dev a root tbf rate 1211kbit burst 3028 limit 100000000");
+        let mut a = transmit_to("a");
+        let mut sent = 0;
+        loop {
+            let mut batch = Batch::new();
+            for n in 0..64 {
+                let mut long = frame(B, [0x88, 0xb5], 1500);
+                long[14..18].copy_from_slice(&(sent + n as u32).to_be_bytes());
+                batch.push(Packet::from_bytes(&long).unwrap()).unwrap();
+            }
+            let taken = a.transmit(&mut batch).unwrap();
+            assert_eq!(batch.len(), 64 - taken, "what is not taken stays");
+            sent += taken as u32;
+            if taken == 0 {
+                break;
+            }
+            assert!(sent < 10_000, "there is an end to its room");
+        }
+        assert!(sent >= 1024, "{sent}");
+        run("tc qdisc change dev a root tbf rate 10gbit burst 1000000 limit 100000000");
+        let mut packets = Vec::new();
+        while packets.len() < sent as usize {
+            let some = receive(&mut b, 1);
+            assert!(!some.is_empty(), "{} of {sent}", packets.len());
+            packets.extend(some);
+        }
+        let numbers = packets.iter().map(|packet| packet.data()[14..18].try_into().unwrap());
+        let numbers: Vec<u32> = numbers.map(u32::from_be_bytes).collect();
+        assert!(numbers.iter().copied().eq(0..sent), "{numbers:?}");
+        send(&mut a, &[&frame(B, [0x88, 0xb5], 50)]);
+    });
+}
+
+#[test]
+fn interfaces_come_and_go() {
+    let Some(_alone) = millrace_testkit::privileged!("ip", "sysctl") else { return };
+    for (count, method) in [(1, Method::Ring), (2, Method::Ring), (1, Method::Socket)] {
+        Namespace::new("gone").run(|| {
+            let queues = Queues { first: 0, count };
+            let options = RxOptions { method: method.clone(), queues, ..RxOptions::default() };
+            let mut b = AfPacket.open_rx("b", &options).unwrap().queues;
+            let mut a = transmit_by(method.clone(), "a");
+            let works = |a: &mut Box<dyn TxQueue>, b: &mut Vec<Box<dyn RxQueue>>| {
+                let end = Instant::now() + Duration::from_secs(5);
+                while Instant::now() < end {
+                    let mut batch = Batch::new();
+                    batch.push(Packet::from_bytes(&numbered(1, 1)).unwrap()).unwrap();
+                    let _ = a.transmit(&mut batch);
+                    std::thread::sleep(Duration::from_millis(20));
+                    let mut all = Batch::new();
+                    b.iter_mut().for_each(|queue| while queue.receive(&mut all, 1).unwrap() > 0 {});
+                    if !all.is_empty() {
+                        return true;
+                    }
+                }
+                false
+            };
+            assert!(works(&mut a, &mut b));
+            // Down and up again.
+            run("ip link set dev b down");
+            b.iter_mut().for_each(|queue| says_once(queue, libc::ENETDOWN));
+            run("ip link set dev b up");
+            assert!(works(&mut a, &mut b));
+            // Away, and another one of the same name.
+            run("ip link delete dev a");
+            b.iter_mut().for_each(|queue| says_once(queue, libc::ENETDOWN));
+            let mut batch = Batch::new();
+            batch.push(Packet::from_bytes(&numbered(1, 1)).unwrap()).unwrap();
+            let error = a.transmit(&mut batch).unwrap_err().raw_os_error();
+            assert!(matches!(error, Some(libc::ENXIO | libc::ENETDOWN)), "{error:?}");
+            assert_eq!(batch.len(), 1);
+            run("ip link add name a type veth peer name b");
+            run("ip link set dev a up");
+            run("ip link set dev b up");
+            assert!(works(&mut a, &mut b));
+            // What sleeps on a queue wakes up for packets of the new one, too.
+            let asleep: Vec<_> = b.iter().map(|queue| queue.readiness().unwrap()).collect();
+            send(&mut a, &[&numbered(1, 1)]);
+            assert!(asleep.iter().any(becomes_readable));
+        });
+    }
+}
+
+/// Waits until a queue fails, which it does once.
+fn says_once(queue: &mut Box<dyn RxQueue>, error: libc::c_int) {
+    let mut batch = Batch::new();
+    let end = Instant::now() + Duration::from_secs(5);
+    let said = loop {
+        match queue.receive(&mut batch, 256) {
+            Err(error) => break error.raw_os_error(),
+            Ok(_) => assert!(Instant::now() < end, "it says nothing"),
+        }
+    };
+    assert_eq!(said, Some(error));
+    for _ in 0..1000 {
+        queue.receive(&mut batch, 256).unwrap();
+    }
+}
+
+fn becomes_readable(descriptor: &OwnedFd) -> bool {
+    let mut polled = [PollFd::new(descriptor, PollFlags::IN)];
+    let limit = Timespec { tv_sec: 1, tv_nsec: 0 };
+    rustix::event::poll(&mut polled, Some(&limit)).unwrap() == 1
+}
+
+#[test]
+fn a_queue_waits_for_an_interface_that_is_down() {
+    let Some(_alone) = millrace_testkit::privileged!("ip", "sysctl") else { return };
+    Namespace::new("down").run(|| {
+        run("ip link set dev b down");
+        for count in [1, 2] {
+            let queues = Queues { first: 0, count };
+            let options = RxOptions { queues, ..RxOptions::default() };
+            let mut b = AfPacket.open_rx("b", &options).unwrap().queues;
+            b.iter_mut().for_each(|queue| says_once(queue, libc::ENETDOWN));
+            let asleep: Vec<_> = b.iter().map(|queue| queue.readiness().unwrap()).collect();
+            run("ip link set dev b up");
+            assert!(asleep.iter().all(becomes_readable), "it looks for the interface");
+            std::thread::sleep(Duration::from_millis(250));
+            b.iter_mut().for_each(|queue| assert!(receive(queue, 0).is_empty()));
+            let mut a = transmit_to("a");
+            send(&mut a, &[&numbered(1, 1)]);
+            std::thread::sleep(Duration::from_millis(20));
+            let received: usize = b.iter_mut().map(|queue| receive(queue, 0).len()).sum();
+            assert_eq!(received, 1);
+            run("ip link set dev b down");
+        }
+    });
 }
 
 #[test]

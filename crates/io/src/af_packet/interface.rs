@@ -44,6 +44,12 @@ impl Interface {
         })
     }
 
+    /// Whether it is up.
+    pub(super) fn is_up(&self) -> bool {
+        let flags = ask_interface(&self.name, libc::SIOCGIFFLAGS);
+        flags.is_ok_and(|[low, ..]| libc::c_int::from(low) & libc::IFF_UP != 0)
+    }
+
     /// Its Ethernet address.
     pub(super) fn ether(&self) -> Option<EtherAddress> {
         let answer = ask_interface(&self.name, libc::SIOCGIFHWADDR).ok()?;

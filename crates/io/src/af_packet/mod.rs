@@ -9,42 +9,62 @@
 //! Nothing of the machine's set-up is changed for it. On transmit, segments are merged again
 //! (`offload/merge.rs`), so that a host on the same machine gets what it is used to.
 //!
-//! One TCP connection between two hosts in network namespaces, all offloads on, got 2.8 to 4.2 Gb/s
-//! through `FromDevice -> Queue -> ToDevice` on one thread of a busy two-core machine, and 10 to 12
-//! Gb/s through the kernel's bridge in its place.
+//! # Rings and messages
+//! By default frames lie in rings that are shared with the kernel ([`Method::Ring`]): `rx_ring.rs` and
+//! `tx_ring.rs` say how, and what it is worth. [`Method::Socket`] leaves them out: then each burst
+//! is a system call, packets do not wait for a block of the ring to be full or 1 ms old, and a frame
+//! costs many times as much.
+//!
+//! # Interfaces that come and go
+//! Queues belong to a name. When the interface goes down or away, its queues say so once; they go on
+//! when there is one of this name that is up, whether it is the same or another.
 
+mod frame;
 mod interface;
+mod mapping;
+mod messages;
+mod opening;
 mod receive;
+mod rx_ring;
 mod socket;
 mod transmit;
+mod tx_ring;
+mod watch;
 
 use std::io;
+use std::sync::Arc;
 
 use millrace_core::net::{EtherAddress, Ipv4Prefix};
 
 pub use interface::Interfaces;
 use interface::{Interface, LinkLayer};
+use opening::Opening;
 use receive::Receiver;
-use socket::PacketSocket;
 use transmit::Transmitter;
 
+use crate::method::Method;
 use crate::queue::{
-    Backend, Capabilities, DeviceError, Opened, RxOptions, RxQueue, TxOptions, TxQueue,
+    Backend, Capabilities, DeviceError, DeviceFacts, Opened, Queues, RxOptions, RxQueue, TxOptions,
+    TxQueue,
 };
 
 /// Receives from and transmits to the machine's network interfaces through packet sockets.
 ///
-/// Each device has one queue in each direction. Needs `CAP_NET_RAW`.
+/// A device has as many queues in each direction as are asked for, up to 256: the kernel shares what
+/// it receives among them by flow. Needs `CAP_NET_RAW`.
 ///
 /// # Resource usage
-/// A receive queue asks the kernel for a buffer of 32 MiB (as root; else it gets what
-/// `net.core.rmem_max` allows) and has one of 2 MiB of its own, which only segments larger than a
-/// packet buffer touch.
+/// With rings, a receive queue has 16 MiB of memory that is shared with the kernel, and a transmit
+/// queue 2 MiB (with an MTU of 1,500 bytes). Without, a receive queue asks the kernel for a buffer of
+/// 32 MiB (as root; else it gets what `net.core.rmem_max` allows) and has one of 2 MiB of its own,
+/// which only segments larger than a packet buffer touch.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AfPacket;
 
-/// `ETH_P_ALL` of `linux/if_ether.h`.
-const EVERY_PROTOCOL: u16 = 0x0003;
+/// The most sockets that share packets (`PACKET_FANOUT_MAX`).
+const MOST_QUEUES: usize = 256;
+/// Bytes of an Ethernet header.
+const ETHERNET_HEADER: usize = 14;
 
 impl Backend for AfPacket {
     fn open_rx(
@@ -58,40 +78,50 @@ impl Backend for AfPacket {
                         leaves its packets alone";
             return Err(unsupported(device, what));
         }
+        let count = usable_queues(device, options.queues)?;
+        let options = RxOptions { queues: Queues { first: 0, count }, ..options.clone() };
         let interface = usable(device)?;
-        let step = |step: &'static str| move |source| refused(device, step, source);
-        // Nothing arrives before the socket is bound to a protocol.
-        let socket = PacketSocket::open().map_err(step("open a packet socket"))?;
-        socket.prepare_to_receive(options.timestamp).map_err(step("set the packet socket up"))?;
-        socket.attach_filter(&options.filter).map_err(step("set the filter"))?;
-        if !options.outbound {
-            socket.ignore_outgoing();
+        let opening = Arc::new(Opening::new(device, &options));
+        let mut inlets: Vec<Option<_>> = Vec::new();
+        for _ in 0..count {
+            // Sockets cannot share the packets of an interface that is down.
+            let can_open = count == 1 || interface.is_up();
+            inlets.push(if can_open { Some(opening.prepare()?) } else { None });
         }
+        for inlet in inlets.iter().flatten() {
+            opening.start(inlet)?;
+        }
+        let queue = |inlet| -> io::Result<Box<dyn RxQueue>> {
+            Ok(Box::new(Receiver::new(opening.clone(), inlet, &options)?))
+        };
+        let queues: io::Result<Vec<_>> = inlets.into_iter().map(queue).collect();
+        let queues = queues.map_err(|error| refused(device, "make an epoll instance", error))?;
         let mut changes = Vec::new();
         if options.promiscuous {
-            socket.be_promiscuous(interface.index).map_err(step("set promiscuous mode"))?;
             changes.push("promiscuous mode is on until the end".to_owned());
         }
-        socket.bind(interface.index, EVERY_PROTOCOL).map_err(step("bind the packet socket"))?;
-        let queue: Box<dyn RxQueue> = Box::new(Receiver::new(socket, options));
-        Ok(Opened { queues: vec![queue], capabilities: interface.capabilities(), changes })
+        Ok(Opened { queues, capabilities: interface.capabilities(true), changes })
     }
 
     fn open_tx(
         &self,
         device: &str,
-        _options: &TxOptions,
+        options: &TxOptions,
     ) -> Result<Opened<dyn TxQueue>, DeviceError> {
-        let interface = usable(device)?;
-        let step = |step: &'static str| move |source| refused(device, step, source);
-        let socket = PacketSocket::open().map_err(step("open a packet socket"))?;
-        socket.prepare_to_transmit().map_err(step("set the packet socket up"))?;
-        // Bound to no protocol it receives nothing.
-        socket.bind(interface.index, 0).map_err(step("bind the packet socket"))?;
-        let capabilities = interface.capabilities();
-        let longest = capabilities.max_length.unwrap_or(0);
-        let queue: Box<dyn TxQueue> = Box::new(Transmitter::new(socket, longest));
-        Ok(Opened { queues: vec![queue], capabilities, changes: Vec::new() })
+        let count = usable_queues(device, options.queues)?;
+        let queue = |_| -> Result<Box<dyn TxQueue>, DeviceError> {
+            Ok(Box::new(Transmitter::open(device, options)?))
+        };
+        let queues: Result<Vec<_>, _> = (0..count).map(queue).collect();
+        let capabilities = usable(device)?.capabilities(false);
+        Ok(Opened { queues: queues?, capabilities, changes: Vec::new() })
+    }
+
+    /// There are as many queues as one likes to have.
+    fn facts(&self, device: &str, _method: &Method) -> DeviceFacts {
+        let interface = Interface::find(device).ok();
+        let numa_node = interface.and_then(|interface| interface.numa_node());
+        DeviceFacts { numa_node, ..DeviceFacts::default() }
     }
 
     fn ether(&self, device: &str) -> Option<EtherAddress> {
@@ -104,16 +134,25 @@ impl Backend for AfPacket {
 }
 
 impl Interface {
-    fn capabilities(&self) -> Capabilities {
-        const ETHERNET_HEADER: usize = 14;
+    fn capabilities(&self, annotated: bool) -> Capabilities {
         Capabilities {
             backend: "AF_PACKET",
             zero_copy: false,
             numa_node: self.numa_node(),
             max_length: self.mtu().map(|mtu| mtu + ETHERNET_HEADER),
-            annotated: false,
+            annotated,
         }
     }
+}
+
+/// How many queues to open.
+fn usable_queues(device: &str, queues: Queues) -> Result<usize, DeviceError> {
+    if queues.first > 0 {
+        let what = "packet sockets cannot choose among the queues of an interface: leave QUEUE out, \
+                    or say METHOD XDP";
+        return Err(unsupported(device, what));
+    }
+    Ok(queues.count.clamp(1, MOST_QUEUES))
 }
 
 /// The interface of this name, if its packets have Ethernet headers.

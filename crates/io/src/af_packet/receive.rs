@@ -4,51 +4,84 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Instant;
 
 use millrace_core::memory::copies::{self, CopyCause};
-use millrace_core::{Batch, Packet, PacketType};
+use millrace_core::{Batch, Packet};
 
-use super::socket::{Inbox, MESSAGES, Message, PacketSocket};
-use crate::offload::{Finished, Finisher, Offload};
+use super::frame::Intake;
+use super::messages::MESSAGES;
+use super::opening::{Frames, Inlet, Opening};
+use super::watch::{LOOK, Watch};
+use crate::offload::Finished;
 use crate::queue::{QueueCounts, RxOptions, RxQueue};
 
-/// The receive queue of an interface.
+/// A receive queue of an interface, which goes on when the interface goes and comes back.
 pub(super) struct Receiver {
-    socket: PacketSocket,
-    inbox: Inbox,
+    opening: Arc<Opening>,
+    /// None while the interface is gone.
+    inlet: Option<Inlet>,
+    watch: Watch,
+    /// While the interface is gone or down: when to look for it again.
+    look: Option<Instant>,
+    /// What is to be said of the interface.
+    news: Option<io::Error>,
+    /// How often in a row nothing has come.
+    idle: u32,
+    intake: Intake,
     /// Packets to receive into.
     spares: Vec<Packet>,
     /// Packets that are received and not yet handed on.
     ready: VecDeque<Packet>,
-    limits: Limits,
+    counts: Counts,
+}
+
+/// What a queue has counted.
+#[derive(Debug, Default)]
+struct Counts {
     /// Drops that the kernel has told of; it forgets those that it has told.
     lost: Cell<u64>,
     segmented: u64,
 }
 
-/// What is kept of packets.
-struct Limits {
-    finisher: Finisher,
-    outbound: bool,
-}
-
-/// Bytes received into a packet itself: any frame of the usual MTU.
-const BUFFER: usize = 2048;
+/// With a ring no system call tells that the interface is down. It is asked for after so many tries
+/// in a row that brought nothing.
+const PATIENCE: u32 = 64;
 
 impl Receiver {
-    pub(super) fn new(socket: PacketSocket, options: &RxOptions) -> Self {
-        Self {
-            socket,
-            inbox: Inbox::new(),
+    /// A queue whose interface may be down: then `inlet` is None.
+    pub(super) fn new(
+        opening: Arc<Opening>,
+        inlet: Option<Inlet>,
+        options: &RxOptions,
+    ) -> io::Result<Self> {
+        let mut receiver = Self {
+            opening,
+            inlet: None,
+            watch: Watch::new()?,
+            look: None,
+            news: None,
+            idle: 0,
+            intake: Intake::new(options),
             spares: Vec::with_capacity(MESSAGES),
             ready: VecDeque::new(),
-            limits: Limits {
-                finisher: Finisher { headroom: options.headroom, snap_length: options.snap_length },
-                outbound: options.outbound,
-            },
-            lost: Cell::new(0),
-            segmented: 0,
+            counts: Counts::default(),
+        };
+        match inlet {
+            Some(inlet) => receiver.use_inlet(inlet)?,
+            None => {
+                receiver.news = Some(io::Error::from_raw_os_error(libc::ENETDOWN));
+                receiver.look_for_it();
+            }
         }
+        Ok(receiver)
+    }
+
+    fn use_inlet(&mut self, inlet: Inlet) -> io::Result<()> {
+        self.watch.follow(&inlet.socket)?;
+        self.inlet = Some(inlet);
+        Ok(())
     }
 
     /// Hands on what is ready, as much as there is room for.
@@ -61,48 +94,143 @@ impl Receiver {
         n
     }
 
-    /// Receives up to `max` messages. Returns how many came.
-    fn collect(&mut self, max: usize) -> io::Result<usize> {
-        let wanted = max.min(MESSAGES);
-        while self.spares.len() < wanted {
-            // The kernel keeps the packets for as long as it can when we have no memory.
-            let Some(packet) = Packet::stale(self.limits.finisher.headroom, 0, BUFFER) else {
+    /// Receives packets into a batch that has room for so many. Returns how many.
+    fn collect(&mut self, batch: &mut Batch, room: usize) -> io::Result<usize> {
+        match self.inlet.as_mut().map(|inlet| &mut inlet.frames) {
+            Some(Frames::Ring(_)) => Ok(self.collect_frames(batch, room)),
+            Some(Frames::Messages(_)) => self.collect_messages(batch, room),
+            None => Ok(0),
+        }
+    }
+
+    /// Receives from a ring.
+    fn collect_frames(&mut self, batch: &mut Batch, room: usize) -> usize {
+        let Self { inlet, intake, spares, ready, counts, .. } = self;
+        let Some(Frames::Ring(ring)) = inlet.as_mut().map(|inlet| &mut inlet.frames) else {
+            return 0;
+        };
+        let mut received = 0;
+        let mut n = 0;
+        while n < room {
+            // Without memory for a packet the kernel keeps what there is for as long as it can.
+            let Some(mut packet) = spares.pop().or_else(|| intake.spare()) else { break };
+            let Some((arrival, bytes)) = ring.next() else {
+                spares.push(packet);
                 break;
             };
-            self.spares.push(packet);
+            received += 1;
+            let buffer = packet.buffer_mut();
+            let (first, overflow) = bytes.split_at_checked(buffer.len()).unwrap_or((bytes, &[]));
+            if let Some(buffer) = buffer.get_mut(..first.len()) {
+                buffer.copy_from_slice(first);
+            }
+            let outcome = intake.unfold(&arrival, overflow, packet, |packet| {
+                if n < room {
+                    n += usize::from(batch.push(packet).is_ok());
+                } else {
+                    ready.push_back(packet);
+                }
+            });
+            counts.note(outcome);
         }
-        let available = wanted.min(self.spares.len());
-        let spares = self.spares.get_mut(..available).unwrap_or_default();
-        if spares.is_empty() {
+        ring.release();
+        copies::count_many(CopyCause::Receive, received);
+        n
+    }
+
+    /// Receives messages until there are no more or there is no room.
+    fn collect_messages(&mut self, batch: &mut Batch, room: usize) -> io::Result<usize> {
+        let mut n = 0;
+        while n < room {
+            let wanted = (room - n).min(MESSAGES);
+            let received = self.collect_some_messages(wanted)?;
+            n += self.hand_on(batch, room - n);
+            if received < wanted {
+                break;
+            }
+        }
+        Ok(n)
+    }
+
+    /// Receives up to so many messages. Returns how many came.
+    fn collect_some_messages(&mut self, wanted: usize) -> io::Result<usize> {
+        let Self { inlet, spares, intake, ready, counts, .. } = self;
+        let Some(Inlet { socket, frames: Frames::Messages(inbox), .. }) = inlet else {
+            return Ok(0);
+        };
+        while spares.len() < wanted {
+            // The kernel keeps the packets for as long as it can when we have no memory.
+            let Some(packet) = intake.spare() else { break };
+            spares.push(packet);
+        }
+        let available = wanted.min(spares.len());
+        let into = spares.get_mut(..available).unwrap_or_default();
+        if into.is_empty() {
             return Ok(0);
         }
-        let received = match self.socket.receive(&mut self.inbox, spares) {
+        let received = match socket.receive(inbox, into) {
             Ok(received) => received,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(0),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(0),
             // A packet with an offload that the kernel has no words for: it has dropped it.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-                self.add_lost(1);
+                counts.add_lost(1);
                 return Ok(0);
             }
             Err(error) => return Err(error),
         };
         copies::count_many(CopyCause::Receive, received as u64);
-        let Self { inbox, spares, ready, limits, segmented, .. } = self;
-        let mut lost = 0;
-        for ((message, overflow), packet) in inbox.messages().zip(spares.drain(..received)) {
-            match limits.unfold(message, overflow, packet, ready) {
-                Finished::Whole => {}
-                Finished::Cut => *segmented += 1,
-                Finished::Lost => lost += 1,
-            }
+        for ((arrival, overflow), packet) in inbox.arrivals().zip(spares.drain(..received)) {
+            let outcome =
+                intake.unfold(arrival, overflow, packet, |packet| ready.push_back(packet));
+            counts.note(outcome);
         }
-        self.add_lost(lost);
         Ok(received)
     }
 
-    fn add_lost(&self, n: u64) {
-        self.lost.set(self.lost.get() + n);
+    /// Begins to look for the interface.
+    fn look_for_it(&mut self) {
+        self.look = Some(Instant::now() + LOOK);
+        self.watch.tick(true);
+    }
+
+    /// Looks whether the interface is back, if it is time to.
+    #[cold]
+    fn mend(&mut self, look: Instant) {
+        let now = Instant::now();
+        if now < look {
+            return;
+        }
+        self.watch.clear();
+        self.look = Some(now + LOOK);
+        if !self.opening.is_up() {
+            return;
+        }
+        // The kernel brings a socket back by itself with the interface that it is bound to, but not
+        // with another one of the same name.
+        if self.inlet.as_ref().is_none_or(|inlet| inlet.socket.interface().is_none()) {
+            self.counts.take_drops(self.inlet.as_ref());
+            self.inlet = None;
+            // What fails now may succeed later.
+            let Ok(inlet) = self.opening.open() else { return };
+            if self.use_inlet(inlet).is_err() {
+                return;
+            }
+        }
+        self.look = None;
+        self.watch.tick(false);
+    }
+
+    /// Asks for news of the interface, where that is due.
+    fn ask(&mut self) -> io::Result<()> {
+        if let Some(news) = self.news.take() {
+            return Err(news);
+        }
+        self.idle += 1;
+        match &self.inlet {
+            Some(inlet) if self.idle.is_multiple_of(PATIENCE) => inlet.socket.take_error(),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -110,90 +238,53 @@ impl RxQueue for Receiver {
     fn receive(&mut self, batch: &mut Batch, max: usize) -> io::Result<usize> {
         let room = max.min(batch.room());
         let mut n = self.hand_on(batch, room);
-        while n < room {
-            let wanted = room - n;
-            let received = self.collect(wanted)?;
-            n += self.hand_on(batch, wanted);
-            if received < wanted.min(MESSAGES) {
-                break;
+        if let Some(look) = self.look {
+            self.mend(look);
+        }
+        let result = if n < room { self.collect(batch, room - n) } else { Ok(0) };
+        let outcome = result.and_then(|more| {
+            n += more;
+            if n == 0 {
+                return self.ask();
+            }
+            self.idle = 0;
+            Ok(())
+        });
+        match outcome {
+            Ok(()) => Ok(n),
+            Err(error) => {
+                self.look_for_it();
+                Err(error)
             }
         }
-        Ok(n)
     }
 
     fn readiness(&self) -> Option<OwnedFd> {
-        self.socket.duplicate().ok()
+        self.watch.duplicate().ok()
     }
 
     fn counts(&self) -> QueueCounts {
-        // Where the kernel does not tell, what is known is all there is.
-        self.add_lost(self.socket.take_drops().unwrap_or(0).into());
-        QueueCounts { lost: self.lost.get(), segmented: self.segmented }
+        self.counts.take_drops(self.inlet.as_ref());
+        QueueCounts { lost: self.counts.lost.get(), segmented: self.counts.segmented }
     }
 }
 
-impl Limits {
-    /// Makes finished packets of a message whose first bytes are in `packet`'s buffer and the others
-    /// in `overflow`.
-    fn unfold(
-        &self,
-        message: &Message,
-        overflow: &[u8],
-        mut packet: Packet,
-        ready: &mut VecDeque<Packet>,
-    ) -> Finished {
-        let packet_type = packet_type(message.packet_type);
-        if packet_type == PacketType::Outgoing && !self.outbound {
-            return Finished::Whole;
+impl Counts {
+    fn note(&mut self, outcome: Finished) {
+        match outcome {
+            Finished::Whole => {}
+            Finished::Cut => self.segmented += 1,
+            Finished::Lost => self.add_lost(1),
         }
-        let capacity = packet.buffer_mut().len();
-        let Some(overflow) = overflow.get(..message.length.saturating_sub(capacity)) else {
-            return Finished::Lost;
-        };
-        if !packet.set_len(message.length.min(capacity)) {
-            return Finished::Lost;
-        }
-        packet.set_packet_type(packet_type);
-        if let Some(timestamp) = message.timestamp {
-            packet.set_timestamp(timestamp);
-        }
-        let mut offload = Offload::parse(&message.header);
-        if let Some(tag) = message.vlan
-            && insert_tag(&mut packet, tag)
-        {
-            offload.shift(TAG);
-        }
-        self.finisher.finish(offload, packet, overflow, |packet| ready.push_back(packet))
     }
-}
 
-fn packet_type(kind: u8) -> PacketType {
-    match kind {
-        libc::PACKET_BROADCAST => PacketType::Broadcast,
-        libc::PACKET_MULTICAST => PacketType::Multicast,
-        libc::PACKET_OTHERHOST => PacketType::OtherHost,
-        libc::PACKET_OUTGOING => PacketType::Outgoing,
-        libc::PACKET_LOOPBACK => PacketType::Loopback,
-        _ => PacketType::Host,
+    fn add_lost(&self, n: u64) {
+        self.lost.set(self.lost.get() + n);
     }
-}
 
-/// Bytes of a VLAN tag.
-const TAG: usize = 4;
-/// Bytes in front of it: the two Ethernet addresses.
-const ADDRESSES: usize = 12;
-
-/// Puts a VLAN tag back where it was. False, and nothing changed, when the frame is too short.
-fn insert_tag(packet: &mut Packet, (protocol, control): (u16, u16)) -> bool {
-    if packet.len() < ADDRESSES {
-        return false;
+    /// Where the kernel does not tell, what is known is all there is.
+    fn take_drops(&self, inlet: Option<&Inlet>) {
+        let drops = inlet.and_then(|inlet| inlet.socket.take_drops().ok());
+        self.add_lost(drops.unwrap_or(0).into());
     }
-    packet.prepend(TAG);
-    let frame = packet.data_mut();
-    frame.copy_within(TAG..TAG + ADDRESSES, 0);
-    if let Some(tag) = frame.get_mut(ADDRESSES..ADDRESSES + TAG) {
-        let [p, c] = [protocol, control].map(u16::to_be_bytes);
-        tag.copy_from_slice(&[p[0], p[1], c[0], c[1]]);
-    }
-    true
 }

@@ -1,27 +1,124 @@
 //! Transmitting.
 
 use std::io;
+use std::time::{Duration, Instant};
 
-use millrace_core::Batch;
 use millrace_core::memory::copies::{self, CopyCause};
+use millrace_core::{Batch, Packet};
 
-use super::socket::{Outbox, PacketSocket};
+use super::interface::Interface;
+use super::messages::Outbox;
+use super::socket::PacketSocket;
+use super::tx_ring::TxRing;
+use super::{ETHERNET_HEADER, refused, usable};
+use crate::method::Method;
+use crate::offload::be16;
 use crate::offload::merge::{self, Message};
-use crate::queue::TxQueue;
+use crate::queue::{DeviceError, TxOptions, TxQueue};
 
-/// The transmit queue of an interface.
+/// A transmit queue of an interface, which goes on when the interface goes and comes back.
 pub(super) struct Transmitter {
-    socket: PacketSocket,
-    /// The longest packet that may be merged with others; 0 merges none.
-    longest: usize,
+    device: String,
+    options: TxOptions,
+    outlet: Outlet,
+    /// Whether segments are merged; not any more once the kernel has refused it.
+    merges: bool,
+    /// When the interface was looked at last.
+    looked: Instant,
     messages: Vec<Message>,
     outbox: Outbox,
 }
 
+/// What leads to an interface.
+struct Outlet {
+    /// For messages.
+    socket: PacketSocket,
+    /// For single packets: a socket with a ring sends no messages.
+    ring: Option<(PacketSocket, TxRing)>,
+    /// The longest packet that the interface takes, in bytes with the Ethernet header.
+    longest: usize,
+}
+
+/// How often the interface is looked at: whether it is still there, and its MTU.
+const LOOK: Duration = Duration::from_secs(1);
+/// Bytes of a VLAN tag, which does not count.
+const TAG: usize = 4;
+
 impl Transmitter {
-    /// Transmits to an interface that takes packets of at most `longest` bytes.
-    pub(super) fn new(socket: PacketSocket, longest: usize) -> Self {
-        Self { socket, longest, messages: Vec::new(), outbox: Outbox::default() }
+    pub(super) fn open(device: &str, options: &TxOptions) -> Result<Self, DeviceError> {
+        Ok(Self {
+            device: device.to_owned(),
+            options: options.clone(),
+            outlet: Outlet::open(device, options)?,
+            merges: true,
+            looked: Instant::now(),
+            messages: Vec::new(),
+            outbox: Outbox::default(),
+        })
+    }
+
+    /// Opens the interface again if it is another one or takes longer packets than the ring does;
+    /// else takes note of its MTU. Returns whether anything has changed.
+    fn look(&mut self) -> bool {
+        self.looked = Instant::now();
+        let longest = Interface::find(&self.device).ok().and_then(|interface| interface.mtu());
+        // While there is none, what the kernel says is good enough.
+        let Some(longest) = longest.map(|mtu| mtu + ETHERNET_HEADER) else { return false };
+        let fits = match &self.outlet.ring {
+            Some((_, ring)) => longest + TAG <= ring.longest(),
+            None => true,
+        };
+        if fits && self.outlet.socket.interface().is_some() {
+            return std::mem::replace(&mut self.outlet.longest, longest) != longest;
+        }
+        match Outlet::open(&self.device, &self.options) {
+            Ok(outlet) => {
+                self.outlet = outlet;
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    /// Sends what can be sent of packets that there are.
+    fn send(&mut self, batch: &mut Batch) -> io::Result<usize> {
+        let Outlet { ring, longest, socket } = &mut self.outlet;
+        let mergeable = if self.merges { *longest } else { 0 };
+        match ring {
+            Some((socket, ring)) if !merge::may_merge(batch, mergeable) => {
+                put_in_ring(socket, ring, *longest, batch)
+            }
+            _ => {
+                merge::messages(batch, mergeable, &mut self.messages);
+                let sent = socket.send(&self.messages, batch, &mut self.outbox)?;
+                let last = sent.checked_sub(1).and_then(|last| self.messages.get(last));
+                Ok(last.map_or(0, |message| message.packets.end))
+            }
+        }
+    }
+
+    /// Sends packets, and once more after what can be done about an error has been done.
+    fn send_well(&mut self, batch: &mut Batch) -> io::Result<usize> {
+        let error = match self.send(batch) {
+            Err(error) => error,
+            sent => return sent,
+        };
+        match error.raw_os_error() {
+            // The interface's queue or the socket's buffer is full: what was not sent waits.
+            Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR) => return Ok(0),
+            // The MTU may have grown, or there is another interface of this name.
+            Some(libc::EMSGSIZE | libc::ENXIO | libc::ENODEV | libc::ENETDOWN) if self.look() => {
+                return self.send(batch);
+            }
+            _ => {}
+        }
+        // What the kernel refuses merged it may take as it is.
+        let merged = self.messages.first().is_some_and(|first| first.packets.len() > 1);
+        if self.merges && merged && !is_gone(&error) {
+            self.merges = false;
+            return self.send(batch);
+        }
+        Err(error)
     }
 }
 
@@ -30,26 +127,87 @@ impl TxQueue for Transmitter {
         if batch.is_empty() {
             return Ok(0);
         }
-        merge::messages(batch, self.longest, &mut self.messages);
-        let sent = match self.socket.send(&self.messages, batch, &mut self.outbox) {
-            Ok(sent) => sent,
-            // The interface's queue or the socket's buffer is full: what was not sent waits.
-            Err(error) if is_full(&error) => return Ok(0),
-            // What the kernel refuses merged it may take as it is.
-            Err(_) if self.messages.first().is_some_and(|first| first.packets.len() > 1) => {
-                self.longest = 0;
-                return self.transmit(batch);
-            }
-            Err(error) => return Err(error),
-        };
-        let last = sent.checked_sub(1).and_then(|last| self.messages.get(last));
-        let packets = last.map_or(0, |message| message.packets.end);
-        copies::count_many(CopyCause::Transmit, packets as u64);
-        batch.drain_front(packets).free_rest();
-        Ok(packets)
+        if self.looked.elapsed() > LOOK {
+            self.look();
+        }
+        let sent = self.send_well(batch)?;
+        copies::count_many(CopyCause::Transmit, sent as u64);
+        batch.drain_front(sent).free_rest();
+        Ok(sent)
     }
 }
 
-fn is_full(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR))
+impl Outlet {
+    fn open(device: &str, options: &TxOptions) -> Result<Self, DeviceError> {
+        let interface = usable(device)?;
+        let step = |step: &'static str| move |source| refused(device, step, source);
+        let longest = interface.mtu().unwrap_or(0) + ETHERNET_HEADER;
+        let open = || -> io::Result<PacketSocket> {
+            let socket = PacketSocket::open()?;
+            socket.show_offloads()?;
+            socket.enlarge_send_buffer();
+            Ok(socket)
+        };
+        // Bound to no protocol it receives nothing.
+        let bind = |socket: &PacketSocket| {
+            socket.bind(interface.index, 0).map_err(step("bind the packet socket"))
+        };
+        let socket = open().map_err(step("open a packet socket"))?;
+        bind(&socket)?;
+        let ring = if options.method == Method::Socket {
+            None
+        } else {
+            let socket = open().map_err(step("open a packet socket"))?;
+            let ring = TxRing::new(&socket, longest + TAG, options.descriptors);
+            let ring = ring.map_err(step("make a transmit ring"))?;
+            bind(&socket)?;
+            Some((socket, ring))
+        };
+        Ok(Self { socket, ring, longest })
+    }
+}
+
+/// Sends packets by the ring, with one system call. Returns how many were taken.
+fn put_in_ring(
+    socket: &PacketSocket,
+    ring: &mut TxRing,
+    longest: usize,
+    packets: &[Packet],
+) -> io::Result<usize> {
+    let mut bytes = 0;
+    let mut count = 0;
+    for packet in packets.iter().take(ring.len()) {
+        // Where there is a virtio-net header, the kernel leaves this to us.
+        if packet.len() > longest + tag_of(packet.data()) {
+            if count == 0 {
+                return Err(io::Error::from_raw_os_error(libc::EMSGSIZE));
+            }
+            break;
+        }
+        if !ring.put(packet.data()) {
+            break;
+        }
+        bytes += packet.len();
+        count += 1;
+    }
+    if count == 0 {
+        // All frames are on their way.
+        return Ok(0);
+    }
+    match socket.send_ring() {
+        Ok(sent) if sent == bytes => Ok(count),
+        outcome => match ring.take_back(count) {
+            0 => outcome.map(|_| 0),
+            taken => Ok(taken),
+        },
+    }
+}
+
+/// How much longer than others a packet may be for its VLAN tag.
+fn tag_of(frame: &[u8]) -> usize {
+    if matches!(be16(frame, 12), Some(0x8100 | 0x88a8)) { TAG } else { 0 }
+}
+
+fn is_gone(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENXIO | libc::ENODEV | libc::ENETDOWN))
 }

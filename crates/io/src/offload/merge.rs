@@ -47,6 +47,24 @@ impl Message {
     }
 }
 
+/// Whether any Ethernet frames may be merged: told by a glance at their headers, which spares most batches
+/// [`messages`].
+pub(crate) fn may_merge(packets: &[Packet], longest: usize) -> bool {
+    let alike = |a: &[u8], b: &[u8]| {
+        let same = |range: Range<usize>| a.get(range.clone()) == b.get(range);
+        let is_tcp = match be16(a, 12) {
+            Some(0x0800) => a.get(23) == Some(&TCP) && same(26..38),
+            Some(0x86dd) => a.get(20) == Some(&TCP) && same(22..58),
+            _ => false,
+        };
+        is_tcp && a.len() <= longest && b.len() <= a.len()
+    };
+    packets.windows(2).any(|pair| match pair {
+        [a, b] => alike(a.data(), b.data()),
+        _ => false,
+    })
+}
+
 /// Divides Ethernet frames into messages, in order. Frames of more than `longest` bytes are not
 /// merged.
 pub(crate) fn messages(packets: &[Packet], longest: usize, into: &mut Vec<Message>) {

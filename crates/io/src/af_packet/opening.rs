@@ -1,0 +1,152 @@
+//! Opening an interface to receive from it, as often as it takes: interfaces come and go.
+
+use std::io;
+use std::sync::{Mutex, PoisonError};
+
+use libc::c_int;
+
+use super::interface::Interface;
+use super::messages::Inbox;
+use super::rx_ring::RxRing;
+use super::socket::PacketSocket;
+use super::{refused, usable};
+use crate::bpf::{self, Instruction};
+use crate::method::Method;
+use crate::queue::{DeviceError, RxOptions};
+
+/// How the receive queues of a device are opened, and opened again.
+pub(super) struct Opening {
+    device: String,
+    options: RxOptions,
+    /// The sockets share the packets among them.
+    group: Option<Group>,
+}
+
+/// An open receive queue.
+pub(super) struct Inlet {
+    pub(super) socket: PacketSocket,
+    pub(super) frames: Frames,
+    filter: Vec<Instruction>,
+}
+
+/// Where the frames of a socket come from.
+pub(super) enum Frames {
+    Ring(RxRing),
+    Messages(Inbox),
+}
+
+/// `ETH_P_ALL` of `linux/if_ether.h`.
+const EVERY_PROTOCOL: u16 = 0x0003;
+/// Bytes that a frame may be longer than the MTU: the Ethernet header and a VLAN tag.
+const LINK_HEADERS: usize = 14 + 4;
+
+impl Opening {
+    pub(super) fn new(device: &str, options: &RxOptions) -> Self {
+        let group = (options.queues.count > 1).then(|| Group::new(options.outbound));
+        Self { device: device.to_owned(), options: options.clone(), group }
+    }
+
+    /// Opens a queue that receives nothing yet.
+    pub(super) fn prepare(&self) -> Result<Inlet, DeviceError> {
+        let interface = usable(&self.device)?;
+        let step = |step: &'static str| move |source| refused(&self.device, step, source);
+        let options = &self.options;
+        // Nothing arrives before the socket is bound to a protocol.
+        let socket = PacketSocket::open().map_err(step("open a packet socket"))?;
+        socket.show_offloads().map_err(step("set the packet socket up"))?;
+        let frames = if options.method == Method::Socket {
+            socket.receive_messages(options.timestamp).map_err(step("set the packet socket up"))?;
+            Frames::Messages(Inbox::new())
+        } else {
+            let ring = RxRing::new(&socket, options.descriptors);
+            Frames::Ring(ring.map_err(step("make a receive ring"))?)
+        };
+        if !options.outbound {
+            socket.ignore_outgoing();
+        }
+        let filter = self.filter(&interface);
+        let first = if self.group.is_some() { bpf::NOTHING } else { &filter };
+        socket.set_filter(first).map_err(step("set the filter"))?;
+        if options.promiscuous {
+            socket.be_promiscuous(interface.index).map_err(step("set promiscuous mode"))?;
+        }
+        socket.bind(interface.index, EVERY_PROTOCOL).map_err(step("bind the packet socket"))?;
+        if let Some(group) = &self.group {
+            group.join(&socket, interface.index).map_err(step("share packets among queues"))?;
+        }
+        Ok(Inlet { socket, frames, filter })
+    }
+
+    /// Opens a queue.
+    pub(super) fn open(&self) -> Result<Inlet, DeviceError> {
+        let inlet = self.prepare()?;
+        self.start(&inlet)?;
+        Ok(inlet)
+    }
+
+    /// Begins to receive. Queues that share packets begin when all of them are there: before, each
+    /// would get all packets.
+    pub(super) fn start(&self, inlet: &Inlet) -> Result<(), DeviceError> {
+        if self.group.is_none() {
+            return Ok(());
+        }
+        let step = "set the filter";
+        inlet.socket.set_filter(&inlet.filter).map_err(|error| refused(&self.device, step, error))
+    }
+
+    /// Whether the interface is there and up.
+    pub(super) fn is_up(&self) -> bool {
+        Interface::find(&self.device).is_ok_and(|interface| interface.is_up())
+    }
+
+    /// The filter for the kernel. Messages are cut here, where their whole length is known.
+    fn filter(&self, interface: &Interface) -> Vec<Instruction> {
+        let snap = match self.options.method {
+            Method::Socket => u32::MAX,
+            _ => match u32::try_from(self.options.snap_length) {
+                // No frame of any interface is longer.
+                Ok(snap) if snap < 65_535 => snap,
+                _ => u32::MAX,
+            },
+        };
+        let longest = interface.mtu().unwrap_or(0).saturating_add(LINK_HEADERS);
+        bpf::for_kernel(&self.options.filter, snap, u32::try_from(longest).unwrap_or(u32::MAX))
+    }
+}
+
+/// The sockets of a device that share its packets (PACKET_FANOUT).
+///
+/// The kernel chooses by a hash of both ends of the flow, the same in both directions, so that a flow
+/// keeps its socket and its order. Fragments of a datagram keep together by their addresses. Two
+/// flags are left out with reason: one that has full sockets roll over to others, which would mix up
+/// the order; and one that has the kernel put fragments together, which would change what a router
+/// forwards.
+struct Group {
+    outbound: bool,
+    /// The interface and the number of the group on it, once a socket has made it.
+    made: Mutex<Option<(c_int, u16)>>,
+}
+
+impl Group {
+    fn new(outbound: bool) -> Self {
+        Self { outbound, made: Mutex::new(None) }
+    }
+
+    fn join(&self, socket: &PacketSocket, interface: c_int) -> io::Result<()> {
+        let mut kind = libc::PACKET_FANOUT_HASH;
+        if !self.outbound {
+            kind |= libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING;
+        }
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((on, group)) = *made
+            && on == interface
+            && socket.join_fanout(kind << 16 | u32::from(group)).is_ok()
+        {
+            return Ok(());
+        }
+        let new = libc::PACKET_FANOUT_FLAG_UNIQUEID;
+        socket.join_fanout((kind | new) << 16)?;
+        *made = Some((interface, socket.fanout()?));
+        Ok(())
+    }
+}
