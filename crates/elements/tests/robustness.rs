@@ -51,7 +51,15 @@ const ARGUMENTS: &[(&str, &str)] = &[
 ];
 
 /// Classes that need a device or a file to read, and are tested elsewhere.
-const ELSEWHERE: &[&str] = &["FromDevice", "ToDevice", "FromDump"];
+const ELSEWHERE: &[&str] = &[
+    "FromDevice",
+    "ToDevice",
+    "FromDump",
+    "FromXDPDevice",
+    "ToXDPDevice",
+    "XDPFromDevice",
+    "XDPToDevice",
+];
 
 #[test]
 fn every_element_withstands_every_packet() {

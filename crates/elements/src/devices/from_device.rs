@@ -116,8 +116,9 @@ impl Element for FromDevice {
         let active = args.keyword("ACTIVE", true);
         let receiving = threading::configure(args, Receiving::default());
         args.complete()?;
+        let method = method.or(capture).unwrap_or_else(|| method::default(setup));
         let options = RxOptions {
-            method: method.or(capture).unwrap_or_else(|| method::default(setup)),
+            method: method::with_queues(method, receiving.queues.is_some()),
             promiscuous,
             snap_length: snap_length.unwrap_or(65_535) as usize,
             headroom: headroom as usize,

@@ -2,7 +2,7 @@
 
 use millrace_core::args::Word;
 use millrace_core::{Args, Setup};
-use millrace_io::{DefaultMethod, Method};
+use millrace_io::{DefaultMethod, Method, XdpOptions};
 
 /// Reads METHOD.
 pub(super) fn configure(args: &mut Args<'_>, keyword: &str) -> Option<Method> {
@@ -18,4 +18,12 @@ pub(super) fn configure(args: &mut Args<'_>, keyword: &str) -> Option<Method> {
 /// The method for elements that name none: the program's choice, or packet sockets.
 pub(super) fn default(setup: &Setup<'_>) -> Method {
     setup.service::<DefaultMethod>().map_or_else(Method::default, |chosen| chosen.0.clone())
+}
+
+/// The method, told whether the user has named the queues to receive from.
+pub(super) fn with_queues(method: Method, named: bool) -> Method {
+    match method {
+        Method::Xdp(xdp) => Method::Xdp(XdpOptions { every_queue: !named, ..xdp }),
+        method => method,
+    }
 }

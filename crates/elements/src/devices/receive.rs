@@ -11,7 +11,7 @@ use millrace_core::{
 };
 use millrace_io::{Opened, QueueCounts, Queues, RxOptions, RxQueue};
 
-use super::backend::Source;
+use super::backend::{Source, announce};
 
 /// An element that receives from a device.
 pub(super) trait Receives: Element {
@@ -92,8 +92,9 @@ impl Reception {
         let queues = Queues { first: planned.start, count: planned.len() };
         let options = RxOptions { queues, ..self.options.clone() };
         let opened = Source::of(init.service()).open_rx(&self.device, &options);
-        let Opened { queues, capabilities, .. } =
+        let Opened { queues, capabilities, changes } =
             opened.map_err(|error| Refused(error.to_string()))?;
+        announce(init, &self.device, &changes);
         if queues.is_empty() {
             return Err(Refused(format!("{}: no queue", self.device)));
         }

@@ -12,7 +12,7 @@ use millrace_core::{
 };
 use millrace_io::{Opened, QueueCounts, Queues, TxOptions, TxQueue};
 
-use super::backend::Source;
+use super::backend::{Source, announce};
 use crate::standard::supply::task_handlers;
 
 /// An element that transmits to a device.
@@ -111,7 +111,8 @@ impl Transmission {
         let mut options = self.wanted.options.clone();
         options.queues = Queues { count: threads.min(most).max(1), ..options.queues };
         let opened = Source::of(init.service()).open_tx(&self.device, &options);
-        let Opened { queues, .. } = opened.map_err(|error| Refused(error.to_string()))?;
+        let Opened { queues, changes, .. } = opened.map_err(|error| Refused(error.to_string()))?;
+        announce(init, &self.device, &changes);
         if queues.is_empty() {
             return Err(Refused(format!("{}: no queue", self.device)));
         }

@@ -18,7 +18,15 @@ pub(super) struct Device {
 }
 
 /// Classes of elements that stand for devices; the first argument is the device.
-const DEVICE_CLASSES: &[&str] = &["FromDevice", "ToDevice", "PollDevice"];
+const DEVICE_CLASSES: &[&str] = &[
+    "FromDevice",
+    "ToDevice",
+    "PollDevice",
+    "FromXDPDevice",
+    "ToXDPDevice",
+    "XDPFromDevice",
+    "XDPToDevice",
+];
 
 /// The devices that elements of the configuration name, in order. Their addresses are those that
 /// AddressInfo gives to a name which is the device's; of a lone device without any, the one that

@@ -1,0 +1,190 @@
+//! ToXDPDevice - transmits packets by a network interface past the kernel's network stack
+//!
+//! # Synopsis
+//! `ToXDPDevice(DEVNAME [, keywords BURST, BLOCKING, NO_PAD, NDESC, MODE, ZEROCOPY, BUSY_POLL, DEBUG,
+//! QUEUE, MAXQUEUES, PROG, TRACE])`
+//!
+//! # Description
+//! Transmits packets, which must have their Ethernet headers, by the machine's interface DEVNAME
+//! (AF_XDP). It takes root's rights. `ToDevice(DEVNAME, METHOD XDP)` does the same with the choices
+//! below at their defaults.
+//!
+//! Packets leave from where they lie in this program's packet memory, also those that other packets
+//! share their bytes with. Only a packet that is not in the memory that the interface uses (of more than
+//! 2,304 bytes, or of another NUMA node) is copied, which the copy counters show. The drivers of many
+//! cards read packets by themselves (zero copy); with others the kernel copies each packet once, past
+//! its queueing disciplines. What was found is said at the start.
+//!
+//! A packet's checksums must be right, and it must be no longer than the MTU.
+//!
+//! With a pull input it pulls packets whenever the device has room; with a push input it transmits at
+//! once, as ToDevice.
+//!
+//! # Arguments
+//! - DEVNAME: the interface. Positional, mandatory.
+//! - BURST: most packets pulled each time, 1 to 256. Default 64.
+//! - BLOCKING: with a push input, whether to wait for room in the device. Default true.
+//! - NO_PAD: whether to leave packets that are shorter than 60 bytes as they are. Default true.
+//! - NDESC: packets that a queue's ring holds, a power of two from 64 to 32768. Default 2048. Of elements
+//!   that use the same queue the first one says it.
+//! - MODE: GENERIC has the kernel copy packets, as the XDP programs of that mode need it; otherwise
+//!   AUTO or NATIVE. Default AUTO.
+//! - ZEROCOPY: true refuses devices that cannot read our memory, false has the kernel copy. By
+//!   default as the device can.
+//! - DEBUG: whether to say when the device is full. Default false.
+//! - QUEUE: the device's first queue to transmit by. Default 0.
+//! - MAXQUEUES: the most queues to transmit by. By default each thread that reaches the element has a
+//!   queue of its own, as far as the device has so many; threads share the queues that there are by
+//!   lock.
+//! - PROG, TRACE: for FastClick's XDPToDevice; must be xdpallrx and false.
+//! - BUSY_POLL: has each call poll the device for so many microseconds; 0, the default, does not.
+//!
+//! # Ports
+//! One agnostic input. Two push outputs that may be left out: packets that were transmitted leave
+//! by output 0, those that the device refused by output 1.
+//!
+//! # Handlers
+//! - `count` (read): packets transmitted. `reset_counts` (write): sets it to 0.
+//! - `queues` (read): how many queues of the device it transmits by.
+//! - `lost` (read): packets that the device dropped.
+//! - `pulls` (read): how often it has pulled.
+//! - `q` (read): whether packets wait for room in the device.
+//! - `signal` (read): whether there may be packets to pull.
+//! - `debug` (read, write): as DEBUG.
+//! - `scheduled` (read, write), `home_thread` (read): its task.
+//!
+//! # Drops
+//! - transmit full: without BLOCKING, the device had no room.
+//! - device error: the device refused the packet (it is longer than the MTU; the device is down or
+//!   gone), and there is no output 1.
+//! - stopped: the program stopped while the packet waited for room.
+//!
+//! # Example
+//! ```click
+//! FromXDPDevice(eth0) -> ToXDPDevice(eth1);
+//! ```
+//!
+//! # See also
+//! FromXDPDevice, ToDevice
+
+use millrace_core::args::Kind;
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Handlers, Init, Refused, Router, Setup, register,
+};
+use millrace_io::{Method, Queues, TxOptions};
+
+use super::transmit::{self, Transmission, Transmits, Wanted};
+use super::xdp;
+
+/// The element; its manual is at the top of the file.
+pub struct ToXdpDevice {
+    transmission: Transmission,
+}
+
+register!(ToXdpDevice, "to_xdp_device.rs");
+
+impl Element for ToXdpDevice {
+    const CLASS: Class = Class::new("ToXDPDevice", "1/0-2", "a/h").aliases(&["XDPToDevice"]);
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let args = &mut setup.args;
+        let device: String = args.mandatory("DEVNAME");
+        let burst = args.in_range("BURST", Kind::Keyword, 1..=Batch::CAPACITY as u32);
+        let blocking = args.keyword("BLOCKING", true);
+        let no_pad = args.keyword("NO_PAD", true);
+        let descriptors = args.in_range("NDESC", Kind::Keyword, 64..=32_768u32);
+        let method = Method::Xdp(xdp::configure(args));
+        let debug = args.keyword("DEBUG", false);
+        let first = args.in_range("QUEUE", Kind::Keyword, 0..=4095u32).unwrap_or(0);
+        let most = args.in_range("MAXQUEUES", Kind::Keyword, 1..=4096u32);
+        args.complete()?;
+        let options = TxOptions {
+            method,
+            queues: Queues { first: first as usize, ..Queues::default() },
+            descriptors: descriptors.map(|descriptors| descriptors as usize),
+            ..TxOptions::default()
+        };
+        let wanted = Wanted {
+            options,
+            max_queues: most.map(|most| most as usize),
+            burst: burst.unwrap_or(64) as usize,
+            blocking,
+            pad: !no_pad,
+            debug,
+        };
+        Ok(Self { transmission: Transmission::configure(setup, device, wanted) })
+    }
+
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        self.transmission.initialize(init)
+    }
+
+    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
+        self.transmission.push(cx, batch);
+    }
+
+    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
+        self.transmission.run(cx)
+    }
+
+    fn run_timer(&self, _cx: &mut Context, (): &mut ()) {
+        self.transmission.run_timer();
+    }
+
+    fn held(&self) -> usize {
+        self.transmission.held()
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        transmit::handlers(handlers);
+    }
+
+    fn cleanup(&self, router: &Router) -> Result<(), Refused> {
+        transmit::cleanup(self, router)
+    }
+}
+
+impl Transmits for ToXdpDevice {
+    fn transmission(&self) -> &Transmission {
+        &self.transmission
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::Registry;
+    use millrace_core::services::Services;
+    use millrace_core::testing::Rig;
+    use millrace_io::Devices;
+    use millrace_io::memory::{Interface, Network};
+
+    #[test]
+    fn transmits_what_is_pushed() {
+        let network = Network::default();
+        let far = network.connect(Interface::new("eth0"), Interface::new("host"));
+        let mut services = Services::default();
+        services.insert(Devices(Box::new(network)));
+        let element = "XDPToDevice(eth0, MODE skb, TRACE false, ZEROCOPY false, NDESC 512)";
+        let mut rig = Rig::with(Registry::linked(), element, 1, 0, services).unwrap();
+        rig.push(0, &["a", "b"]);
+        assert_eq!(far.waiting(), 2);
+        assert_eq!(rig.read("count").unwrap(), "2");
+        assert!(rig.stats().balanced());
+    }
+
+    #[test]
+    fn refuses_what_it_cannot_do() {
+        for (bad, problem) in [
+            ("", "DEVNAME"),
+            ("no-such-device", "no-such-device"),
+            ("lo, MODE NONSENSE", "AUTO, NATIVE or GENERIC"),
+            ("lo, NDESC 65", "power of two"),
+            ("lo, QUEUE 5", "no transmit queue 5"),
+        ] {
+            let refused = Rig::new(&format!("ToXDPDevice({bad})"), 1, 0).err();
+            let said = format!("{refused:?}");
+            assert!(said.contains(problem), "{bad}: {said}");
+        }
+    }
+}
