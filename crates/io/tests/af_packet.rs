@@ -492,15 +492,48 @@ fn a_queue_waits_for_an_interface_that_is_down() {
 }
 
 #[test]
+fn the_kernel_is_left_out() {
+    let Some(_alone) = millrace_testkit::privileged!("ip", "sysctl") else { return };
+    by_each_method("taken", |method| {
+        run("ip address add 10.9.0.2/24 dev b");
+        run("ip address delete 10.9.0.1/24 dev a");
+        let host = UdpSocket::bind("10.9.0.2:9").unwrap();
+        host.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+        let mut a = transmit_by(method.clone(), "a");
+        let mut reaches_the_host = || {
+            send(&mut a, &[&numbered(1, 1)]);
+            host.recv(&mut [0; 16]).is_ok()
+        };
+        // The sender is nowhere, which the host must not mind.
+        run("sysctl -q -w net.ipv4.conf.all.rp_filter=0");
+        run("sysctl -q -w net.ipv4.conf.b.rp_filter=0");
+        assert!(reaches_the_host());
+        for count in [1, 2] {
+            let queues = Queues { first: 0, count };
+            let method = method.clone();
+            let options = RxOptions { method, queues, sniffer: false, ..RxOptions::default() };
+            let mut opened = AfPacket.open_rx("b", &options).unwrap();
+            assert_eq!(opened.changes.len(), 1, "{:?}", opened.changes);
+            assert!(!reaches_the_host());
+            let received = opened.queues.iter_mut().map(|queue| receive(queue, 0).len());
+            assert_eq!(received.sum::<usize>(), 1, "we get it");
+            drop(opened);
+            assert!(reaches_the_host(), "closing the device undoes it");
+        }
+    });
+}
+
+#[test]
 fn what_cannot_be_opened_is_explained() {
     let open = |device: &str, options: RxOptions| AfPacket.open_rx(device, &options).err();
     assert!(matches!(
         open("no-such-device", RxOptions::default()),
         Some(DeviceError::Unknown(name)) if name == "no-such-device"
     ));
-    let taken = RxOptions { sniffer: false, ..RxOptions::default() };
-    let message = open("lo", taken).unwrap().to_string();
-    assert!(message.contains("SNIFFER"), "{message}");
+    let numbered = Queues { first: 1, count: 1 };
+    let message = open("lo", RxOptions { queues: numbered, ..RxOptions::default() });
+    let message = message.unwrap().to_string();
+    assert!(message.contains("QUEUE"), "{message}");
     let Some(_alone) = millrace_testkit::privileged!("ip", "sysctl") else { return };
     Namespace::new("other").run(|| {
         run("ip tuntap add dev t0 mode tun");

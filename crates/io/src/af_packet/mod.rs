@@ -15,6 +15,10 @@
 //! is a system call, packets do not wait for a block of the ring to be full or 1 ms old, and a frame
 //! costs many times as much.
 //!
+//! # The kernel's own stack
+//! Packet sockets listen beside it. Where it is not to have the packets (`sniffer` is false), a
+//! program behind the sockets drops them (`withhold.rs`).
+//!
 //! # Interfaces that come and go
 //! Queues belong to a name. When the interface goes down or away, its queues say so once; they go on
 //! when there is one of this name that is up, whether it is the same or another.
@@ -30,6 +34,7 @@ mod socket;
 mod transmit;
 mod tx_ring;
 mod watch;
+mod withhold;
 
 use std::io;
 use std::sync::Arc;
@@ -72,12 +77,6 @@ impl Backend for AfPacket {
         device: &str,
         options: &RxOptions,
     ) -> Result<Opened<dyn RxQueue>, DeviceError> {
-        if !options.sniffer {
-            let what = "SNIFFER false needs a filter in the kernel that packet sockets do not set; \
-                        take the interface's addresses away (ip addr flush) so that the kernel \
-                        leaves its packets alone";
-            return Err(unsupported(device, what));
-        }
         let count = usable_queues(device, options.queues)?;
         let options = RxOptions { queues: Queues { first: 0, count }, ..options.clone() };
         let interface = usable(device)?;
@@ -99,6 +98,11 @@ impl Backend for AfPacket {
         let mut changes = Vec::new();
         if options.promiscuous {
             changes.push("promiscuous mode is on until the end".to_owned());
+        }
+        if !options.sniffer {
+            let what =
+                "the kernel does not get its packets until the end (a program at TCX ingress)";
+            changes.push(what.to_owned());
         }
         Ok(Opened { queues, capabilities: interface.capabilities(true), changes })
     }

@@ -9,6 +9,7 @@ use super::interface::Interface;
 use super::messages::Inbox;
 use super::rx_ring::RxRing;
 use super::socket::PacketSocket;
+use super::withhold::Withheld;
 use super::{refused, usable};
 use crate::bpf::{self, Instruction};
 use crate::method::Method;
@@ -20,6 +21,9 @@ pub(super) struct Opening {
     options: RxOptions,
     /// The sockets share the packets among them.
     group: Option<Group>,
+    /// What keeps the packets from the kernel's own stack, and on which interface, where that is
+    /// wanted.
+    withheld: Mutex<Option<(c_int, Withheld)>>,
 }
 
 /// An open receive queue.
@@ -43,7 +47,8 @@ const LINK_HEADERS: usize = 14 + 4;
 impl Opening {
     pub(super) fn new(device: &str, options: &RxOptions) -> Self {
         let group = (options.queues.count > 1).then(|| Group::new(options.outbound));
-        Self { device: device.to_owned(), options: options.clone(), group }
+        let withheld = Mutex::new(None);
+        Self { device: device.to_owned(), options: options.clone(), group, withheld }
     }
 
     /// Opens a queue that receives nothing yet.
@@ -71,6 +76,9 @@ impl Opening {
             socket.be_promiscuous(interface.index).map_err(step("set promiscuous mode"))?;
         }
         socket.bind(interface.index, EVERY_PROTOCOL).map_err(step("bind the packet socket"))?;
+        if !options.sniffer {
+            self.withhold(interface.index).map_err(step("keep the packets from the kernel"))?;
+        }
         if let Some(group) = &self.group {
             group.join(&socket, interface.index).map_err(step("share packets among queues"))?;
         }
@@ -92,6 +100,15 @@ impl Opening {
         }
         let step = "set the filter";
         inlet.socket.set_filter(&inlet.filter).map_err(|error| refused(&self.device, step, error))
+    }
+
+    /// Keeps the packets of the interface from the kernel, unless that is done already.
+    fn withhold(&self, interface: c_int) -> io::Result<()> {
+        let mut withheld = self.withheld.lock().unwrap_or_else(PoisonError::into_inner);
+        if withheld.as_ref().is_none_or(|(from, _)| *from != interface) {
+            *withheld = Some((interface, Withheld::from(interface)?));
+        }
+        Ok(())
     }
 
     /// Whether the interface is there and up.
