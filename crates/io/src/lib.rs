@@ -5,6 +5,8 @@ pub mod af_packet;
 #[cfg(target_os = "linux")]
 pub mod af_xdp;
 pub mod bpf;
+#[cfg(target_os = "linux")]
+pub mod libpcap;
 mod machine;
 pub mod memory;
 mod method;

@@ -23,6 +23,7 @@ use millrace_core::net::{EtherAddress, Ipv4Prefix};
 use millrace_core::{Batch, Packet, PacketType, Timestamp};
 use rustix::event::{EventfdFlags, eventfd};
 
+use crate::bpf;
 use crate::queue::{
     Backend, Capabilities, DeviceError, Opened, QueueCounts, RxOptions, RxQueue, TxOptions, TxQueue,
 };
@@ -95,9 +96,6 @@ impl Backend for Network {
             device: device.to_owned(),
             what: format!("a device in memory {what}"),
         };
-        if !options.filter.is_empty() {
-            return Err(unsupported("has no filter in the kernel"));
-        }
         if options.outbound {
             return Err(unsupported("does not show what is sent to it (OUTBOUND)"));
         }
@@ -250,6 +248,9 @@ impl RxQueue for Receiver {
         while n < max.min(batch.room())
             && let Some(mut packet) = self.end.receive()
         {
+            if !self.wants(packet.data()) {
+                continue;
+            }
             let extra = packet.len().saturating_sub(self.options.snap_length);
             packet.truncate(self.options.snap_length);
             packet.set_extra_length(u32::try_from(extra).unwrap_or(u32::MAX));
@@ -271,6 +272,11 @@ impl RxQueue for Receiver {
 }
 
 impl Receiver {
+    /// What the kernel does for interfaces.
+    fn wants(&self, frame: &[u8]) -> bool {
+        self.options.filter.is_empty() || bpf::run(&self.options.filter, frame) > 0
+    }
+
     fn type_of(&self, frame: &[u8]) -> PacketType {
         let Some(destination) = frame.first_chunk().map(|bytes| EtherAddress(*bytes)) else {
             return PacketType::Host;
@@ -364,7 +370,9 @@ mod tests {
         let ether = Some(EtherAddress([2, 0, 0, 0, 0, 1]));
         let far = network.connect(Interface { ether, ..Interface::new("a") }, Interface::new("b"));
         assert_eq!(network.ether("a"), ether);
-        let options = RxOptions { snap_length: 6, ..RxOptions::default() };
+        let filter = vec![(0x30, 0, 0, 0), (0x15, 0, 1, 8), (6, 0, 0, 0), (6, 0, 0, 1)];
+        let options = RxOptions { snap_length: 6, filter, ..RxOptions::default() };
+        far.send(Packet::from_bytes(&[8; 9]).unwrap()).unwrap();
         let mut rx = network.open_rx("a", &options).unwrap().queues.remove(0);
         for bytes in [&[2, 0, 0, 0, 0, 1, 9, 9][..], &[2, 0, 0, 0, 0, 2], &[0xff; 6], &[1; 6], &[3]]
         {
@@ -376,8 +384,6 @@ mod tests {
         use PacketType::{Broadcast, Host, Multicast, OtherHost};
         assert_eq!(types, [Host, OtherHost, Broadcast, Multicast, Host]);
         assert_eq!((got[0].len(), got[0].extra_length()), (6, 2));
-        let filter = RxOptions { filter: vec![(6, 0, 0, 0)], ..RxOptions::default() };
-        assert!(network.open_rx("a", &filter).is_err());
     }
 
     #[test]

@@ -25,13 +25,16 @@
 //! - DEVNAME: the device. Positional, mandatory.
 //! - PROMISC: whether the device receives packets for other hosts too. Positional, default false.
 //! - SNAPLEN: the most bytes of a packet that are kept, 14 to 65535. Positional, default 65535.
-//! - SNIFFER: whether the kernel goes on to receive the packets. Default true; false is refused
-//!   where the device cannot keep them from it.
+//! - SNIFFER: whether the kernel goes on to receive the packets. Default true. With false, a program
+//!   behind the packet sockets (TCX, Linux 6.6) drops them until the run ends, however it ends.
 //! - FORCE_IP: whether to send packets with an IP header only, with their IP header annotations
 //!   set. Others leave by output 1. Default false.
-//! - METHOD: LINUX or PCAP, which are the same here: packet sockets with rings shared with the kernel;
-//!   SOCKET, without rings; XDP; DPDK; NETMAP, the best of what the machine has. CAPTURE is an old name of it.
-//! - BPF_FILTER: must be empty. Filter with IPFilter or Classifier behind this element.
+//! - METHOD: LINUX or PCAP, which are the same here: packet sockets with rings that are shared with
+//!   the kernel; SOCKET: without rings, slower by far, but a lone packet does not wait up to 1 ms for
+//!   others; XDP; DPDK; NETMAP: AF_XDP or else packet sockets. CAPTURE is an old name of it.
+//! - BPF_FILTER: a filter in the language of tcpdump (pcap-filter(7)), which the kernel runs. It needs
+//!   libpcap (Debian: libpcap0.8). TCP segments and trains of datagrams that come in one piece are
+//!   judged by it in one piece. Default none.
 //! - ENCAP: must be ETHER.
 //! - OUTBOUND: whether to receive the packets too that the machine sends by the device. Default
 //!   false.
@@ -60,8 +63,8 @@
 //! - `scheduled` (read, write), `home_thread` (read): its tasks, one for each thread that receives.
 //!
 //! # Drops
-//! - filtered: the packet has another EtherType than PROTOCOL; or, with FORCE_IP, it has no IP
-//!   header and there is no output 1.
+//! - filtered: the packet has another EtherType than PROTOCOL (packet sockets have the kernel take
+//!   these out, uncounted); or, with FORCE_IP, it has no IP header and there is no output 1.
 //!
 //! # Example
 //! ```click
@@ -77,8 +80,8 @@ use millrace_core::{
     Args, Batch, Class, Context, Element, Failed, Handlers, Init, Packet, Reason, Refused, Router,
     Setup, register,
 };
-use millrace_io::RxOptions;
 use millrace_io::pcap::LinkType;
+use millrace_io::{Method, RxOptions, bpf, libpcap};
 
 use super::force_ip::force_ip;
 use super::receive::{self, Receives, Reception, Wanted};
@@ -107,7 +110,7 @@ impl Element for FromDevice {
         let force_ip = args.keyword("FORCE_IP", false);
         let method = method::configure(args, "METHOD");
         let capture = method::configure(args, "CAPTURE");
-        refuse_filter(args);
+        let filter = filter(args);
         let outbound = args.keyword("OUTBOUND", false);
         let protocol = args.keyword("PROTOCOL", 0);
         let headroom = args.in_range("HEADROOM", Kind::Keyword, 0..=8190u32).unwrap_or(128);
@@ -117,8 +120,12 @@ impl Element for FromDevice {
         let receiving = threading::configure(args, Receiving::default());
         args.complete()?;
         let method = method.or(capture).unwrap_or_else(|| method::default(setup));
+        // Where the kernel takes the others out, they cost nothing.
+        let in_kernel = matches!(method, Method::Ring | Method::Socket) && protocol != 0;
+        let filter = if in_kernel { bpf::of_protocol(protocol, &filter) } else { filter };
         let options = RxOptions {
             method: method::with_queues(method, receiving.queues.is_some()),
+            filter,
             promiscuous,
             snap_length: snap_length.unwrap_or(65_535) as usize,
             headroom: headroom as usize,
@@ -184,18 +191,17 @@ fn ether_type(packet: &Packet) -> Option<u16> {
     packet.data().get(12..)?.first_chunk().map(|bytes| u16::from_be_bytes(*bytes))
 }
 
-/// Reads the arguments that need libpcap.
-fn refuse_filter(args: &mut Args<'_>) {
-    let filter: String = args.keyword("BPF_FILTER", String::new());
-    if !filter.trim().is_empty() {
-        let problem = "BPF_FILTER needs libpcap's compiler, which is not part of this program: \
-                       filter with IPFilter or Classifier behind FromDevice";
-        args.error("BPF_FILTER", problem);
-    }
+/// Reads BPF_FILTER, and ENCAP, which says what it would look at.
+fn filter(args: &mut Args<'_>) -> Vec<bpf::Instruction> {
     let encap: Option<Word> = args.optional_keyword("ENCAP");
     if encap.is_some_and(|encap| encap.as_str() != "ETHER") {
         args.error("ENCAP", "packets of devices have Ethernet headers: ENCAP must be ETHER");
     }
+    let filter: String = args.keyword("BPF_FILTER", String::new());
+    libpcap::compile(&filter).unwrap_or_else(|error| {
+        args.error("BPF_FILTER", format!("‘{filter}’: {error}"));
+        Vec::new()
+    })
 }
 
 #[cfg(test)]
@@ -245,15 +251,38 @@ mod tests {
     #[test]
     fn takes_out_what_is_not_wanted() {
         let frames = [&frame(0x800)[..], &frame(0x806), &frame(0x86dd)];
-        let (mut rig, _far) = receive(", PROTOCOL 0x806, TIMESTAMP false", 1, &frames);
-        let out = rig.pass(Timestamp::ZERO);
-        assert_eq!((out[0].len(), out[0][0].timestamp()), (1, Timestamp::ZERO));
-        assert_eq!(rig.stats().drops, [(Reason::Filtered, 2)]);
+        // Packet sockets have the kernel do it.
+        for (method, drops) in [("SOCKET", &[][..]), ("XDP", &[(Reason::Filtered, 2)])] {
+            let arguments = format!(", PROTOCOL 0x806, TIMESTAMP false, METHOD {method}");
+            let (mut rig, _far) = receive(&arguments, 1, &frames);
+            let out = rig.pass(Timestamp::ZERO);
+            assert_eq!((out[0].len(), out[0][0].timestamp()), (1, Timestamp::ZERO));
+            assert_eq!(rig.stats().drops, drops);
+        }
         let (mut rig, _far) = receive(", FORCE_IP true, SNAPLEN 34", 2, &frames);
         let out = rig.pass(Timestamp::ZERO);
         assert_eq!((out[0].len(), out[1].len()), (2, 1));
         assert_eq!(out[0][0].network_offset(), Some(14));
         assert!(rig.stats().balanced());
+    }
+
+    #[test]
+    fn filters_are_compiled_by_libpcap() {
+        let frames = [&frame(0x800)[..], &frame(0x806), &frame(0x86dd)];
+        let compiled = libpcap::compile("arp");
+        if compiled == Err(libpcap::FilterError::Missing) {
+            let test = millrace_testkit::enclosing(filters_are_compiled_by_libpcap);
+            return millrace_testkit::announce(test, &"needs libpcap, which tcpdump brings");
+        }
+        for (filter, wanted) in [("arp or ip6", 2), ("not arp", 2), ("", 3), ("vlan 7", 0)] {
+            let arguments = format!(", BPF_FILTER \"{filter}\"");
+            let (mut rig, _far) = receive(&arguments, 1, &frames);
+            assert_eq!(rig.pass(Timestamp::ZERO)[0].len(), wanted, "{filter}");
+        }
+        let (mut rig, _far) = receive(", PROTOCOL 0x806, BPF_FILTER \"greater 34\"", 1, &frames);
+        assert_eq!(rig.pass(Timestamp::ZERO)[0][0].data()[12..14], [8, 6]);
+        let error = Rig::new("FromDevice(lo, BPF_FILTER \"tcp prot 80\")", 0, 1).err().unwrap();
+        assert!(format!("{error:?}").contains("tcp prot 80"), "{error:?}");
     }
 
     #[test]
@@ -270,13 +299,12 @@ mod tests {
         for bad in [
             "FromDevice",
             "FromDevice(no-such-device)",
-            "FromDevice(lo, BPF_FILTER \"tcp port 80\")",
+            "FromDevice(lo, BPF_FILTER \"tcp prot 80\")",
             "FromDevice(lo, METHOD NONSENSE)",
             "FromDevice(lo, ENCAP IP)",
             "FromDevice(lo, SNAPLEN 13)",
             "FromDevice(lo, HEADROOM 9000)",
             "FromDevice(lo, BURST 0)",
-            "FromDevice(lo, SNIFFER false)",
         ] {
             assert!(Rig::new(bad, 0, 1).is_err(), "{bad}");
         }

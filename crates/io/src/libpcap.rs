@@ -1,0 +1,141 @@
+//! The filter compiler of libpcap, loaded when it is first needed.
+
+#![allow(unsafe_code, reason = "calls into a C library")]
+
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
+use std::sync::{Mutex, PoisonError};
+
+use libloading::{Library, Symbol};
+
+use crate::bpf::Instruction;
+
+/// Why a filter cannot be compiled.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FilterError {
+    /// There is no libpcap.
+    #[error("it takes libpcap, which is not installed (Debian: apt-get install libpcap0.8)")]
+    Missing,
+    /// It is not a filter, in libpcap's words.
+    #[error("{0}")]
+    Bad(String),
+}
+
+/// `DLT_EN10MB`: frames have Ethernet headers.
+const ETHERNET: c_int = 1;
+/// Bytes of a frame that an accepting filter wants: all.
+const WHOLE: c_int = 0x4_0000;
+/// `PCAP_NETMASK_UNKNOWN`.
+const NO_NETMASK: c_uint = 0xffff_ffff;
+/// The names under which the library is known: where only one version is installed, and elsewhere.
+const NAMES: [&str; 3] = ["libpcap.so.0.8", "libpcap.so.1", "libpcap.so"];
+
+/// `struct bpf_program`.
+#[repr(C)]
+struct Program {
+    length: c_uint,
+    instructions: *mut libc::sock_filter,
+}
+
+type OpenDead = unsafe extern "C" fn(c_int, c_int) -> *mut c_void;
+type Compile =
+    unsafe extern "C" fn(*mut c_void, *mut Program, *const c_char, c_int, c_uint) -> c_int;
+type FreeCode = unsafe extern "C" fn(*mut Program);
+type GetError = unsafe extern "C" fn(*mut c_void) -> *mut c_char;
+type Close = unsafe extern "C" fn(*mut c_void);
+
+/// Compiles a filter in the language of tcpdump (pcap-filter(7)) for Ethernet frames as they are on
+/// the wire. An empty one, which wants everything, has no instructions.
+///
+/// # Errors
+/// libpcap is not installed, or does not understand the filter.
+pub fn compile(filter: &str) -> Result<Vec<Instruction>, FilterError> {
+    if filter.trim().is_empty() {
+        return Ok(Vec::new());
+    }
+    let text = CString::new(filter)
+        .map_err(|_| FilterError::Bad("there is a zero byte in the filter".to_owned()))?;
+    // Before version 1.8 its parser was not for several threads.
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    // SAFETY: libpcap does nothing when it is loaded, and these functions have had these types since
+    // its first release.
+    unsafe {
+        let library = NAMES.iter().find_map(|name| Library::new(*name).ok());
+        let library = library.ok_or(FilterError::Missing)?;
+        let open: Symbol<'_, OpenDead> = symbol(&library, c"pcap_open_dead")?;
+        let compile: Symbol<'_, Compile> = symbol(&library, c"pcap_compile")?;
+        let free: Symbol<'_, FreeCode> = symbol(&library, c"pcap_freecode")?;
+        let error: Symbol<'_, GetError> = symbol(&library, c"pcap_geterr")?;
+        let close: Symbol<'_, Close> = symbol(&library, c"pcap_close")?;
+
+        let handle = open(ETHERNET, WHOLE);
+        if handle.is_null() {
+            return Err(FilterError::Bad("libpcap is out of memory".to_owned()));
+        }
+        let mut program = Program { length: 0, instructions: std::ptr::null_mut() };
+        let outcome = match compile(handle, &raw mut program, text.as_ptr(), 1, NO_NETMASK) {
+            0 => {
+                let length = program.length as usize;
+                let code = std::slice::from_raw_parts(program.instructions, length);
+                let code = code.iter().map(|i| (i.code, i.jt, i.jf, i.k)).collect();
+                free(&raw mut program);
+                Ok(code)
+            }
+            _ => {
+                let message = CStr::from_ptr(error(handle)).to_string_lossy();
+                Err(FilterError::Bad(message.into_owned()))
+            }
+        };
+        close(handle);
+        outcome
+    }
+}
+
+/// A function of the library.
+///
+/// # Safety
+/// The function has the type `T`.
+unsafe fn symbol<'l, T>(library: &'l Library, name: &CStr) -> Result<Symbol<'l, T>, FilterError> {
+    // SAFETY: the caller's promise.
+    let found = unsafe { library.get(name.to_bytes_with_nul()) };
+    found.map_err(|_| FilterError::Bad(format!("this libpcap has no {}", name.to_string_lossy())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bpf;
+
+    #[test]
+    fn filters_of_tcpdump_are_compiled() {
+        assert_eq!(compile(" "), Ok(Vec::new()));
+        let cases = [
+            ("arp", 0x806u16, 0, true),
+            ("arp", 0x800, 0, false),
+            ("ip proto 47", 0x800, 47, true),
+            ("ip proto 47", 0x800, 17, false),
+            ("vlan 5", 0x8100, 0, true),
+            ("not ip6 and greater 30", 0x86dd, 0, false),
+        ];
+        for (filter, ether_type, protocol, wanted) in cases {
+            let mut frame = vec![0; 40];
+            frame[12..14].copy_from_slice(&ether_type.to_be_bytes());
+            frame[15] = 5;
+            frame[23] = protocol;
+            match compile(filter) {
+                Ok(program) => assert_eq!(bpf::run(&program, &frame) > 0, wanted, "{filter}"),
+                // The sentence that the user gets.
+                Err(error) => assert!(error.to_string().contains("libpcap0.8"), "{error}"),
+            }
+        }
+    }
+
+    #[test]
+    fn libpcap_says_what_is_wrong() {
+        for bad in ["tcp prot 80", "port http-of-no-kind", "host \0"] {
+            let error = compile(bad).unwrap_err();
+            assert!(!error.to_string().is_empty() && error != FilterError::Bad(String::new()));
+        }
+        assert_ne!(compile("tcp port 80"), compile("tcp port 81"));
+    }
+}
