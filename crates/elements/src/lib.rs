@@ -13,3 +13,4 @@ pub mod measure;
 pub mod queueing;
 pub mod standard;
 pub mod tcpudp;
+pub mod threads;

@@ -1,0 +1,65 @@
+//! CPUSwitch - sends packets by the thread that they come on
+//!
+//! # Synopsis
+//! `CPUSwitch`
+//!
+//! # Description
+//! Sends what comes on thread t to output t modulo the number of outputs. Each thread so has a part of
+//! the graph for itself: what hangs on one output is reached by the threads of this output alone, and
+//! has no state on others.
+//!
+//! # Arguments
+//! None.
+//!
+//! # Ports
+//! One push input, one or more push outputs.
+//!
+//! # Handlers
+//! None of its own.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(LIMIT 10) -> c :: CPUSwitch;
+//! c[0] -> Counter -> Discard;
+//! c[1] -> Counter -> Discard;
+//! ```
+//!
+//! # See also
+//! CPUQueue, Switch, Pipeliner, StaticThreadSched
+
+use millrace_core::{Batch, Class, Context, Element, Failed, Setup, register};
+
+/// The element; its manual is at the top of the file.
+pub struct CpuSwitch;
+
+register!(CpuSwitch, "cpu_switch.rs");
+
+impl Element for CpuSwitch {
+    const CLASS: Class = Class::new("CPUSwitch", "1/1-", "h/h").by_thread();
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        setup.args.complete()?;
+        Ok(Self)
+    }
+
+    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
+        let output = cx.thread().checked_rem(cx.outputs()).unwrap_or(0);
+        cx.push_batch(output, batch);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::testing::Rig;
+
+    #[test]
+    fn the_first_thread_sends_by_the_first_output() {
+        let mut rig = Rig::new("CPUSwitch", 1, 2).unwrap();
+        assert_eq!(rig.push(0, &["a"]), [vec![b"a".to_vec()], vec![]]);
+        assert!(Rig::new("CPUSwitch(1)", 1, 2).is_err());
+    }
+}

@@ -1,0 +1,11 @@
+//! Threads: packets that go over to others, and who runs where.
+
+pub mod balanced_thread_sched;
+pub mod cpu_switch;
+mod dissect;
+mod flow_hash;
+pub mod pipeliner;
+mod rings;
+pub mod rss_switch;
+pub mod software_rss;
+mod toeplitz;

@@ -1,0 +1,334 @@
+//! Pipeliner - hands packets over to another thread
+//!
+//! # Synopsis
+//! `Pipeliner([CAPACITY, BURST, BLOCKING, keywords ACTIVE, ALWAYS_UP, DIRECT_TRAVERSAL, NOUSELESS, PREFETCH, VERBOSE])`
+//!
+//! # Description
+//! What is pushed to it by any thread, its own thread pushes on: `Queue -> Unqueue` in one, without a lock
+//! and without a pull path. Each thread that pushes has a ring of its own, so what comes from one thread
+//! leaves in order. Packets are not copied.
+//!
+//! Its thread is the one that StaticThreadSched names, or else one that its packets do not come from,
+//! where there is one. Packets that come on its own thread pass straight through.
+//!
+//! # Arguments
+//! - CAPACITY: most packets that wait in each ring, at least 4. Positional, default 1024.
+//! - BURST: most packets taken from each ring at a time; any number when not positive. Positional, default 32.
+//! - BLOCKING: whether a thread that finds its ring full waits; else it drops. Positional, default false.
+//! - ACTIVE: whether packets are taken out. Default true.
+//! - ALWAYS_UP: whether its task stays scheduled while there is nothing to take. Default false.
+//! - DIRECT_TRAVERSAL: whether packets that come on its own thread pass straight through. Default true.
+//! - NOUSELESS: whether to say nothing when packets come on its own thread only. Default false.
+//! - PREFETCH: whether the data of packets is fetched into the cache as they are taken. Default true.
+//! - VERBOSE: whether the first packet that finds no room is told. Default true.
+//!
+//! # Ports
+//! Any number of push inputs, one push output.
+//!
+//! # Handlers
+//! - `count` (read): packets that went through a ring.
+//! - `dropped` (read): packets dropped, or, when BLOCKING, times that a thread had to wait.
+//! - `length` (read): packets that wait. `capacity` (read): most that wait in a ring.
+//! - `active` (read, write): as the argument.
+//! - `scheduled` (read, write), `home_thread` (read, write): its task.
+//!
+//! # Drops
+//! - queue full: there was no room.
+//! - stopped: the router stopped while a thread waited for room.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(LIMIT 100, BURST 32) -> p :: Pipeliner -> Discard;
+//! StaticThreadSched(p 1);
+//! ```
+//!
+//! # See also
+//! StaticThreadSched, Queue, Unqueue, SoftwareRSS, CPUQueue
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use millrace_core::args::Kind;
+use millrace_core::stats::MAX_THREADS;
+use millrace_core::{
+    Batch, Class, Context, Count, Element, Failed, Handlers, Init, PerThread, Reason, Refused,
+    Router, Setup, Task, register,
+};
+
+use super::rings::{Inlet, Rings, call, rest};
+use crate::standard::supply::task_handlers;
+
+/// The element; its manual is at the top of the file.
+pub struct Pipeliner {
+    rings: Rings,
+    capacity: usize,
+    burst: usize,
+    blocking: bool,
+    active: AtomicBool,
+    always_up: bool,
+    direct: bool,
+    useless_is_fine: bool,
+    prefetch: bool,
+    verbose: bool,
+    told: AtomicBool,
+    count: PerThread<Count>,
+    dropped: PerThread<Count>,
+    task: Task,
+}
+
+/// What a thread keeps.
+#[derive(Default)]
+pub struct Local {
+    inlet: Inlet,
+    /// The ring that comes first when packets are taken.
+    first: usize,
+    /// How often in a row there was nothing to take.
+    idle: u32,
+}
+
+/// Fruitless visits after which the task rests.
+const PATIENCE: u32 = 64;
+
+register!(Pipeliner, "pipeliner.rs");
+
+impl Element for Pipeliner {
+    const CLASS: Class = Class::new("Pipeliner", "1-/1", "h/h").crosses_threads();
+    type Local = Local;
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let args = &mut setup.args;
+        let capacity = args.in_range("CAPACITY", Kind::Positional, 4..=1u32 << 24).unwrap_or(1024);
+        let burst: i64 = args.positional("BURST", 32);
+        let blocking = args.positional("BLOCKING", false);
+        let active = args.keyword("ACTIVE", true);
+        let always_up = args.keyword("ALWAYS_UP", false);
+        let direct = args.keyword("DIRECT_TRAVERSAL", true);
+        let useless_is_fine = args.keyword("NOUSELESS", false);
+        let prefetch = args.keyword("PREFETCH", true);
+        let verbose = args.keyword("VERBOSE", true);
+        args.complete()?;
+        Ok(Self {
+            rings: Rings::new(capacity as usize),
+            capacity: capacity as usize,
+            burst: usize::try_from(burst).ok().filter(|&burst| burst > 0).unwrap_or(usize::MAX),
+            blocking,
+            active: active.into(),
+            always_up,
+            direct,
+            useless_is_fine,
+            prefetch,
+            verbose,
+            told: false.into(),
+            count: PerThread::default(),
+            dropped: PerThread::default(),
+            task: setup.task_away(),
+        })
+    }
+
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        let router = init.router();
+        let feeders = feeders(router, init.id());
+        let home = home(router, init.id());
+        if self.blocking {
+            if !self.direct && feeders >> home & 1 == 1 {
+                return Err(Refused(format!(
+                    "thread {home} pushes packets to this element and takes them out: BLOCKING it \
+                     would wait for itself (let DIRECT_TRAVERSAL be true)"
+                )));
+            }
+            refuse_circle(router)?;
+        }
+        if feeders == 1 << home && router.plan().threads > 1 && !self.useless_is_fine {
+            router.chatter(&format!(
+                "{} :: Pipeliner: packets come from thread {home} alone, which also takes them: \
+                 StaticThreadSched may name another thread (or NOUSELESS true)",
+                init.name()
+            ));
+        }
+        if self.active.load(Relaxed) && self.always_up {
+            self.task.schedule();
+        }
+        Ok(())
+    }
+
+    fn push(&self, cx: &mut Context, local: &mut Local, _port: usize, batch: &mut Batch) {
+        // Nothing may overtake what this thread gave before its task came here.
+        if self.direct && cx.thread() == self.task.home() && local.inlet.is_empty() {
+            return cx.push_batch(0, batch);
+        }
+        self.give(cx, local, batch);
+        while !batch.is_empty() {
+            self.dropped.mine(cx).add(if self.blocking { 1 } else { batch.len() as u64 });
+            self.tell(cx);
+            if !self.blocking {
+                cx.drop_batch(batch, Reason::QueueFull);
+            } else {
+                self.insist(cx, local, batch);
+            }
+        }
+    }
+
+    fn run_task(&self, cx: &mut Context, local: &mut Local) -> bool {
+        if !self.active.load(Relaxed) {
+            self.task.unschedule();
+            return false;
+        }
+        let mut batch = cx.take_batch();
+        let n = self.rings.take(&mut local.first, self.burst, &mut batch);
+        if self.prefetch {
+            batch.prefetch_data();
+        }
+        cx.push_batch(0, &mut batch);
+        cx.give_batch(batch);
+        local.idle = if n > 0 { 0 } else { local.idle.saturating_add(1) };
+        if local.idle >= PATIENCE && !self.always_up {
+            local.idle = 0;
+            rest(&self.task, &self.rings);
+        }
+        n > 0
+    }
+
+    fn held(&self) -> usize {
+        self.rings.held()
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("count", |pipeliner, _| pipeliner.count.total());
+        handlers.read("dropped", |pipeliner, _| pipeliner.dropped.total());
+        handlers.read("length", |pipeliner, _| pipeliner.rings.len());
+        handlers.read("capacity", |pipeliner, _| pipeliner.capacity);
+        handlers.read("active", |pipeliner, _| pipeliner.active.load(Relaxed));
+        handlers.write("active", |pipeliner, call| {
+            pipeliner.active.store(call.parse()?, Relaxed);
+            pipeliner.task.schedule();
+            Ok(())
+        });
+        task_handlers(handlers, |pipeliner| &pipeliner.task);
+    }
+}
+
+impl Pipeliner {
+    /// Puts what there is room for into the thread's ring.
+    fn give(&self, cx: &mut Context, local: &mut Local, batch: &mut Batch) {
+        let room = self.capacity.min(batch.len());
+        let given = {
+            let mut packets = batch.drain_front(room);
+            self.rings.give(cx, &mut local.inlet, &mut packets)
+        };
+        self.count.mine(cx).add(given as u64);
+        if given > 0 && self.active.load(Relaxed) {
+            call(&self.task);
+        }
+    }
+
+    /// Waits until the rest of the batch has gone into the ring.
+    #[cold]
+    fn insist(&self, cx: &mut Context, local: &mut Local, batch: &mut Batch) {
+        const SPINS: u32 = 1000;
+        let mut tries = 0;
+        while !batch.is_empty() {
+            if cx.router().is_halted() {
+                return cx.drop_batch(batch, Reason::Stopped);
+            }
+            // The other thread may need this one's core.
+            tries += 1;
+            if tries < SPINS {
+                std::hint::spin_loop()
+            } else {
+                std::thread::yield_now()
+            }
+            self.give(cx, local, batch);
+        }
+    }
+
+    fn tell(&self, cx: &Context) {
+        if self.verbose && !self.told.swap(true, Relaxed) {
+            let router = cx.router();
+            router.chatter(&format!("{} :: Pipeliner: congestion", router.name_of(cx.element())));
+        }
+    }
+}
+
+/// The threads that push to element `id`, one bit each.
+fn feeders(router: &Router, id: usize) -> u64 {
+    let upstream = router.connections().iter().filter(|(_, to)| to.0 == id).map(|(from, _)| from.0);
+    upstream.fold(0, |all, from| all | router.plan().reach.get(from).copied().unwrap_or(0))
+}
+
+/// The thread that the plan gives to the task of element `id`.
+fn home(router: &Router, id: usize) -> usize {
+    router.plan().tasks.iter().find(|task| task.element == id).map_or(0, |task| task.thread)
+}
+
+/// Threads that wait for each other would wait for ever.
+fn refuse_circle(router: &Router) -> Result<(), Refused> {
+    // For each thread those that it may wait for.
+    let mut waits = [0u64; MAX_THREADS];
+    for id in 0..router.len() {
+        if router.element::<Pipeliner>(id).is_some_and(|other| other.blocking) {
+            let (feeders, home) = (feeders(router, id), home(router, id));
+            for (thread, waits) in waits.iter_mut().enumerate() {
+                if thread != home && feeders >> thread & 1 == 1 {
+                    *waits |= 1 << home;
+                }
+            }
+        }
+    }
+    for via in 0..MAX_THREADS {
+        let further = waits[via];
+        for waits in waits.iter_mut().filter(|waits| **waits >> via & 1 == 1) {
+            *waits |= further;
+        }
+    }
+    match (0..MAX_THREADS).find(|&thread| waits[thread] >> thread & 1 == 1) {
+        Some(thread) => Err(Refused(format!(
+            "BLOCKING Pipeliners lead in a circle of threads: thread {thread} would wait for others that \
+             wait for it"
+        ))),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::testing::Rig;
+
+    #[test]
+    fn on_one_thread_packets_pass_through() {
+        let mut rig = Rig::new("Pipeliner", 1, 1).unwrap();
+        assert_eq!(rig.push(0, &["a", "b"])[0], [b"a", b"b"]);
+        assert_eq!(
+            (rig.read("count").unwrap(), rig.read("length").unwrap()),
+            ("0".into(), "0".into())
+        );
+        assert!(rig.stats().balanced());
+    }
+
+    #[test]
+    fn without_direct_traversal_they_take_the_ring() {
+        let mut rig = Rig::new("Pipeliner(4, 2, DIRECT_TRAVERSAL false)", 2, 1).unwrap();
+        assert_eq!(rig.push(0, &["a", "b", "c"])[0], [b"a", b"b", b"c"]);
+        assert_eq!(rig.push(1, &["d", "e", "f", "g", "h", "i"])[0], [b"d", b"e", b"f", b"g"]);
+        assert_eq!(
+            (rig.read("count").unwrap(), rig.read("dropped").unwrap()),
+            ("7".into(), "2".into())
+        );
+        assert!(rig.stats().balanced());
+    }
+
+    #[test]
+    fn packets_wait_while_it_is_not_active() {
+        let mut rig = Rig::new("Pipeliner(ACTIVE false, DIRECT_TRAVERSAL false)", 1, 1).unwrap();
+        assert!(rig.push(0, &["a", "b"])[0].is_empty());
+        assert_eq!((rig.read("length").unwrap(), rig.stats().held), ("2".into(), 2));
+        rig.write("active", "true").unwrap();
+        assert_eq!(rig.push(0, &["c"])[0], [b"a", b"b", b"c"]);
+        assert!(rig.stats().balanced());
+    }
+
+    #[test]
+    fn refuses_what_cannot_be() {
+        for bad in ["Pipeliner(3)", "Pipeliner(8, 32, true, DIRECT_TRAVERSAL false)"] {
+            assert!(Rig::new(bad, 1, 1).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Rings that carry packets from any threads to one: a ring of its own for each thread that gives, so that
+//! no two threads ever write to the same one, and what one thread gives keeps its order.
+
+use std::sync::atomic::{Ordering, fence};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use millrace_core::{Batch, Context, Count, PerThread, Task};
+use rtrb::{Consumer, Producer, RingBuffer};
+
+use millrace_core::memory::{Drain, Packet};
+
+/// Packets on their way to one thread.
+pub(super) struct Rings {
+    /// How many packets one ring holds.
+    capacity: usize,
+    /// Where packets come out. Locked for a whole visit by the one thread that takes.
+    outlets: Mutex<Vec<Consumer<Packet>>>,
+    given: PerThread<Count>,
+    /// Written under the lock of the outlets.
+    taken: Count,
+}
+
+/// A thread's end of its ring; the ring is made when the thread first gives something.
+#[derive(Default)]
+pub(super) struct Inlet(Option<Producer<Packet>>);
+
+impl Rings {
+    pub(super) fn new(capacity: usize) -> Self {
+        Self {
+            capacity,
+            outlets: Mutex::default(),
+            given: PerThread::default(),
+            taken: Count::default(),
+        }
+    }
+
+    /// Puts packets into the thread's ring, as many as there is room for, from the front. Returns how
+    /// many. Say [`call`] afterwards.
+    pub(super) fn give(&self, cx: &Context, inlet: &mut Inlet, packets: &mut Drain<'_>) -> usize {
+        let producer = inlet.0.get_or_insert_with(|| self.connect());
+        let most = packets.len().min(producer.slots());
+        let given = match producer.write_chunk_uninit(most) {
+            // There are as many slots as just counted; this thread alone fills them.
+            Ok(chunk) => chunk.fill_from_iter(packets),
+            Err(_) => 0,
+        };
+        self.given.mine(cx).add(given as u64);
+        given
+    }
+
+    /// Fills a batch, which is empty, with at most `burst` packets from each ring; `first` says which ring
+    /// comes first, and a turn of it which is next.
+    pub(super) fn take(&self, first: &mut usize, burst: usize, batch: &mut Batch) -> usize {
+        let mut outlets = self.outlets();
+        let rings = outlets.len();
+        let start = first.checked_rem(rings).unwrap_or(0);
+        *first = start + 1;
+        let (before, after) = outlets.split_at_mut(start);
+        for outlet in after.iter_mut().chain(before) {
+            let most = outlet.slots().min(burst).min(batch.room());
+            if let Ok(chunk) = outlet.read_chunk(most) {
+                for packet in chunk {
+                    // There is room for as many.
+                    let _ = batch.push(packet);
+                }
+            }
+        }
+        self.taken.add(batch.len() as u64);
+        batch.len()
+    }
+
+    /// Whether no packet waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.outlets().iter().all(Consumer::is_empty)
+    }
+
+    /// How many packets wait.
+    pub(super) fn len(&self) -> usize {
+        self.outlets().iter().map(Consumer::slots).sum()
+    }
+
+    /// Packets that came in and did not come out.
+    pub(super) fn held(&self) -> usize {
+        let _still = self.outlets();
+        self.given.total().saturating_sub(self.taken.get()) as usize
+    }
+
+    fn connect(&self) -> Producer<Packet> {
+        let (producer, consumer) = RingBuffer::new(self.capacity);
+        self.outlets().push(consumer);
+        producer
+    }
+
+    fn outlets(&self) -> MutexGuard<'_, Vec<Consumer<Packet>>> {
+        self.outlets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inlet {
+    /// Whether nothing that this thread gave still waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.as_ref().is_none_or(|producer| producer.slots() == producer.buffer().capacity())
+    }
+}
+
+/// Schedules the task that takes, if it rests: to be called after packets were given.
+#[inline]
+pub(super) fn call(task: &Task) {
+    // Either the task finds the packets when it looks for the last time before it rests, or it is seen
+    // to rest here: the two sides' fences order each one's write before its read.
+    fence(Ordering::SeqCst);
+    if !task.is_scheduled() {
+        task.schedule();
+    }
+}
+
+/// Lets the task that takes rest until packets are given again.
+pub(super) fn rest(task: &Task, rings: &Rings) {
+    task.unschedule();
+    fence(Ordering::SeqCst);
+    if !rings.is_empty() {
+        task.schedule();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rings_take_turns_and_keep_order() {
+        let rings = Rings::new(8);
+        let mut inlets = [rings.connect(), rings.connect()];
+        for (at, inlet) in inlets.iter_mut().enumerate() {
+            for number in 0..6u8 {
+                inlet.push(Packet::from_bytes(&[at as u8, number]).unwrap()).unwrap();
+            }
+        }
+        let mut first = 0;
+        let mut batch = Batch::new();
+        let mut visit = || {
+            let mut batch = Batch::new();
+            rings.take(&mut first, 4, &mut batch);
+            batch.iter().map(|packet| (packet.data()[0], packet.data()[1])).collect::<Vec<_>>()
+        };
+        let visits = [visit(), visit(), visit()];
+        let run = |ring: u8, numbers: std::ops::Range<u8>| numbers.map(move |n| (ring, n));
+        assert_eq!(visits[0], run(0, 0..4).chain(run(1, 0..4)).collect::<Vec<_>>());
+        assert_eq!(visits[1], run(1, 4..6).chain(run(0, 4..6)).collect::<Vec<_>>());
+        assert!(visits[2].is_empty() && rings.is_empty());
+        assert_eq!(rings.take(&mut 7, 4, &mut batch), 0);
+    }
+}

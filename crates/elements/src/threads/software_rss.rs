@@ -1,0 +1,236 @@
+//! SoftwareRSS - spreads packets over all threads, flow by flow
+//!
+//! # Synopsis
+//! `SoftwareRSS([keywords MAXTHREADS, THREADOFFSET, SYMMETRIC, HASH, INNER, PORTS, ENCAP, CAPACITY, BURST])`
+//!
+//! # Description
+//! Receive-side scaling for inputs that do not spread by themselves: devices with one queue, files, sockets,
+//! tunnels that look like one flow to a card. Hashes the innermost flow of each packet and hands the packet
+//! over to the thread that the hash falls to, which sends it on. All packets of a flow take one thread, so
+//! they stay in order. Packets that fall to the thread which they come on pass straight through; the others
+//! wait in rings, one for each pair of threads. Packets are not copied.
+//!
+//! The flow is made of addresses and ports, and is looked for inside of VLAN tags (802.1Q, 802.1ad), IP in
+//! IP, GRE, VXLAN and GTP-U, with IPv4 and IPv6. Fragments are hashed without ports, so that those of one
+//! datagram stay together; a flow of which some datagrams are fragments and others are not takes two
+//! threads, unless PORTS is false. What is no IP goes by its Ethernet addresses. The hash stays with the
+//! packet as a device's would.
+//!
+//! # Arguments
+//! - MAXTHREADS: most threads to spread over. Default: all.
+//! - THREADOFFSET: the first of them. Default 0.
+//! - SYMMETRIC: whether both directions of a connection take one thread. Default false.
+//! - HASH: FAST, or TOEPLITZ, that of network cards (with a symmetric key when SYMMETRIC). Default FAST.
+//! - INNER: whether to look into tunnels. Default true.
+//! - PORTS: whether ports are part of the flow. Default true.
+//! - ENCAP: ETHER, or IP for packets that begin with an IP header. Default ETHER.
+//! - CAPACITY: most packets that wait in each ring, at least 4. Default 1024.
+//! - BURST: most packets taken from each ring at a time, 1 to 256. Default 32.
+//!
+//! # Ports
+//! One push input, one push output.
+//!
+//! # Handlers
+//! - `spread` (read): a line for each thread, with its number and how many packets fell to it.
+//! - `dropped` (read): packets that found no room.
+//! - `length` (read): packets that wait.
+//!
+//! # Drops
+//! - queue full: a ring had no room.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(LIMIT 100, BURST 32) -> SoftwareRSS(SYMMETRIC true) -> Counter -> Discard;
+//! ```
+//!
+//! # See also
+//! RSSSwitch, Pipeliner, FromDevice
+
+use std::sync::OnceLock;
+
+use millrace_core::args::Kind;
+use millrace_core::element::Receiver;
+use millrace_core::memory::Ports;
+use millrace_core::{
+    Batch, Class, Context, Count, Element, Failed, Handlers, Init, PerThread, Reason, Refused,
+    Setup, Task, register,
+};
+
+use super::flow_hash::{FlowHash, target};
+use super::rings::{Inlet, Rings, call, rest};
+
+/// The element; its manual is at the top of the file.
+pub struct SoftwareRss {
+    hash: FlowHash,
+    capacity: usize,
+    burst: usize,
+    /// A task on each thread that packets are spread over.
+    receiver: Receiver,
+    /// The rings to each of them; set when the router is planned.
+    rings: OnceLock<Vec<Rings>>,
+    fallen: PerThread<Fallen>,
+    dropped: PerThread<Count>,
+}
+
+/// Packets that fell to each thread.
+#[derive(Default)]
+struct Fallen(OnceLock<Vec<Count>>);
+
+/// What a thread keeps.
+#[derive(Default)]
+pub struct Local {
+    /// One for each thread that packets are spread over, and packets on their way into it.
+    lanes: Vec<(Inlet, Batch)>,
+    first: usize,
+    idle: u32,
+}
+
+/// Fruitless visits after which a task rests.
+const PATIENCE: u32 = 64;
+
+register!(SoftwareRss, "software_rss.rs");
+
+impl Element for SoftwareRss {
+    const CLASS: Class = Class::new("SoftwareRSS", "1/1", "h/h").crosses_threads();
+    type Local = Local;
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let args = &mut setup.args;
+        let most = args.in_range("MAXTHREADS", Kind::Keyword, 1..=u32::MAX);
+        let first: Option<u32> = args.optional_keyword("THREADOFFSET");
+        let hash = FlowHash::configure(args);
+        let capacity = args.in_range("CAPACITY", Kind::Keyword, 4..=1u32 << 24).unwrap_or(1024);
+        let burst = args.in_range("BURST", Kind::Keyword, 1..=Batch::CAPACITY as u32).unwrap_or(32);
+        args.complete()?;
+        let receiver = setup.tasks_on_threads(most.map(|n| n as usize), first.map(|n| n as usize));
+        Ok(Self {
+            hash,
+            capacity: capacity as usize,
+            burst: burst as usize,
+            receiver,
+            rings: OnceLock::new(),
+            fallen: PerThread::default(),
+            dropped: PerThread::default(),
+        })
+    }
+
+    fn initialize(&self, _init: &mut Init<'_>) -> Result<(), Refused> {
+        let rings = self.tasks().iter().map(|_| Rings::new(self.capacity)).collect();
+        // An element is initialised once.
+        let _ = self.rings.set(rings);
+        Ok(())
+    }
+
+    fn push(&self, cx: &mut Context, local: &mut Local, _port: usize, batch: &mut Batch) {
+        let tasks = self.tasks();
+        let count = tasks.len();
+        local.lanes.resize_with(count, Default::default);
+        let mut targets: Ports = [0; Batch::CAPACITY];
+        batch.classify(&mut targets, |packet| {
+            let hash = self.hash.of(packet);
+            packet.set_device_hash(hash);
+            // There are at most 64 threads.
+            target(hash, count) as u16
+        });
+        let targets = targets.get(..batch.len()).unwrap_or_default();
+        batch.distribute(targets, |target, run| {
+            if let Some((_, lane)) = local.lanes.get_mut(usize::from(target)) {
+                // A lane has as much room as the batch had packets.
+                run.move_to(lane);
+            }
+        });
+        self.count(cx, &local.lanes);
+        for ((task, rings), (inlet, lane)) in tasks.iter().zip(self.rings()).zip(&mut local.lanes) {
+            if lane.is_empty() {
+                continue;
+            }
+            // Nothing may overtake what this thread gave before the task came here.
+            if task.home() == cx.thread() && inlet.is_empty() {
+                cx.push_batch(0, lane);
+                continue;
+            }
+            let all = lane.len();
+            rings.give(cx, inlet, &mut lane.drain_front(all));
+            call(task);
+            if !lane.is_empty() {
+                self.dropped.mine(cx).add(lane.len() as u64);
+                cx.drop_batch(lane, Reason::QueueFull);
+            }
+        }
+    }
+
+    fn run_task(&self, cx: &mut Context, local: &mut Local) -> bool {
+        let slot = self.receiver.slot(cx.index());
+        let (Some(rings), Some(task)) = (self.rings().get(slot), self.tasks().get(slot)) else {
+            return false;
+        };
+        let mut batch = cx.take_batch();
+        let n = rings.take(&mut local.first, self.burst, &mut batch);
+        batch.prefetch_data();
+        cx.push_batch(0, &mut batch);
+        cx.give_batch(batch);
+        local.idle = if n > 0 { 0 } else { local.idle.saturating_add(1) };
+        if local.idle >= PATIENCE {
+            local.idle = 0;
+            rest(task, rings);
+        }
+        n > 0
+    }
+
+    fn held(&self) -> usize {
+        self.rings().iter().map(Rings::held).sum()
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("spread", |rss, _| rss.spread());
+        handlers.read("dropped", |rss, _| rss.dropped.total());
+        handlers.read("length", |rss, _| rss.rings().iter().map(Rings::len).sum::<usize>());
+    }
+}
+
+impl SoftwareRss {
+    fn tasks(&self) -> &[Task] {
+        self.receiver.tasks()
+    }
+
+    fn rings(&self) -> &[Rings] {
+        self.rings.get().map_or(&[], Vec::as_slice)
+    }
+
+    fn count(&self, cx: &Context, lanes: &[(Inlet, Batch)]) {
+        let fallen =
+            self.fallen.mine(cx).0.get_or_init(|| lanes.iter().map(|_| Count::default()).collect());
+        for (count, (_, lane)) in fallen.iter().zip(lanes) {
+            count.add(lane.len() as u64);
+        }
+    }
+
+    fn spread(&self) -> String {
+        let fallen = |slot: usize| {
+            let counts = self.fallen.iter().filter_map(|fallen| fallen.0.get()?.get(slot));
+            counts.map(Count::get).sum::<u64>()
+        };
+        let lines = self.tasks().iter().enumerate();
+        lines.map(|(slot, task)| format!("{}\t{}\n", task.home(), fallen(slot))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::testing::Rig;
+
+    #[test]
+    fn on_one_thread_packets_pass_through() {
+        let mut rig = Rig::new("SoftwareRSS", 1, 1).unwrap();
+        assert_eq!(rig.push(0, &["a", "b"])[0], [b"a", b"b"]);
+        assert_eq!(rig.read("spread").unwrap(), "0\t2\n");
+        assert!(rig.stats().balanced());
+    }
+
+    #[test]
+    fn refuses_what_it_does_not_know() {
+        for bad in ["SoftwareRSS(HASH CRC)", "SoftwareRSS(ENCAP ATM)", "SoftwareRSS(CAPACITY 1)"] {
+            assert!(Rig::new(bad, 1, 1).is_err(), "{bad}");
+        }
+    }
+}
