@@ -209,11 +209,7 @@ impl Element for Pipeliner {
 impl Pipeliner {
     /// Puts what there is room for into the thread's ring.
     fn give(&self, cx: &mut Context, local: &mut Local, batch: &mut Batch) {
-        let room = self.capacity.min(batch.len());
-        let given = {
-            let mut packets = batch.drain_front(room);
-            self.rings.give(cx, &mut local.inlet, &mut packets)
-        };
+        let given = self.rings.give(cx, &mut local.inlet, batch);
         self.count.mine(cx).add(given as u64);
         if given > 0 && self.active.load(Relaxed) {
             call(&self.task);

@@ -4,10 +4,8 @@
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use millrace_core::{Batch, Context, Count, PerThread, Task};
+use millrace_core::{Batch, Context, Count, Packet, PerThread, Task};
 use rtrb::{Consumer, Producer, RingBuffer};
-
-use millrace_core::memory::{Drain, Packet};
 
 /// Packets on their way to one thread.
 pub(super) struct Rings {
@@ -34,14 +32,14 @@ impl Rings {
         }
     }
 
-    /// Puts packets into the thread's ring, as many as there is room for, from the front. Returns how
-    /// many. Say [`call`] afterwards.
-    pub(super) fn give(&self, cx: &Context, inlet: &mut Inlet, packets: &mut Drain<'_>) -> usize {
+    /// Moves packets into the thread's ring, as many as there is room for, from the front of the batch.
+    /// Returns how many. Say [`call`] afterwards.
+    pub(super) fn give(&self, cx: &Context, inlet: &mut Inlet, batch: &mut Batch) -> usize {
         let producer = inlet.0.get_or_insert_with(|| self.connect());
-        let most = packets.len().min(producer.slots());
+        let most = batch.len().min(producer.slots());
         let given = match producer.write_chunk_uninit(most) {
             // There are as many slots as just counted; this thread alone fills them.
-            Ok(chunk) => chunk.fill_from_iter(packets),
+            Ok(chunk) => chunk.fill_from_iter(batch.drain_front(most)),
             Err(_) => 0,
         };
         self.given.mine(cx).add(given as u64);

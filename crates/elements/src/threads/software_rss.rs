@@ -149,8 +149,7 @@ impl Element for SoftwareRss {
                 cx.push_batch(0, lane);
                 continue;
             }
-            let all = lane.len();
-            rings.give(cx, inlet, &mut lane.drain_front(all));
+            rings.give(cx, inlet, lane);
             call(task);
             if !lane.is_empty() {
                 self.dropped.mine(cx).add(lane.len() as u64);

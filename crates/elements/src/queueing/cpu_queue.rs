@@ -1,0 +1,193 @@
+//! CPUQueue - keeps the packets of each thread in a queue of its own
+//!
+//! # Synopsis
+//! `CPUQueue([CAPACITY])`
+//!
+//! # Description
+//! Stores the packets that are pushed to it, those of each thread in a queue of their own, up to CAPACITY
+//! each. Threads that push never wait for each other. Who pulls gets packets of the queues in turn; those of
+//! one thread in the order in which they came. With several outputs, the queue of thread t is for output t
+//! modulo their number.
+//!
+//! It tells pullers as Queue does: an Unqueue rests while there is nothing for it.
+//!
+//! # Arguments
+//! - CAPACITY: most packets in each queue. Positional, default 128.
+//!
+//! # Ports
+//! One push input, one or more pull outputs.
+//!
+//! # Handlers
+//! - `length` (read): packets in all queues.
+//! - `lengths` (read): a line for each thread that has pushed, with its number and its packets.
+//! - `capacity` (read): the argument.
+//! - `drops` (read): packets dropped.
+//!
+//! # Drops
+//! - queue full: there was no room.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(LIMIT 100) -> CPUQueue(20) -> Unqueue -> Discard;
+//! ```
+//!
+//! # See also
+//! Queue, CPUSwitch, Pipeliner
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use millrace_core::stats::MAX_THREADS;
+use millrace_core::{
+    Batch, Class, Context, Count, Element, Failed, Handlers, Notifier, Packet, Reason, Setup,
+    register,
+};
+
+/// The element; its manual is at the top of the file.
+pub struct CpuQueue {
+    capacity: usize,
+    lanes: Vec<OnceLock<Lane>>,
+    /// For each output whether there are packets, and which thread's come next.
+    outlets: Vec<Outlet>,
+}
+
+/// The queue of one thread; its pusher meets a puller there, and never another pusher.
+#[derive(Default)]
+#[repr(align(128))]
+struct Lane {
+    packets: Mutex<VecDeque<Packet>>,
+    drops: Count,
+}
+
+#[derive(Default)]
+struct Outlet {
+    notifier: Notifier,
+    next: Mutex<usize>,
+}
+
+register!(CpuQueue, "cpu_queue.rs");
+
+impl Element for CpuQueue {
+    const CLASS: Class = Class::new("CPUQueue", "1/1-", "h/l");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let capacity: u32 = setup.args.positional("CAPACITY", 128);
+        setup.args.complete()?;
+        Ok(Self {
+            capacity: capacity as usize,
+            lanes: (0..MAX_THREADS).map(|_| OnceLock::new()).collect(),
+            outlets: (0..setup.outputs()).map(|_| Outlet::default()).collect(),
+        })
+    }
+
+    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
+        let Some(lane) = self.lanes.get(cx.thread()) else { return };
+        let lane = lane.get_or_init(Lane::default);
+        let outlet = cx.thread().checked_rem(self.outlets.len()).and_then(|n| self.outlets.get(n));
+        let mut packets = lane.packets();
+        let room = self.capacity.saturating_sub(packets.len()).min(batch.len());
+        packets.extend(batch.drain_front(room));
+        if let Some(outlet) = outlet.filter(|_| room > 0) {
+            outlet.notifier.wake();
+        }
+        drop(packets);
+        if !batch.is_empty() {
+            lane.drops.add(batch.len() as u64);
+            cx.drop_batch(batch, Reason::QueueFull);
+        }
+    }
+
+    fn pull(&self, _: &mut Context, (): &mut (), port: usize, max: usize, batch: &mut Batch) {
+        let Some(outlet) = self.outlets.get(port) else { return };
+        let mut next = outlet.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let own: Vec<&Lane> = self.lanes_of(port).collect();
+        let start = next.checked_rem(own.len()).unwrap_or(0);
+        let most = max.min(batch.room());
+        for at in (start..own.len()).chain(0..start) {
+            let Some(lane) = own.get(at) else { continue };
+            let mut packets = lane.packets();
+            let n = (most - batch.len()).min(packets.len());
+            for packet in packets.drain(..n) {
+                // There is room for as many.
+                let _ = batch.push(packet);
+            }
+            *next = at + 1;
+            if batch.len() == most {
+                break;
+            }
+        }
+        if batch.is_empty() {
+            self.look_again(port, &outlet.notifier);
+        }
+    }
+
+    fn notifier(&self, port: usize) -> Option<&Notifier> {
+        self.outlets.get(port).map(|outlet| &outlet.notifier)
+    }
+
+    fn held(&self) -> usize {
+        self.all().map(|(_, lane)| lane.packets().len()).sum()
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("length", |queue, _| Element::held(queue));
+        handlers.read("lengths", |queue, _| {
+            let line =
+                |(thread, lane): (usize, &Lane)| format!("{thread}\t{}\n", lane.packets().len());
+            queue.all().map(line).collect::<String>()
+        });
+        handlers.read("capacity", |queue, _| queue.capacity);
+        handlers
+            .read("drops", |queue, _| queue.all().map(|(_, lane)| lane.drops.get()).sum::<u64>());
+    }
+}
+
+impl CpuQueue {
+    /// The queues that there are, each with its thread.
+    fn all(&self) -> impl Iterator<Item = (usize, &Lane)> {
+        let lanes = self.lanes.iter().enumerate();
+        lanes.filter_map(|(thread, lane)| Some((thread, lane.get()?)))
+    }
+
+    /// The queues for an output.
+    fn lanes_of(&self, port: usize) -> impl Iterator<Item = &Lane> {
+        let outlets = self.outlets.len().max(1);
+        self.all().filter(move |(thread, _)| thread % outlets == port).map(|(_, lane)| lane)
+    }
+
+    /// Tells the pullers that there is nothing, unless there is by now: a pusher wakes them under the lock
+    /// of its queue, before or after that is looked into here.
+    fn look_again(&self, port: usize, notifier: &Notifier) {
+        notifier.sleep();
+        if self.lanes_of(port).any(|lane| !lane.packets().is_empty()) {
+            notifier.wake();
+        }
+    }
+}
+
+impl Lane {
+    fn packets(&self) -> MutexGuard<'_, VecDeque<Packet>> {
+        self.packets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::Reason;
+    use millrace_core::testing::Rig;
+
+    #[test]
+    fn gives_packets_in_order_up_to_its_capacity() {
+        let mut rig = Rig::new("CPUQueue(2)", 1, 2).unwrap();
+        let out = rig.push(0, &["a", "b", "c"]);
+        assert_eq!(out, [vec![b"a".to_vec(), b"b".to_vec()], vec![]]);
+        assert_eq!(rig.stats().drops, [(Reason::QueueFull, 1)]);
+        assert_eq!(
+            (rig.read("drops").unwrap(), rig.read("lengths").unwrap()),
+            ("1".into(), "0\t0\n".into())
+        );
+        assert_eq!(rig.push(0, &["d"])[0], [b"d"]);
+        assert!(rig.stats().balanced());
+    }
+}

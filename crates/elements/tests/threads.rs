@@ -1,0 +1,476 @@
+//! Threads: who reaches what, who runs where, and that no flow ever gets out of order.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+
+#[path = "support/router.rs"]
+mod router;
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use millrace_core::net::{EtherAddress, Ipv4Prefix};
+use millrace_core::router::Options;
+use millrace_core::services::Services;
+use millrace_core::topology::Topology;
+use millrace_core::{Batch, Class, Context, Element, Failed, Packet, Router, Setup, register};
+use millrace_io::{
+    Backend, Capabilities, DeviceError, DeviceFacts, Devices, Method, Opened, RxOptions, RxQueue,
+    TxOptions, TxQueue,
+};
+
+use router::engine;
+
+/// Devices that receive `FLOWS` flows of `LENGTH` packets each, a flow by one queue, and keep what is
+/// transmitted.
+#[derive(Clone)]
+struct Mill {
+    rx_queues: usize,
+    tx_queues: usize,
+    sent: Arc<Mutex<Vec<(u16, u32)>>>,
+}
+
+const FLOWS: u16 = 64;
+const LENGTH: u32 = 250;
+
+impl Mill {
+    fn new(rx_queues: usize, tx_queues: usize) -> Self {
+        Self { rx_queues, tx_queues, sent: Arc::default() }
+    }
+
+    fn options(&self, threads: usize) -> Options {
+        let mut services = Services::default();
+        services.insert(Devices(Box::new(self.clone())));
+        Options { threads, services, ..Options::default() }
+    }
+}
+
+impl Backend for Mill {
+    fn open_rx(
+        &self,
+        device: &str,
+        options: &RxOptions,
+    ) -> Result<Opened<dyn RxQueue>, DeviceError> {
+        let base = if device == "b" { FLOWS } else { 0 };
+        let first = options.queues.first;
+        let all = self.rx_queues;
+        let queue = |number: usize| -> Box<dyn RxQueue> {
+            let own = (0..FLOWS).filter(|flow| usize::from(*flow) % all == number);
+            let flows = own.map(|flow| base + flow).collect();
+            Box::new(Source { flows, next: 0 })
+        };
+        Ok(opened((first..(first + options.queues.count).min(all)).map(queue).collect()))
+    }
+
+    fn open_tx(&self, _: &str, options: &TxOptions) -> Result<Opened<dyn TxQueue>, DeviceError> {
+        let queue = |_| -> Box<dyn TxQueue> { Box::new(Sink(self.sent.clone())) };
+        Ok(opened((0..options.queues.count.min(self.tx_queues)).map(queue).collect()))
+    }
+
+    fn facts(&self, _: &str, _: &Method) -> DeviceFacts {
+        let (rx_queues, tx_queues) = (Some(self.rx_queues), Some(self.tx_queues));
+        DeviceFacts { rx_queues, tx_queues, ..DeviceFacts::default() }
+    }
+
+    fn ether(&self, _: &str) -> Option<EtherAddress> {
+        None
+    }
+
+    fn ipv4(&self, _: &str) -> Option<Ipv4Prefix> {
+        None
+    }
+}
+
+fn opened<Q: ?Sized>(queues: Vec<Box<Q>>) -> Opened<Q> {
+    Opened { queues, capabilities: Capabilities::default(), changes: Vec::new() }
+}
+
+/// One packet of each flow in turn.
+struct Source {
+    flows: Vec<u16>,
+    next: usize,
+}
+
+impl RxQueue for Source {
+    fn receive(&mut self, batch: &mut Batch, max: usize) -> io::Result<usize> {
+        let mut n = 0;
+        while n < max && batch.room() > 0 && !self.is_finished() {
+            let flow = self.flows[self.next % self.flows.len()];
+            let number = (self.next / self.flows.len()) as u32;
+            batch.push(Packet::from_bytes(&frame(flow, number)).unwrap()).unwrap();
+            self.next += 1;
+            n += 1;
+        }
+        Ok(n)
+    }
+
+    fn is_finished(&self) -> bool {
+        self.next >= self.flows.len() * LENGTH as usize
+    }
+}
+
+/// A UDP packet of a flow, numbered.
+fn frame(flow: u16, number: u32) -> Vec<u8> {
+    let builder = etherparse::PacketBuilder::ethernet2([2; 6], [4; 6])
+        .ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64)
+        .udp(flow, 9);
+    let mut bytes = Vec::new();
+    builder.write(&mut bytes, &number.to_be_bytes()).unwrap();
+    bytes
+}
+
+struct Sink(Arc<Mutex<Vec<(u16, u32)>>>);
+
+impl TxQueue for Sink {
+    fn transmit(&mut self, batch: &mut Batch) -> io::Result<usize> {
+        let read = |packet: &Packet| {
+            let data = packet.data();
+            let flow = u16::from_be_bytes(data[34..36].try_into().unwrap());
+            (flow, u32::from_be_bytes(data[42..46].try_into().unwrap()))
+        };
+        self.0.lock().unwrap().extend(batch.iter().map(read));
+        let n = batch.len();
+        batch.clear();
+        Ok(n)
+    }
+}
+
+/// Runs a configuration on real threads until `done` says so.
+fn run(config: &str, options: Options, done: impl Fn(&Router) -> bool + Sync) -> Arc<Router> {
+    let engine = engine(config, options).unwrap_or_else(|messages| panic!("{messages:#?}"));
+    let router = engine.router().clone();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let start = Instant::now();
+            while !done(&router) && !router.is_halted() && start.elapsed() < Duration::from_secs(20)
+            {
+                std::thread::yield_now();
+            }
+            router.halt();
+        });
+        engine.run();
+    });
+    for (id, element) in router.elements().enumerate() {
+        let stats = router.stats_of(id);
+        assert!(stats.balanced(), "{}: {stats:?}", element.name);
+    }
+    router
+}
+
+fn threads_of(router: &Router, element: &str) -> Vec<usize> {
+    router.plan().threads_of(router.find(element).unwrap()).collect()
+}
+
+/// A graph as in figure 13 of FastClick's paper: several inputs on threads of their own, ways that join,
+/// queues at which vectors end, outputs that some threads reach.
+const VECTORS: &str = "
+    in0 :: FromDevice(a, MAXTHREADS 2) -> c0 :: Counter -> split :: Classifier(12/0800, -);
+    in1 :: FromDevice(b, MAXTHREADS 2, THREADOFFSET 2) -> c1 :: Counter -> route :: RSSSwitch;
+    split[0] -> join :: Counter -> out0 :: ToDevice(a);
+    split[1] -> q0 :: Queue -> shaper :: Unqueue -> c2 :: Counter -> out1 :: ToDevice(b);
+    route[0] -> join;
+    route[1] -> p :: Pipeliner -> c3 :: Counter -> cpus :: CPUSwitch;
+    cpus[0] -> even :: Counter -> q1 :: Queue -> out2 :: ToDevice(c);
+    cpus[1] -> odd :: Counter -> q1;
+    StaticThreadSched(shaper 4, p 5, out2 6);
+";
+
+#[test]
+fn thread_vectors_follow_the_packets() {
+    let engine = engine(VECTORS, Mill::new(8, 8).options(8)).unwrap();
+    let router = engine.router();
+    for (element, threads) in [
+        ("in0", vec![0, 1]),
+        ("in1", vec![2, 3]),
+        ("c0", vec![0, 1]),
+        ("c1", vec![2, 3]),
+        ("split", vec![0, 1]),
+        ("route", vec![2, 3]),
+        ("join", vec![0, 1, 2, 3]),
+        ("out0", vec![0, 1, 2, 3]),
+        ("q0", vec![0, 1, 4]),
+        ("shaper", vec![4]),
+        ("c2", vec![4]),
+        ("out1", vec![4]),
+        ("p", vec![2, 3, 5]),
+        ("c3", vec![5]),
+        ("cpus", vec![5]),
+        ("even", vec![]),
+        ("odd", vec![5]),
+        ("q1", vec![5, 6]),
+        ("out2", vec![6]),
+    ] {
+        assert_eq!(threads_of(router, element), threads, "{element}");
+    }
+    // Devices get a queue for each thread that reaches them, and what is shared is known.
+    let transmits: Vec<_> = router
+        .plan()
+        .transmitters
+        .iter()
+        .map(|one| (one.device.as_str(), one.queues.len(), one.threads.clone(), one.is_locked()))
+        .collect();
+    assert_eq!(
+        transmits,
+        [("a", 4, vec![0, 1, 2, 3], false), ("b", 1, vec![4], false), ("c", 1, vec![6], false)]
+    );
+    // Threads that meet at a queue or a Pipeliner count atomically; thread 7 has nothing to do.
+    let plain: Vec<usize> = (0..8).filter(|&n| router.plan().counts_plainly(n)).collect();
+    assert_eq!(plain, [7]);
+    let handler = router.read("thread_vectors", b"").unwrap();
+    assert!(String::from_utf8(handler).unwrap().contains("q0\t0,1,4\n"));
+}
+
+/// Counts its instances.
+struct Probe;
+static INSTANCES: AtomicUsize = AtomicUsize::new(0);
+struct Instance;
+
+impl Default for Instance {
+    fn default() -> Self {
+        INSTANCES.fetch_add(1, SeqCst);
+        Self
+    }
+}
+
+register!(Probe, "threads.rs");
+
+impl Element for Probe {
+    const CLASS: Class = Class::new("ThreadProbe", "1/1", "a/a");
+    type Local = Instance;
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        setup.args.complete()?;
+        Ok(Self)
+    }
+}
+
+#[test]
+fn only_threads_that_reach_an_element_have_state_for_it() {
+    let config = "FromDevice(a, MAXTHREADS 3, THREADOFFSET 1) -> ThreadProbe -> q :: Queue
+            -> ThreadProbe -> u :: Unqueue -> Discard;
+        Idle -> ThreadProbe -> Discard;
+        StaticThreadSched(u 5);";
+    let engine = engine(config, Mill::new(8, 8).options(8)).unwrap();
+    assert_eq!(INSTANCES.load(SeqCst), 3 + 1);
+    drop(engine);
+}
+
+/// Looks whether shared packets are counted plainly.
+struct Witness;
+static PLAIN: AtomicUsize = AtomicUsize::new(0);
+static ATOMIC: AtomicUsize = AtomicUsize::new(0);
+
+register!(Witness, "threads.rs");
+
+impl Element for Witness {
+    const CLASS: Class = Class::new("CountWitness", "1/1", "a/a");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        setup.args.complete()?;
+        Ok(Self)
+    }
+
+    fn process(&self, _: &mut Context, (): &mut (), batch: &mut Batch) {
+        let plain = batch.iter().filter(|packet| packet.is_counted_plainly()).count();
+        let shared = batch.iter().filter(|packet| packet.is_shared()).count();
+        PLAIN.fetch_add(plain, SeqCst);
+        ATOMIC.fetch_add(shared - plain, SeqCst);
+    }
+}
+
+#[test]
+fn references_are_counted_plainly_where_packets_stay_on_a_thread() {
+    let finished = |names: &'static [&str]| {
+        move |router: &Router| names.iter().all(|name| router.read(name, b"").unwrap() == b"1000")
+    };
+    // Full push on one thread, and a queue that one thread serves on both sides.
+    let alone = "InfiniteSource(LIMIT 1000, BURST 32) -> t :: Tee;
+        t[0] -> CountWitness -> a :: Counter -> Discard;
+        t[1] -> Queue(2000) -> Unqueue(BURST 32) -> b :: Counter -> Discard;";
+    run(alone, Options { threads: 2, ..Options::default() }, finished(&["a.count", "b.count"]));
+    let (plain, atomic) = (PLAIN.swap(0, SeqCst), ATOMIC.swap(0, SeqCst));
+    assert_eq!((plain, atomic), (1000, 0));
+
+    // The same with another thread at the queue.
+    let together =
+        format!("{} StaticThreadSched(u 1);", alone.replace("-> Unqueue", "-> u :: Unqueue"));
+    run(&together, Options { threads: 2, ..Options::default() }, finished(&["a.count", "b.count"]));
+    let (plain, atomic) = (PLAIN.swap(0, SeqCst), ATOMIC.swap(0, SeqCst));
+    assert_eq!(plain, 0);
+    assert!(atomic > 0);
+}
+
+/// Everything that carries packets from thread to thread, at once.
+const MIXED: &str = "
+    FromDevice(a, BURST 16, N_QUEUES 2) -> rss :: SoftwareRSS(CAPACITY 65536)
+        -> p :: Pipeliner(64, BLOCKING true) -> q :: Queue(100000) -> u :: Unqueue(BURST 32)
+        -> out0 :: ToDevice(c);
+    FromDevice(b, BURST 8, MAXTHREADS 2) -> r :: RSSSwitch(HASH TOEPLITZ);
+    r[0] -> p0 :: Pipeliner(100000) -> join :: Counter;
+    r[1] -> p1 :: Pipeliner(100000) -> join;
+    join -> CPUQueue(100000) -> u1 :: Unqueue(BURST 16) -> out1 :: ToDevice(d);
+    StaticThreadSched(u 3, u1 2);
+";
+
+#[test]
+fn no_flow_gets_out_of_order() {
+    let mill = Mill::new(2, 1);
+    let all = 2 * usize::from(FLOWS) * LENGTH as usize;
+    let sent = mill.sent.clone();
+    let router = run(MIXED, mill.options(4), |_| sent.lock().unwrap().len() >= all);
+    let sent = mill.sent.lock().unwrap();
+    assert_eq!(sent.len(), all, "{:?}", router.read("rss.dropped", b""));
+    let mut next: HashMap<u16, u32> = HashMap::new();
+    for (flow, number) in sent.iter() {
+        let expected = next.entry(*flow).or_default();
+        assert_eq!(number, expected, "flow {flow}");
+        *expected += 1;
+    }
+    assert_eq!(next.len(), 2 * usize::from(FLOWS));
+    // The spread is over all threads.
+    let spread = String::from_utf8(router.read("rss.spread", b"").unwrap()).unwrap();
+    assert_eq!(spread.lines().count(), 4);
+    assert!(spread.lines().all(|line| !line.ends_with("\t0")), "{spread}");
+}
+
+#[test]
+fn one_input_feeds_all_threads() {
+    let mill = Mill::new(1, 4);
+    let all = usize::from(FLOWS) * LENGTH as usize;
+    let sent = mill.sent.clone();
+    let config =
+        "FromDevice(a) -> rss :: SoftwareRSS(CAPACITY 65536) -> c :: Counter -> ToDevice(c);";
+    let router = run(config, mill.options(3), |_| sent.lock().unwrap().len() >= all);
+    assert_eq!(threads_of(&router, "FromDevice@1"), [0]);
+    assert_eq!(threads_of(&router, "c"), [0, 1, 2]);
+    assert_eq!(mill.sent.lock().unwrap().len(), all);
+}
+
+#[test]
+fn tasks_move_where_the_plan_lets_them() {
+    let config = "
+        InfiniteSource(LIMIT 1000000, BURST 32, STOP true) -> q :: Queue(100000) -> u :: Unqueue(BURST 32)
+            -> c :: Counter -> Discard;
+        FromDevice(a, ACTIVE false) -> Discard;
+    ";
+    let fixed = engine(config, Mill::new(2, 2).options(2)).unwrap();
+    let why = fixed.router().write("u.home_thread", b"1").unwrap_err().to_string();
+    assert!(why.contains("not planned to reach ‘u’"), "{why}");
+    assert!(fixed.router().write("u.home_thread", b"7").is_err());
+    assert!(fixed.router().write("u.home_thread", b"0").is_ok());
+
+    // With every task free to move, one moves to and fro while packets flow, and none is lost.
+    let free = format!("{config} BalancedThreadSched(1000000);");
+    let engine = engine(&free, Mill::new(2, 2).options(2)).unwrap();
+    let router = engine.router().clone();
+    assert_eq!(threads_of(&router, "c"), [0, 1]);
+    let mut homes = [0usize; 2];
+    std::thread::scope(|scope| {
+        let moves = scope.spawn(|| {
+            let mut homes = [0; 2];
+            for to in (0..2).cycle() {
+                if router.is_halted() {
+                    break;
+                }
+                router.write("u.home_thread", format!("{to}").as_bytes()).unwrap();
+                std::thread::sleep(Duration::from_millis(1));
+                let home: usize = String::from_utf8(router.read("u.home_thread", b"").unwrap())
+                    .unwrap()
+                    .parse()
+                    .unwrap();
+                homes[home] += 1;
+            }
+            homes
+        });
+        engine.run();
+        homes = moves.join().unwrap();
+    });
+    assert!(homes.iter().all(|&seen| seen > 0), "{homes:?}");
+    let queue = router.stats_of(router.find("q").unwrap());
+    assert!(queue.balanced(), "{queue:?}");
+    let unqueue = router.stats_of(router.find("u").unwrap());
+    assert_eq!(unqueue.received, unqueue.sent);
+}
+
+#[test]
+fn load_is_balanced() {
+    let config = "
+        a :: InfiniteSource(BURST 32) -> Discard;
+        b :: InfiniteSource(BURST 32) -> Discard;
+        sched :: BalancedThreadSched(5);
+    ";
+    let homes = |router: &Router| {
+        let home = |name: &str| router.read(&format!("{name}.home_thread"), b"").unwrap();
+        (home("a"), home("b"))
+    };
+    let router = run(config, Options { threads: 2, ..Options::default() }, |router| {
+        let (a, b) = homes(router);
+        a != b
+    });
+    let (a, b) = homes(&router);
+    assert_ne!(a, b, "each source has a thread of its own");
+}
+
+#[test]
+fn pipeliners_that_wait_for_each_other_are_refused() {
+    let config = "
+        a :: InfiniteSource -> p :: Pipeliner(8, BLOCKING true) -> Discard;
+        b :: InfiniteSource -> q :: Pipeliner(8, BLOCKING true) -> Discard;
+        StaticThreadSched(a 0, p 1, b 1, q 0);
+    ";
+    let messages = engine(config, Options { threads: 2, ..Options::default() }).err().unwrap();
+    assert!(
+        messages.iter().any(|message| message.contains("in a circle of threads")),
+        "{messages:?}"
+    );
+    let fine = config.replace("b 1, q 0", "b 0, q 1");
+    assert!(engine(&fine, Options { threads: 2, ..Options::default() }).is_ok());
+}
+
+/// Two nodes with two cores each; devices a and b on one of them each.
+fn two_nodes(place: &std::path::Path) -> Topology {
+    for (file, text) in [
+        ("devices/system/node/online", "0-1"),
+        ("devices/system/node/node0/cpulist", "0-1"),
+        ("devices/system/node/node1/cpulist", "2-3"),
+        ("devices/system/cpu/online", "0-3"),
+        ("class/net/a/device/numa_node", "1"),
+        ("class/net/b/device/numa_node", "0"),
+    ] {
+        let path = place.join(file);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    Topology::read(place)
+}
+
+#[test]
+fn threads_queues_and_memory_of_a_node_stay_together() {
+    let place = tempfile::tempdir().unwrap();
+    let topology = two_nodes(place.path());
+    let config = "in_a :: FromDevice(a) -> out_b :: ToDevice(b);
+        in_b :: FromDevice(b) -> p :: Pipeliner -> out_a :: ToDevice(a);";
+    for pin in [false, true] {
+        let options = Options { topology: topology.clone(), pin, ..Mill::new(4, 4).options(4) };
+        let engine = engine(config, options).unwrap();
+        let plan = engine.router().plan();
+        let seats: Vec<_> = plan.seats.iter().map(|seat| (seat.node, seat.core)).collect();
+        match pin {
+            true => assert_eq!(seats, [(0, Some(0)), (0, Some(1)), (1, Some(2)), (1, Some(3))]),
+            false => {
+                assert!(
+                    plan.seats.iter().all(|seat| seat.cores == [2 * seat.node, 2 * seat.node + 1])
+                );
+            }
+        }
+        assert_eq!(threads_of(engine.router(), "in_b"), [0, 1]);
+        assert_eq!(threads_of(engine.router(), "in_a"), [2, 3]);
+        for receiver in &plan.receivers {
+            let near = |&thread: &usize| Some(plan.seats[thread].node) == receiver.node;
+            assert!(receiver.threads.iter().all(near), "{receiver:?}");
+        }
+    }
+}
