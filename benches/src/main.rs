@@ -2,6 +2,7 @@
 
 mod cycles;
 mod graph;
+mod io;
 mod machine;
 mod report;
 mod threads;
@@ -29,6 +30,8 @@ enum Suite {
     Elements(cycles::Options),
     /// `router` and `elements`.
     All(cycles::Options),
+    /// Packets a second through interfaces, by each method, beside the kernel's bridge.
+    Io(io::Options),
     /// Packets a second on one thread and on two: full push, push to pull, pipelined; queues of
     /// their own and shared ones.
     Threads(threads::Options),
@@ -42,6 +45,7 @@ fn main() -> ExitCode {
         Suite::Router(options) => options.run(Subject::Routers),
         Suite::Elements(options) => options.run(Subject::Elements),
         Suite::All(options) => options.run(Subject::Both),
+        Suite::Io(options) => options.run(),
         Suite::Threads(options) => options.run(),
     };
     match done {
