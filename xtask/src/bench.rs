@@ -19,9 +19,20 @@ pub(crate) struct Options {
 /// # Errors
 /// They cannot be built, or fail.
 pub(crate) fn run(options: &Options) -> Result<()> {
+    if options.words.first().is_some_and(|suite| suite == "io") {
+        build_for_io()?;
+    }
     let mut command = shell::cargo();
     command.current_dir(env::current_dir()?);
     command.args(["run", "--release", "--manifest-path"]);
     command.arg(shell::root().join("benches/Cargo.toml")).arg("--").args(&options.words);
+    shell::run(&mut command)
+}
+
+/// Builds what the suite `io` runs beside itself: the program, and a loop without a graph.
+fn build_for_io() -> Result<()> {
+    let mut command = shell::cargo();
+    command.args(["build", "--release", "--package", "millrace", "--bin", "millrace"]);
+    command.args(["--package", "millrace-io", "--example", "xdp_loop"]);
     shell::run(&mut command)
 }

@@ -54,7 +54,7 @@ struct Case {
 /// The shortest frame, without its check sequence.
 const SHORTEST: usize = 60;
 /// The methods that FromDevice and ToDevice have on interfaces of the kernel.
-const METHODS: &[&str] = &["SOCKET"];
+const METHODS: &[&str] = &["SOCKET", "LINUX", "XDP"];
 const BURSTS: &[usize] = &[1, 2, 4, 8, 16, 32, 64, 128, 256];
 const LENGTHS: &[usize] = &[60, 128, 256, 512, 1024, 1514];
 
@@ -72,7 +72,7 @@ impl Options {
             "{}, sender on core {first}, forwarder on core {last}; commit {}\n{} rounds of {} ms\n",
             machine.cpu, machine.commit, self.rounds, self.window
         );
-        let mut cases = cases()?;
+        let mut cases = cases();
         cases.retain(|case| self.only.is_empty() || self.only.iter().any(|o| o == case.group));
         ensure!(!cases.is_empty(), "--only: there is no group of this name");
         let rig = Rig::new([first, last]);
@@ -94,7 +94,7 @@ impl Options {
     }
 }
 
-fn cases() -> anyhow::Result<Vec<Case>> {
+fn cases() -> Vec<Case> {
     let case = |group, name: String, value, forwarder, length| Case {
         group,
         name,
@@ -108,7 +108,8 @@ fn cases() -> anyhow::Result<Vec<Case>> {
         let graph = forwarder(method, 64);
         cases.push(case("methods", (*method).to_owned(), None, graph, SHORTEST));
     }
-    //cases.push(case("methods", "bare XDP loop".to_owned(), None, bare_loop()?, SHORTEST));
+    let bare = Forwarder::BareXdp;
+    cases.push(case("methods", "bare XDP rings".to_owned(), None, bare, SHORTEST));
     for method in METHODS {
         for &burst in BURSTS {
             let graph = forwarder(method, burst);
@@ -121,7 +122,7 @@ fn cases() -> anyhow::Result<Vec<Case>> {
             cases.push(case("length", (*method).to_owned(), Some(length), graph, length));
         }
     }
-    Ok(cases)
+    cases
 }
 
 fn forwarder(method: &str, burst: usize) -> Forwarder {
@@ -129,14 +130,6 @@ fn forwarder(method: &str, burst: usize) -> Forwarder {
         "FromDevice(eth0, PROMISC true, BURST {burst}, METHOD {method})
          -> ToDevice(eth1, BURST {burst}, METHOD {method})"
     ))
-}
-
-/// The rings of AF_XDP without a graph: an example of the crate with the rings.
-fn bare_loop() -> anyhow::Result<Forwarder> {
-    let folder = std::env::current_exe()?;
-    let program = folder.with_file_name("examples").join("xdp_loop");
-    let arguments = ["eth0", "eth1"].map(str::to_owned);
-    Ok(Forwarder::Bare(program, arguments.to_vec()))
 }
 
 impl Case {
@@ -174,7 +167,7 @@ fn tell(cases: &[Case]) -> String {
             group = case.group;
             text.push_str(&format!(
                 "\n{group:<10}{:<18}{:>8}{:>8}{:>12}{:>12}\n",
-                "", "Mpps", "ratio", "ns a packet", "offered Mpps"
+                "", "Mpps", "ratio", "ns/packet", "offered"
             ));
         }
         let value = case.value.map_or(String::new(), |value| value.to_string());

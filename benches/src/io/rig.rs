@@ -7,7 +7,6 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -31,8 +30,8 @@ pub(super) enum Forwarder {
     Bridge,
     /// Millrace with this configuration.
     Millrace(String),
-    /// A program of ours without a graph, and its arguments.
-    Bare(PathBuf, Vec<String>),
+    /// The rings of AF_XDP without a graph.
+    BareXdp,
 }
 
 /// What was measured of a forwarder.
@@ -52,7 +51,6 @@ impl Rig {
         let [source, middle, sink] = ["source", "middle", "sink"].map(Namespace::new);
         middle.connect("eth0", &source, "out");
         middle.connect("eth1", &sink, "in");
-        // Frames as long as the longest that is measured pass, and nobody else talks.
         Self { source, middle, sink, cores }
     }
 
@@ -100,25 +98,21 @@ impl Rig {
                 command.args([&format!("--affinity={core}"), "--port", "0", "-e", text]);
                 command
             }
-            Forwarder::Bare(program, arguments) => {
+            Forwarder::BareXdp => {
                 let mut command = self.middle.command("taskset");
-                command.args(["-c", &core]).arg(program).args(arguments);
-                command
+                command.args(["-c", &core]).arg(xdp_loop()?).args(["eth0", "eth1"]);
+                return Running::start(&mut command, Ready::Soon).map(Some);
             }
         };
-        Running::start(&mut command).map(Some)
+        Running::start(&mut command, Ready::Said).map(Some)
     }
 
     /// Sends frames to the forwarder until it is dropped.
     fn send(&self, length: usize) -> anyhow::Result<Running> {
-        let text = format!(
-            "InfiniteSource(DATA \\<{}>, LIMIT -1, BURST 64) -> ToDevice(out, METHOD SOCKET)",
-            frame(length)
-        );
-        let mut command = self.source.command(&millrace()?);
-        command.args(["run", "--no-table", "--json", "--port", "0"]);
-        command.args([&format!("--affinity={}", self.cores[0]), "-e", &text]);
-        Running::start(&mut command)
+        let mut command = self.source.command("taskset");
+        command.args(["-c", &self.cores[0].to_string()]).arg(xdp_loop()?);
+        command.args(["--source", "out", &length.to_string()]);
+        Running::start(&mut command, Ready::Soon)
     }
 
     fn look(&self, running: Option<&Running>) -> anyhow::Result<Look> {
@@ -143,14 +137,6 @@ struct Look {
     spent: Option<Duration>,
 }
 
-/// A frame with Ethernet addresses that nobody has, as hexadecimal digits.
-fn frame(length: usize) -> String {
-    let mut frame = vec![0u8; length];
-    let header = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5];
-    frame.iter_mut().zip(header).for_each(|(to, from)| *to = from);
-    frame.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 fn counters(namespace: &Namespace, interface: &str) -> anyhow::Result<Value> {
     let output = namespace.ip(&format!("-s -j link show dev {interface}"));
     let value: Value = serde_json::from_slice(&output.stdout).context("counters of a link")?;
@@ -161,9 +147,18 @@ fn count(counters: &Value, direction: &str, what: &str) -> anyhow::Result<u64> {
     counters[direction][what].as_u64().context("counters of a link")
 }
 
-/// The program, which stands beside this one.
 fn millrace() -> anyhow::Result<String> {
-    let program = std::env::current_exe()?.with_file_name("millrace");
+    beside("millrace")
+}
+
+/// The rings of AF_XDP without a graph: an example of the crate that has the rings.
+fn xdp_loop() -> anyhow::Result<String> {
+    beside("examples/xdp_loop")
+}
+
+/// A program that stands beside this one.
+fn beside(name: &str) -> anyhow::Result<String> {
+    let program = std::env::current_exe()?.with_file_name(name);
     ensure!(program.exists(), "{} is not built", program.display());
     Ok(program.to_string_lossy().into_owned())
 }
@@ -188,32 +183,45 @@ impl Drop for Bridge<'_> {
     }
 }
 
+/// How a program tells that it is ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ready {
+    /// It says `control socket: ...` on its standard error, as Millrace does.
+    Said,
+    /// Not at all, but it soon is.
+    Soon,
+}
+
 /// A program that runs until this is dropped.
 struct Running {
     child: Child,
-    _stderr: BufReader<ChildStderr>,
+    stderr: BufReader<ChildStderr>,
 }
 
 impl Running {
-    /// Starts a program and waits until it says that it is ready: `control socket: ...`, as Millrace
-    /// does, or `ready`.
-    fn start(command: &mut Command) -> anyhow::Result<Self> {
-        let mut child = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .with_context(|| format!("{command:?}"))?;
+    fn start(command: &mut Command, ready: Ready) -> anyhow::Result<Self> {
+        const SOON: Duration = Duration::from_millis(100);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().with_context(|| format!("{command:?}"))?;
         let Some(stderr) = child.stderr.take() else { bail!("no standard error") };
-        let mut stderr = BufReader::new(stderr);
+        let mut running = Self { child, stderr: BufReader::new(stderr) };
+        if ready == Ready::Said {
+            running.wait_for_word().with_context(|| format!("{command:?}"))?;
+        } else {
+            std::thread::sleep(SOON);
+        }
+        Ok(running)
+    }
+
+    fn wait_for_word(&mut self) -> anyhow::Result<()> {
         let mut said = String::new();
         loop {
             let mut line = String::new();
-            if stderr.read_line(&mut line)? == 0 {
-                bail!("{command:?}: {said}");
+            if self.stderr.read_line(&mut line)? == 0 {
+                bail!("{said}");
             }
-            if line.starts_with("control socket:") || line.starts_with("ready") {
-                return Ok(Self { child, _stderr: stderr });
+            if line.starts_with("control socket:") {
+                return Ok(());
             }
             said.push_str(&line);
         }
