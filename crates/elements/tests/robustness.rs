@@ -59,6 +59,8 @@ const ELSEWHERE: &[&str] = &[
     "ToXDPDevice",
     "XDPFromDevice",
     "XDPToDevice",
+    "FromNetmapDevice",
+    "ToNetmapDevice",
 ];
 
 #[test]

@@ -15,13 +15,35 @@ use crate::tap::{self, Tap, TapOptions};
 pub struct Machine;
 
 impl Machine {
-    /// The backend for a method.
-    fn by(self, device: &str, method: &Method) -> Result<&'static dyn Backend, DeviceError> {
-        match method {
-            Method::Ring | Method::Socket | Method::Best => Ok(&AfPacket),
-            Method::Xdp(_) => Ok(&AfXdp),
-            Method::Dpdk(_) => Err(unsupported(device, "DPDK")),
-        }
+    /// Opens a device by the backend for its method. Where that is to be the best, AF_XDP is tried
+    /// first, and what has been chosen is said.
+    fn open<Q: ?Sized>(
+        self,
+        device: &str,
+        method: &Method,
+        open: impl Fn(&dyn Backend, &Method) -> Result<Opened<Q>, DeviceError>,
+    ) -> Result<Opened<Q>, DeviceError> {
+        let xdp = match method {
+            Method::Ring | Method::Socket => return open(&AfPacket, method),
+            Method::Xdp(_) => return open(&AfXdp, method),
+            Method::Dpdk(_) => return Err(unsupported(device, "DPDK")),
+            Method::Best(xdp) => Method::Xdp(xdp.clone()),
+        };
+        let (outcome, chosen) = match open(&AfXdp, &xdp) {
+            Err(DeviceError::Unknown(name)) => return Err(DeviceError::Unknown(name)),
+            Err(error) => {
+                let why = error.to_string();
+                let why = why.strip_prefix(device).and_then(|why| why.strip_prefix(": "));
+                let why = why.map_or_else(|| error.to_string(), str::to_owned);
+                let chosen =
+                    format!("packet sockets with rings are used, for AF_XDP is not: {why}");
+                (open(&AfPacket, &Method::Ring), chosen)
+            }
+            opened => (opened, "AF_XDP is used".to_owned()),
+        };
+        let mut opened = outcome?;
+        opened.changes.insert(0, chosen);
+        Ok(opened)
     }
 }
 
@@ -31,7 +53,9 @@ impl Backend for Machine {
         device: &str,
         options: &RxOptions,
     ) -> Result<Opened<dyn RxQueue>, DeviceError> {
-        self.by(device, &options.method)?.open_rx(device, options)
+        self.open(device, &options.method, |backend, method| {
+            backend.open_rx(device, &RxOptions { method: method.clone(), ..options.clone() })
+        })
     }
 
     fn open_tx(
@@ -39,7 +63,9 @@ impl Backend for Machine {
         device: &str,
         options: &TxOptions,
     ) -> Result<Opened<dyn TxQueue>, DeviceError> {
-        self.by(device, &options.method)?.open_tx(device, options)
+        self.open(device, &options.method, |backend, method| {
+            backend.open_tx(device, &TxOptions { method: method.clone(), ..options.clone() })
+        })
     }
 
     fn open_tap(&self, options: &TapOptions) -> Result<Tap, DeviceError> {
@@ -47,7 +73,13 @@ impl Backend for Machine {
     }
 
     fn facts(&self, device: &str, method: &Method) -> DeviceFacts {
-        self.by(device, method).map(|by| by.facts(device, method)).unwrap_or_default()
+        match method {
+            Method::Ring | Method::Socket => AfPacket.facts(device, method),
+            Method::Xdp(_) => AfXdp.facts(device, method),
+            // Packet sockets have as many queues as one likes, so also as many as these.
+            Method::Best(xdp) => AfXdp.facts(device, &Method::Xdp(xdp.clone())),
+            Method::Dpdk(_) => DeviceFacts::default(),
+        }
     }
 
     fn ether(&self, device: &str) -> Option<EtherAddress> {

@@ -14,8 +14,8 @@ pub enum Method {
     Xdp(XdpOptions),
     /// A port of DPDK, which drives the card itself.
     Dpdk(DpdkOptions),
-    /// The best that the machine has for the device: AF_XDP, or else packet sockets.
-    Best,
+    /// The best that the machine has for the device: AF_XDP, or else packet sockets with rings.
+    Best(XdpOptions),
 }
 
 impl Method {
@@ -31,7 +31,7 @@ impl Method {
             "SOCKET" => Self::Socket,
             "XDP" => Self::Xdp(XdpOptions::default()),
             "DPDK" => Self::Dpdk(DpdkOptions::default()),
-            "NETMAP" | "BEST" => Self::Best,
+            "NETMAP" | "BEST" => Self::Best(XdpOptions::default()),
             _ => return None,
         })
     }

@@ -14,7 +14,8 @@ use millrace_core::net::EtherAddress;
 use millrace_core::{Batch, Packet, PacketType, Timestamp};
 use millrace_io::af_packet::{AfPacket, Interfaces};
 use millrace_io::{
-    Backend, DeviceError, Method, Queues, RxOptions, RxQueue, TxOptions, TxQueue, bpf,
+    Backend, DeviceError, Machine, Method, Queues, RxOptions, RxQueue, TxOptions, TxQueue,
+    XdpOptions, bpf,
 };
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -520,6 +521,31 @@ fn the_kernel_is_left_out() {
             drop(opened);
             assert!(reaches_the_host(), "closing the device undoes it");
         }
+    });
+}
+
+#[test]
+fn the_best_is_af_xdp_or_else_rings() {
+    let Some(_alone) = millrace_testkit::privileged!("ip", "sysctl") else { return };
+    Namespace::new("best").run(|| {
+        let method = Method::Best(XdpOptions::default());
+        let mut a = transmit_to("a");
+        let out = TxOptions { method: method.clone(), ..TxOptions::default() };
+        let out = Machine.open_tx("a", &out).unwrap();
+        assert_eq!(out.changes[0], "AF_XDP is used");
+        // AF_XDP runs no such filters.
+        let filter = bpf::of_protocol(0x0800, &[]);
+        for (filter, chosen) in
+            [(vec![], "AF_XDP is used"), (filter, "packet sockets with rings are used")]
+        {
+            let options = RxOptions { method: method.clone(), filter, ..RxOptions::default() };
+            let mut opened = Machine.open_rx("b", &options).unwrap();
+            assert!(opened.changes[0].starts_with(chosen), "{:?}", opened.changes);
+            send(&mut a, &[&numbered(1, 1)]);
+            assert_eq!(receive(&mut opened.queues[0], 1).len(), 1);
+        }
+        let error = Machine.open_rx("c", &RxOptions { method, ..RxOptions::default() }).err();
+        assert!(matches!(error, Some(DeviceError::Unknown(name)) if name == "c"));
     });
 }
 

@@ -24,6 +24,7 @@ pub(super) fn default(setup: &Setup<'_>) -> Method {
 pub(super) fn with_queues(method: Method, named: bool) -> Method {
     match method {
         Method::Xdp(xdp) => Method::Xdp(XdpOptions { every_queue: !named, ..xdp }),
+        Method::Best(xdp) => Method::Best(XdpOptions { every_queue: !named, ..xdp }),
         method => method,
     }
 }

@@ -197,7 +197,7 @@ impl Reception {
     }
 
     /// What all queues counted.
-    fn counts(&self) -> QueueCounts {
+    pub(super) fn counts(&self) -> QueueCounts {
         let lines = self.lines.get().into_iter().flat_map(|lines| &lines.queues);
         lines.fold(QueueCounts::default(), |sum, line| sum + line.counts())
     }

@@ -141,6 +141,11 @@ impl Transmission {
         }
     }
 
+    /// Packets that the device dropped.
+    pub(super) fn lost(&self) -> u64 {
+        self.ports().map(|mut port| port.count().lost).sum()
+    }
+
     /// Pulls packets and transmits them. Returns whether it did anything.
     pub(super) fn run(&self, cx: &mut Context) -> bool {
         let Some(mut port) = self.port(cx) else { return false };
@@ -338,7 +343,7 @@ pub(super) fn handlers<E: Transmits>(handlers: &mut Handlers<E>) {
         e.transmission().sent.iter().for_each(|count| count.set(0));
         Ok(())
     });
-    handlers.read("lost", |e, _| e.transmission().ports().map(|mut p| p.count().lost).sum::<u64>());
+    handlers.read("lost", |e, _| e.transmission().lost());
     handlers.read("queues", |e, _| e.transmission().lanes.get().map_or(0, |l| l.lanes.len()));
     handlers.read("pulls", |e, _| e.transmission().pulls.total());
     handlers.read("q", |e, _| e.transmission().held() > 0);

@@ -1,0 +1,188 @@
+//! FromNetmapDevice - receives packets from an interface in netmap's place
+//!
+//! # Synopsis
+//! `FromNetmapDevice(DEVNAME [, QUEUE, PROMISC, keywords N_QUEUES, BURST, MAXTHREADS, THREADOFFSET,
+//! NUMA, ACTIVE, ALLOW_NONEXISTENT, VERBOSE, KEEPHAND, VLAN_FILTER, VLAN_STRIP, VLAN_EXTEND, LRO,
+//! JUMBO])`
+//!
+//! # Description
+//! Linux has no netmap of its own, and this program needs none: so that FastClick's configurations run
+//! as they are, this element receives by the best means that the machine has for the interface.
+//! That is AF_XDP, as FromXDPDevice, or else packet sockets with rings, as FromDevice. Which one is
+//! said at the start.
+//!
+//! As with netmap, the kernel does not get the packets while the program runs.
+//!
+//! # Arguments
+//! - DEVNAME: the interface: `netmap:eth0`, `netmap:eth0-2` for its queue 2 alone, or `eth0`. A port of
+//!   a VALE switch, `vale0:eth1`, is the interface eth1. Positional, mandatory.
+//! - QUEUE: the first queue to receive from; -1, the default, for all of them. Positional.
+//! - PROMISC: whether the interface receives packets for other hosts too. Positional, default false.
+//! - N_QUEUES: how many queues to receive from. By default as many as there are threads for them, or
+//!   one where QUEUE is given.
+//! - BURST: most packets received from a queue each time, 1 to 256. Default 32.
+//! - MAXTHREADS, THREADOFFSET, NUMA: as in FromDevice.
+//! - ACTIVE: whether it receives. Default true.
+//! - ALLOW_NONEXISTENT: whether to go on without an interface that there is not. Default false.
+//! - VERBOSE, KEEPHAND: accepted; nothing depends on them.
+//! - VLAN_FILTER, VLAN_STRIP, VLAN_EXTEND, LRO, JUMBO: must be false.
+//!
+//! # Ports
+//! One push output.
+//!
+//! # Handlers
+//! - `count` (read): packets received. `reset_counts` (write): sets it to 0.
+//! - `queues` (read): how many queues it receives from.
+//! - `kernel_drops` or `dropped` (read): packets that the kernel dropped because they were not taken in
+//!   time.
+//! - `segmented` (read): packets that were cut into several.
+//! - `active` (read, write): whether it receives.
+//! - `scheduled` (read, write), `home_thread` (read): its tasks, one for each thread that receives.
+//!
+//! # Drops
+//! None of its own. `kernel_drops` counts what was lost before.
+//!
+//! # Example
+//! ```click
+//! FromNetmapDevice(netmap:eth0, PROMISC true) -> Counter -> ToNetmapDevice(netmap:eth1);
+//! ```
+//!
+//! # See also
+//! ToNetmapDevice, FromXDPDevice, FromDevice
+
+use millrace_core::args::Kind;
+use millrace_core::element::Receiving;
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Handlers, Init, Refused, Router, Setup, register,
+};
+use millrace_io::{Method, RxOptions, XdpOptions};
+
+use super::receive::{self, Receives, Reception, Wanted};
+use super::{method, netmap, threading};
+
+/// The element; its manual is at the top of the file.
+pub struct FromNetmapDevice {
+    allow_nonexistent: bool,
+    reception: Reception,
+}
+
+register!(FromNetmapDevice, "from_netmap_device.rs");
+
+impl Element for FromNetmapDevice {
+    const CLASS: Class = Class::new("FromNetmapDevice", "0/1", "h/h");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let args = &mut setup.args;
+        let port = netmap::port(args);
+        let queue: Option<i32> = args.in_range("QUEUE", Kind::Positional, -1..=4095);
+        let promiscuous = args.positional("PROMISC", false);
+        netmap::refuse_others(args);
+        let burst = args.in_range("BURST", Kind::Keyword, 1..=Batch::CAPACITY as u32);
+        let active = args.keyword("ACTIVE", true);
+        let allow_nonexistent = args.keyword("ALLOW_NONEXISTENT", false);
+        let _: u32 = args.keyword("VERBOSE", 1);
+        let _: bool = args.keyword("KEEPHAND", false);
+        let first = queue.and_then(|queue| usize::try_from(queue).ok()).or(port.queue);
+        let receiving = Receiving {
+            first_queue: first.unwrap_or(0),
+            queues: first.map(|_| 1),
+            ..Receiving::default()
+        };
+        let receiving = threading::configure(args, receiving);
+        args.complete()?;
+        let best = Method::Best(XdpOptions::default());
+        let options = RxOptions {
+            method: method::with_queues(best, receiving.queues.is_some()),
+            promiscuous,
+            sniffer: false,
+            ..RxOptions::default()
+        };
+        let wanted = Wanted { options, burst: burst.unwrap_or(32) as usize, active, receiving };
+        let reception = Reception::configure(setup, port.interface, wanted);
+        Ok(Self { allow_nonexistent, reception })
+    }
+
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        match self.reception.initialize(init) {
+            Err(refused) if self.allow_nonexistent => {
+                init.router().chatter(&format!("{}: {refused}; it receives nothing", init.name()));
+                Ok(())
+            }
+            outcome => outcome,
+        }
+    }
+
+    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
+        self.reception.run(cx, |cx, batch| cx.push_batch(0, batch))
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        receive::handlers(handlers);
+        handlers.read("dropped", |element, _| element.reception.counts().lost);
+    }
+
+    fn cleanup(&self, router: &Router) -> Result<(), Refused> {
+        receive::cleanup(self, router)
+    }
+}
+
+impl Receives for FromNetmapDevice {
+    fn reception(&self) -> &Reception {
+        &self.reception
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::services::Services;
+    use millrace_core::testing::Rig;
+    use millrace_core::{Packet, Registry, Timestamp};
+    use millrace_io::Devices;
+    use millrace_io::memory::{Interface, Network};
+
+    #[test]
+    fn sends_what_the_interface_receives() {
+        for arguments in [
+            "netmap:eth0",
+            "netmap:eth0, -1, true, BURST 1024",
+            "netmap:eth0-0, PROMISC true, VERBOSE 2, KEEPHAND true",
+            "vale0:eth0, 0, N_QUEUES 1, MAXTHREADS 1, THREADOFFSET 0, VLAN_STRIP false",
+        ] {
+            let network = Network::default();
+            let far = network.connect(Interface::new("eth0"), Interface::new("host"));
+            let mut services = Services::default();
+            services.insert(Devices(Box::new(network)));
+            let element = format!("FromNetmapDevice({arguments})");
+            let rig = Rig::with(Registry::linked(), &element, 0, 1, services);
+            if arguments.contains("1024") {
+                assert!(rig.is_err());
+                continue;
+            }
+            let mut rig = rig.unwrap();
+            far.send(Packet::from_bytes(b"packet").unwrap()).unwrap();
+            assert_eq!(rig.pass(Timestamp::ZERO)[0].len(), 1, "{arguments}");
+            assert_eq!(
+                (rig.read("count").unwrap(), rig.read("dropped").unwrap()),
+                ("1".into(), "0".into())
+            );
+            assert!(rig.stats().balanced());
+        }
+    }
+
+    #[test]
+    fn refuses_what_it_cannot_do() {
+        for (bad, problem) in [
+            ("", "DEVNAME"),
+            ("netmap:no-such-device", "no-such-device"),
+            ("netmap:lo^", "a matter of netmap"),
+            ("netmap:lo, LRO true", "ethtool"),
+        ] {
+            let refused = Rig::new(&format!("FromNetmapDevice({bad})"), 0, 1).err();
+            let said = format!("{refused:?}");
+            assert!(said.contains(problem), "{bad}: {said}");
+        }
+        let absent = "FromNetmapDevice(netmap:no-such-device, ALLOW_NONEXISTENT true)";
+        assert!(Rig::new(absent, 0, 1).is_ok());
+    }
+}

@@ -1,0 +1,79 @@
+//! Names of netmap's ports: `netmap:eth0`, `netmap:eth0-2`, `vale0:eth1`.
+
+use millrace_core::Args;
+
+/// A port's interface, and which of its queues.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Port {
+    pub(super) interface: String,
+    /// All queues unless given.
+    pub(super) queue: Option<usize>,
+}
+
+/// Reads DEVNAME.
+pub(super) fn port(args: &mut Args<'_>) -> Port {
+    let name: String = args.mandatory("DEVNAME");
+    parse(&name).unwrap_or_else(|problem| {
+        args.error("DEVNAME", format!("‘{name}’: {problem}"));
+        Port { interface: name, queue: None }
+    })
+}
+
+/// Refuses arguments of FastClick's that have one value here.
+pub(super) fn refuse_others(args: &mut Args<'_>) {
+    for keyword in ["VLAN_FILTER", "VLAN_STRIP", "VLAN_EXTEND", "LRO", "JUMBO"] {
+        if args.positional(keyword, false) {
+            let problem = format!("{keyword} is not set up here: use ethtool or ip link before");
+            args.error(keyword, problem);
+        }
+    }
+}
+
+/// The interface that a port of netmap stands for (netmap(4), `nm_open` in `net/netmap_user.h`).
+/// A port of a VALE switch stands for the interface of its name, which the switch would be given.
+fn parse(name: &str) -> Result<Port, &'static str> {
+    const SWITCH: &str = "a port of netmap's own switch that has no name of an interface";
+    let name = match name.strip_prefix("netmap:") {
+        Some(name) => name,
+        None if name.starts_with("vale") => name.split_once(':').ok_or(SWITCH)?.1,
+        None => name,
+    };
+    let (name, flags) = name.split_once('/').unwrap_or((name, ""));
+    // Exclusive use, and one direction only, are as good as the usual ones.
+    if flags.contains(|flag| !"xRT".contains(flag)) {
+        return Err("monitors are a matter of netmap; use Tee");
+    }
+    if name.contains(['^', '*', '{', '}', '@']) {
+        return Err("the kernel's rings, pipes and memory regions are a matter of netmap");
+    }
+    let numbered = name.rsplit_once('-').and_then(|(interface, queue)| {
+        let digits = !queue.is_empty() && queue.bytes().all(|byte| byte.is_ascii_digit());
+        let queue = queue.parse().ok().filter(|_| digits && !interface.is_empty())?;
+        Some(Port { interface: interface.to_owned(), queue: Some(queue) })
+    });
+    let port = numbered.unwrap_or_else(|| Port { interface: name.to_owned(), queue: None });
+    if port.interface.is_empty() { Err("there is no name of an interface") } else { Ok(port) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_ports_are_understood() {
+        for (name, interface, queue) in [
+            ("netmap:eth0", "eth0", None),
+            ("netmap:eth0-2", "eth0", Some(2)),
+            ("netmap:br-lan", "br-lan", None),
+            ("netmap:br-lan-0/x", "br-lan", Some(0)),
+            ("eth1", "eth1", None),
+            ("vale0:veth7", "veth7", None),
+        ] {
+            let port = Port { interface: interface.to_owned(), queue };
+            assert_eq!(parse(name), Ok(port), "{name}");
+        }
+        for bad in ["", "netmap:", "vale0", "netmap:eth0^", "netmap:eth0{1", "netmap:eth0/z"] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+}

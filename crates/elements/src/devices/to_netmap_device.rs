@@ -1,0 +1,204 @@
+//! ToNetmapDevice - transmits packets by an interface in netmap's place
+//!
+//! # Synopsis
+//! `ToNetmapDevice(DEVNAME [, QUEUE, keywords N_QUEUES, BURST, BLOCKING, IQUEUE, MAXTHREADS, ACTIVE,
+//! ALLOW_NONEXISTENT, VERBOSE])`
+//!
+//! # Description
+//! Transmits packets, which must have their Ethernet headers, by the best means that the machine has
+//! for the interface, as FromNetmapDevice receives them: AF_XDP, or else packet sockets with rings.
+//! Which one is said at the start.
+//!
+//! # Arguments
+//! - DEVNAME: the interface: `netmap:eth0`, `netmap:eth0-2` for its queue 2, or `eth0`. A port of a VALE
+//!   switch, `vale0:eth1`, is the interface eth1. Positional, mandatory.
+//! - QUEUE: the first queue to transmit by. Positional, default 0.
+//! - N_QUEUES, MAXTHREADS: the most queues to transmit by; -1, the default, for one for each thread that
+//!   reaches the element.
+//! - BURST: most packets pulled each time, 1 to 256. Default 32.
+//! - BLOCKING: with a push input, whether to wait for room in the device; else the packets are dropped.
+//!   Default true.
+//! - IQUEUE: packets that the device holds at least, a power of two from 64 to 32768. Default 512.
+//! - ACTIVE: must be true.
+//! - ALLOW_NONEXISTENT: whether to go on without an interface that there is not, and drop packets.
+//!   Default false.
+//! - VERBOSE: accepted; nothing depends on it.
+//!
+//! # Ports
+//! One agnostic input. Two push outputs that may be left out: packets that were transmitted leave
+//! by output 0, those that the device refused by output 1.
+//!
+//! # Handlers
+//! - `count` (read): packets transmitted. `reset_counts` (write): sets it to 0.
+//! - `queues` (read): how many queues of the device it transmits by.
+//! - `lost` or `dropped` (read): packets that the device dropped.
+//! - `pulls` (read): how often it has pulled.
+//! - `q` (read): whether packets wait for room in the device.
+//! - `signal` (read): whether there may be packets to pull.
+//! - `debug` (read, write): whether it says when the device is full.
+//! - `scheduled` (read, write), `home_thread` (read): its task.
+//!
+//! # Drops
+//! - transmit full: without BLOCKING, the device had no room.
+//! - device error: the device refused the packet (it is longer than the MTU; the device is down or
+//!   gone), and there is no output 1.
+//! - stopped: the program stopped while the packet waited for room, or there is no device.
+//!
+//! # Example
+//! ```click
+//! FromNetmapDevice(netmap:eth0) -> ToNetmapDevice(netmap:eth1);
+//! ```
+//!
+//! # See also
+//! FromNetmapDevice, ToXDPDevice, ToDevice
+
+use millrace_core::args::Kind;
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Handlers, Init, Refused, Router, Setup, register,
+};
+use millrace_io::{Method, Queues, TxOptions, XdpOptions};
+
+use super::netmap;
+use super::transmit::{self, Transmission, Transmits, Wanted};
+
+/// The element; its manual is at the top of the file.
+pub struct ToNetmapDevice {
+    allow_nonexistent: bool,
+    transmission: Transmission,
+}
+
+/// Packets that a device holds at least unless told otherwise, as in FastClick.
+const WAITING: u32 = 512;
+
+register!(ToNetmapDevice, "to_netmap_device.rs");
+
+impl Element for ToNetmapDevice {
+    const CLASS: Class = Class::new("ToNetmapDevice", "1/0-2", "a/h");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let args = &mut setup.args;
+        let port = netmap::port(args);
+        let queue: Option<i32> = args.in_range("QUEUE", Kind::Positional, -1..=4095);
+        let count: Option<i32> = args.in_range("N_QUEUES", Kind::Keyword, -1..=4096);
+        let threads: Option<i32> = args.in_range("MAXTHREADS", Kind::Keyword, -1..=4096);
+        let burst = args.in_range("BURST", Kind::Keyword, 1..=Batch::CAPACITY as u32);
+        let burst = burst.unwrap_or(32);
+        let blocking = args.keyword("BLOCKING", true);
+        let waiting = args.in_range("IQUEUE", Kind::Keyword, 64..=32_768u32).unwrap_or(WAITING);
+        if !waiting.is_power_of_two() || waiting < 2 * burst {
+            args.error("IQUEUE", "IQUEUE must be a power of 2, and at least twice BURST");
+        }
+        if !args.keyword("ACTIVE", true) {
+            args.error("ACTIVE", "ACTIVE: an element that is to transmit nothing is Discard");
+        }
+        let allow_nonexistent = args.keyword("ALLOW_NONEXISTENT", false);
+        let _: u32 = args.keyword("VERBOSE", 1);
+        args.complete()?;
+        let named = queue.and_then(|queue| usize::try_from(queue).ok()).or(port.queue);
+        let positive = |n: i32| usize::try_from(n).ok().filter(|n| *n > 0);
+        let wanted = Wanted {
+            options: TxOptions {
+                method: Method::Best(XdpOptions::default()),
+                queues: Queues { first: named.unwrap_or(0), ..Queues::default() },
+                descriptors: Some(waiting as usize),
+                ..TxOptions::default()
+            },
+            max_queues: [count, threads].into_iter().flatten().filter_map(positive).min(),
+            burst: burst as usize,
+            blocking,
+            pad: false,
+            debug: false,
+        };
+        let transmission = Transmission::configure(setup, port.interface, wanted);
+        Ok(Self { allow_nonexistent, transmission })
+    }
+
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        match self.transmission.initialize(init) {
+            Err(refused) if self.allow_nonexistent => {
+                init.router().chatter(&format!("{}: {refused}; it drops packets", init.name()));
+                Ok(())
+            }
+            outcome => outcome,
+        }
+    }
+
+    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
+        self.transmission.push(cx, batch);
+    }
+
+    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
+        self.transmission.run(cx)
+    }
+
+    fn run_timer(&self, _cx: &mut Context, (): &mut ()) {
+        self.transmission.run_timer();
+    }
+
+    fn held(&self) -> usize {
+        self.transmission.held()
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        transmit::handlers(handlers);
+        handlers.read("dropped", |element, _| element.transmission.lost());
+    }
+
+    fn cleanup(&self, router: &Router) -> Result<(), Refused> {
+        transmit::cleanup(self, router)
+    }
+}
+
+impl Transmits for ToNetmapDevice {
+    fn transmission(&self) -> &Transmission {
+        &self.transmission
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::Registry;
+    use millrace_core::services::Services;
+    use millrace_core::testing::Rig;
+    use millrace_io::Devices;
+    use millrace_io::memory::{Interface, Network};
+
+    #[test]
+    fn transmits_what_is_pushed() {
+        let network = Network::default();
+        let far = network.connect(Interface::new("eth0"), Interface::new("host"));
+        let mut services = Services::default();
+        services.insert(Devices(Box::new(network)));
+        let element =
+            "ToNetmapDevice(netmap:eth0-0, N_QUEUES -1, BURST 32, IQUEUE 1024, VERBOSE 2)";
+        let mut rig = Rig::with(Registry::linked(), element, 1, 0, services).unwrap();
+        rig.push(0, &["a", "b"]);
+        assert_eq!(far.waiting(), 2);
+        assert_eq!(
+            (rig.read("count").unwrap(), rig.read("dropped").unwrap()),
+            ("2".into(), "0".into())
+        );
+        assert!(rig.stats().balanced());
+    }
+
+    #[test]
+    fn refuses_what_it_cannot_do() {
+        for (bad, problem) in [
+            ("", "DEVNAME"),
+            ("netmap:no-such-device", "no-such-device"),
+            ("vale0", "switch"),
+            ("netmap:lo, IQUEUE 100", "power of 2"),
+            ("netmap:lo, BURST 64, IQUEUE 64", "twice BURST"),
+            ("netmap:lo, ACTIVE false", "Discard"),
+        ] {
+            let refused = Rig::new(&format!("ToNetmapDevice({bad})"), 1, 0).err();
+            let said = format!("{refused:?}");
+            assert!(said.contains(problem), "{bad}: {said}");
+        }
+        let absent = "ToNetmapDevice(netmap:no-such-device, ALLOW_NONEXISTENT true)";
+        let mut rig = Rig::new(absent, 1, 0).unwrap();
+        rig.push(0, &["a"]);
+        assert!(rig.stats().balanced());
+    }
+}
