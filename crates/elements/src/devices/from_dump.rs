@@ -1,8 +1,9 @@
 //! FromDump - reads packets from a capture file
 //!
 //! # Synopsis
-//! `FromDump(FILENAME [, TIMING, keywords STOP, ACTIVE, SAMPLE, FORCE_IP, START, START_AFTER, END,
-//! END_AFTER, INTERVAL, END_CALL, FILEPOS, MMAP, BURST, ACCELERATION])`
+//! `FromDump(FILENAME [, TIMING, keywords STOP, ACTIVE, SAMPLE, FORCE_IP, FORCE_LEN, START,
+//! START_AFTER, END, END_AFTER, INTERVAL, END_CALL, FILEPOS, MMAP, PRELOAD, BURST, ACCELERATION,
+//! TIMING_FNT])`
 //!
 //! # Description
 //! Reads packets from a file that `tcpdump -w`, Wireshark or ToDump made, and sends them. It reads
@@ -21,14 +22,19 @@
 //!
 //! # Arguments
 //! - FILENAME: the file. Positional, mandatory.
-//! - TIMING: whether to keep the recorded distances between packets; the first is sent at once.
-//!   Positional, default false.
+//! - TIMING: whether to keep the recorded distances between packets; the first is sent at once. With
+//!   a push output, the last 0.2 ms of each wait are spent spinning, so that packets leave within
+//!   some microseconds of their time. Positional, default false.
 //! - STOP: whether to stop the program after the last packet, or at the end that END, END_AFTER or
 //!   INTERVAL give. Default false.
 //! - ACTIVE: whether it sends. Default true.
 //! - SAMPLE: the probability with which each packet is sent, 0 to 1. Default 1.
 //! - FORCE_IP: whether to send packets with an IP header only, with their IP header annotations
 //!   set. Others leave by output 1. Default false; raw IP files are treated so always.
+//! - FORCE_LEN: the length that packets are given, 60 to 9000 bytes with an Ethernet header; 0 for the
+//!   one that they had before they were captured in part. Longer ones are cut and shorter ones filled
+//!   up with zeros, and the length in the IP header is made to fit. -1, the default, for the length
+//!   that was captured.
 //! - START: sends packets from this time on, in seconds since 1970.
 //! - START_AFTER: leaves out packets of the first so many seconds of the file.
 //! - END: ends at the first packet of this time or later.
@@ -40,8 +46,12 @@
 //! - FILEPOS: byte of the (unpacked) file to start at, where a packet record must start.
 //! - MMAP: whether to map the file instead of reading it. Default false. A file that somebody makes
 //!   shorter meanwhile then ends the program.
+//! - PRELOAD: how many bytes of packets to read into memory before the first is sent; -1 for the whole
+//!   file. Default 0.
 //! - BURST: packets sent each time, 1 to 256. Default 32, or 1 in front of Queues.
 //! - ACCELERATION: with TIMING, how fast to play, in percent of the recorded pace. Default 100.
+//! - TIMING_FNT: with TIMING, how fast to play as a function of time, as ReplayUnqueue takes it; at 0
+//!   it deactivates the element and stops the program.
 //!
 //! # Ports
 //! Output 0 is agnostic. Output 1, which may be left out, is push: packets without an IP header,
@@ -71,23 +81,24 @@
 //! ```
 //!
 //! # See also
-//! ToDump, FromDevice
+//! ToDump, FromDevice, ReplayUnqueue
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use millrace_core::args::{FileName, Kind, Seconds};
 use millrace_core::element::{HandlerCall, Listening};
-use millrace_core::memory::copies::{self, CopyCause};
 use millrace_core::{
-    Args, Batch, Class, Context, Element, Failed, HandlerError, Handlers, Init, Notifier, Packet,
-    Reason, Refused, Setup, Task, Timer, Timestamp, register,
+    Args, Batch, Class, Context, Element, Failed, HandlerError, Handlers, Init, Notifier, Reason,
+    Refused, Setup, Task, Timer, register,
 };
-use millrace_io::pcap::{Access, LinkType, Reader, Record};
+use millrace_io::pcap::{Access, LinkType, Reader};
 
-use super::force_ip::force_ip;
-use super::pace::Pace;
-use super::window::{Place, Window};
+use super::expression::Expression;
+use super::force_len::ForceLen;
+use super::pace::{self, Pace};
+use super::trace::{CERTAIN, Loaded, Pause, Trace, Wishes};
+use super::window::Window;
 use crate::standard::supply::task_handlers;
 
 /// The element; its manual is at the top of the file.
@@ -95,9 +106,7 @@ pub struct FromDump {
     file_name: FileName,
     access: Access,
     start_at: u64,
-    force_ip: bool,
-    /// The probability of a packet, in [`CERTAIN`]ths.
-    sample: u32,
+    wishes: Wishes,
     burst: Option<usize>,
     end: Option<End>,
     /// Whether the end was told of.
@@ -121,36 +130,6 @@ enum End {
     Call(HandlerCall),
 }
 
-/// A file on its way.
-struct Trace {
-    /// Absent before the start and after the end of the run.
-    reader: Option<Reader>,
-    window: Window,
-    pace: Option<Pace>,
-    /// A packet that is not due yet, or that lies beyond the end.
-    pending: Option<Loaded>,
-}
-
-struct Loaded {
-    packet: Packet,
-    has_ip: bool,
-    /// Where its record starts.
-    position: u64,
-}
-
-/// Why no more packets came.
-enum Pause {
-    /// As many came as were asked for.
-    Enough,
-    /// The next one is due at this time.
-    Until(Timestamp),
-    /// There is no next one.
-    End,
-}
-
-/// A probability of 1, in fixed point.
-const CERTAIN: u32 = 1 << 28;
-
 const DEFAULT_BURST: usize = 32;
 
 register!(FromDump, "from_dump.rs");
@@ -167,12 +146,14 @@ impl Element for FromDump {
         let active = args.keyword("ACTIVE", true);
         let sample = sample(args);
         let force_ip = args.keyword("FORCE_IP", false);
+        let force_len = force_len(args);
         let window = Window::configure(args);
         let call: Option<HandlerCall> = args.optional_keyword("END_CALL");
         let start_at = args.keyword("FILEPOS", 0);
         let map = args.keyword("MMAP", false);
+        let preload: i64 = args.keyword("PRELOAD", 0);
         let burst = args.in_range("BURST", Kind::Keyword, 1..=Batch::CAPACITY as u32);
-        let acceleration = args.in_range("ACCELERATION", Kind::Keyword, 1..=1_000_000u32);
+        let pace = pace(args, timing);
         if stop && call.is_some() {
             args.error("END_CALL", "END_CALL and STOP are mutually exclusive");
         }
@@ -182,20 +163,19 @@ impl Element for FromDump {
             None if stop => Some(End::Stop),
             None => window.has_end().then_some(End::Deactivate),
         };
-        let pace = timing.then(|| Pace::new(acceleration.unwrap_or(100)));
+        let preload = usize::try_from(preload).unwrap_or(usize::MAX);
         Ok(Self {
             file_name,
             access: if map { Access::Map } else { Access::Read },
             start_at,
-            force_ip,
-            sample,
+            wishes: Wishes { force_ip, force_len, sample, preload },
             burst: burst.map(|burst| burst as usize),
             end,
             ended: false.into(),
             active: active.into(),
             count: 0.into(),
             packet_position: 0.into(),
-            trace: Mutex::new(Trace { reader: None, window, pace, pending: None }),
+            trace: Mutex::new(Trace::new(window, pace)),
             task: setup.task(),
             timer: setup.timer(),
             notifier: Notifier::default(),
@@ -231,6 +211,7 @@ impl Element for FromDump {
                 self.notifier.sleep();
                 self.end(cx);
             }
+            Pause::Stop => self.stop(cx),
             Pause::Enough | Pause::End => {}
         }
     }
@@ -247,14 +228,18 @@ impl Element for FromDump {
         // A queue tells that there is room, not how much.
         let default = if room.is_bounded() { 1 } else { DEFAULT_BURST };
         let mut batch = cx.take_batch();
+        if self.trace().pace.is_some() {
+            cx.refresh_now();
+        }
         let pause = self.fill(cx, self.burst.unwrap_or(default), &mut batch);
         let n = batch.len();
         cx.push_batch(0, &mut batch);
         cx.give_batch(batch);
         match pause {
-            Pause::Until(time) => {
+            Pause::Until(time) => return pace::wait(cx, &self.task, &self.timer, time) || n > 0,
+            Pause::Stop => {
                 self.task.unschedule();
-                self.timer.schedule_at(time);
+                self.stop(cx);
             }
             // What was sent arrives before the end is told of.
             Pause::End if n == 0 => {
@@ -298,7 +283,8 @@ impl Element for FromDump {
         handlers.try_read("filepos", |dump, _| dump.read_file(Reader::position));
         handlers.write("filepos", |dump, call| dump.seek(call.parse()?));
         handlers.read("packet_filepos", |dump, _| dump.packet_position.load(Relaxed));
-        handlers.read("sampling_prob", |dump, _| f64::from(dump.sample) / f64::from(CERTAIN));
+        handlers
+            .read("sampling_prob", |dump, _| f64::from(dump.wishes.sample) / f64::from(CERTAIN));
         handlers.write("extend_interval", |dump, call| {
             let time: Seconds = call.parse()?;
             if !dump.trace().window.extend(time.as_duration().into()) {
@@ -322,7 +308,7 @@ impl Element for FromDump {
     fn cleanup(&self, _router: &millrace_core::Router) -> Result<(), Refused> {
         let mut trace = self.trace();
         trace.reader = None;
-        trace.pending = None;
+        trace.forget();
         Ok(())
     }
 }
@@ -351,7 +337,7 @@ impl FromDump {
             if batch.len() >= max || without_ip >= Batch::CAPACITY {
                 break Pause::Enough;
             }
-            match self.next(&mut trace, cx) {
+            match trace.next(&self.wishes, cx) {
                 Ok(Loaded { packet, has_ip: true, position }) => {
                     self.packet_position.store(position, Relaxed);
                     // There is room.
@@ -370,69 +356,13 @@ impl FromDump {
         pause
     }
 
-    /// The next packet that is due.
-    fn next(&self, trace: &mut Trace, cx: &mut Context) -> Result<Loaded, Pause> {
-        let loaded = match trace.pending.take() {
-            Some(pending) => pending,
-            None => self.load(trace, cx).ok_or(Pause::End)?,
-        };
-        let time = loaded.packet.timestamp();
-        if trace.window.place(time) == Place::Beyond {
-            trace.pending = Some(loaded);
-            return Err(Pause::End);
-        }
-        if let Some(pace) = &mut trace.pace {
-            let due = pace.due(time, cx.now());
-            if due > cx.now() {
-                trace.pending = Some(loaded);
-                return Err(Pause::Until(due));
-            }
-        }
-        Ok(loaded)
-    }
-
-    /// The next packet of the file that is neither before the start nor passed over by sampling.
-    fn load(&self, trace: &mut Trace, cx: &mut Context) -> Option<Loaded> {
-        let Trace { reader, window, .. } = trace;
-        let reader = reader.as_mut()?;
-        loop {
-            let position = reader.position();
-            let record = match reader.next() {
-                Ok(record) => record?,
-                Err(error) => {
-                    let router = cx.router();
-                    router.complain(format!("{}: {error}", router.name_of(cx.element())));
-                    return None;
-                }
-            };
-            if window.place(time_of(&record)) == Place::Before {
-                continue;
-            }
-            if self.sample < CERTAIN && cx.random().u32(0..CERTAIN) >= self.sample {
-                continue;
-            }
-            let Some(mut packet) = packet_of(&record) else {
-                cx.created(1);
-                cx.dropped(1, Reason::NoBuffer);
-                continue;
-            };
-            let link_type = record.link_type.canonical();
-            let forced = self.force_ip || link_type == LinkType::IP;
-            if link_type != LinkType::IP {
-                packet.set_mac_header(0);
-            }
-            let has_ip = !forced || force_ip(&mut packet, link_type);
-            return Some(Loaded { packet, has_ip, position });
-        }
-    }
-
     /// Does what is to be done at the end, once.
     fn end(&self, cx: &mut Context) {
         if self.ended.swap(true, Relaxed) {
             return;
         }
         let mut trace = self.trace();
-        if trace.pending.is_some() {
+        if trace.has_pending() {
             // It lies beyond the end, which counts once.
             trace.window.pass_end();
         }
@@ -450,6 +380,13 @@ impl FromDump {
                     router.chatter(&format!("{}: {error}", router.name_of(cx.element())));
                 }
             }
+        }
+    }
+
+    /// Ends because the pace has come to 0.
+    fn stop(&self, cx: &Context) {
+        if self.active.swap(false, Relaxed) {
+            cx.router().request_stop();
         }
     }
 
@@ -476,7 +413,7 @@ impl FromDump {
 
     fn seek(&self, position: u64) -> Result<(), HandlerError> {
         let mut trace = self.trace();
-        trace.pending = None;
+        trace.forget();
         let reader = trace.reader.as_mut().ok_or("the file is not open")?;
         let result = match position {
             0 => reader.rewind(),
@@ -503,29 +440,41 @@ fn sample(args: &mut Args<'_>) -> u32 {
     (probability.clamp(0.0, 1.0) * f64::from(CERTAIN)).round() as u32
 }
 
-fn time_of(record: &Record<'_>) -> Timestamp {
-    Timestamp::from_nanos(i64::try_from(record.timestamp).unwrap_or(i64::MAX))
+/// Reads FORCE_LEN.
+fn force_len(args: &mut Args<'_>) -> Option<ForceLen> {
+    const LENGTHS: std::ops::RangeInclusive<i32> = 60..=9000;
+    match args.keyword("FORCE_LEN", -1) {
+        -1 => None,
+        0 => Some(ForceLen::Original),
+        length if LENGTHS.contains(&length) => Some(ForceLen::Bytes(length as usize)),
+        _ => {
+            args.error("FORCE_LEN", "FORCE_LEN must be -1, 0, or a length of 60 to 9000 bytes");
+            None
+        }
+    }
 }
 
-/// A packet with the bytes of a record, its time, and the length that was not captured.
-fn packet_of(record: &Record<'_>) -> Option<Packet> {
-    // Some programs claim to have captured more than there was.
-    let original = usize::try_from(record.original_len).unwrap_or(usize::MAX);
-    let data = record.data.get(..original).unwrap_or(record.data);
-    let mut packet = Packet::from_bytes(data)?;
-    copies::count(CopyCause::Receive);
-    packet.set_timestamp(time_of(record));
-    packet.set_extra_length(u32::try_from(original - data.len()).unwrap_or(u32::MAX));
-    Some(packet)
+/// Reads ACCELERATION and TIMING_FNT.
+fn pace(args: &mut Args<'_>, timing: bool) -> Option<Pace> {
+    let acceleration = args.in_range("ACCELERATION", Kind::Keyword, 1..=1_000_000u32);
+    let text: String = args.keyword("TIMING_FNT", String::new());
+    if text.trim().is_empty() {
+        return timing.then(|| Pace::new(acceleration.unwrap_or(100)));
+    }
+    match Expression::parse(&text) {
+        Ok(function) => timing.then(|| Pace::of(function)),
+        Err(wrong) => {
+            args.error("TIMING_FNT", format!("TIMING_FNT: {wrong}"));
+            None
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use millrace_core::testing::Rig;
-    use millrace_core::{Reason, Timestamp};
+    use millrace_core::{Packet, Reason, Timestamp};
     use millrace_io::pcap::{LinkType, Options, Resolution, Writer};
-
-    use super::*;
 
     /// A capture of packets that hold their number, one each second from 100 s on.
     fn trace(packets: u8, link_type: LinkType) -> tempfile::NamedTempFile {
@@ -592,6 +541,69 @@ mod tests {
         rig.write("reset_timing", "").unwrap();
         rig.write("active", "true").unwrap();
         assert_eq!(now(&mut rig), [0]);
+    }
+
+    #[test]
+    fn the_pace_is_a_function_of_time() {
+        // As recorded for two seconds, then twice as fast, then not at all.
+        let function = "TIMING true, TIMING_FNT \"100 + 100 * (x >= 2) - 200 * floor(x / 4)\"";
+        assert!(Rig::new(&format!("FromDump(x, {function})"), 0, 1).is_err());
+        let function =
+            "TIMING true, TIMING_FNT \"100 * (1 + min(1, floor(x / 2))) - 200 * floor(x / 4)\"";
+        let mut rig = play(9, function, 1);
+        assert_eq!(now(&mut rig), [0]);
+        assert_eq!(numbers(&rig.pass(Timestamp::from_millis(2001))[0]), [1, 2]);
+        assert_eq!(numbers(&rig.pass(Timestamp::from_millis(1000))[0]), [3, 4]);
+        assert_eq!(numbers(&rig.pass(Timestamp::from_millis(2000))[0]), [5]);
+        now(&mut rig);
+        assert!(rig.router().is_halted());
+        assert_eq!(rig.read("active").unwrap(), "false");
+    }
+
+    #[test]
+    fn files_are_preloaded() {
+        for (preload, position) in [("-1", "252"), ("61", "176"), ("0", "100")] {
+            let mut rig = play(3, &format!("PRELOAD {preload}, TIMING true"), 1);
+            assert_eq!(now(&mut rig), [0]);
+            // What lies in memory was read from the file, and what is not due yet too.
+            let position = if preload == "0" { "176" } else { position };
+            assert_eq!(rig.read("filepos").unwrap(), position, "{preload}");
+            assert_eq!(numbers(&rig.pass(Timestamp::from_secs(2))[0]), [1, 2]);
+            assert_eq!(rig.read("count").unwrap(), "3");
+            rig.write("active", "false").unwrap();
+            rig.write("filepos", "0").unwrap();
+            rig.write("reset_timing", "").unwrap();
+            rig.write("active", "true").unwrap();
+            assert_eq!(now(&mut rig), [0]);
+            assert!(rig.stats().balanced());
+        }
+    }
+
+    #[test]
+    fn lengths_are_forced() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let mut writer = Writer::create(file.path(), Options::default()).unwrap();
+        let mut ip = [0; 20];
+        ip[0] = 0x45;
+        ip[2..4].copy_from_slice(&500u16.to_be_bytes());
+        let sum = millrace_core::checksum::checksum(&ip);
+        ip[10..12].copy_from_slice(&sum.to_be_bytes());
+        let frame = [&[0; 12][..], &[8, 0], &ip, &[7; 66]].concat();
+        writer.write(1, 514, &frame).unwrap();
+        writer.finish().unwrap();
+        for (length, bytes, extra) in [(-1, 100, 414), (0, 514, 0), (60, 60, 454), (9000, 9000, 0)]
+        {
+            let element = format!("FromDump({}, FORCE_LEN {length})", file.path().display());
+            let mut rig = Rig::new(&element, 0, 1).unwrap();
+            let packet = &rig.pass(Timestamp::ZERO)[0][0];
+            assert_eq!((packet.len(), packet.extra_length()), (bytes, extra), "{length}");
+            let header = &packet.data()[14..34];
+            assert!(millrace_core::checksum::verify(header), "{length}");
+            let total = usize::from(u16::from_be_bytes([header[2], header[3]]));
+            assert_eq!(total, if length < 0 { 500 } else { bytes - 14 }, "{length}");
+            let filled = packet.data().get(100..).unwrap_or_default();
+            assert!(filled.iter().all(|byte| *byte == 0), "{length}");
+        }
     }
 
     #[test]
@@ -676,6 +688,8 @@ mod tests {
             "FromDump(x, SAMPLE -1)",
             "FromDump(x, BURST 0)",
             "FromDump(x, ACCELERATION 0)",
+            "FromDump(x, FORCE_LEN 59)",
+            "FromDump(x, TIMING true, TIMING_FNT \"2 +\")",
         ] {
             assert!(Rig::new(bad, 0, 1).is_err(), "{bad}");
         }

@@ -1,0 +1,49 @@
+//! FORCE_LEN: frames of another length than was captured.
+
+use millrace_core::Packet;
+use millrace_core::checksum::update;
+use millrace_io::pcap::{LinkType, MAX_CAPTURED};
+
+/// The length that packets are given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ForceLen {
+    /// The one that the packet had before it was captured in part.
+    Original,
+    /// So many bytes with an Ethernet header, hence 14 fewer of raw IP packets.
+    Bytes(usize),
+}
+
+const ETHERNET_HEADER: usize = 14;
+
+impl ForceLen {
+    /// The length of a packet that had `original` bytes.
+    pub(super) fn of(self, original: usize, link_type: LinkType) -> usize {
+        match self {
+            Self::Original => original.min(MAX_CAPTURED as usize),
+            Self::Bytes(length) if link_type == LinkType::IP => length - ETHERNET_HEADER,
+            Self::Bytes(length) => length,
+        }
+    }
+}
+
+/// Makes the length in the IP header, where there is one, that of the packet.
+pub(super) fn fit_ip_header(packet: &mut Packet, link_type: LinkType) {
+    let Some(ip) = link_type.ip_offset(packet.data()) else { return };
+    let Some(header) = packet.data_mut().get_mut(ip..) else { return };
+    let length = header.len();
+    match header {
+        [first, _, a, b, _, _, _, _, _, _, c, d, ..] if *first >> 4 == 4 => {
+            let old = u16::from_be_bytes([*a, *b]);
+            let new = u16::try_from(length).unwrap_or(u16::MAX);
+            let sum = update(u16::from_be_bytes([*c, *d]), old, new);
+            [*a, *b] = new.to_be_bytes();
+            [*c, *d] = sum.to_be_bytes();
+        }
+        [first, _, _, _, a, b, ..] if *first >> 4 == 6 => {
+            const IPV6_HEADER: usize = 40;
+            let payload = u16::try_from(length.saturating_sub(IPV6_HEADER)).unwrap_or(u16::MAX);
+            [*a, *b] = payload.to_be_bytes();
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,225 @@
+//! Replay - keeps packets in memory and gives them again and again
+//!
+//! # Synopsis
+//! `Replay([keywords STOP, STOP_TIME, QUEUE, QUICK_CLONE, BURST, VERBOSE, FREEONTERMINATE, LIMIT,
+//! ACTIVE, USE_SIGNAL])`
+//!
+//! # Description
+//! As ReplayUnqueue, but for pulling: pulls packets until an input has no more, keeps them in memory,
+//! and then gives them to whoever pulls, all of them once a round, STOP rounds or for ever; in the
+//! end it stops the program. With several inputs, each output gives the packets of the input with its
+//! number, and a round ends when all outputs have given theirs.
+//!
+//! What is given shares its bytes with what is kept, as ReplayUnqueue's manual says.
+//!
+//! # Arguments
+//! - STOP: how many rounds; without end when negative. Default -1.
+//! - STOP_TIME: ends after so many seconds, too. Default 0, for never.
+//! - QUEUE: accepted for FastClick's sake, whose Replay has a queue of this length behind it. There
+//!   is none here.
+//! - QUICK_CLONE: accepted for FastClick's sake; see ReplayUnqueue.
+//! - BURST: most packets given to one pull, 1 to 256. Default 64.
+//! - VERBOSE: whether to say when packets are loaded and when a round ends. Default false.
+//! - FREEONTERMINATE: whether to keep the packets to the end. If false, the last round gives the
+//!   packets themselves, which a writer need not copy. Default true.
+//! - LIMIT: most packets to keep; no limit when negative. Default -1.
+//! - ACTIVE: whether it gives packets. Default true.
+//! - USE_SIGNAL: whether to go on loading when a pull brings nothing for as long as a queue upstream
+//!   says that it has packets. Default true.
+//!
+//! # Ports
+//! Any number of pull inputs, and as many pull outputs.
+//!
+//! # Handlers
+//! - `active` (read, write): whether it gives packets.
+//! - `stop` (read, write): how many rounds are to go.
+//! - `loaded` (read): whether all packets are in memory.
+//! - `count` (read): packets given.
+//! - `reset` (write): lets go of the packets, and loads anew what the inputs have.
+//!
+//! # Drops
+//! - no buffer: there was no memory to give a packet.
+//! - discarded: the packet came by an input after another one had run dry, or `reset` let go of it.
+//!
+//! # Example
+//! ```click
+//! FromDump(trace.pcap) -> Replay(STOP 100) -> Unqueue(BURST 32) -> Discard;
+//! ```
+//!
+//! # See also
+//! ReplayUnqueue, FromDump
+
+use std::sync::Mutex;
+
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Handlers, Init, Notifier, Reason, Refused, Setup, Task,
+    register,
+};
+
+use super::recording::{Loading, Next, Recording, Replays};
+
+/// The element; its manual is at the top of the file.
+pub struct Replay {
+    recording: Recording,
+    /// Held while packets are loaded, by whoever pulls first.
+    loading: Mutex<()>,
+    outputs: usize,
+    /// For pullers: whether there are packets.
+    notifier: Notifier,
+    /// Runs when packets have come that can be loaded.
+    task: Task,
+}
+
+register!(Replay, "replay.rs");
+
+impl Element for Replay {
+    const CLASS: Class = Class::new("Replay", "1-/=", "l/l").flow("#/#").aliases(&["MultiReplay"]);
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let outputs = setup.outputs();
+        let recording = Recording::configure(setup, outputs);
+        let _queue: u32 = setup.args.keyword("QUEUE", 1024);
+        setup.args.complete()?;
+        Ok(Self {
+            recording,
+            loading: Mutex::new(()),
+            outputs,
+            notifier: Notifier::default(),
+            task: setup.task(),
+        })
+    }
+
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        self.recording.initialize(init, &self.task);
+        self.wake();
+        Ok(())
+    }
+
+    fn pull(&self, cx: &mut Context, (): &mut (), port: usize, max: usize, batch: &mut Batch) {
+        if !self.recording.is_active() {
+            self.notifier.sleep();
+            return;
+        }
+        // Another thread that pulls meanwhile finds nothing yet.
+        let Ok(loading) = self.loading.try_lock() else { return };
+        let loaded = self.recording.load(cx) == Loading::Done;
+        drop(loading);
+        if loaded && !self.give(cx, port, max, batch) {
+            self.notifier.sleep();
+            self.recording.stop(cx);
+        }
+    }
+
+    fn run_task(&self, _cx: &mut Context, (): &mut ()) -> bool {
+        self.task.unschedule();
+        if self.recording.is_active() {
+            self.notifier.wake();
+        }
+        false
+    }
+
+    fn notifier(&self, _port: usize) -> Option<&Notifier> {
+        Some(&self.notifier)
+    }
+
+    fn held(&self) -> usize {
+        self.recording.held()
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        Recording::handlers(handlers);
+    }
+}
+
+impl Replays for Replay {
+    fn recording(&self) -> &Recording {
+        &self.recording
+    }
+
+    fn wake(&self) {
+        if self.recording.is_active() {
+            self.notifier.wake();
+        }
+    }
+}
+
+impl Replay {
+    /// Adds packets of an output to a batch. Returns false when there will be none any more.
+    fn give(&self, cx: &mut Context, port: usize, max: usize, batch: &mut Batch) -> bool {
+        let mut reel = self.recording.reel();
+        if self.recording.is_over(&mut reel, cx.now()) {
+            return false;
+        }
+        let wanted = max.min(self.recording.burst).min(batch.room());
+        let output = (self.outputs > 1).then_some(port as u16);
+        let mut new = 0;
+        let goes_on = loop {
+            if batch.len() >= wanted {
+                break true;
+            }
+            match self.recording.next(cx, &mut reel, port, output) {
+                Next::Packet(_) => {}
+                Next::Wait | Next::Again => break true,
+                // What was given arrives before the program stops.
+                Next::End => break !batch.is_empty(),
+            }
+            let Some(taken) = self.recording.take(&mut reel, port) else {
+                cx.created(1);
+                cx.dropped(1, Reason::NoBuffer);
+                break true;
+            };
+            new += usize::from(taken.is_share);
+            // There is room.
+            let _ = batch.push(taken.packet);
+        };
+        drop(reel);
+        self.recording.sent(cx, batch.len(), new);
+        goes_on
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::testing::Rig;
+    use millrace_core::{Packet, Timestamp};
+
+    /// Packets that hold their number, one each second.
+    fn packets(all: &[u8]) -> Vec<Packet> {
+        let packet = |&number: &u8| {
+            let mut packet = Packet::from_bytes(&[number]).unwrap();
+            packet.set_timestamp(Timestamp::from_secs(number.into()));
+            packet
+        };
+        all.iter().map(packet).collect()
+    }
+
+    fn numbers(packets: &[Packet]) -> Vec<u8> {
+        packets.iter().map(|packet| packet.data()[0]).collect()
+    }
+
+    #[test]
+    fn gives_rounds_to_who_pulls_and_then_stops() {
+        let mut rig = Rig::new("Replay(STOP 3, QUEUE 1, BURST 2, QUICK_CLONE true)", 1, 1).unwrap();
+        let out = rig.push_packets(0, packets(&[1, 2, 3]));
+        assert_eq!(numbers(&out[0]), [1, 2, 3, 1, 2, 3, 1, 2, 3]);
+        rig.pass(Timestamp::ZERO);
+        assert!(rig.router().is_halted());
+        assert_eq!(rig.read("count").unwrap(), "9");
+        assert!(rig.stats().balanced());
+    }
+
+    #[test]
+    fn a_round_ends_when_all_outputs_have_given_theirs() {
+        let mut rig = Rig::new("Replay(STOP 2, ACTIVE false)", 2, 2).unwrap();
+        rig.push_packets(0, packets(&[1, 3, 5]));
+        rig.push_packets(1, packets(&[2, 4, 6]));
+        rig.write("active", "true").unwrap();
+        let out = rig.pass(Timestamp::ZERO);
+        assert_eq!(numbers(&out[0]), [1, 3, 5, 1, 3, 5]);
+        assert_eq!(numbers(&out[1]), [2, 4, 2, 4], "after 5 the first input is dry");
+        rig.pass(Timestamp::ZERO);
+        assert!(rig.router().is_halted());
+        assert!(rig.stats().balanced());
+    }
+}

@@ -1,0 +1,402 @@
+//! ReplayUnqueue - keeps packets in memory and pushes them again and again
+//!
+//! # Synopsis
+//! `ReplayUnqueue([keywords STOP, STOP_TIME, TIMING, TIMING_FNT, QUICK_CLONE, BURST, VERBOSE,
+//! FREEONTERMINATE, LIMIT, ACTIVE, USE_SIGNAL])`
+//!
+//! # Description
+//! Pulls packets until an input has no more, and keeps them in memory. Then pushes them, all of them
+//! once a round, STOP rounds or for ever; in the end it stops the program. With several inputs, their
+//! packets are sent in the order of their timestamps, each by the output with the number of its
+//! input.
+//!
+//! What is sent shares its bytes with what is kept: nothing is copied, and the copy counters stay at
+//! 0 on the way to a Discard. An element that writes to a packet gets a copy first, so that every
+//! round sends the same.
+//!
+//! With TIMING the recorded distances between packets are kept, sped up or slowed down; each round
+//! starts with its first packet at once. The last 0.2 ms of each wait are spent spinning, so that
+//! packets leave within some microseconds of their time.
+//!
+//! # Arguments
+//! - STOP: how many rounds; without end when negative. Default -1.
+//! - STOP_TIME: ends after so many seconds, too. Default 0, for never.
+//! - TIMING: the speed in percent of the recorded one; 0, the default, for as fast as possible.
+//! - TIMING_FNT: the speed in percent as a function of `x`, the seconds since the first packet, such
+//!   as `"10 + min(90, 10*x)"`: numbers, `pi`, `e`, `+ - * / % ^`, parentheses, `abs acos asin atan
+//!   atan2 ceil cos cosh exp floor ln log log10 max min pow sin sinh sqrt squarewave tan tanh`. At 0
+//!   it stops the program. `@1` and `@2` are the functions of the Metron paper (NSDI 2018) with TIMING
+//!   as the highest speed, in multiples of the recorded one, and STOP_TIME as the duration; `@0` is
+//!   none. Needs TIMING to be more than 0.
+//! - QUICK_CLONE: accepted for FastClick's sake. It lets FastClick's packets be written without
+//!   copying, which changes what later rounds send; here nothing does.
+//! - BURST: most packets sent each time, 1 to 256. Default 64.
+//! - VERBOSE: whether to say when packets are loaded and when a round ends; FastClick's levels above
+//!   0 are true. Default false.
+//! - FREEONTERMINATE: whether to keep the packets to the end. If false, the last round sends the
+//!   packets themselves, which a writer need not copy. Default true.
+//! - LIMIT: most packets to keep; no limit when negative. Default -1.
+//! - ACTIVE: whether it sends. Default true.
+//! - USE_SIGNAL: whether to go on loading when a pull brings nothing for as long as a queue upstream
+//!   says that it has packets. Default true.
+//!
+//! # Ports
+//! Any number of pull inputs, and as many push outputs.
+//!
+//! # Handlers
+//! - `active` (read, write): whether it sends.
+//! - `stop` (read, write): how many rounds are to go.
+//! - `timing` (read, write): as TIMING.
+//! - `loaded` (read): whether all packets are in memory.
+//! - `count` (read): packets sent.
+//! - `reset` (write): lets go of the packets, and loads anew what the inputs have.
+//! - `scheduled` (read, write), `home_thread` (read): its task.
+//!
+//! # Drops
+//! - no buffer: there was no memory to send a packet.
+//! - discarded: the packet came by an input after another one had run dry, or `reset` let go of it.
+//!
+//! # Example
+//! ```click
+//! FromDump(trace.pcap) -> ReplayUnqueue(STOP 100) -> Counter -> Discard;
+//! ```
+//!
+//! # See also
+//! Replay, FromDump, Unqueue
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use millrace_core::{
+    Args, Class, Context, Element, Failed, Handlers, Init, Reason, Refused, Setup, Task, Timer,
+    Timestamp, register,
+};
+
+use super::expression::Expression;
+use super::pace::{self, Due, Pace};
+use super::recording::{Loading, Next, Recording, Replays};
+use crate::standard::supply::task_handlers;
+
+/// The element; its manual is at the top of the file.
+pub struct ReplayUnqueue {
+    recording: Recording,
+    /// Absent when packets are sent as fast as possible.
+    pace: Mutex<Option<Pace>>,
+    task: Task,
+    timer: Timer,
+}
+
+register!(ReplayUnqueue, "replay_unqueue.rs");
+
+/// Why a burst ended.
+enum End {
+    Full,
+    Wait(Timestamp),
+    Stop,
+}
+
+impl Element for ReplayUnqueue {
+    const CLASS: Class =
+        Class::new("ReplayUnqueue", "1-/=", "l/h").flow("#/#").aliases(&["MultiReplayUnqueue"]);
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let recording = Recording::configure(setup, 1);
+        let pace = pace(&mut setup.args);
+        setup.args.complete()?;
+        Ok(Self { recording, pace: Mutex::new(pace), task: setup.task(), timer: setup.timer() })
+    }
+
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        self.recording.initialize(init, &self.task);
+        self.wake();
+        Ok(())
+    }
+
+    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
+        if !self.recording.is_active() {
+            self.task.unschedule();
+            return false;
+        }
+        if self.recording.load(cx) == Loading::Waiting {
+            return false;
+        }
+        let (sent, end) = self.send(cx);
+        match end {
+            End::Full => sent > 0,
+            End::Wait(due) => pace::wait(cx, &self.task, &self.timer, due) || sent > 0,
+            // What was sent arrives before the program stops.
+            End::Stop if sent > 0 => true,
+            End::Stop => {
+                self.task.unschedule();
+                self.recording.stop(cx);
+                false
+            }
+        }
+    }
+
+    fn run_timer(&self, _cx: &mut Context, (): &mut ()) {
+        self.task.schedule();
+    }
+
+    fn held(&self) -> usize {
+        self.recording.held()
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        Recording::handlers(handlers);
+        handlers.read("timing", |e, _| e.pace().as_ref().map_or(0, Pace::acceleration));
+        handlers.write("timing", |e, call| {
+            let timing: u32 = call.parse()?;
+            let mut pace = e.pace();
+            match (timing, pace.as_mut()) {
+                (0, _) => *pace = None,
+                (_, None) => *pace = Some(Pace::new(timing)),
+                (_, Some(pace)) => pace.set_acceleration(timing, call.now()),
+            }
+            drop(pace);
+            e.task.schedule();
+            Ok(())
+        });
+        task_handlers(handlers, |e| &e.task);
+    }
+}
+
+impl Replays for ReplayUnqueue {
+    fn recording(&self) -> &Recording {
+        &self.recording
+    }
+
+    fn wake(&self) {
+        self.pace().iter_mut().for_each(Pace::reset);
+        self.task.schedule();
+    }
+}
+
+impl ReplayUnqueue {
+    fn pace(&self) -> MutexGuard<'_, Option<Pace>> {
+        self.pace.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends a burst of packets that are due. Returns how many.
+    fn send(&self, cx: &mut Context) -> (usize, End) {
+        let mut pace = self.pace();
+        if pace.is_some() {
+            cx.refresh_now();
+        }
+        let now = cx.now();
+        let mut reel = self.recording.reel();
+        if self.recording.is_over(&mut reel, now) {
+            return (0, End::Stop);
+        }
+        let mut batch = cx.take_batch();
+        let mut output = 0;
+        let (mut sent, mut new) = (0, 0);
+        let end = loop {
+            if sent >= self.recording.burst {
+                break End::Full;
+            }
+            match self.recording.next(cx, &mut reel, 0, None) {
+                Next::End => break End::Stop,
+                Next::Wait => break End::Full,
+                Next::Again => {
+                    pace.iter_mut().for_each(Pace::reset);
+                    break End::Full;
+                }
+                Next::Packet(time) => match pace.as_mut().map(|pace| pace.due(time, now)) {
+                    None | Some(Due::Now) => {}
+                    Some(Due::At(due)) => {
+                        let end = self.recording.end(&reel);
+                        break End::Wait(end.map_or(due, |end| due.min(end)));
+                    }
+                    Some(Due::Never) => break End::Stop,
+                },
+            }
+            let Some(taken) = self.recording.take(&mut reel, 0) else {
+                cx.created(1);
+                cx.dropped(1, Reason::NoBuffer);
+                break End::Full;
+            };
+            if taken.port != output {
+                cx.push_batch(usize::from(output), &mut batch);
+                output = taken.port;
+            }
+            sent += 1;
+            new += usize::from(taken.is_share);
+            // A burst is no more than a batch has room for.
+            let _ = batch.push(taken.packet);
+        };
+        drop((reel, pace));
+        self.recording.sent(cx, sent, new);
+        cx.push_batch(usize::from(output), &mut batch);
+        cx.give_batch(batch);
+        (sent, end)
+    }
+}
+
+/// Reads TIMING and TIMING_FNT.
+fn pace(args: &mut Args<'_>) -> Option<Pace> {
+    let timing: u32 = args.keyword("TIMING", 0);
+    let text: String = args.keyword("TIMING_FNT", String::new());
+    let duration = args.text_of("STOP_TIME").map_or("0", |text| text.as_str()).to_owned();
+    let text = match text.trim() {
+        "" | "@0" => return (timing > 0).then(|| Pace::new(timing)),
+        "@1" => format!(
+            "100 * ((sin(-pi/2 + (x/10)^2.5) * (-x/{duration} + 1) + 1) * (({timing} - 1)/2) + 1)"
+        ),
+        "@2" => format!(
+            "100 * ((-squarewave(((x + 40) * 1/50)^5) * (-x/{duration} + 1) + 1)
+             * (({timing} - 1)/2) + 1)"
+        ),
+        text => text.to_owned(),
+    };
+    if timing == 0 {
+        args.error("TIMING_FNT", "TIMING_FNT has an effect only with TIMING above 0");
+        return None;
+    }
+    match Expression::parse(&text) {
+        Ok(function) => Some(Pace::of(function)),
+        Err(wrong) => {
+            args.error("TIMING_FNT", format!("TIMING_FNT: {wrong}"));
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::memory::copies;
+    use millrace_core::testing::Rig;
+    use millrace_core::{Packet, Timestamp};
+
+    use super::*;
+
+    /// Packets that hold their number and have a timestamp, in milliseconds.
+    fn packets(all: &[(u8, i64)]) -> Vec<Packet> {
+        let packet = |&(number, millis): &(u8, i64)| {
+            let mut packet = Packet::from_bytes(&[number; 64]).unwrap();
+            packet.set_timestamp(Timestamp::from_millis(millis));
+            packet
+        };
+        all.iter().map(packet).collect()
+    }
+
+    fn numbers(packets: &[Packet]) -> Vec<u8> {
+        packets.iter().map(|packet| packet.data()[0]).collect()
+    }
+
+    /// What comes of the packets, in the time that it takes.
+    fn replay(arguments: &str, all: &[(u8, i64)]) -> (Rig, Vec<u8>) {
+        let mut rig = Rig::new(&format!("ReplayUnqueue({arguments})"), 1, 1).unwrap();
+        let out = rig.push_packets(0, packets(all));
+        // A request to stop is heeded in the next round.
+        rig.pass(Timestamp::ZERO);
+        (rig, numbers(&out[0]))
+    }
+
+    const THREE: &[(u8, i64)] = &[(1, 1000), (2, 1010), (3, 1030)];
+
+    #[test]
+    fn rounds_are_sent_and_then_the_program_stops() {
+        for (arguments, sent) in [
+            ("STOP 2", &[1, 2, 3, 1, 2, 3][..]),
+            ("STOP 1, FREEONTERMINATE false", &[1, 2, 3]),
+            ("STOP 3, FREEONTERMINATE false, BURST 2", &[1, 2, 3, 1, 2, 3, 1, 2, 3]),
+            ("STOP 2, LIMIT 2", &[1, 2, 1, 2]),
+            ("STOP 0", &[]),
+        ] {
+            let (rig, numbers) = replay(arguments, THREE);
+            assert_eq!(numbers, sent, "{arguments}");
+            assert!(rig.router().is_halted(), "{arguments}");
+            assert_eq!(rig.read("count").unwrap(), sent.len().to_string());
+            let stats = rig.stats();
+            assert!(stats.balanced(), "{arguments}: {stats:?}");
+        }
+        assert!(replay("", &[]).0.router().is_halted());
+    }
+
+    #[test]
+    fn nothing_is_copied_unless_it_is_written() {
+        let before = copies::snapshot();
+        let mut rig = Rig::new("ReplayUnqueue(STOP 2)", 1, 1).unwrap();
+        let mut out = rig.push_packets(0, packets(&[(9, 0)])).remove(0);
+        assert_eq!(out[0].data().as_ptr(), out[1].data().as_ptr());
+        out[0].data_mut()[0] = 7;
+        assert_eq!(numbers(&out), [7, 9]);
+        drop(out);
+        // Other tests copy, too; this one, once.
+        assert!(copies::snapshot().since(&before).get(copies::CopyCause::Unshare) >= 1);
+    }
+
+    #[test]
+    fn distances_are_kept_and_scaled() {
+        let mut rig = Rig::new("ReplayUnqueue(TIMING 200, STOP 2)", 1, 1).unwrap();
+        assert_eq!(numbers(&rig.push_packets(0, packets(THREE))[0]), [1]);
+        let mut pass = |millis| numbers(&rig.pass(Timestamp::from_millis(millis))[0]);
+        assert_eq!(pass(4), []);
+        assert_eq!(pass(1), [2]);
+        assert_eq!(pass(9), []);
+        assert_eq!(pass(1), [3, 1], "each round begins at once");
+        assert_eq!(pass(5), [2]);
+        rig.write("timing", "50").unwrap();
+        assert_eq!(rig.read("timing").unwrap(), "50");
+        assert_eq!(numbers(&rig.pass(Timestamp::from_millis(39))[0]), []);
+        assert_eq!(numbers(&rig.pass(Timestamp::from_millis(1))[0]), [3]);
+    }
+
+    #[test]
+    fn time_ends_it_too() {
+        let mut rig = Rig::new("ReplayUnqueue(TIMING 100, STOP_TIME 1)", 1, 1).unwrap();
+        let mut sent = rig.push_packets(0, packets(&[(1, 0), (2, 300)])).remove(0).len();
+        sent += rig.pass(Timestamp::from_secs(9))[0].len();
+        rig.pass(Timestamp::ZERO);
+        assert!(rig.router().is_halted());
+        // At 0, 300, 300, 600, 600, 900 and 900 ms.
+        assert_eq!(sent, 7);
+        let function = "ReplayUnqueue(TIMING 1, TIMING_FNT \"100 - 100 * floor(x)\")";
+        let mut rig = Rig::new(function, 1, 1).unwrap();
+        rig.push_packets(0, packets(&[(1, 0), (2, 300)]));
+        rig.pass(Timestamp::from_secs(2));
+        rig.pass(Timestamp::ZERO);
+        assert!(rig.router().is_halted());
+    }
+
+    #[test]
+    fn inputs_are_merged_by_time_and_have_outputs_of_their_own() {
+        let element = "ReplayUnqueue(STOP 2, ACTIVE false, VERBOSE 99)";
+        let mut rig = Rig::new(element, 2, 2).unwrap();
+        rig.push_packets(0, packets(&[(1, 10), (2, 20), (3, 30)]));
+        rig.push_packets(1, packets(&[(4, 5), (5, 25)]));
+        rig.write("active", "true").unwrap();
+        let out = rig.pass(Timestamp::ZERO);
+        // The second input is dry when its 5 is taken; 3 waited for another one.
+        assert_eq!((numbers(&out[0]), numbers(&out[1])), (vec![1, 2, 1, 2], vec![4, 5, 4, 5]));
+        assert_eq!(rig.stats().drops, [(Reason::Discarded, 1)]);
+        assert!(rig.stats().balanced());
+    }
+
+    #[test]
+    fn packets_are_let_go_and_loaded_anew() {
+        let mut rig = Rig::new("ReplayUnqueue(STOP 1, ACTIVE false)", 1, 1).unwrap();
+        rig.push_packets(0, packets(THREE));
+        rig.write("active", "true").unwrap();
+        assert_eq!(rig.pass(Timestamp::ZERO)[0].len(), 3);
+        assert_eq!(rig.read("loaded").unwrap(), "true");
+        rig.write("reset", "").unwrap();
+        assert_eq!(rig.read("loaded").unwrap(), "false");
+        let stats = rig.stats();
+        assert!(stats.balanced(), "{stats:?}");
+    }
+
+    #[test]
+    fn refuses_what_makes_no_sense() {
+        for bad in [
+            "BURST 0",
+            "VERBOSE loud",
+            "TIMING -1",
+            "TIMING_FNT \"x\"",
+            "TIMING 1, TIMING_FNT \"x +\"",
+        ] {
+            assert!(Rig::new(&format!("ReplayUnqueue({bad})"), 1, 1).is_err(), "{bad}");
+        }
+    }
+}
