@@ -52,6 +52,10 @@ const ARGUMENTS: &[(&str, &str)] = &[
 
 /// Classes that need a device or a file to read, and are tested elsewhere.
 const ELSEWHERE: &[&str] = &[
+    "KernelTap",
+    "KernelTun",
+    "FromHost",
+    "ToHost",
     "FromDevice",
     "ToDevice",
     "FromDump",

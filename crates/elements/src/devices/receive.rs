@@ -92,8 +92,31 @@ impl Reception {
         let queues = Queues { first: planned.start, count: planned.len() };
         let options = RxOptions { queues, ..self.options.clone() };
         let opened = Source::of(init.service()).open_rx(&self.device, &options);
-        let Opened { queues, capabilities, changes } =
-            opened.map_err(|error| Refused(error.to_string()))?;
+        self.start(init, opened.map_err(|error| Refused(error.to_string()))?)
+    }
+
+    /// How many queues the plan wants.
+    pub(super) fn wanted_queues(&self) -> usize {
+        self.receiver.queues().len()
+    }
+
+    /// The tasks that receive.
+    pub(super) fn tasks(&self) -> &[Task] {
+        self.receiver.tasks()
+    }
+
+    /// Packets received so far.
+    pub(super) fn received(&self) -> u64 {
+        self.received.total()
+    }
+
+    /// Begins to receive from a device that has been opened.
+    pub(super) fn start(
+        &self,
+        init: &Init<'_>,
+        opened: Opened<dyn RxQueue>,
+    ) -> Result<(), Refused> {
+        let Opened { queues, capabilities, changes } = opened;
         announce(init, &self.device, &changes);
         if queues.is_empty() {
             return Err(Refused(format!("{}: no queue", self.device)));
@@ -196,6 +219,17 @@ impl Reception {
         });
     }
 
+    /// How many queues are open.
+    pub(super) fn open_queues(&self) -> usize {
+        self.lines.get().map_or(0, |lines| lines.queues.len())
+    }
+
+    /// The threads that receive, for handlers.
+    pub(super) fn home_threads(&self) -> String {
+        let homes = self.tasks().iter().map(|task| task.home().to_string());
+        homes.collect::<Vec<_>>().join(" ")
+    }
+
     /// What all queues counted.
     pub(super) fn counts(&self) -> QueueCounts {
         let lines = self.lines.get().into_iter().flat_map(|lines| &lines.queues);
@@ -277,10 +311,7 @@ pub(super) fn handlers<E: Receives>(handlers: &mut Handlers<E>) {
         e.reception().receiver.tasks().iter().for_each(change);
         Ok(())
     });
-    handlers.read("home_thread", |e, _| {
-        let homes = e.reception().receiver.tasks().iter().map(|task| task.home().to_string());
-        homes.collect::<Vec<_>>().join(" ")
-    });
+    handlers.read("home_thread", |e, _| e.reception().home_threads());
 }
 
 /// The cleanup that all such elements have.

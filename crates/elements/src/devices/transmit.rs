@@ -39,6 +39,8 @@ pub(super) struct Wanted {
 pub(super) struct Transmission {
     device: String,
     wanted: Wanted,
+    /// Whether output 0 is for packets that were transmitted, and output 1 for refused ones.
+    has_outputs: bool,
     debug: AtomicBool,
     sent: PerThread<Count>,
     pulls: PerThread<Count>,
@@ -94,6 +96,7 @@ impl Transmission {
             device,
             debug: wanted.debug.into(),
             wanted,
+            has_outputs: true,
             sent: PerThread::default(),
             pulls: PerThread::default(),
             lanes: OnceLock::new(),
@@ -101,6 +104,12 @@ impl Transmission {
             timer: setup.timer(),
             upstream: OnceLock::new(),
         }
+    }
+
+    /// Leaves the element's outputs to others.
+    pub(super) fn without_outputs(mut self) -> Self {
+        self.has_outputs = false;
+        self
     }
 
     /// Opens the device, with a queue for each thread that may transmit.
@@ -111,7 +120,17 @@ impl Transmission {
         let mut options = self.wanted.options.clone();
         options.queues = Queues { count: threads.min(most).max(1), ..options.queues };
         let opened = Source::of(init.service()).open_tx(&self.device, &options);
-        let Opened { queues, changes, .. } = opened.map_err(|error| Refused(error.to_string()))?;
+        self.start(init, opened.map_err(|error| Refused(error.to_string()))?)
+    }
+
+    /// Begins to transmit to a device that has been opened.
+    pub(super) fn start(
+        &self,
+        init: &Init<'_>,
+        opened: Opened<dyn TxQueue>,
+    ) -> Result<(), Refused> {
+        let reach = init.threads();
+        let Opened { queues, changes, .. } = opened;
         announce(init, &self.device, &changes);
         if queues.is_empty() {
             return Err(Refused(format!("{}: no queue", self.device)));
@@ -146,8 +165,22 @@ impl Transmission {
         self.ports().map(|mut port| port.count().lost).sum()
     }
 
+    /// Packets transmitted so far.
+    pub(super) fn sent(&self) -> u64 {
+        self.sent.total()
+    }
+
     /// Pulls packets and transmits them. Returns whether it did anything.
     pub(super) fn run(&self, cx: &mut Context) -> bool {
+        self.run_with(cx, |_, _| {})
+    }
+
+    /// As [`run`](Self::run), with `prepare` for what was pulled.
+    pub(super) fn run_with(
+        &self,
+        cx: &mut Context,
+        mut prepare: impl FnMut(&mut Context, &mut Batch),
+    ) -> bool {
         let Some(mut port) = self.port(cx) else { return false };
         let mut batch = std::mem::take(&mut port.waiting);
         let mut pulled = 0;
@@ -156,6 +189,7 @@ impl Transmission {
             drop(port);
             self.pulls.mine(cx).add(1);
             pulled = cx.pull(0, self.wanted.burst, &mut batch);
+            prepare(cx, &mut batch);
             self.pad(&mut batch);
             let Some(again) = self.port(cx) else { return false };
             port = again;
@@ -250,7 +284,10 @@ impl Transmission {
                         *complaint = error;
                     }
                     for packet in batch.drain_front(1) {
-                        cx.push_or_drop(1, packet, Reason::DeviceError);
+                        match self.has_outputs {
+                            true => cx.push_or_drop(1, packet, Reason::DeviceError),
+                            false => drop(cx.drop(packet, Reason::DeviceError)),
+                        }
                     }
                 }
             }
@@ -264,7 +301,7 @@ impl Transmission {
     /// For output 0: second packets with the same bytes, for the device keeps the first ones. As
     /// many as there is memory for.
     fn copies(&self, cx: &mut Context, batch: &Batch) -> Option<Batch> {
-        if !cx.is_connected(0) {
+        if !self.has_outputs || !cx.is_connected(0) {
             return None;
         }
         let mut copies = cx.take_batch();

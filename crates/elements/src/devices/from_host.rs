@@ -1,0 +1,323 @@
+//! FromHost - receives what the machine sends by a virtual interface
+//!
+//! # Synopsis
+//! `FromHost(DEVNAME [, DST, keywords GATEWAY, DST6, ETHER, MTU, HEADROOM, TYPE, BURST, N_QUEUES,
+//! MAXTHREADS, THREADOFFSET])`
+//!
+//! # Description
+//! Makes an interface of the machine called DEVNAME and pushes out the Ethernet frames that the
+//! machine sends by it. ToHost of the same DEVNAME sends frames to the machine. KernelTap is both in
+//! one element, and says more of such interfaces.
+//!
+//! Packets have their MAC header annotation set; IP packets also their IP header annotations and, for
+//! IPv4, their destination annotation. While the Queues that the way leads to are full, packets wait in
+//! the machine.
+//!
+//! # Arguments
+//! - DEVNAME: the interface. One that was made by `ip tuntap add` is used, and left as it was.
+//!   Positional, mandatory.
+//! - DST: the machine's address on it, and its network, such as 18.26.4.9/24. Without it the interface
+//!   is left to who set it up. Positional; PREFIX is another name of it.
+//! - GATEWAY: a host of that network by which the machine shall reach all others.
+//! - DST6: the machine's IPv6 address on it, and its network.
+//! - ETHER: the interface's Ethernet address. The kernel chooses unless it is given.
+//! - MTU: the longest packet without its Ethernet header. The kernel's 1500 unless it is given.
+//! - HEADROOM: free bytes before each packet, at most 8190. Default 128.
+//! - TYPE: ETHER for Ethernet frames, IP for IP packets. Default ETHER.
+//! - BURST: most packets at a time, 1 to 256. Default 64.
+//! - N_QUEUES, MAXTHREADS, THREADOFFSET: as KernelTap's.
+//!
+//! # Ports
+//! One push output.
+//!
+//! # Handlers
+//! - `dev_name` (read): the interface's name.
+//! - `signal` (read): whether there is room on the way out.
+//! - `count` (read): packets received. `reset_counts` (write): sets it to 0.
+//! - `kernel_drops` (read): packets that could not be used.
+//! - `segmented` (read): packets that were cut into several.
+//! - `queues` (read): how many queues there are.
+//! - `active` (read, write): whether it receives.
+//! - `scheduled` (read, write), `home_thread` (read): its tasks.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! FromHost(fake, 192.0.2.1/24, ETHER 02:00:00:00:00:01)
+//!     -> sent :: Classifier(12/0806 20/0001, -);
+//! sent [0] -> ARPResponder(192.0.2.0/24 02:00:00:00:00:02) -> ToHost(fake);
+//! sent [1] -> Discard;
+//! ```
+//!
+//! # See also
+//! ToHost, KernelTap, KernelTun
+
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use millrace_core::args::{Kind, Word};
+use millrace_core::element::Listening;
+use millrace_core::net::{EtherAddress, Ipv4Prefix, Ipv6Prefix};
+use millrace_core::{
+    Args, Batch, Class, Context, Element, Failed, Handlers, Init, Packet, Refused, Router, Setup,
+    register,
+};
+use millrace_io::pcap::LinkType;
+use millrace_io::tap::{Tap, TapKind, TapOptions};
+use millrace_io::{Capabilities, Opened, RxOptions, TxQueue};
+
+use super::backend::Source;
+use super::force_ip::force_ip;
+use super::receive::{self, Receives, Reception};
+use super::tap_port;
+
+/// The element; its manual is at the top of the file.
+pub struct FromHost {
+    options: TapOptions,
+    reception: Reception,
+    /// Set when the interface is there: what ToHost transmits by.
+    to_host: OnceLock<ToHostQueues>,
+    room: OnceLock<Vec<Listening>>,
+}
+
+/// Queues to the machine, for any number of ToHosts.
+struct ToHostQueues {
+    queues: Mutex<Vec<SharedQueue>>,
+    capabilities: Capabilities,
+}
+
+register!(FromHost, "from_host.rs");
+
+impl Element for FromHost {
+    const CLASS: Class = Class::new("FromHost", "0/1", "h/h");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let args = &mut setup.args;
+        let name: String = args.mandatory("DEVNAME");
+        let dst: Option<Ipv4Prefix> = args.optional("DST");
+        let ipv4 = args.optional_keyword("PREFIX").or(dst);
+        let gateway: Option<Ipv4Addr> = args.optional_keyword("GATEWAY");
+        let gateway = gateway.filter(|gateway| !gateway.is_unspecified());
+        let ipv6: Option<Ipv6Prefix> = args.optional_keyword("DST6");
+        let ether: Option<EtherAddress> = args.optional_keyword("ETHER");
+        let mtu = args.in_range("MTU", Kind::Keyword, 68..=65_521u32);
+        let headroom = args.in_range("HEADROOM", Kind::Keyword, 0..=8190u32).unwrap_or(128);
+        let kind = kind(args);
+        let burst = args.in_range("BURST", Kind::Keyword, 1..=Batch::CAPACITY as u32);
+        let receiving = tap_port::receiving(args);
+        if name.is_empty() {
+            args.error("DEVNAME", "DEVNAME must name the interface");
+        }
+        if let (Some(ipv4), Some(gateway)) = (ipv4, gateway)
+            && !ipv4.contains(gateway)
+        {
+            args.error("GATEWAY", format!("GATEWAY must be in the network {}", ipv4.truncated()));
+        }
+        if kind == TapKind::Tun && ether.is_some() {
+            args.error("ETHER", "an interface of TYPE IP has no Ethernet address");
+        }
+        args.complete()?;
+        let options = TapOptions {
+            kind,
+            name: Some(name.clone()),
+            ipv4,
+            ipv6,
+            gateway,
+            ether,
+            mtu: mtu.map(|mtu| mtu as usize),
+            up: ipv4.is_some() || ipv6.is_some(),
+            headroom: headroom as usize,
+            ..TapOptions::default()
+        };
+        let burst = burst.map_or(64, |burst| burst as usize);
+        let wanted =
+            receive::Wanted { options: RxOptions::default(), burst, active: true, receiving };
+        let reception = Reception::configure(setup, name, wanted);
+        Ok(Self { options, reception, to_host: OnceLock::new(), room: OnceLock::new() })
+    }
+
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        let queues = self.reception.wanted_queues().max(1);
+        let options = TapOptions { queues, ..self.options.clone() };
+        let opened = Source::of(init.service()).open_tap(&options);
+        let Tap { rx, tx, .. } = opened.map_err(|error| Refused(error.to_string()))?;
+        // An element is initialised once.
+        let _ = self.to_host.set(ToHostQueues {
+            capabilities: tx.capabilities,
+            queues: Mutex::new(tx.queues.into_iter().map(|q| Arc::new(Mutex::new(q))).collect()),
+        });
+        let tasks = self.reception.tasks().iter();
+        let _ = self.room.set(tasks.map(|task| init.listen_for_room(0, task)).collect());
+        self.reception.start(init, rx)
+    }
+
+    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
+        if !self.has_room(cx.router()) {
+            self.rest(cx);
+            return false;
+        }
+        self.reception.run(cx, |cx, batch| {
+            batch.for_each(|packet| annotate(packet, self.options.kind));
+            cx.push_batch(0, batch);
+        })
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        receive::handlers(handlers);
+        handlers.read("dev_name", |host, _| host.name().to_owned());
+        handlers.read("signal", |host, call| host.has_room(call.router()));
+    }
+
+    fn cleanup(&self, _router: &Router) -> Result<(), Refused> {
+        self.reception.cleanup();
+        if let Some(to_host) = self.to_host.get() {
+            to_host.queues.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        }
+        Ok(())
+    }
+}
+
+impl Receives for FromHost {
+    fn reception(&self) -> &Reception {
+        &self.reception
+    }
+}
+
+impl FromHost {
+    /// The interface.
+    pub(super) fn name(&self) -> &str {
+        self.options.name.as_deref().unwrap_or_default()
+    }
+
+    /// What the interface carries.
+    pub(super) fn kind(&self) -> TapKind {
+        self.options.kind
+    }
+
+    /// Queues to the machine, which may be asked for several times. None before the start.
+    pub(super) fn to_host(&self) -> Option<Opened<dyn TxQueue>> {
+        let ToHostQueues { queues, capabilities } = self.to_host.get()?;
+        let queues = queues.lock().unwrap_or_else(PoisonError::into_inner);
+        let shared = |queue: &SharedQueue| Box::new(Shared(queue.clone())) as Box<dyn TxQueue>;
+        Some(Opened {
+            queues: queues.iter().map(shared).collect(),
+            capabilities: capabilities.clone(),
+            changes: Vec::new(),
+        })
+    }
+
+    fn has_room(&self, router: &Router) -> bool {
+        let mut room = self.room.get().into_iter().flatten();
+        room.all(|room| !room.is_bounded() || room.active(router))
+    }
+
+    /// Waits for room.
+    fn rest(&self, cx: &Context) {
+        let room = self.room.get().into_iter().flatten();
+        for (task, room) in self.reception.tasks().iter().zip(room) {
+            room.rest(task, cx.router());
+        }
+    }
+}
+
+/// One of several holders of a queue.
+struct Shared(SharedQueue);
+
+type SharedQueue = Arc<Mutex<Box<dyn TxQueue>>>;
+
+impl TxQueue for Shared {
+    fn transmit(&mut self, batch: &mut Batch) -> std::io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).transmit(batch)
+    }
+}
+
+/// Sets what is known of a packet.
+fn annotate(packet: &mut Packet, kind: TapKind) {
+    const IPV4_DESTINATION: usize = 16;
+    let link_type = match kind {
+        TapKind::Tap => LinkType::ETHER,
+        TapKind::Tun => {
+            packet.clear_mac_header();
+            LinkType::IP
+        }
+    };
+    if !force_ip(packet, link_type) {
+        return;
+    }
+    let header = packet.network_data().filter(|header| header.first().is_some_and(|b| b >> 4 == 4));
+    let address = header.and_then(|header| header.get(IPV4_DESTINATION..)?.first_chunk::<4>());
+    if let Some(address) = address.map(|octets| Ipv4Addr::from(*octets)) {
+        packet.set_dst_ip(address);
+    }
+}
+
+/// Reads TYPE.
+fn kind(args: &mut Args<'_>) -> TapKind {
+    let kind: Option<Word> = args.optional_keyword("TYPE");
+    match kind.as_ref().map(Word::as_str) {
+        None | Some("ETHER") => TapKind::Tap,
+        Some("IP") => TapKind::Tun,
+        Some(_) => {
+            args.error("TYPE", "TYPE must be ETHER or IP");
+            TapKind::Tap
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::services::Services;
+    use millrace_core::testing::Rig;
+    use millrace_core::{Registry, Timestamp};
+    use millrace_io::Devices;
+    use millrace_io::memory::{End, Interface, Network};
+
+    use super::*;
+
+    fn rig(arguments: &str) -> (Rig, End) {
+        let network = Network::default();
+        let machine = network.connect(Interface::new("fake"), Interface::new("machine"));
+        let mut services = Services::default();
+        services.insert(Devices(Box::new(network)));
+        let element = format!("FromHost(fake, {arguments})");
+        (Rig::with(Registry::linked(), &element, 0, 1, services).unwrap(), machine)
+    }
+
+    #[test]
+    fn packets_come_with_all_that_is_known_of_them() {
+        let ip = [&[0x45, 0, 0, 20][..], &[0; 12], &[10, 0, 0, 9]].concat();
+        let frame = [&[0; 12][..], &[8, 0], &ip].concat();
+        for (arguments, bytes, network) in
+            [("10.0.0.1/8", &frame, Some(14)), ("PREFIX 10.0.0.1/8, TYPE IP", &ip, Some(0))]
+        {
+            let (mut rig, machine) = rig(arguments);
+            machine.send(Packet::from_bytes(bytes).unwrap()).unwrap();
+            machine.send(Packet::from_bytes(&[1; 60]).unwrap()).unwrap();
+            let out = rig.pass(Timestamp::ZERO).remove(0);
+            assert_eq!(out[0].network_offset(), network);
+            assert_eq!(out[0].dst_ip(), Ipv4Addr::new(10, 0, 0, 9));
+            assert_eq!((out.len(), out[1].network_offset()), (2, None));
+            for (handler, value) in [("dev_name", "fake"), ("count", "2"), ("signal", "true")] {
+                assert_eq!(rig.read(handler).unwrap(), value, "{handler}");
+            }
+        }
+    }
+
+    #[test]
+    fn refuses_what_makes_no_sense() {
+        for bad in [
+            "FromHost",
+            "FromHost(\"\")",
+            "FromHost(fake, 10.0.0.1)",
+            "FromHost(fake, 10.0.0.1/24, GATEWAY 10.0.1.1)",
+            "FromHost(fake, TYPE FDDI)",
+            "FromHost(fake, TYPE IP, ETHER 2:0:0:0:0:1)",
+        ] {
+            assert!(Rig::new(bad, 0, 1).is_err(), "{bad}");
+        }
+        assert!(Rig::new("ToHost(fake)", 1, 0).is_err(), "without FromHost");
+    }
+}

@@ -1,0 +1,185 @@
+//! KernelTun - a virtual IP interface of the machine
+//!
+//! # Synopsis
+//! `KernelTun(ADDR/MASK [, GATEWAY, keywords MTU, HEADROOM, BURST, DEVNAME, N_QUEUES, MAXTHREADS,
+//! THREADOFFSET, ETHER, IGNORE_QUEUE_OVERFLOWS, TAP])`
+//!
+//! # Description
+//! As KernelTap, with IP packets in place of Ethernet frames: makes an interface of the machine; the IP
+//! packets that the machine sends by it are pushed out, and those that arrive at the input the machine
+//! receives by it. Packets to ADDR itself stay in the machine; those to other addresses of ADDR/MASK
+//! come here.
+//!
+//! Packets on their way out have their IP header annotations set. On their way in they must have them:
+//! what is in front of the IP header is taken off.
+//!
+//! # Arguments
+//! - ADDR/MASK: the machine's address on the interface, and its network. Positional, mandatory.
+//! - GATEWAY: a host of that network by which the machine shall reach all others. Positional.
+//! - MTU: the longest packet in either direction. Default 1500.
+//! - HEADROOM: free bytes before each packet, at most 8190. Default 128.
+//! - BURST: most packets at a time, 1 to 256. Default 64.
+//! - DEVNAME, N_QUEUES, MAXTHREADS, THREADOFFSET, IGNORE_QUEUE_OVERFLOWS: as KernelTap's; the kernel
+//!   chooses the name `tun0`, `tun1`, ... unless it is given.
+//! - ETHER: accepted for Click's sake, with a warning: there is no Ethernet address.
+//! - TAP: if true, it is a KernelTap. Default false.
+//!
+//! # Ports
+//! One agnostic input, which may be left out. Two push outputs, of which the second may be left out:
+//! packets that are no IP packets, or have no whole IP header.
+//!
+//! # Handlers
+//! - `dev_name` (read): the interface's name.
+//! - `packets` (read): packets that the machine sent. `sent` (read): packets to the machine.
+//! - `segmented` (read): packets that were cut into several.
+//! - `queues` (read): how many queues there are.
+//! - `home_thread` (read): the threads that receive.
+//!
+//! # Drops
+//! - header not set: the packet has no IP header annotation, or less than an IP header behind it.
+//! - bad version: its IP version is neither 4 nor 6.
+//! - too big: it is longer than the MTU.
+//! - filtered: the machine sent no IP packet, and there is no output 1.
+//! - transmit full: the machine has no memory for it.
+//! - device error: the interface is down.
+//!
+//! # Example
+//! ```click
+//! tun :: KernelTun(192.0.2.1/24);
+//! tun -> IPClassifier(icmp type echo) -> ICMPPingResponder -> tun;
+//! ```
+//!
+//! # See also
+//! KernelTap, FromHost, ToHost
+
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Handlers, Init, Refused, Router, Setup, register,
+};
+use millrace_io::tap::TapKind;
+
+use super::tap_port::{self, HasTap, TapPort};
+
+/// The element; its manual is at the top of the file.
+pub struct KernelTun(TapPort);
+
+register!(KernelTun, "kernel_tun.rs");
+
+impl Element for KernelTun {
+    const CLASS: Class = Class::new("KernelTun", "0-1/1-2", "a/h").flow("x/y");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        TapPort::configure(setup, TapKind::Tun).map(Self)
+    }
+
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        self.0.initialize(init)
+    }
+
+    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
+        self.0.push(cx, batch);
+    }
+
+    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
+        self.0.run(cx)
+    }
+
+    fn run_timer(&self, _cx: &mut Context, (): &mut ()) {
+        self.0.run_timer();
+    }
+
+    fn held(&self) -> usize {
+        self.0.held()
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        tap_port::handlers(handlers);
+    }
+
+    fn cleanup(&self, _router: &Router) -> Result<(), Refused> {
+        self.0.cleanup()
+    }
+}
+
+impl HasTap for KernelTun {
+    fn port(&self) -> &TapPort {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::services::Services;
+    use millrace_core::testing::Rig;
+    use millrace_core::{Packet, Reason, Registry, Timestamp};
+    use millrace_io::Devices;
+    use millrace_io::memory::{End, Interface, Network};
+
+    fn rig(outputs: usize) -> (Rig, End) {
+        let network = Network::default();
+        let machine = network.connect(Interface::new("tun7"), Interface::new("machine"));
+        let mut services = Services::default();
+        services.insert(Devices(Box::new(network)));
+        let element = "KernelTun(10.0.0.1/24, DEVNAME tun7, MTU 100)";
+        (Rig::with(Registry::linked(), element, 1, outputs, services).unwrap(), machine)
+    }
+
+    fn ip(length: usize) -> Vec<u8> {
+        let mut packet = vec![0; length];
+        packet[0] = 0x45;
+        packet[3] = length as u8;
+        packet
+    }
+
+    #[test]
+    fn ip_packets_come_with_their_annotations() {
+        for outputs in [1, 2] {
+            let (mut rig, machine) = rig(outputs);
+            for bytes in [ip(60), vec![0; 60], ip(60)] {
+                machine.send(Packet::from_bytes(&bytes).unwrap()).unwrap();
+            }
+            let out = rig.pass(Timestamp::ZERO);
+            assert_eq!(out[0].len(), 2);
+            let first = &out[0][0];
+            assert_eq!((first.mac_header(), first.network_offset()), (None, Some(0)));
+            match out.get(1) {
+                Some(others) => assert_eq!(others.len(), 1),
+                None => assert_eq!(rig.stats().drops, [(Reason::Filtered, 1)]),
+            }
+            assert!(rig.stats().balanced());
+        }
+    }
+
+    #[test]
+    fn the_machine_gets_the_ip_packet_alone() {
+        let (mut rig, machine) = rig(1);
+        let packet = |front: usize, bytes: &[u8], header: Option<isize>| {
+            let mut packet = Packet::from_bytes(&[&vec![9; front], bytes].concat()).unwrap();
+            header.into_iter().for_each(|at| packet.set_network_header(at, 20));
+            packet
+        };
+        let mut stripped = packet(14, &ip(40), Some(14));
+        assert!(stripped.strip(30));
+        let mut odd = ip(40);
+        odd[0] = 0x55;
+        rig.push_packets(
+            0,
+            vec![
+                packet(14, &ip(40), Some(14)),
+                packet(0, &ip(100), Some(0)),
+                stripped,
+                packet(0, &ip(101), Some(0)),
+                packet(0, &ip(40), None),
+                packet(0, &odd, Some(0)),
+                packet(30, &ip(40)[..19], Some(30)),
+            ],
+        );
+        let got: Vec<_> =
+            std::iter::from_fn(|| machine.receive()).map(|p| p.data().to_vec()).collect();
+        assert_eq!(got, [ip(40), ip(100), ip(40)]);
+        let mut drops = rig.stats().drops;
+        drops.sort();
+        assert_eq!(drops, [(Reason::BadVersion, 1), (Reason::TooBig, 1), (Reason::NoHeader, 2)]);
+        assert!(rig.stats().balanced());
+    }
+}

@@ -1,0 +1,153 @@
+//! ToHost - sends packets to the machine by a virtual interface
+//!
+//! # Synopsis
+//! `ToHost(DEVNAME [, keywords BURST])`
+//!
+//! # Description
+//! Sends Ethernet frames to the machine's own network stack, as if they had arrived at the interface
+//! DEVNAME, which a FromHost of the same configuration has made. With a FromHost of TYPE IP they are IP
+//! packets.
+//!
+//! The machine takes frames that are addressed to the interface's Ethernet address, or to all, and of
+//! IP packets those to its own addresses, unless it forwards.
+//!
+//! # Arguments
+//! - DEVNAME: the interface. Positional, mandatory.
+//! - BURST: with a pull input, most packets pulled each time, 1 to 256. Default 64.
+//!
+//! # Ports
+//! One agnostic input.
+//!
+//! # Handlers
+//! - `dev_name` (read): the interface's name.
+//! - `drops` (read): packets that were dropped.
+//! - `count` (read): packets sent. `reset_counts` (write): sets it to 0.
+//! - `pulls` (read): how often it has pulled.
+//! - `q` (read): whether packets wait.
+//! - `lost` (read): packets that the machine lost, as far as it tells.
+//! - `queues` (read): how many queues there are.
+//! - `signal` (read): whether there may be packets to pull.
+//! - `debug` (read, write): whether to say when the machine has no room.
+//! - `scheduled` (read, write), `home_thread` (read): its task.
+//!
+//! # Drops
+//! - truncated: the packet has no whole Ethernet header.
+//! - transmit full: the machine has no memory for it.
+//! - device error: the interface is down, or the packet is no IP packet where it must be one.
+//!
+//! # Example
+//! ```click
+//! FromHost(fake, 192.0.2.1/24) -> Discard;
+//! InfiniteSource(LIMIT 10) -> EtherEncap(0x0800, 2:0:0:0:0:2, 2:0:0:0:0:1) -> ToHost(fake);
+//! ```
+//!
+//! # See also
+//! FromHost, KernelTap, KernelTun
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use millrace_core::args::Kind;
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Handlers, Init, Reason, Refused, Router, Setup,
+    register,
+};
+use millrace_io::TxOptions;
+use millrace_io::tap::TapKind;
+
+use super::from_host::FromHost;
+use super::transmit::{self, Transmission, Transmits};
+
+/// The element; its manual is at the top of the file.
+pub struct ToHost {
+    device: String,
+    /// Whether packets must have an Ethernet header.
+    ethernet: AtomicBool,
+    transmission: Transmission,
+}
+
+register!(ToHost, "to_host.rs");
+
+const ETHERNET_HEADER: usize = 14;
+
+impl Element for ToHost {
+    const CLASS: Class = Class::new("ToHost", "1/0", "a/h").phase(1);
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let device: String = setup.args.mandatory("DEVNAME");
+        let burst = setup.args.in_range("BURST", Kind::Keyword, 1..=Batch::CAPACITY as u32);
+        setup.args.complete()?;
+        let wanted = transmit::Wanted {
+            options: TxOptions::default(),
+            max_queues: None,
+            burst: burst.map_or(64, |burst| burst as usize),
+            blocking: false,
+            pad: false,
+            debug: false,
+        };
+        let transmission = Transmission::configure(setup, device.clone(), wanted).without_outputs();
+        Ok(Self { device, ethernet: true.into(), transmission })
+    }
+
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        let router = init.router();
+        let all = (0..router.len()).filter_map(|id| router.element::<FromHost>(id));
+        let from_host: Option<Arc<FromHost>> =
+            all.into_iter().find(|host| host.name() == self.device);
+        let missing = || {
+            Refused(format!("there is no FromHost({}) that has made this interface", self.device))
+        };
+        let from_host = from_host.ok_or_else(missing)?;
+        self.ethernet.store(from_host.kind() == TapKind::Tap, Relaxed);
+        self.transmission.start(init, from_host.to_host().ok_or_else(missing)?)
+    }
+
+    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
+        self.prepare(cx, batch);
+        self.transmission.push(cx, batch);
+    }
+
+    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
+        self.transmission.run_with(cx, |cx, batch| self.prepare(cx, batch))
+    }
+
+    fn run_timer(&self, _cx: &mut Context, (): &mut ()) {
+        self.transmission.run_timer();
+    }
+
+    fn held(&self) -> usize {
+        self.transmission.held()
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        transmit::handlers(handlers);
+        handlers.read("dev_name", |host, _| host.device.clone());
+        handlers.read("drops", |_, call| {
+            let stats = call.router().stats_of(call.element());
+            stats.drops.iter().map(|(_, count)| count).sum::<u64>()
+        });
+    }
+
+    fn cleanup(&self, _router: &Router) -> Result<(), Refused> {
+        self.transmission.cleanup()
+    }
+}
+
+impl Transmits for ToHost {
+    fn transmission(&self) -> &Transmission {
+        &self.transmission
+    }
+}
+
+impl ToHost {
+    fn prepare(&self, cx: &mut Context, batch: &mut Batch) {
+        if !self.ethernet.load(Relaxed) {
+            return;
+        }
+        batch.map_filter(|packet| match packet.len() < ETHERNET_HEADER {
+            true => cx.drop(packet, Reason::Truncated),
+            false => Some(packet),
+        });
+    }
+}
