@@ -57,6 +57,12 @@ impl Namespace {
         successful(command("ip").args(["-n", &self.name]).args(line.split_whitespace()))
     }
 
+    /// Gives an interface to another namespace, which calls it `there` and brings it up.
+    pub fn give(&self, here: &str, other: &Namespace, there: &str) {
+        self.ip(&format!("link set dev {here} netns {} name {there}", other.name));
+        other.ip(&format!("link set dev {there} up"));
+    }
+
     /// Lays a cable between an interface here and one in another namespace.
     ///
     /// # Panics

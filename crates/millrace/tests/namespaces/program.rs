@@ -85,6 +85,12 @@ impl Millrace {
         summary
     }
 
+    /// Kills it, so that it cannot clean up.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
     fn wait(&mut self) -> ExitStatus {
         let end = Instant::now() + PATIENCE;
         loop {

@@ -13,7 +13,7 @@ use crate::{METHODS, four_networks, stdout, two_hosts};
 /// Mbit/s. Less than this is a TCP that is kept alive, not transported: segments that are longer than
 /// the MTU get lost, and each is sent again when a timer says so. Any machine, and a build without
 /// optimisation on one that is busy, does more.
-const CRAWL: f64 = 50.0;
+pub(crate) const CRAWL: f64 = 50.0;
 /// How many times faster than we the kernel may be, which moves segments of 64 KiB as a whole.
 const ORDER: f64 = if cfg!(debug_assertions) { 300.0 } else { 30.0 };
 /// What else the machine does may spoil a measurement, but not all of them.
@@ -76,7 +76,7 @@ fn through_the_kernel(offloads: bool) -> f64 {
 }
 
 /// Mbit/s of payload that one TCP connection gets across.
-fn tcp(from: &Namespace, to: &Namespace, address: &str) -> f64 {
+pub(crate) fn tcp(from: &Namespace, to: &Namespace, address: &str) -> f64 {
     let _server = Server::start(to, address);
     let end = Instant::now() + Duration::from_secs(15);
     loop {
