@@ -178,6 +178,11 @@ impl Router {
         self.elements.get(id).map_or("", |member| &member.name)
     }
 
+    /// The class of element `id`; empty when there is none.
+    pub fn class_of(&self, id: usize) -> &'static str {
+        self.elements.get(id).map_or("", Member::class)
+    }
+
     /// Element `id`, if it is of class `E`.
     pub fn element<E: crate::Element>(&self, id: usize) -> Option<Arc<E>> {
         self.elements.get(id)?.element.clone().into_any().downcast().ok()

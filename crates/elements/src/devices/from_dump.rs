@@ -69,7 +69,7 @@
 //! - `sampling_prob` (read): the probability of SAMPLE, as it is rounded.
 //! - `extend_interval` (write): moves the end so many seconds away, and activates the element.
 //! - `reset_timing` (write): lets the next packet be due at once; after writing `filepos`.
-//! - `scheduled` (read, write), `home_thread` (read): its task.
+//! - `scheduled`, `home_thread` (read, write): its task, and the thread that runs it.
 //!
 //! # Drops
 //! - filtered: with FORCE_IP, the packet has no IP header and there is no output 1.

@@ -35,7 +35,7 @@
 //! # Handlers
 //! - `count` (read): packets written. `reset_counts` (write): sets it to 0.
 //! - `filename` (read): the file.
-//! - `scheduled` (read, write), `home_thread` (read): its task.
+//! - `scheduled`, `home_thread` (read, write): its task, and the thread that runs it.
 //!
 //! # Drops
 //! - device error: the file cannot be written, and there is no output.

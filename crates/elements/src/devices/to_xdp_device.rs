@@ -51,7 +51,7 @@
 //! - `q` (read): whether packets wait for room in the device.
 //! - `signal` (read): whether there may be packets to pull.
 //! - `debug` (read, write): as DEBUG.
-//! - `scheduled` (read, write), `home_thread` (read): its task.
+//! - `scheduled`, `home_thread` (read, write): its task, and the thread that runs it.
 //!
 //! # Drops
 //! - transmit full: without BLOCKING, the device had no room.

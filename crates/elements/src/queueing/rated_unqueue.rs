@@ -19,7 +19,7 @@
 //!
 //! # Handlers
 //! - `rate` (read, write), `active` (read, write): as the arguments.
-//! - `scheduled` (read, write), `home_thread` (read): its task.
+//! - `scheduled`, `home_thread` (read, write): its task, and the thread that runs it.
 //!
 //! # Drops
 //! None.

@@ -20,7 +20,7 @@
 //! - `burst`, `active`, `limit` (read, write): as the arguments.
 //! - `count` (read): packets passed so far.
 //! - `reset` (write): sets `count` to 0, so that LIMIT packets more may pass.
-//! - `scheduled` (read, write), `home_thread` (read): its task.
+//! - `scheduled`, `home_thread` (read, write): its task, and the thread that runs it.
 //!
 //! # Drops
 //! None.

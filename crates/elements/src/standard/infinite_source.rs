@@ -26,7 +26,7 @@
 //! - `data`, `length`, `limit`, `burst`, `active` (read, write): as the arguments.
 //! - `count` (read): packets made so far.
 //! - `reset` (write): sets `count` to 0, so that LIMIT packets more are made.
-//! - `scheduled` (read, write), `home_thread` (read): its task.
+//! - `scheduled`, `home_thread` (read, write): its task, and the thread that runs it.
 //!
 //! # Drops
 //! - no buffer: there was no free packet.

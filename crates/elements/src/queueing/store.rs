@@ -1,0 +1,198 @@
+//! What the shared queues have in common: packets behind a lock, counts, and signals to both sides.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use millrace_core::{Batch, Context, Element, Failed, Handlers, Notifier, Packet, Reason, Setup};
+
+/// Packets in a row, and who is told about them. Any number of threads may put in and take out.
+pub(super) struct Store {
+    row: Mutex<Row>,
+    /// Whether there are packets.
+    full: Notifier,
+    /// Whether there is room.
+    room: Notifier,
+}
+
+struct Row {
+    packets: VecDeque<Packet>,
+    capacity: usize,
+    highwater: usize,
+    drops: u64,
+    /// Packets that a handler threw out, not yet counted as drops by a thread of the graph.
+    thrown_out: usize,
+}
+
+/// The output for packets that find no room; those that cannot leave there are dropped.
+const OVERFLOW: usize = 1;
+
+impl Store {
+    /// Reads CAPACITY, which completes the arguments.
+    pub(super) fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let capacity: u32 = setup.args.positional("CAPACITY", 1000);
+        setup.args.complete()?;
+        let store = Self {
+            row: Mutex::new(Row {
+                packets: VecDeque::new(),
+                capacity: capacity as usize,
+                highwater: 0,
+                drops: 0,
+                thrown_out: 0,
+            }),
+            full: Notifier::default(),
+            room: Notifier::default(),
+        };
+        store.tell(&store.row());
+        Ok(store)
+    }
+
+    /// Puts packets at the end, as many as there is room for; the others go.
+    pub(super) fn append(&self, cx: &mut Context, batch: &mut Batch) {
+        self.put(cx, batch, |row, batch| {
+            let free = row.capacity.saturating_sub(row.packets.len());
+            row.packets.extend(batch.drain_front(free.min(batch.len())));
+        });
+    }
+
+    /// Puts packets at the end; where there is no room, packets at the front go, the oldest first.
+    pub(super) fn append_all(&self, cx: &mut Context, batch: &mut Batch) {
+        self.put(cx, batch, |row, batch| {
+            let all = row.packets.len() + batch.len();
+            let mut excess = all.saturating_sub(row.capacity);
+            let mut gone = Batch::new();
+            while excess > 0
+                && let Some(oldest) = row.packets.pop_front()
+            {
+                // No more go than come.
+                let _ = gone.push(oldest);
+                excess -= 1;
+            }
+            // A row shorter than the batch keeps the end of the batch.
+            for newest in batch.drain_front(excess.min(batch.len())) {
+                let _ = gone.push(newest);
+            }
+            row.packets.extend(batch.drain());
+            std::mem::swap(batch, &mut gone);
+        });
+    }
+
+    /// Puts packets at the front, the last one foremost; where there is no room, packets at the end go.
+    pub(super) fn prepend(&self, cx: &mut Context, batch: &mut Batch) {
+        self.put(cx, batch, |row, batch| {
+            let mut gone = Batch::new();
+            for packet in batch.drain() {
+                row.packets.push_front(packet);
+                if row.packets.len() > row.capacity
+                    && let Some(last) = row.packets.pop_back()
+                {
+                    // No more go than come.
+                    let _ = gone.push(last);
+                }
+            }
+            std::mem::swap(batch, &mut gone);
+        });
+    }
+
+    /// Lets `store` put what it can of a batch into the row; what is left in the batch goes.
+    fn put(&self, cx: &mut Context, batch: &mut Batch, store: impl FnOnce(&mut Row, &mut Batch)) {
+        let mut row = self.row();
+        store(&mut row, batch);
+        row.highwater = row.highwater.max(row.packets.len());
+        let refused = batch.len();
+        let first_overflow = row.drops == 0 && refused > 0 && row.capacity > 0;
+        row.drops += refused as u64;
+        let thrown_out = std::mem::take(&mut row.thrown_out);
+        self.tell(&row);
+        drop(row);
+        cx.dropped(thrown_out, Reason::Discarded);
+        match cx.is_connected(OVERFLOW) {
+            true => cx.push_batch(OVERFLOW, batch),
+            false => cx.drop_batch(batch, Reason::QueueFull),
+        }
+        if first_overflow {
+            let router = cx.router();
+            let class = router.class_of(cx.element());
+            router.chatter(&format!("{} :: {class}: overflow", router.name_of(cx.element())));
+        }
+    }
+
+    /// Takes packets from the front, at most `max` and as many as the batch has room for.
+    pub(super) fn take(&self, cx: &mut Context, max: usize, batch: &mut Batch) {
+        let mut row = self.row();
+        let n = max.min(batch.room()).min(row.packets.len());
+        for packet in row.packets.drain(..n) {
+            // There is room for n.
+            let _ = batch.push(packet);
+        }
+        let thrown_out = std::mem::take(&mut row.thrown_out);
+        self.tell(&row);
+        drop(row);
+        cx.dropped(thrown_out, Reason::Discarded);
+    }
+
+    /// The signal that says whether there are packets.
+    pub(super) fn packets(&self) -> &Notifier {
+        &self.full
+    }
+
+    /// The signal that says whether there is room.
+    pub(super) fn room(&self) -> &Notifier {
+        &self.room
+    }
+
+    /// Packets that are kept, or were thrown out and are not yet counted as dropped.
+    pub(super) fn held(&self) -> usize {
+        let row = self.row();
+        row.packets.len() + row.thrown_out
+    }
+
+    fn row(&self) -> MutexGuard<'_, Row> {
+        self.row.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Drops packets from the end until there are `keep`.
+    fn throw_out(&self, row: &mut Row, keep: usize) {
+        row.thrown_out += row.packets.len().saturating_sub(keep);
+        row.packets.truncate(keep);
+        self.tell(row);
+    }
+
+    /// Tells both sides how the row stands.
+    fn tell(&self, row: &Row) {
+        match row.packets.is_empty() {
+            true => self.full.sleep(),
+            false => self.full.wake(),
+        }
+        match row.packets.len() < row.capacity {
+            true => self.room.wake(),
+            false => self.room.sleep(),
+        }
+    }
+
+    /// The handlers `length highwater_length capacity drops reset_counts reset`.
+    pub(super) fn handlers<E: Element>(handlers: &mut Handlers<E>, store: fn(&E) -> &Self) {
+        handlers.read("length", move |e, _| store(e).row().packets.len());
+        handlers.read("highwater_length", move |e, _| store(e).row().highwater);
+        handlers.read("capacity", move |e, _| store(e).row().capacity);
+        handlers.write("capacity", move |e, call| {
+            let capacity: u32 = call.parse()?;
+            let store = store(e);
+            let mut row = store.row();
+            row.capacity = capacity as usize;
+            store.throw_out(&mut row, capacity as usize);
+            Ok(())
+        });
+        handlers.read("drops", move |e, _| store(e).row().drops);
+        handlers.write("reset_counts", move |e, _| {
+            let mut row = store(e).row();
+            row.drops = 0;
+            row.highwater = 0;
+            Ok(())
+        });
+        handlers.write("reset", move |e, _| {
+            let store = store(e);
+            store.throw_out(&mut store.row(), 0);
+            Ok(())
+        });
+    }
+}
