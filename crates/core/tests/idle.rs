@@ -135,9 +135,13 @@ fn idle_threads_sleep_and_miss_nothing() {
     std::thread::scope(|scope| {
         let handle = scope.spawn(|| {
             std::thread::sleep(Duration::from_millis(200));
-            let (start, before) = (Instant::now(), spent());
-            std::thread::sleep(Duration::from_millis(800));
-            let load = (spent() - before) / start.elapsed().as_secs_f64();
+            // The quieter one of two looks: what disturbs one of them is not the threads.
+            let look = || {
+                let (start, before) = (Instant::now(), spent());
+                std::thread::sleep(Duration::from_millis(400));
+                (spent() - before) / start.elapsed().as_secs_f64()
+            };
+            let load = look().min(look());
             println!(
                 "three idle threads, one of which polls: {:.2} % of a processor",
                 load * 100.0
@@ -164,8 +168,8 @@ fn idle_threads_sleep_and_miss_nothing() {
         });
         engine.run();
         let load = handle.join().unwrap();
-        // Two threads that sleep until they are called, one that looks a thousand times a second.
-        assert!(load < 0.09, "{load}");
+        // Two threads that sleep until they are called, one that looks now and then.
+        assert!(load < 0.03, "{load}");
     });
     for thread in 0..3 {
         let rest: RestStats = router.rest_of(thread);

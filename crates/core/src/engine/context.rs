@@ -25,6 +25,8 @@ pub struct Context {
     /// One an element; the last one is the engine's own.
     stats: Arc<[NodeStats]>,
     now: Timestamp,
+    /// When a device ended the thread's sleep, until the first packets are sent on.
+    woken: Option<Timestamp>,
     /// The element that runs, which of its tasks or timers, and its outputs and inputs.
     running: Running,
     /// When the time of the running element began to count, in cycles.
@@ -76,6 +78,9 @@ impl Context {
     pub fn push_batch(&mut self, port: usize, batch: &mut Batch) {
         if batch.is_empty() {
             return;
+        }
+        if self.woken.is_some() {
+            self.note_arrival(batch);
         }
         match self.target(port) {
             Some(frame) => {
@@ -321,6 +326,22 @@ impl Context {
         worked
     }
 
+    /// A device ended the thread's sleep.
+    pub(super) fn woken_by_device(&mut self) {
+        self.woken = Some(self.router.clock().now());
+    }
+
+    /// Counts how long the first packet since the sleep has been here, if its device said when it came.
+    #[cold]
+    fn note_arrival(&mut self, batch: &Batch) {
+        let (Some(woken), Some(packet)) = (self.woken.take(), batch.first()) else { return };
+        let arrival = packet.timestamp();
+        if !arrival.is_zero() && arrival < woken {
+            let waited = self.router.clock().now().as_nanos().saturating_sub(arrival.as_nanos());
+            self.waker.note_arrival(waited.unsigned_abs());
+        }
+    }
+
     /// Hands tasks over that other threads shall run, and takes those that come.
     #[cold]
     fn move_tasks(&mut self) {
@@ -487,6 +508,7 @@ impl From<Parts> for Context {
         Self {
             thread,
             now: router.clock().now(),
+            woken: None,
             router,
             stats,
             running: Running { element: nodes.len(), ..Running::default() },

@@ -178,12 +178,19 @@ impl Context {
     /// it will have work, the longer the more often it had none.
     fn rest(&mut self, times: u32, heard: u64) {
         const SHORTEST_NAP: i64 = 10_000;
-        const LONGEST_NAP: i64 = 1_000_000;
+        const LONG_NAP: i64 = 1_000_000;
+        // After a tenth of a second without work: naps of a millisecond for ever would take some
+        // percent of the processor.
+        const LONGEST_NAP: i64 = 3_000_000;
+        const MANY_NAPS: u32 = 100;
         let mut until = self.next_timer().unwrap_or(Timestamp::MAX);
         let polls =
             self.tasks().iter().any(|task| task.is_scheduled() && task.readiness().is_empty());
         if polls {
-            let nap = (SHORTEST_NAP << times.min(7)).min(LONGEST_NAP);
+            let nap = match times {
+                0..MANY_NAPS => (SHORTEST_NAP << times.min(7)).min(LONG_NAP),
+                MANY_NAPS.. => LONGEST_NAP,
+            };
             until = until.min(Timestamp::from_nanos(self.now().as_nanos().saturating_add(nap)));
         }
         self.sleep(until, heard);
@@ -200,6 +207,8 @@ impl Context {
         let scheduled = self.tasks().iter().filter(|task| task.is_scheduled());
         let readable: Vec<_> = scheduled.flat_map(|task| task.readiness().clone()).collect();
         let nanos = until.as_nanos().saturating_sub(self.refresh_now().as_nanos());
-        self.waker().sleep(&readable, nanos, heard);
+        if self.waker().clone().sleep(&readable, nanos, heard) {
+            self.woken_by_device();
+        }
     }
 }

@@ -31,6 +31,7 @@ struct Rest {
     nanos: Count,
     calls: Delays,
     alarms: Delays,
+    arrivals: Delays,
 }
 
 #[derive(Debug, Default)]
@@ -51,6 +52,9 @@ pub struct RestStats {
     pub calls: DelayStats,
     /// From the time that the sleep was to end at, to its end.
     pub alarms: DelayStats,
+    /// From the arrival of a packet at its device, as the kernel stamps it, to the time when the
+    /// thread that slept until then sends it on.
+    pub arrivals: DelayStats,
 }
 
 /// Delays of one kind.
@@ -99,12 +103,14 @@ impl Waker {
     }
 
     /// Sleeps until woken, until one of `readable` is, or for `time` nanoseconds (at most a second).
-    /// Does not begin to sleep when there have been calls beyond the `heard` ones.
-    pub(crate) fn sleep(&self, readable: &[Arc<OwnedFd>], time: i64, heard: u64) {
+    /// Does not begin to sleep when there have been calls beyond the `heard` ones. Returns whether
+    /// one that is readable ended the sleep.
+    pub(crate) fn sleep(&self, readable: &[Arc<OwnedFd>], time: i64, heard: u64) -> bool {
         const LONGEST: i64 = 1_000_000_000;
         const WITHOUT_EVENT: i64 = 1_000_000;
         let longest = if self.event.is_some() { LONGEST } else { WITHOUT_EVENT };
         let time = time.clamp(0, longest);
+        let mut by_device = false;
         self.sleeping.store(true, Ordering::SeqCst);
         if self.calls() == heard {
             let timeout = Timespec { tv_sec: time / LONGEST, tv_nsec: time % LONGEST };
@@ -117,12 +123,20 @@ impl Waker {
             // An interrupted or refused poll is a short sleep.
             let ended = poll(&mut fds, Some(&timeout));
             self.note(start, time.unsigned_abs(), ended == Ok(0));
+            let devices = fds.get(..readable.len()).unwrap_or_default();
+            by_device = devices.iter().any(|fd| !fd.revents().is_empty());
         }
         self.sleeping.store(false, Ordering::SeqCst);
         if let Some(event) = &self.event {
             // Nothing to read when something else ended the sleep.
             let _ = rustix::io::read(event, &mut [0u8; 8]);
         }
+        by_device
+    }
+
+    /// Counts the time from a packet's arrival to its treatment.
+    pub(crate) fn note_arrival(&self, nanos: u64) {
+        self.rest.arrivals.add(nanos);
     }
 
     /// Counts a sleep that began at `start` and was to last for `time` unless something happened.
@@ -166,6 +180,7 @@ impl Waker {
             nanos: self.rest.nanos.get(),
             calls: self.rest.calls.stats(),
             alarms: self.rest.alarms.stats(),
+            arrivals: self.rest.arrivals.stats(),
         }
     }
 }
@@ -203,7 +218,7 @@ mod tests {
         for fd in &fds {
             rustix::io::write(fd, &1u64.to_ne_bytes()).unwrap();
             let start = Instant::now();
-            waker.sleep(&fds, 1_000_000_000, waker.calls());
+            assert!(waker.sleep(&fds, 1_000_000_000, waker.calls()));
             assert!(start.elapsed().as_millis() < 500);
             rustix::io::read(fd, &mut [0; 8]).unwrap();
         }

@@ -308,12 +308,13 @@ impl Router {
             format!("{}\t{:.1}\t{:.1}", delays.count, micros(delays.mean()), micros(delays.longest))
         };
         let mut text =
-            "thread\tsleeps\tseconds\tcalls\tmean_us\tmax_us\talarms\tmean_us\tmax_us\n".to_owned();
+            "thread\tsleeps\tseconds\tarrivals\tmean_us\tmax_us\tcalls\tmean_us\tmax_us\talarms\tmean_us\tmax_us\n"
+                .to_owned();
         for thread in 0..self.plan.threads {
             let rest = self.rest_of(thread);
-            let (calls, alarms) = (delays(rest.calls), delays(rest.alarms));
+            let kinds = [rest.arrivals, rest.calls, rest.alarms].map(delays).join("\t");
             let seconds = rest.nanos as f64 / 1e9;
-            text += &format!("{thread}\t{}\t{seconds:.3}\t{calls}\t{alarms}\n", rest.sleeps);
+            text += &format!("{thread}\t{}\t{seconds:.3}\t{kinds}\n", rest.sleeps);
         }
         text
     }

@@ -25,6 +25,7 @@ pub(crate) fn summary(router: &Router, figures: &Figures) -> String {
     }
     add(vec![String::new()]);
     add(closing(router, figures));
+    add(rest(router, figures));
     text
 }
 
@@ -94,6 +95,40 @@ fn devices(figures: &Figures) -> Vec<String> {
         })
         .collect();
     align(&heading, &rows)
+}
+
+/// How the threads slept, and how long it took them to be at work again.
+fn rest(router: &Router, figures: &Figures) -> Vec<String> {
+    let micros = |nanos: u64| format!("{:.1} us", nanos as f64 / 1e3);
+    let line = |thread: usize| {
+        let rest = router.rest_of(thread);
+        let share = rest.nanos as f64 / figures.elapsed.as_nanos().max(1) as f64;
+        let kinds = [
+            (rest.arrivals, "the arrival of a packet"),
+            (rest.calls, "another thread's call"),
+            (rest.alarms, "the end of a nap"),
+        ];
+        let delays: Vec<String> = kinds
+            .iter()
+            .filter(|(delays, _)| delays.count > 0)
+            .map(|(delays, what)| {
+                let (mean, most) = (micros(delays.mean()), micros(delays.longest));
+                format!("{mean} after {what} ({} times, at most {most})", delays.count)
+            })
+            .collect();
+        let awake = match delays.is_empty() {
+            true => String::new(),
+            false => format!("; at work {}", delays.join(", ")),
+        };
+        let slept = format!("{} in {}", share_of(share), plural(rest.sleeps, "sleep"));
+        (rest.sleeps > 0).then(|| format!("Thread {thread} slept {slept}{awake}."))
+    };
+    (0..router.plan().threads).filter_map(line).collect()
+}
+
+/// `42.0 % of the time`.
+fn share_of(share: f64) -> String {
+    format!("{:.1} % of the time", share.min(1.0) * 100.0)
 }
 
 /// Time, copies, and whether every packet is accounted for.
