@@ -273,6 +273,33 @@ impl Batch {
         }
     }
 
+    /// The entries behind the packets.
+    #[inline(always)]
+    pub(super) fn free_entries(&mut self) -> &mut [MaybeUninit<Packet>] {
+        self.slots.get_mut(self.len..).unwrap_or_default()
+    }
+
+    /// Takes the first `count` free entries in.
+    ///
+    /// # Safety
+    /// They have been written.
+    #[inline(always)]
+    pub(super) unsafe fn take_in(&mut self, count: usize) {
+        debug_assert!(count <= self.room());
+        self.len += count;
+    }
+
+    /// Forgets the first `count` packets, which there are; the others move to the front.
+    #[inline(always)]
+    pub(super) fn forget_front(&mut self, count: usize) {
+        let rest = count..self.len;
+        self.len = rest.len();
+        if !rest.is_empty() && count > 0 {
+            // SAFETY: the rest is initialised and moves down, over packets that are forgotten.
+            unsafe { self.shift(rest, 0) };
+        }
+    }
+
     /// # Safety
     /// The entries of the range are initialised and the caller never uses them again.
     #[inline(always)]

@@ -78,14 +78,26 @@ pub(super) fn release_all(slots: &[Slot]) {
     let mut rest = slots;
     while !rest.is_empty() {
         let pushed = current().map_or(0, |cache| cache.standard.push_run(rest));
-        let (first, others) = match rest.get(pushed..).and_then(<[Slot]>::split_first) {
-            Some(split) => split,
-            None => return,
-        };
+        rest = rest.get(pushed..).unwrap_or_default();
+        rest = release_external(rest);
+        let Some((first, others)) = rest.split_first() else { return };
         // The stack is full, or this slot is shared or of another kind.
         release(*first);
         rest = others;
     }
+}
+
+/// Gives back the run of a foreign pool's slots that the slots begin with; returns the others.
+#[inline]
+fn release_external(slots: &[Slot]) -> &[Slot] {
+    let is_external = |slot: &&Slot| slot.flags() & FLAG_EXTERNAL != 0 && slot.is_sole();
+    let run = slots.iter().take_while(is_external).count();
+    let (external, others) = slots.split_at_checked(run).unwrap_or_default();
+    if let Some(free) = EXTERNAL.get().filter(|_| run > 0) {
+        // SAFETY: a slot is a pointer that is not null and nothing else (both wrappers are transparent).
+        free(unsafe { &*(std::ptr::from_ref(external) as *const [NonNull<Descriptor>]) });
+    }
+    others
 }
 
 /// A packet is gone: its slot goes back unless others look at its buffer.
@@ -159,7 +171,7 @@ fn take_slowly(class: SlotClass) -> Option<Slot> {
 fn give_back_slowly(slot: Slot) {
     if slot.flags() & FLAG_EXTERNAL != 0 {
         if let (Some(free), Some(descriptor)) = (EXTERNAL.get(), NonNull::new(slot.as_ptr())) {
-            free(descriptor);
+            free(&[descriptor]);
         }
         return;
     }
@@ -175,11 +187,11 @@ fn give_back_slowly(slot: Slot) {
     }
 }
 
-static EXTERNAL: OnceLock<fn(NonNull<Descriptor>)> = OnceLock::new();
+static EXTERNAL: OnceLock<fn(&[NonNull<Descriptor>])> = OnceLock::new();
 
-/// Names the function that takes back slots of a foreign pool (DPDK's mempools). The first call counts;
-/// false says that there was one before.
-pub fn register_external_release(free: fn(NonNull<Descriptor>)) -> bool {
+/// Names the function that takes back slots of a foreign pool (DPDK's mempools), each of which nobody looks at
+/// any more. The first call counts; false says that there was one before.
+pub fn register_external_release(free: fn(&[NonNull<Descriptor>])) -> bool {
     EXTERNAL.set(free).is_ok()
 }
 

@@ -54,6 +54,11 @@ pub(super) const FLAG_EXTERNAL: u16 = 0x8;
 /// `ol_flags` bit that says that `rss` holds a hash computed by the device (`RTE_MBUF_F_RX_RSS_HASH`).
 pub(super) const OL_RSS_HASH: u64 = 1 << 1;
 
+/// `ol_flags` bits of an mbuf that looks at another mbuf's buffer (`RTE_MBUF_F_INDIRECT`) or at memory outside
+/// of its pool (`RTE_MBUF_F_EXTERNAL`).
+const OL_INDIRECT: u64 = 1 << 62;
+const OL_EXTERNAL: u64 = 1 << 61;
+
 /// One packet's bookkeeping. Fields of lines 0 and 1 carry DPDK's names.
 #[repr(C, align(64))]
 pub struct Descriptor {
@@ -314,11 +319,41 @@ impl Slot {
     }
 
     /// Prepares line 2 of a slot from a foreign pool, whose lines 0 and 1 its driver has filled in.
-    #[inline]
-    pub(super) fn adopt(self) {
-        let private = Private { flags: FLAG_EXTERNAL, ..Private::EMPTY };
+    #[inline(always)]
+    pub(super) fn adopt(self, mac: u16) {
+        let headers = [mac, NO_HEADER, NO_HEADER];
+        let private = Private { headers, flags: FLAG_EXTERNAL, ..Private::EMPTY };
         // SAFETY: live descriptor, called by its one holder; line 2 is a `Private`.
         unsafe { (&raw mut (*self.0.as_ptr()).annotations).cast::<Private>().write(private) };
+    }
+
+    /// As [`adopt`](Slot::adopt), with what another slot has in line 2.
+    pub(super) fn adopt_like(self, other: Slot) {
+        // SAFETY: both are live; the caller holds this one alone and borrows the other; line 2 is a `Private`.
+        unsafe {
+            let mut private = (&raw const (*other.0.as_ptr()).annotations).cast::<Private>().read();
+            private.flags = private.flags & FLAG_TYPE_MASK | FLAG_EXTERNAL;
+            (&raw mut (*self.0.as_ptr()).annotations).cast::<Private>().write(private);
+        }
+    }
+
+    /// Segments of a received mbuf; 1 in every slot of our own.
+    #[inline(always)]
+    pub(super) fn segments(self) -> u16 {
+        // SAFETY: live descriptor, written by its holder alone.
+        unsafe { (*self.0.as_ptr()).nb_segs }
+    }
+
+    /// The VLAN tag that a device took off.
+    pub(super) fn vlan_tci(self) -> u16 {
+        // SAFETY: live descriptor, written by its holder alone.
+        unsafe { (*self.0.as_ptr()).vlan_tci }
+    }
+
+    /// Whether the buffer that an mbuf looks at is its own.
+    #[inline(always)]
+    pub(super) fn is_direct(self) -> bool {
+        self.ol_flags() & (OL_INDIRECT | OL_EXTERNAL) == 0
     }
 
     /// Copies the length to where drivers read it.

@@ -200,7 +200,7 @@ impl Packet {
     pub unsafe fn from_mbuf(mbuf: NonNull<Descriptor>) -> Packet {
         // SAFETY: the caller's promise.
         let slot = unsafe { Slot::from_raw(mbuf) };
-        slot.adopt();
+        slot.adopt(NO_HEADER);
         Packet(slot)
     }
 

@@ -585,8 +585,10 @@ fn an_mbuf_is_a_packet_and_goes_home() {
     use super::descriptor::{DESCRIPTOR_LEN, Slot};
 
     static HOME: AtomicUsize = AtomicUsize::new(0);
-    assert!(register_external_release(|mbuf| {
-        HOME.fetch_add(mbuf.as_ptr().addr(), Ordering::Relaxed);
+    assert!(register_external_release(|mbufs| {
+        for mbuf in mbufs {
+            HOME.fetch_add(mbuf.as_ptr().addr(), Ordering::Relaxed);
+        }
     }));
     assert!(!register_external_release(|_| ()));
 
