@@ -6,6 +6,7 @@ pub mod af_packet;
 pub mod af_xdp;
 pub mod bpf;
 #[cfg(target_os = "linux")]
+pub mod dpdk;
 pub mod libpcap;
 mod machine;
 pub mod memory;
@@ -18,7 +19,7 @@ mod rule;
 pub mod tap;
 
 pub use machine::Machine;
-pub use method::{DefaultMethod, DpdkOptions, Method, XdpHook, XdpOptions};
+pub use method::{DefaultMethod, DpdkOptions, Method, Pause, XdpHook, XdpOptions};
 pub use queue::{
     Backend, Capabilities, DeviceError, DeviceFacts, Devices, Opened, QueueCounts, Queues,
     RxOptions, RxQueue, Spread, TxOptions, TxQueue,

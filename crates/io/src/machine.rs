@@ -4,6 +4,7 @@ use millrace_core::net::{EtherAddress, Ipv4Prefix};
 
 use crate::af_packet::AfPacket;
 use crate::af_xdp::AfXdp;
+use crate::dpdk::Dpdk;
 use crate::method::Method;
 use crate::queue::{
     Backend, DeviceError, DeviceFacts, Opened, RxOptions, RxQueue, TxOptions, TxQueue,
@@ -26,7 +27,7 @@ impl Machine {
         let xdp = match method {
             Method::Ring | Method::Socket => return open(&AfPacket, method),
             Method::Xdp(_) => return open(&AfXdp, method),
-            Method::Dpdk(_) => return Err(unsupported(device, "DPDK")),
+            Method::Dpdk(_) => return open(&Dpdk, method),
             Method::Best(xdp) => Method::Xdp(xdp.clone()),
         };
         let (outcome, chosen) = match open(&AfXdp, &xdp) {
@@ -72,13 +73,17 @@ impl Backend for Machine {
         tap::open(options)
     }
 
+    fn start(&self) -> Result<Vec<(String, String)>, DeviceError> {
+        Dpdk.start()
+    }
+
     fn facts(&self, device: &str, method: &Method) -> DeviceFacts {
         match method {
             Method::Ring | Method::Socket => AfPacket.facts(device, method),
             Method::Xdp(_) => AfXdp.facts(device, method),
             // Packet sockets have as many queues as one likes, so also as many as these.
             Method::Best(xdp) => AfXdp.facts(device, &Method::Xdp(xdp.clone())),
-            Method::Dpdk(_) => DeviceFacts::default(),
+            Method::Dpdk(_) => Dpdk.facts(device, method),
         }
     }
 
@@ -88,12 +93,5 @@ impl Backend for Machine {
 
     fn ipv4(&self, device: &str) -> Option<Ipv4Prefix> {
         AfPacket.ipv4(device)
-    }
-}
-
-fn unsupported(device: &str, means: &str) -> DeviceError {
-    DeviceError::Unsupported {
-        device: device.to_owned(),
-        what: format!("{means} is not available on this machine"),
     }
 }

@@ -1,5 +1,7 @@
 //! By which means a device is reached.
 
+use millrace_core::net::EtherAddress;
+
 use crate::rule::Rule;
 
 /// The means by which a device is reached, and what can be chosen about each.
@@ -87,9 +89,46 @@ pub enum XdpHook {
     Generic,
 }
 
-/// What can be chosen about a port of DPDK.
+/// What can be chosen about a port of DPDK. All elements that use a port must agree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct DpdkOptions {}
+pub struct DpdkOptions {
+    /// The longest packet behind the Ethernet header, in bytes; what the port has unless given.
+    pub mtu: Option<u16>,
+    /// The port's Ethernet address; its own unless given.
+    pub ether: Option<EtherAddress>,
+    /// Whether the card filters by VLAN.
+    pub vlan_filter: bool,
+    /// Whether the card takes VLAN tags off, into the VLAN annotation.
+    pub vlan_strip: bool,
+    /// Whether the card understands outer VLAN tags.
+    pub vlan_extend: bool,
+    /// Whether packets come with the hash over their flow as aggregate annotation.
+    pub rss_aggregate: bool,
+    /// Whether packets are painted with the number of their queue.
+    pub paint_queue: bool,
+    /// To how many of the queues packets are spread; all unless given.
+    pub rss_queues: Option<u16>,
+    /// Flow control.
+    pub pause: Option<Pause>,
+    /// Whether an idle thread may sleep until the card has packets, instead of looking again and again.
+    pub interrupts: bool,
+    /// Whether transmitted packets may come from other places than the port's own pool and be shared
+    /// without being copied, which costs the shortcut by which some cards free packets.
+    pub any_packet: bool,
+}
+
+/// Which Ethernet pause frames (IEEE 802.3, annex 31B) a port heeds and sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pause {
+    /// Neither.
+    Neither,
+    /// It heeds them.
+    Receive,
+    /// It sends them.
+    Transmit,
+    /// Both.
+    Both,
+}
 
 #[cfg(test)]
 mod tests {

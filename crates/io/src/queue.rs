@@ -231,6 +231,16 @@ pub trait Backend: Send + Sync {
         })
     }
 
+    /// Called when all devices that a router uses have been opened and before packets move, for
+    /// backends that must know all queues of a device to set it up. What was done to each device,
+    /// in sentences. Where nobody calls it, a queue's first use does the same.
+    ///
+    /// # Errors
+    /// A device cannot be set up; the message says what to do.
+    fn start(&self) -> Result<Vec<(String, String)>, DeviceError> {
+        Ok(Vec::new())
+    }
+
     /// What is known of a device without opening or changing it.
     fn facts(&self, _device: &str, _method: &Method) -> DeviceFacts {
         DeviceFacts::default()

@@ -1,0 +1,110 @@
+//! DPDK: cards that this process drives by itself, without the kernel.
+//!
+//! Nothing of DPDK is linked into the program. [`plugin`] finds and loads `libmillrace_dpdk.so`, which is
+//! built where DPDK is installed and exports one table of functions ([`abi`]). [`environment`] starts DPDK
+//! once in the process, [`port`] opens ports, [`queue`] moves packets: one call a burst.
+//!
+//! # Packets
+//! A received mbuf *is* a [`Packet`](millrace_core::Packet): our descriptor is laid out like one, and our
+//! third line is the mbuf's private area. So nothing is converted. On receive the third line is reset (a
+//! store of 64 bytes), on transmit the length is copied to where drivers read it.
+//!
+//! - An mbuf that nobody shares is handed to the driver, which frees it to its pool.
+//! - Any other packet (made by the program, received by other means, or shared) is handed over in an mbuf
+//!   that points at its bytes, and is dropped when the driver frees that. Drivers therefore never touch
+//!   a reference count of ours.
+//! - Bytes are copied, and that is counted, where a card cannot read our memory (no IOMMU), where the
+//!   port frees only mbufs of its own pool (`FAST_FREE`), and where what is transmitted comes out of
+//!   another port as it is (`net_ring`) although somebody else looks at it.
+//!
+//! # Opening
+//! A port is configured once, with all of its queues. So opening a device only notes what is wanted, and
+//! [`Backend::start`] opens the ports when everything is known; a port that is used before that is opened
+//! by its first use.
+
+#![allow(unsafe_code, reason = "the functions of DPDK are C")]
+
+mod abi;
+mod environment;
+mod memory;
+mod plugin;
+mod port;
+mod queue;
+mod thread;
+
+use millrace_core::net::{EtherAddress, Ipv4Prefix};
+
+pub use abi::{Link, PortStats};
+pub use environment::{choose_options, finish, notes, start};
+pub use memory::{Memory, Thresholds, pools, set_memory};
+pub use port::{Port, port};
+
+use crate::method::{DpdkOptions, Method};
+use crate::queue::{
+    Backend, DeviceError, DeviceFacts, Opened, RxOptions, RxQueue, TxOptions, TxQueue,
+};
+
+/// DPDK's ports. All values name the same ones: there is one DPDK in a process.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Dpdk;
+
+impl Backend for Dpdk {
+    fn open_rx(
+        &self,
+        device: &str,
+        options: &RxOptions,
+    ) -> Result<Opened<dyn RxQueue>, DeviceError> {
+        start().map_err(|what| refused(device, what))?;
+        let port = Port::of(device)?;
+        port.wish_rx(options).map_err(|what| refused(device, what))
+    }
+
+    fn open_tx(
+        &self,
+        device: &str,
+        options: &TxOptions,
+    ) -> Result<Opened<dyn TxQueue>, DeviceError> {
+        start().map_err(|what| refused(device, what))?;
+        let port = Port::of(device)?;
+        port.wish_tx(options).map_err(|what| refused(device, what))
+    }
+
+    fn start(&self) -> Result<Vec<(String, String)>, DeviceError> {
+        let mut changes = Vec::new();
+        for port in port::wished() {
+            let name = port.name().to_owned();
+            let said = port.open().map_err(|what| refused(&name, what))?;
+            changes.extend(said.into_iter().map(|change| (name.clone(), change)));
+        }
+        Ok(changes)
+    }
+
+    fn facts(&self, device: &str, _method: &Method) -> DeviceFacts {
+        let Some(port) = port(device) else { return DeviceFacts::default() };
+        DeviceFacts {
+            rx_queues: Some(port.max_rx_queues()),
+            tx_queues: Some(port.max_tx_queues()),
+            numa_node: port.numa_node(),
+        }
+    }
+
+    fn ether(&self, device: &str) -> Option<EtherAddress> {
+        port(device).map(|port| port.ether())
+    }
+
+    fn ipv4(&self, _device: &str) -> Option<Ipv4Prefix> {
+        None
+    }
+}
+
+fn refused(device: &str, what: String) -> DeviceError {
+    DeviceError::Unsupported { device: device.to_owned(), what }
+}
+
+/// The choices of a method that is DPDK.
+fn options(method: &Method) -> DpdkOptions {
+    match method {
+        Method::Dpdk(options) => options.clone(),
+        _ => DpdkOptions::default(),
+    }
+}

@@ -1,0 +1,521 @@
+//! Ports: what is wanted of them, opening and closing them, and what they tell.
+
+mod tell;
+mod wishes;
+
+use std::collections::BTreeMap;
+use std::ffi::{CStr, c_int};
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use millrace_core::memory::Arena;
+
+use super::abi::{Config, Info, Pool, Table, offload};
+use super::environment::{lock, messages, table};
+use super::memory::{HEADROOM, memory};
+use super::queue::{Rx, Tx};
+use crate::method::Pause;
+use crate::queue::{
+    Capabilities, DeviceError, Opened, RxOptions, RxQueue, Spread, TxOptions, TxQueue,
+};
+use tell::{no_port, number_of, text};
+use wishes::{Wanted, agree, largest_room, merge_options, options_from, options_of, ring};
+
+/// The ports that somebody has asked for, by number. Ports do not go away while DPDK runs.
+static PORTS: Mutex<BTreeMap<u16, Arc<Port>>> = Mutex::new(BTreeMap::new());
+
+/// Mbufs of a pool unless somebody says otherwise, and the fewest that are of any use.
+const MBUFS: u32 = 65_536;
+const FEWEST_MBUFS: u32 = 4096;
+
+/// Bytes around a packet: Ethernet header, two VLAN tags, check sequence.
+const FRAME: u32 = 14 + 8 + 4;
+
+/// How long to wait for a card's link when it is opened: autonegotiation takes its time.
+const LINK_PATIENCE: Duration = Duration::from_secs(2);
+
+/// A port of DPDK.
+pub struct Port {
+    number: u16,
+    pub(super) table: &'static Table,
+    info: Info,
+    name: String,
+    driver: String,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    wanted: Wanted,
+    /// Receive queues that somebody has.
+    receiving: Vec<bool>,
+    /// How many have each transmit queue.
+    transmitting: Vec<Arc<Sharers>>,
+    /// Queues that somebody has.
+    users: usize,
+    open: Option<Open>,
+}
+
+/// Those who use the same transmit queue take turns.
+#[derive(Default)]
+pub(super) struct Sharers {
+    pub(super) count: AtomicUsize,
+    pub(super) turn: Mutex<()>,
+}
+
+/// What an open port's queues need to know.
+#[derive(Clone, Copy)]
+pub(super) struct Open {
+    pub(super) pool: Pool,
+    pub(super) shells: Pool,
+    pub(super) tx_queues: u16,
+    /// The driver frees only sole mbufs of `pool`.
+    pub(super) own_pool_only: bool,
+    /// The driver can read packets of our own memory.
+    pub(super) reads_ours: bool,
+    /// Whoever receives what is transmitted gets the same mbuf.
+    pub(super) hands_over: bool,
+    /// The longest frame, in bytes without the check sequence.
+    pub(super) longest: usize,
+    /// The card waits for its interrupt to be switched on.
+    pub(super) is_card: bool,
+}
+
+// SAFETY: pools are memory of DPDK's that threads share under its own rules.
+unsafe impl Send for Open {}
+
+/// The port of a device, by number, PCI address or name; none when DPDK does not run or has no such port.
+pub fn port(device: &str) -> Option<Arc<Port>> {
+    table()?;
+    Port::of(device).ok()
+}
+
+/// The ports that queues were asked of and that are not open yet.
+pub(super) fn wished() -> Vec<Arc<Port>> {
+    let ports = lock(&PORTS);
+    let waiting = ports.values().filter(|port| {
+        let state = lock(&port.state);
+        state.users > 0 && state.open.is_none()
+    });
+    waiting.cloned().collect()
+}
+
+impl Port {
+    /// The port of a device.
+    pub(super) fn of(device: &str) -> Result<Arc<Port>, DeviceError> {
+        let table = table().ok_or_else(|| DeviceError::Unknown(device.to_owned()))?;
+        let number = number_of(table, device).ok_or_else(|| no_port(table, device))?;
+        let mut ports = lock(&PORTS);
+        if let Some(port) = ports.get(&number) {
+            return Ok(port.clone());
+        }
+        // SAFETY: plain numbers and characters, for which zero is a value.
+        let mut info: Info = unsafe { std::mem::zeroed() };
+        // SAFETY: the environment runs, and the structure is the one the plugin fills.
+        if unsafe { (table.info)(number, &raw mut info) } < 0 {
+            return Err(no_port(table, device));
+        }
+        let port = Arc::new(Port {
+            number,
+            table,
+            name: text(&info.name),
+            driver: text(&info.driver),
+            info,
+            state: Mutex::default(),
+        });
+        ports.insert(number, port.clone());
+        Ok(port)
+    }
+
+    /// Its number.
+    pub fn number(&self) -> u16 {
+        self.number
+    }
+
+    /// Its device: `net_null0`, `0000:03:00.0`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its driver: `net_null`, `net_ixgbe`.
+    pub fn driver(&self) -> &str {
+        &self.driver
+    }
+
+    /// The card's vendor: its name where it is a usual one, or else its PCI number; `virtual` for a
+    /// device that is no card.
+    pub fn vendor(&self) -> String {
+        let path = format!("/sys/bus/pci/devices/{}/vendor", self.name);
+        let Ok(number) = std::fs::read_to_string(path) else { return "virtual".to_owned() };
+        match number.trim() {
+            "0x8086" => "Intel",
+            "0x15b3" => "Mellanox",
+            "0x14e4" => "Broadcom",
+            "0x1d0f" => "Amazon",
+            "0x1af4" => "Red Hat",
+            "0x1425" => "Chelsio",
+            other => other,
+        }
+        .to_owned()
+    }
+
+    /// The NUMA node that the card is attached to.
+    pub fn numa_node(&self) -> Option<usize> {
+        usize::try_from(self.info.node).ok()
+    }
+
+    /// Receive queues that the device can have.
+    pub fn max_rx_queues(&self) -> usize {
+        self.info.max_rx_queues.into()
+    }
+
+    /// Transmit queues that the device can have.
+    pub fn max_tx_queues(&self) -> usize {
+        self.info.max_tx_queues.into()
+    }
+
+    /// Receive and transmit queues that elements use.
+    pub fn queues(&self) -> (usize, usize) {
+        let state = lock(&self.state);
+        (state.receiving.len(), state.transmitting.len())
+    }
+
+    /// Notes that these queues are to be received from.
+    pub(super) fn wish_rx(
+        self: &Arc<Self>,
+        options: &RxOptions,
+    ) -> Result<Opened<dyn RxQueue>, String> {
+        self.refuse_rx(options)?;
+        let mut state = lock(&self.state);
+        if state.open.is_some() {
+            return Err("the port is in use already".to_owned());
+        }
+        let (first, wanted) = (options.queues.first, options.queues.count);
+        let count = wanted.min(self.max_rx_queues().saturating_sub(first));
+        if count == 0 {
+            let has = self.max_rx_queues();
+            return Err(format!("there is no receive queue {first}: the port has {has}"));
+        }
+        let mut changes = Vec::new();
+        if count < wanted {
+            let has = self.max_rx_queues();
+            changes.push(format!("it has {has} receive queues, not {}", first + wanted));
+        }
+        if let Some(taken) = (first..first + count).find(|&q| state.receiving.get(q) == Some(&true))
+        {
+            return Err(format!("another element receives from queue {taken} already"));
+        }
+        let own = options_of(options, &mut state.wanted, &self.info)?;
+        state.wanted.promiscuous |= options.promiscuous;
+        state.wanted.symmetric |= options.spread == Spread::Symmetric;
+        agree(&mut state.wanted.rx_ring, ring(options.descriptors)?, "NDESC")?;
+        let end = state.receiving.len().max(first + count);
+        state.receiving.resize(end, false);
+        state.users += count;
+        let mut queues: Vec<Box<dyn RxQueue>> = Vec::new();
+        for number in first..first + count {
+            if let Some(taken) = state.receiving.get_mut(number) {
+                *taken = true;
+            }
+            queues.push(Box::new(Rx::new(self.clone(), number as u16, options, &own)?));
+        }
+        Ok(Opened { queues, capabilities: self.capabilities(!options.timestamp), changes })
+    }
+
+    fn capabilities(&self, annotated: bool) -> Capabilities {
+        Capabilities {
+            backend: "DPDK",
+            zero_copy: true,
+            numa_node: self.numa_node(),
+            annotated,
+            ..Capabilities::default()
+        }
+    }
+
+    /// What a port of DPDK cannot do.
+    fn refuse_rx(&self, options: &RxOptions) -> Result<(), String> {
+        if options.headroom > HEADROOM {
+            return Err(format!("packets of DPDK have {HEADROOM} bytes of headroom"));
+        }
+        if !options.filter.is_empty() {
+            return Err("a port of DPDK has no filter of the kernel’s".to_owned());
+        }
+        if options.outbound {
+            return Err("a port of DPDK has no packets that the kernel sends".to_owned());
+        }
+        let other =
+            options.numa_node.filter(|node| self.numa_node().is_some_and(|own| own != *node));
+        other.map_or(Ok(()), |node| Err(format!("the card is not attached to NUMA node {node}")))
+    }
+
+    /// Notes that so many queues are to be transmitted to. Which ones they are does not matter; where the
+    /// port has fewer, they are shared.
+    pub(super) fn wish_tx(
+        self: &Arc<Self>,
+        options: &TxOptions,
+    ) -> Result<Opened<dyn TxQueue>, String> {
+        let mut state = lock(&self.state);
+        if state.open.is_some() {
+            return Err("the port is in use already".to_owned());
+        }
+        let has = self.max_tx_queues();
+        let mut first = options.queues.first;
+        let wanted = options.queues.count;
+        if has == 0 || first >= has {
+            return Err(format!("there is no transmit queue {first}: the port has {has}"));
+        }
+        let mut changes = Vec::new();
+        let mut count = wanted.min(has - first);
+        if count < wanted {
+            changes.push(format!("it has {has} transmit queues, not {}", first + wanted));
+        }
+        // Nobody cares for the numbers unless told: the first element has the first ones, and so on.
+        if first == 0 && state.transmitting.len() < has {
+            first = state.transmitting.len();
+            count = count.min(has - first);
+        }
+        merge_options(&options_from(options), &mut state.wanted, &self.info)?;
+        agree(&mut state.wanted.tx_ring, ring(options.descriptors)?, "NDESC")?;
+        let end = state.transmitting.len().max(first + count);
+        state.transmitting.resize_with(end, Arc::default);
+        state.users += count;
+        let mut queues: Vec<Box<dyn TxQueue>> = Vec::new();
+        for number in first..first + count {
+            if let Some(sharers) = state.transmitting.get(number) {
+                let tx = Tx::new(self.clone(), number as u16, sharers.clone());
+                queues.push(Box::new(tx));
+            }
+        }
+        Ok(Opened { queues, capabilities: self.capabilities(false), changes })
+    }
+
+    /// Opens the port unless it is open; what was done, in sentences.
+    pub(super) fn open(&self) -> Result<Vec<String>, String> {
+        let mut state = lock(&self.state);
+        if state.open.is_some() {
+            return Ok(Vec::new());
+        }
+        let _ = messages(self.table);
+        let mut config = self.config(&state);
+        let mut notes = Vec::new();
+        self.open_queues(&mut config, &mut notes)?;
+        let open = self.opened(&state, &config, &mut notes);
+        // Several numbers may now mean one queue.
+        for (number, sharers) in state.transmitting.iter().enumerate() {
+            let base = number % usize::from(open.tx_queues.max(1));
+            if let Some(first) = state.transmitting.get(base).filter(|_| base != number) {
+                first.count.fetch_add(sharers.count.load(Ordering::SeqCst), Ordering::SeqCst);
+            }
+        }
+        state.open = Some(open);
+        drop(state);
+        notes.extend(self.link_note());
+        Ok(notes)
+    }
+
+    /// Opens the port for its queues' first use.
+    pub(super) fn open_late(&self) -> io::Result<Open> {
+        self.open().map_err(io::Error::other)?;
+        lock(&self.state).open.ok_or_else(|| io::Error::other("the port is closed"))
+    }
+
+    /// Who uses transmit queue `number` takes turns with these.
+    pub(super) fn sharers(&self, number: u16) -> Option<Arc<Sharers>> {
+        lock(&self.state).transmitting.get(usize::from(number)).cloned()
+    }
+
+    fn config(&self, state: &State) -> Config {
+        let (wanted, memory) = (&state.wanted, memory());
+        // SAFETY: plain numbers and pointers, for which zero is a value.
+        let mut config: Config = unsafe { std::mem::zeroed() };
+        config.rx_queues = state.receiving.len() as u16;
+        config.tx_queues = state.transmitting.len() as u16;
+        config.rx_ring = wanted.rx_ring.unwrap_or(0);
+        config.tx_ring = wanted.tx_ring.unwrap_or(0);
+        config.mtu = wanted.mtu.unwrap_or(0);
+        config.room = memory.room.unwrap_or_else(largest_room);
+        config.mbufs = memory.mbufs.unwrap_or(MBUFS);
+        config.cache = memory.cache.unwrap_or(256);
+        config.offloads = wanted.offloads;
+        if !wanted.any_packet {
+            config.offloads |= self.info.offloads & offload::FAST_FREE;
+        }
+        config.symmetric = wanted.symmetric.into();
+        config.promiscuous = wanted.promiscuous.into();
+        config.rx_interrupts = wanted.interrupts.into();
+        if let Some(ether) = wanted.ether {
+            config.set_mac = 1;
+            config.mac = ether.0;
+        }
+        config.pause = match wanted.pause {
+            None => 0,
+            Some(Pause::Neither) => 1,
+            Some(Pause::Receive) => 2,
+            Some(Pause::Transmit) => 3,
+            Some(Pause::Both) => 4,
+        };
+        config.thresholds = memory.thresholds.map(|one| one.map_or(-1, i16::from));
+        config.rss_queues = wanted.rss_queues.unwrap_or(0);
+        config
+    }
+
+    /// Opens it with as many mbufs as there is memory for, unless told how many.
+    fn open_queues(&self, config: &mut Config, notes: &mut Vec<String>) -> Result<(), String> {
+        let wanted = *config;
+        let mut mbufs = wanted.mbufs;
+        loop {
+            *config = Config { mbufs, ..wanted };
+            // SAFETY: the environment runs, and the structure is the one the plugin fills.
+            let result = unsafe { (self.table.open)(self.number, &raw mut *config) };
+            if result >= 0 {
+                if mbufs < wanted.mbufs {
+                    notes.push(format!(
+                        "DPDK’s memory holds {mbufs} mbufs, not {}; the option `-m` gives it more",
+                        wanted.mbufs
+                    ));
+                }
+                return Ok(());
+            }
+            let no_memory = result == -libc::ENOMEM && config.pool.is_null();
+            if no_memory && memory().mbufs.is_none() && mbufs / 2 >= FEWEST_MBUFS {
+                mbufs /= 2;
+                continue;
+            }
+            return Err(self.explain(config, result, no_memory));
+        }
+    }
+
+    fn explain(&self, config: &Config, error: c_int, no_memory: bool) -> String {
+        if no_memory {
+            return format!(
+                "there is no memory for {} mbufs: give DPDK more (`-m MEGABYTES`), or want fewer (DPDKInfo(NB_MBUF \
+                 {}))",
+                config.mbufs,
+                config.mbufs / 4
+            );
+        }
+        if error == -libc::EMSGSIZE && config.pool.is_null() {
+            return format!(
+                "its MTU needs mbufs of {} bytes and the pool has smaller ones: DPDKInfo(MBUF_SIZE {})",
+                config.room, config.room
+            );
+        }
+        // SAFETY: the plugin names steps by constants.
+        let step = unsafe { config.failed.as_ref() }.map_or("opening it", |_| {
+            // SAFETY: as above.
+            unsafe { CStr::from_ptr(config.failed) }.to_str().unwrap_or_default()
+        });
+        let reason = io::Error::from_raw_os_error(error.saturating_neg());
+        let said = messages(self.table);
+        let words = said.lines().rfind(|line| !line.trim().is_empty());
+        let words = words.map_or_else(String::new, |line| format!(" (DPDK: {})", line.trim()));
+        format!("driver {}, {step}: {reason}{words}", self.driver)
+    }
+
+    /// What the queues of the port, which has just been opened so, need to know.
+    fn opened(&self, state: &State, config: &Config, notes: &mut Vec<String>) -> Open {
+        let plural =
+            |n: u16, what: &str| format!("{n} {what} queue{}", if n == 1 { "" } else { "s" });
+        notes.push(format!(
+            "opened by driver {}: {} of {} entries, {} of {}",
+            self.driver,
+            plural(config.rx_queues, "receive"),
+            config.rx_ring,
+            plural(config.tx_queues, "transmit"),
+            config.tx_ring
+        ));
+        match (state.wanted.promiscuous, config.promiscuous != 0) {
+            (true, true) => notes.push("promiscuous mode is on".to_owned()),
+            (true, false) => notes.push("its driver has no promiscuous mode".to_owned()),
+            _ => {}
+        }
+        if config.rx_queues > 1 && config.spread == 0 {
+            notes.push("its driver cannot spread packets by flow, and does as it likes".to_owned());
+        }
+        if state.wanted.offloads & offload::RSS_HASH & !config.offloads != 0 {
+            notes.push("its driver gives no hashes with packets".to_owned());
+        }
+        let is_card = self.info.reads_memory != 0;
+        let reads_ours = !is_card || config.tx_queues == 0 || self.map_arena();
+        if !reads_ours {
+            notes.push(
+                "packets that it did not receive are copied: it cannot read other memory"
+                    .to_owned(),
+            );
+        }
+        let mtu = config.mtu.max(self.info.mtu);
+        Open {
+            pool: config.pool,
+            shells: config.shells,
+            tx_queues: config.tx_queues,
+            own_pool_only: config.offloads & offload::FAST_FREE != 0,
+            reads_ours,
+            hands_over: self.driver == "net_ring",
+            // Other drivers know by themselves what they can take, which may be more.
+            longest: if is_card { usize::from(mtu) + FRAME as usize - 4 } else { usize::MAX },
+            is_card,
+        }
+    }
+
+    /// Lets the card read our packet memory.
+    fn map_arena(&self) -> bool {
+        Arena::regions().iter().all(|region| {
+            let base = region.base.as_ptr().cast();
+            // SAFETY: the region stays mapped as long as the process runs.
+            unsafe { (self.table.map)(self.number, base, region.len, region.page) == 0 }
+        })
+    }
+
+    fn link_note(&self) -> Option<String> {
+        let patience = if self.info.reads_memory != 0 { LINK_PATIENCE } else { Duration::ZERO };
+        let start = Instant::now();
+        loop {
+            match self.link() {
+                Ok(link) if link.up == 0 && start.elapsed() < patience => {
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+                Ok(link) if link.up == 0 => {
+                    return Some("its link is down: packets flow when it comes up".to_owned());
+                }
+                _ => return None,
+            }
+        }
+    }
+
+    /// A receive queue is given back.
+    pub(super) fn leave_rx(&self, number: u16) {
+        let mut state = lock(&self.state);
+        if let Some(taken) = state.receiving.get_mut(usize::from(number)) {
+            *taken = false;
+        }
+        self.leave(&mut state);
+    }
+
+    /// A transmit queue is given back.
+    pub(super) fn leave_tx(&self) {
+        self.leave(&mut lock(&self.state));
+    }
+
+    /// With the last queue the port is closed, and as it was before.
+    fn leave(&self, state: &mut State) {
+        state.users = state.users.saturating_sub(1);
+        if state.users > 0 {
+            return;
+        }
+        if state.open.is_some() {
+            // SAFETY: the environment runs, and nobody uses a queue of the port.
+            unsafe {
+                (self.table.close)(self.number);
+                if state.wanted.mtu.is_some() {
+                    (self.table.set_mtu)(self.number, self.info.mtu);
+                }
+                if state.wanted.ether.is_some() {
+                    (self.table.set_mac)(self.number, self.info.mac.as_ptr());
+                }
+            }
+        }
+        *state = State::default();
+    }
+}

@@ -1,0 +1,152 @@
+//! What ports tell, and small settings.
+
+use std::ffi::{CString, c_char, c_int};
+use std::io;
+
+use millrace_core::net::EtherAddress;
+
+use super::Port;
+use crate::dpdk::abi::{Info, Link, PortStats, Table, XStat};
+use crate::queue::DeviceError;
+
+/// What a port tells, and small settings. Failures are the driver's.
+impl Port {
+    /// What it counted.
+    ///
+    /// # Errors
+    /// The driver does not say.
+    pub fn stats(&self) -> io::Result<PortStats> {
+        let mut stats = PortStats::default();
+        // SAFETY: the environment runs, and the structure is the one the plugin fills.
+        outcome(unsafe { (self.table.stats)(self.number, &raw mut stats) }).map(|_| stats)
+    }
+
+    /// Sets what it counted to 0.
+    ///
+    /// # Errors
+    /// The driver cannot.
+    pub fn reset_stats(&self) -> io::Result<()> {
+        // SAFETY: the environment runs.
+        outcome(unsafe { (self.table.reset_stats)(self.number) }).map(drop)
+    }
+
+    /// The driver's own counters.
+    ///
+    /// # Errors
+    /// The driver does not say.
+    pub fn xstats(&self) -> io::Result<Vec<(String, u64)>> {
+        // SAFETY: plain numbers and characters, for which zero is a value.
+        let mut all = vec![unsafe { std::mem::zeroed::<XStat>() }; 1024];
+        // SAFETY: the plugin writes at most so many.
+        let result =
+            unsafe { (self.table.xstats)(self.number, all.as_mut_ptr(), all.len() as u32) };
+        let count = outcome(result)?;
+        Ok(all.iter().take(count as usize).map(|one| (text(&one.name), one.value)).collect())
+    }
+
+    /// The state of its link.
+    ///
+    /// # Errors
+    /// The driver does not say.
+    pub fn link(&self) -> io::Result<Link> {
+        let mut link = Link::default();
+        // SAFETY: the environment runs, and the structure is the one the plugin fills.
+        outcome(unsafe { (self.table.link)(self.number, &raw mut link) }).map(|_| link)
+    }
+
+    /// Its Ethernet address.
+    pub fn ether(&self) -> EtherAddress {
+        EtherAddress(self.now().mac)
+    }
+
+    /// The longest packet behind the Ethernet header, in bytes.
+    pub fn mtu(&self) -> u16 {
+        self.now().mtu
+    }
+
+    /// Makes it receive packets for another Ethernet address too.
+    ///
+    /// # Errors
+    /// The driver cannot.
+    pub fn add_ether(&self, address: EtherAddress) -> io::Result<()> {
+        // SAFETY: the environment runs; an address has six bytes.
+        outcome(unsafe { (self.table.add_mac)(self.number, address.0.as_ptr()) }).map(drop)
+    }
+
+    /// The opposite of [`add_ether`](Self::add_ether).
+    ///
+    /// # Errors
+    /// The driver cannot.
+    pub fn remove_ether(&self, address: EtherAddress) -> io::Result<()> {
+        // SAFETY: the environment runs; an address has six bytes.
+        outcome(unsafe { (self.table.remove_mac)(self.number, address.0.as_ptr()) }).map(drop)
+    }
+
+    /// How many packets wait in a receive ring.
+    ///
+    /// # Errors
+    /// The driver does not say, or there is no such queue.
+    pub fn waiting(&self, queue: u16) -> io::Result<u32> {
+        // SAFETY: the environment runs.
+        outcome(unsafe { (self.table.waiting)(self.number, queue) })
+    }
+
+    fn now(&self) -> Info {
+        let mut info = self.info;
+        // SAFETY: the environment runs, and the structure is the one the plugin fills.
+        match unsafe { (self.table.info)(self.number, &raw mut info) } {
+            0.. => info,
+            _ => self.info,
+        }
+    }
+}
+
+fn outcome(result: c_int) -> io::Result<u32> {
+    u32::try_from(result).map_err(|_| io::Error::from_raw_os_error(result.saturating_neg()))
+}
+
+pub(super) fn number_of(table: &Table, device: &str) -> Option<u16> {
+    if let Ok(number) = device.parse() {
+        return numbers(table).contains(&number).then_some(number);
+    }
+    // lspci leaves the domain out.
+    let names = [device.to_owned(), format!("0000:{device}")];
+    names.into_iter().find_map(|name| {
+        let name = CString::new(name).ok()?;
+        // SAFETY: the environment runs; a string.
+        u16::try_from(unsafe { (table.find)(name.as_ptr()) }).ok()
+    })
+}
+
+fn numbers(table: &Table) -> Vec<u16> {
+    let mut numbers = vec![0; 1024];
+    // SAFETY: the plugin writes at most so many.
+    let count = unsafe { (table.ports)(numbers.as_mut_ptr(), numbers.len() as u32) };
+    numbers.truncate(count as usize);
+    numbers
+}
+
+/// There is no such port: says which there are.
+pub(super) fn no_port(table: &Table, device: &str) -> DeviceError {
+    let describe = |number: u16| {
+        // SAFETY: plain numbers and characters, for which zero is a value.
+        let mut info: Info = unsafe { std::mem::zeroed() };
+        // SAFETY: the environment runs, and the structure is the one the plugin fills.
+        unsafe { (table.info)(number, &raw mut info) };
+        format!("{number} ({})", text(&info.name))
+    };
+    let all: Vec<String> = numbers(table).into_iter().map(describe).collect();
+    let what = match all.as_slice() {
+        [] => "DPDK has no port: bind a card to vfio-pci (`dpdk-devbind.py`), or name a virtual device \
+               (`--dpdk --vdev=... --`)"
+            .to_owned(),
+        all => format!("DPDK has no such port; there are {}", all.join(", ")),
+    };
+    DeviceError::Unsupported { device: device.to_owned(), what }
+}
+
+pub(super) fn text(characters: &[c_char]) -> String {
+    let bytes: Vec<u8> =
+        characters.iter().map(|c| *c as u8).take_while(|byte| *byte != 0).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
+}

@@ -1,0 +1,360 @@
+//! Queues of a port: one call of DPDK's for each burst.
+
+use std::ffi::c_void;
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use millrace_core::memory::{Burst, CopyCause, Descriptor, copies, register_external_release};
+use millrace_core::{Batch, Packet};
+use rustix::event::epoll;
+
+use super::abi::{Mbuf, Table};
+use super::environment::table;
+use super::port::{Open, Port, Sharers};
+use super::thread::make_known;
+use crate::method::DpdkOptions;
+use crate::queue::{QueueCounts, RxOptions, RxQueue, TxQueue};
+
+/// `ol_flags` bit of a packet whose VLAN tag the card took off (`RTE_MBUF_F_RX_VLAN_STRIPPED`).
+const VLAN_STRIPPED: u64 = 1 << 6;
+
+/// Lets mbufs go back to their pools when their last packet is dropped.
+pub(super) fn register_release() {
+    register_external_release(release);
+}
+
+fn release(mbufs: &[NonNull<Descriptor>]) {
+    if let Some(table) = table() {
+        // SAFETY: the engine gives each mbuf that it got back once; a `NonNull` is a pointer.
+        unsafe { (table.release)(mbufs.as_ptr().cast::<Mbuf>(), mbufs.len() as u32) };
+    }
+}
+
+/// A device is done with a packet of ours.
+///
+/// # Safety
+/// `owner` is a descriptor that [`Packet::become_mbuf`] gave up, and this is called once for it.
+pub(super) unsafe extern "C" fn released(owner: *mut c_void) {
+    if let Some(descriptor) = NonNull::new(owner.cast()) {
+        // SAFETY: the caller's promise.
+        drop(unsafe { Packet::from_raw(descriptor) });
+    }
+}
+
+/// A receive queue.
+pub(super) struct Rx {
+    port: Arc<Port>,
+    table: &'static Table,
+    number: u16,
+    open: Option<Open>,
+    snap_length: usize,
+    marks: Marks,
+    sleep: Option<Sleep>,
+    lost: AtomicU64,
+}
+
+/// What packets are marked with, beyond what every packet has.
+#[derive(Clone, Copy)]
+struct Marks {
+    any: bool,
+    hash: bool,
+    queue: bool,
+    vlan: bool,
+}
+
+/// How an idle thread waits for packets.
+struct Sleep {
+    /// What it sleeps on. The card's own descriptor is added when the port is open.
+    epoll: OwnedFd,
+    /// The card's, as long as it is open.
+    card: Option<i32>,
+    armed: bool,
+}
+
+impl Rx {
+    pub(super) fn new(
+        port: Arc<Port>,
+        number: u16,
+        options: &RxOptions,
+        own: &DpdkOptions,
+    ) -> Result<Self, String> {
+        let marks = Marks {
+            any: own.rss_aggregate || own.paint_queue || own.vlan_strip,
+            hash: own.rss_aggregate,
+            queue: own.paint_queue,
+            vlan: own.vlan_strip,
+        };
+        let sleep = own.interrupts.then(Sleep::new).transpose().map_err(|e| e.to_string())?;
+        Ok(Self {
+            table: port.table,
+            port,
+            number,
+            open: None,
+            snap_length: options.snap_length,
+            marks,
+            sleep,
+            lost: AtomicU64::new(0),
+        })
+    }
+
+    #[cold]
+    fn open(&mut self) -> io::Result<()> {
+        let open = self.port.open_late()?;
+        if let Some(sleep) = &mut self.sleep {
+            // SAFETY: the environment runs and the port is open.
+            let card = unsafe { (self.table.interrupt)(self.port.number(), self.number) };
+            sleep.watch(card)?;
+        }
+        self.open = Some(open);
+        Ok(())
+    }
+
+    /// Gives each scattered packet among the last `count` a buffer for all of its bytes.
+    #[cold]
+    fn gather(&mut self, batch: &mut Batch, count: usize) {
+        let start = batch.len() - count;
+        for packet in batch.iter_mut().skip(start).filter(|packet| packet.segments() != 1) {
+            let len = packet.len();
+            let Some(mut whole) = Packet::for_receive(len) else { continue };
+            let to = whole.buffer_mut().as_mut_ptr();
+            // SAFETY: the packet is an mbuf, and the buffer was made for so many bytes.
+            let read = unsafe { (self.table.read)(packet.as_mbuf(), to.cast(), len as u32) };
+            if read == 0 && whole.set_len(len) {
+                copies::count(CopyCause::Receive);
+                whole.set_mac_header(0);
+                *packet = whole;
+            }
+        }
+        // Those for which there was no buffer.
+        let before = batch.len();
+        batch.retain_mut(|packet| packet.segments() == 1);
+        self.lost.fetch_add((before - batch.len()) as u64, Ordering::Relaxed);
+    }
+
+    #[cold]
+    fn mark(&self, batch: &mut Batch, count: usize) {
+        let start = batch.len() - count;
+        for packet in batch.iter_mut().skip(start) {
+            if let Some(hash) = packet.device_hash().filter(|_| self.marks.hash) {
+                packet.set_aggregate(hash);
+            }
+            if self.marks.vlan
+                && let Some(tci) = packet.mbuf_vlan(VLAN_STRIPPED)
+            {
+                packet.set_vlan_tci(tci);
+            }
+            if self.marks.queue {
+                packet.set_paint(self.number as u8);
+            }
+            packet.truncate(self.snap_length);
+        }
+    }
+}
+
+impl RxQueue for Rx {
+    #[inline]
+    fn receive(&mut self, batch: &mut Batch, max: usize) -> io::Result<usize> {
+        if self.open.is_none() {
+            self.open()?;
+        }
+        make_known(self.table);
+        let (port, number) = (self.port.number(), self.number);
+        let receive = self.table.receive;
+        // SAFETY: the port is open and has the queue, which this thread alone receives from; there is room for
+        // so many (a batch holds fewer than 16 bits can say). What comes are mbufs of our pools, and those with
+        // several segments are taken out below.
+        let burst = unsafe {
+            batch.receive_mbufs(max, |to, room| receive(port, number, to, room as u16).into())
+        };
+        let mut count = burst.packets;
+        if burst.scattered > 0 {
+            let before = batch.len();
+            self.gather(batch, count);
+            count -= before - batch.len();
+        }
+        if self.marks.any || self.snap_length < burst.bytes {
+            self.mark(batch, count);
+        }
+        if let Some(sleep) = &mut self.sleep {
+            sleep.after(count, self.table, port, number, self.open);
+        }
+        Ok(count)
+    }
+
+    fn readiness(&self) -> Option<OwnedFd> {
+        self.sleep.as_ref()?.epoll.try_clone().ok()
+    }
+
+    fn counts(&self) -> QueueCounts {
+        let lost = self.lost.load(Ordering::Relaxed);
+        // The card counts for all of its queues: the first one tells it.
+        let of_port = if self.number == 0 && self.open.is_some() {
+            self.port.stats().map_or(0, |stats| stats.missed + stats.no_mbuf)
+        } else {
+            0
+        };
+        QueueCounts { lost: lost + of_port, ..QueueCounts::default() }
+    }
+}
+
+impl Drop for Rx {
+    fn drop(&mut self) {
+        self.port.leave_rx(self.number);
+    }
+}
+
+impl Sleep {
+    fn new() -> io::Result<Self> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        Ok(Self { epoll, card: None, armed: false })
+    }
+
+    fn watch(&mut self, card: i32) -> io::Result<()> {
+        if card < 0 {
+            return Err(io::Error::other("its driver has no interrupts (RX_INTR)"));
+        }
+        // SAFETY: DPDK keeps the descriptor open as long as the port is.
+        let borrowed = unsafe { BorrowedFd::borrow_raw(card) };
+        epoll::add(&self.epoll, borrowed, epoll::EventData::new_u64(0), epoll::EventFlags::IN)?;
+        self.card = Some(card);
+        Ok(())
+    }
+
+    /// After a look for packets: without any, the card is to tell of the next ones.
+    fn after(&mut self, came: usize, table: &Table, port: u16, queue: u16, open: Option<Open>) {
+        let arm = came == 0;
+        if arm == self.armed {
+            return;
+        }
+        self.armed = arm;
+        // SAFETY: the port is open. Drivers whose descriptor tells by itself refuse, which is well.
+        unsafe { (table.set_interrupt)(port, queue, arm.into()) };
+        if let Some(card) = self.card.filter(|_| !arm && open.is_some_and(|open| open.is_card)) {
+            // SAFETY: as in `watch`. The descriptor of a card counts interrupts until it is read; it does not
+            // block, for there was one, and reading nothing is no harm.
+            let card = unsafe { BorrowedFd::borrow_raw(card) };
+            let _ = rustix::io::read(card, &mut [0u8; 8]);
+        }
+    }
+}
+
+/// A transmit queue.
+pub(super) struct Tx {
+    port: Arc<Port>,
+    table: &'static Table,
+    number: u16,
+    sharers: Arc<Sharers>,
+    open: Option<Open>,
+}
+
+impl Tx {
+    pub(super) fn new(port: Arc<Port>, number: u16, sharers: Arc<Sharers>) -> Self {
+        sharers.count.fetch_add(1, Ordering::SeqCst);
+        Self { table: port.table, port, number, sharers, open: None }
+    }
+
+    #[cold]
+    fn open(&mut self) -> io::Result<Open> {
+        let open = self.port.open_late()?;
+        // The port may have fewer queues than were thought.
+        let number = self.number % open.tx_queues.max(1);
+        if number != self.number
+            && let Some(sharers) = self.port.sharers(number)
+        {
+            self.number = number;
+            self.sharers = sharers;
+        }
+        self.open = Some(open);
+        Ok(open)
+    }
+}
+
+impl TxQueue for Tx {
+    #[inline]
+    fn transmit(&mut self, batch: &mut Batch) -> io::Result<usize> {
+        let open = match self.open {
+            Some(open) => open,
+            None => self.open()?,
+        };
+        make_known(self.table);
+        let shared = self.sharers.count.load(Ordering::Relaxed) > 1;
+        let _turn = shared.then(|| super::environment::lock(&self.sharers.turn));
+        let table = self.table;
+        let (port, number, send) = (self.port.number(), self.number, table.transmit);
+        let pool = open.pool.cast_const().cast();
+        let mut too_long = 0;
+        let ready = |packet: &mut Packet| {
+            if packet.len() > open.longest {
+                too_long = packet.len();
+                return false;
+            }
+            let own = match open.own_pool_only {
+                true => packet.is_mbuf_of(pool),
+                false => packet.is_sole_mbuf(),
+            };
+            own || make_mbuf(packet, table, &open)
+        };
+        // SAFETY: the port is open and has the queue, which nobody else uses meanwhile; the driver frees what
+        // it takes. `ready` passes mbufs that nobody shares.
+        let burst = unsafe {
+            batch.transmit_mbufs(ready, |mbufs, count| {
+                send(port, number, mbufs, count as u16).into()
+            })
+        };
+        match burst {
+            Burst { packets: 0, .. } if too_long > 0 => Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!(
+                    "a packet of {too_long} bytes is longer than the {} of its port",
+                    open.longest
+                ),
+            )),
+            Burst { packets, .. } => Ok(packets),
+        }
+    }
+}
+
+/// Puts an mbuf with the packet's bytes in the packet's place. False when there is no mbuf left: the device
+/// has to free some first.
+#[cold]
+fn make_mbuf(packet: &mut Packet, table: &Table, open: &Open) -> bool {
+    let attaches =
+        open.reads_ours && !open.own_pool_only && !(open.hands_over && packet.is_shared());
+    if !attaches {
+        // SAFETY: the pool is the open port's, and the bytes are so many.
+        let mbuf =
+            unsafe { (table.copy)(open.pool, packet.data().as_ptr().cast(), packet.len() as u32) };
+        let Some(mbuf) = NonNull::new(mbuf) else { return false };
+        copies::count(CopyCause::Transmit);
+        // SAFETY: a fresh mbuf of our pool.
+        unsafe { packet.move_to_mbuf(mbuf) };
+        return true;
+    }
+    let Some(window) = packet.window() else { return false };
+    // SAFETY: the pool is the open port's; the window lies in memory that stays until the descriptor is given
+    // back, for the packet is given up below.
+    let mbuf = unsafe {
+        (table.attach)(
+            open.shells,
+            window.buffer.cast(),
+            window.offset + window.len,
+            window.offset,
+            window.len,
+            window.descriptor.as_ptr().cast(),
+        )
+    };
+    let Some(mbuf) = NonNull::new(mbuf) else { return false };
+    // SAFETY: a fresh mbuf that looks at the packet's window; whoever else looks at the bytes only reads them,
+    // and so do drivers.
+    unsafe { packet.become_mbuf(mbuf) };
+    true
+}
+
+impl Drop for Tx {
+    fn drop(&mut self) {
+        self.port.leave_tx();
+    }
+}

@@ -1,0 +1,42 @@
+//! Threads of ours in DPDK's eyes: only those that it knows keep mbufs at hand.
+
+use std::cell::{Cell, OnceCell};
+
+use super::abi::Table;
+
+thread_local! {
+    /// Whether the thread has been made known. No destructor, so no check on access.
+    static KNOWN: Cell<bool> = const { Cell::new(false) };
+    static MEMBERSHIP: OnceCell<Membership> = const { OnceCell::new() };
+}
+
+/// Ends with the thread.
+struct Membership(&'static Table);
+
+impl Drop for Membership {
+    fn drop(&mut self) {
+        // SAFETY: this thread was registered and uses no mbufs any more.
+        unsafe { (self.0.unregister)() };
+    }
+}
+
+/// Makes the calling thread known, once.
+#[inline(always)]
+pub(super) fn make_known(table: &'static Table) {
+    if !KNOWN.get() {
+        register(table);
+    }
+}
+
+#[cold]
+fn register(table: &'static Table) {
+    KNOWN.set(true);
+    // SAFETY: the environment runs.
+    let result = unsafe { (table.register)() };
+    // 0 says that DPDK knows the thread by itself; an error, that it has too many, which is slow, not wrong.
+    if result > 0 {
+        let _ = MEMBERSHIP.try_with(|membership| {
+            let _ = membership.set(Membership(table));
+        });
+    }
+}
