@@ -65,6 +65,8 @@ const ELSEWHERE: &[&str] = &[
     "XDPToDevice",
     "FromNetmapDevice",
     "ToNetmapDevice",
+    "FromDPDKDevice",
+    "ToDPDKDevice",
 ];
 
 #[test]

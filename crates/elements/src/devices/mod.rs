@@ -1,10 +1,13 @@
 //! Network devices and capture files.
 
 mod backend;
+mod dpdk;
+pub mod dpdk_info;
 mod expression;
 mod force_ip;
 mod force_len;
 pub mod from_device;
+pub mod from_dpdk_device;
 pub mod from_dump;
 pub mod from_host;
 pub mod from_netmap_device;
@@ -21,6 +24,7 @@ pub mod replay_unqueue;
 mod tap_port;
 mod threading;
 pub mod to_device;
+pub mod to_dpdk_device;
 pub mod to_dump;
 pub mod to_host;
 pub mod to_netmap_device;
