@@ -28,8 +28,21 @@ const PACKAGES: &[Package] = &[
     Package { name: "tcpdump", program: "tcpdump", purpose: "a second opinion about pcap files" },
     Package { name: "iperf3", program: "iperf3", purpose: "TCP through a router" },
     Package { name: "ethtool", program: "ethtool", purpose: "offloads on and off" },
+    Package { name: "dpdk", program: "dpdk-devbind.py", purpose: "DPDK's virtual devices" },
+    Package { name: "libdpdk-dev", program: "dpdk-devbind.py", purpose: "DPDK's plugin" },
+    Package { name: "pkgconf", program: "pkg-config", purpose: "where the plugin finds DPDK" },
     Package { name: "procps", program: "sysctl", purpose: "settings of the kernel's network" },
 ];
+
+/// The packages of the workspace that can be built here, as words for Cargo: the plugin for DPDK
+/// where there is a DPDK to build it against.
+pub(crate) fn buildable() -> &'static [&'static str] {
+    let mut probe = Command::new("pkg-config");
+    match shell::succeeds(probe.args(["--exists", "libdpdk >= 22.11"])) {
+        true => &["--workspace"],
+        false => &["--workspace", "--exclude", "millrace-dpdk"],
+    }
+}
 
 /// How we become root.
 #[derive(Clone, Copy, PartialEq, Eq)]

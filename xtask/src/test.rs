@@ -109,15 +109,15 @@ fn run_step(step: Step, options: &Options, skips: &SkipRecord) -> Result<String>
         }
         Step::Clippy => {
             need_component("clippy", "clippy")?;
-            let lints = ["--workspace", "--all-targets", "--", "-D", "warnings"];
-            echo_and_run(shell::cargo().arg("clippy").args(lints))
+            let lints = ["--all-targets", "--", "-D", "warnings"];
+            echo_and_run(shell::cargo().arg("clippy").args(packages::buildable()).args(lints))
         }
         Step::Tests => run_tests(test_command(options, skips).args(&options.words))
             .map(|counts| counts.to_string()),
         Step::Sudo => again_with_sudo(options, skips),
         Step::Doc => {
             let mut command = shell::cargo();
-            command.args(["doc", "--workspace", "--no-deps"]);
+            command.arg("doc").args(packages::buildable()).arg("--no-deps");
             echo_and_run(command.env("RUSTDOCFLAGS", "-D warnings"))
         }
         Step::House => house::check(&shell::root()),
@@ -127,7 +127,7 @@ fn run_step(step: Step, options: &Options, skips: &SkipRecord) -> Result<String>
 /// `cargo test` for the whole workspace, with what the tests want to know.
 fn test_command(options: &Options, skips: &SkipRecord) -> Command {
     let mut command = shell::cargo();
-    command.args(["test", "--workspace", "--no-fail-fast"]);
+    command.arg("test").args(packages::buildable()).arg("--no-fail-fast");
     command.env(SKIPS_VARIABLE, skips.path());
     if options.fast {
         command.env(FAST_VARIABLE, "1");

@@ -11,6 +11,7 @@ mod click;
 mod commands;
 mod config;
 pub mod control;
+mod dpdk;
 mod drawing;
 mod lab;
 mod messages;

@@ -16,7 +16,7 @@ use millrace_core::stats::MAX_THREADS;
 use millrace_core::topology::{Topology, parse_list};
 use millrace_core::{Registry, Router};
 use millrace_io::af_packet::Interfaces;
-use millrace_io::{Backend, Devices, Machine};
+use millrace_io::{Backend, DeviceError, Devices, Machine};
 
 use crate::config::Loaded;
 use crate::report::{Ledger, Observed};
@@ -158,6 +158,16 @@ pub(crate) fn configure(loaded: &mut Loaded, options: Options) -> Option<Router>
         }
     }
     router.filter(|_| !incomplete)
+}
+
+/// Sets up what devices need to know all queues for. What was done, in lines.
+///
+/// # Errors
+/// A device cannot be set up.
+pub(crate) fn start_devices(router: &Router) -> Result<Vec<String>, DeviceError> {
+    let Some(devices) = router.services().get::<Devices>() else { return Ok(Vec::new()) };
+    let changes = devices.0.start()?.into_iter();
+    Ok(changes.map(|(device, change)| format!("{device}: {change}")).collect())
 }
 
 /// Chooses the size of the packet memory, before the first packet is made.

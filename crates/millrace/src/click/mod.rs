@@ -18,10 +18,11 @@ use self::options::{Action, Options, Refusal};
 use self::stopwatch::Stopwatch;
 use crate::config::{Loaded, Origin, load, reason};
 use crate::control::{Address, Server};
+use crate::dpdk::Running;
 use crate::messages::say;
 use crate::output;
 use crate::report::Ledger;
-use crate::session::{Affinity, Choices, configure, services};
+use crate::session::{Affinity, Choices, configure, services, start_devices};
 use crate::signals::StopOnSignal;
 
 /// Runs Click with the arguments of the process.
@@ -57,6 +58,8 @@ fn run(options: &Options) -> Result<ExitCode, Reported> {
         complain(format_args!("parameter ‘{name}’ multiply defined"));
     }
     let mut loaded = read(options)?;
+    let _dpdk = Running::prepare(options.dpdk.as_deref(), Some(&loaded.graph))
+        .map_err(|error| refuse(format_args!("click: {error:#}")))?;
     let engine = build(options, &mut loaded)?;
     let router = engine.router().clone();
     let servers = serve(options, &router)?;
@@ -129,14 +132,21 @@ fn build(options: &Options, loaded: &mut Loaded) -> Result<Engine, Reported> {
     let Some(router) = router else {
         return Err(refuse("Router could not be initialized!"));
     };
-    initialize(router, seed()).map_err(|mut found| {
+    let engine = initialize(router, seed()).map_err(|mut found| {
         // Click initialises no element after one that failed.
         if let Some(first) = found.first().and_then(|d| d.context.clone()) {
             found.retain(|d| d.context.as_ref() == Some(&first));
         }
         show(&found, &loaded.map);
         refuse("Router could not be initialized!")
-    })
+    })?;
+    if let Err(error) = start_devices(engine.router()) {
+        complain(error);
+        engine.router().halt();
+        engine.run();
+        return Err(refuse("Router could not be initialized!"));
+    }
+    Ok(engine)
 }
 
 /// What is random differs from run to run, as with Click.
@@ -231,6 +241,7 @@ The run:
   -j, --threads N              Run on N threads (1 unless given)
   -a, --affinity[=N]           Pin the threads to cores, from N (0) on
       --simtime[=START]        Run on virtual time, from START (1000000000 s)
+      --dpdk EAL-OPTIONS... -- Start DPDK with these options, up to `--`
   -p, --port PORT[+]           Serve the control protocol on a TCP port; with
                                a plus sign, on that or the next free one
   -u, --unix-socket FILE       Serve the control protocol on a Unix socket
@@ -245,5 +256,5 @@ When the router has stopped:
       --help                   Print this
   -v, --version                Print the version
 
-Not there yet: -R (replacing the configuration while it runs) and --dpdk.
+Not there yet: -R (replacing the configuration while it runs).
 ";

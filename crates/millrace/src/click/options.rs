@@ -34,6 +34,8 @@ pub(super) struct Options {
     pub(super) threads: Option<usize>,
     pub(super) first_core: Option<usize>,
     pub(super) simtime: Option<f64>,
+    /// DPDK's options.
+    pub(super) dpdk: Option<Vec<String>>,
     /// Where to look for libraries, in place of the environment's CLICKPATH.
     pub(super) click_path: Option<String>,
 }
@@ -63,6 +65,8 @@ enum Value {
     Yes,
     /// Only when it is attached: `-a3`, `--affinity=3`.
     Attached,
+    /// All words up to `--`, which are given on as lines.
+    Several,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -94,7 +98,7 @@ const OPTIONS: &[(&str, Option<char>, Value, bool, Name)] = &[
     ("allow-reconfigure", Some('R'), Value::No, true, Name::Reconfigure),
     ("clickpath", Some('C'), Value::Yes, false, Name::ClickPath),
     ("expression", Some('e'), Value::Yes, false, Name::Expression),
-    ("dpdk", None, Value::No, false, Name::Dpdk),
+    ("dpdk", None, Value::Several, false, Name::Dpdk),
     ("file", Some('f'), Value::Yes, false, Name::File),
     ("handler", Some('h'), Value::Yes, false, Name::Handler),
     ("help", None, Value::No, false, Name::Help),
@@ -154,6 +158,12 @@ impl Options {
                 return Err(usage(format!("‘{shown}’ can’t take an argument")));
             }
             (Value::Yes, None) => Some(next(rest, &shown)?),
+            (Value::Several, attached) => {
+                let words = rest.by_ref().take_while(|word| *word != "--").cloned();
+                let words: Vec<String> =
+                    attached.map(str::to_owned).into_iter().chain(words).collect();
+                Some(words.join("\n"))
+            }
             (_, attached) => attached.map(str::to_owned),
         };
         self.set(option, &shown, value, negated)
@@ -201,9 +211,7 @@ impl Options {
                     "-R: the configuration cannot be replaced while the router runs yet",
                 ));
             }
-            Name::Dpdk => {
-                return Err(Refusal::Unsupported("--dpdk: there are no DPDK devices yet"));
-            }
+            Name::Dpdk => self.dpdk = value.map(|text| text.lines().map(str::to_owned).collect()),
             Name::Descriptor => {
                 return Err(Refusal::Unsupported(
                     "--socket: control over an open descriptor is not supported; use -u or -p",
@@ -398,10 +406,18 @@ mod tests {
 
     #[test]
     fn what_comes_later_is_refused_with_a_sentence() {
-        for line in ["-R", "--allow-reconfigure", "--dpdk -c 1 -- x", "--socket 3"] {
+        for line in ["-R", "--allow-reconfigure", "--socket 3"] {
             assert!(matches!(parsed(line), Err(Refusal::Unsupported(_))), "{line}");
         }
         assert!(parsed("--no-allow-reconfigure").is_ok());
+    }
+
+    #[test]
+    fn options_of_dpdk_reach_to_two_hyphens() {
+        let all = options("--dpdk -c 1 --no-pci -- x A=1");
+        assert_eq!(all.dpdk, Some(["-c", "1", "--no-pci"].map(str::to_owned).to_vec()));
+        assert_eq!(all.origin, Some(Origin::File("x".into())));
+        assert_eq!(options("--dpdk -- x").dpdk, Some(Vec::new()));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use crate::batches;
 use crate::config::{Input, Loaded, Origin, Variable, load};
+use crate::dpdk::DpdkOptions;
 use crate::messages::{complain, say, show, tally};
 use crate::report::Ledger;
 use crate::session::{Choices, configure, services};
@@ -13,6 +14,10 @@ use crate::session::{Choices, configure, services};
 pub(crate) struct Check {
     #[command(flatten)]
     input: Input,
+
+    /// What DPDK would be started with; it is not, for no device is touched
+    #[command(flatten)]
+    _dpdk: DpdkOptions,
 }
 
 impl Check {

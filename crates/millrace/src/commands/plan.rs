@@ -10,6 +10,7 @@ use millrace_core::router::Seat;
 use serde_json::{Value, json};
 
 use crate::config::{Input, load};
+use crate::dpdk::{DpdkOptions, Running};
 use crate::messages::show;
 use crate::output;
 use crate::report::Ledger;
@@ -33,6 +34,9 @@ pub(crate) struct Plan {
     #[arg(long, value_name = "DIR")]
     sys: Option<PathBuf>,
 
+    #[command(flatten)]
+    dpdk: DpdkOptions,
+
     /// As JSON
     #[arg(long)]
     json: bool,
@@ -43,6 +47,7 @@ impl Plan {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         let (origin, variables) = self.input.resolve()?;
         let mut loaded = load(&origin, &variables, None)?;
+        let _dpdk = Running::prepare(self.dpdk.dpdk.as_deref(), None)?;
         let choices = Choices {
             threads: Some(self.threads),
             affinity: self.affinity,

@@ -18,11 +18,12 @@ use serde_json::json;
 use super::plan;
 use crate::config::{Input, load};
 use crate::control::{Address, Server};
+use crate::dpdk::{DpdkOptions, Running};
 use crate::lab::{self, Lab};
 use crate::messages::{complain, say, show};
 use crate::output;
 use crate::report::{self, Figures, Ledger, Live, Origin};
-use crate::session::{Affinity, Choices, configure, services, set_buffers};
+use crate::session::{Affinity, Choices, configure, services, set_buffers, start_devices};
 use crate::signals::StopOnSignal;
 
 /// Runs a router until it stops by itself, the time is over, or Ctrl-C
@@ -59,6 +60,9 @@ pub(crate) struct Run {
     /// LINUX, SOCKET, XDP, DPDK or BEST
     #[arg(long, value_name = "METHOD", value_parser = method)]
     method: Option<Method>,
+
+    #[command(flatten)]
+    dpdk: DpdkOptions,
 
     /// Seeds what is random, the lab's traffic among it
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -100,6 +104,8 @@ impl Run {
         set_buffers(self.buffers)?;
         let mut loaded = load(&origin, &variables, None)?;
 
+        let without_lab = lab.is_none().then_some(&loaded.graph);
+        let _dpdk = Running::prepare(self.dpdk.dpdk.as_deref(), without_lab)?;
         let ledger = Ledger::default();
         let lab = lab.map(|spec| lab::backend(&spec, &loaded.graph, self.seed)).transpose()?;
         let backend = lab.as_ref().map(|lab| lab.backend.clone());
@@ -128,7 +134,17 @@ impl Run {
             }
         };
         let router = engine.router().clone();
-        ledger.announcement().iter().for_each(say);
+        millrace_io::dpdk::notes().iter().for_each(say);
+        let started = match start_devices(&router) {
+            Ok(started) => started,
+            Err(error) => {
+                complain(error);
+                router.halt();
+                engine.run();
+                return Ok(ExitCode::FAILURE);
+            }
+        };
+        ledger.announcement().iter().chain(&started).for_each(say);
         lab.iter().for_each(|lab| lab.attach(&router));
         lab.iter().flat_map(|lab| &lab.announcement).for_each(say);
         let servers = self.serve(&router)?;

@@ -26,6 +26,8 @@ const DEVICE_CLASSES: &[&str] = &[
     "ToXDPDevice",
     "XDPFromDevice",
     "XDPToDevice",
+    "FromDPDKDevice",
+    "ToDPDKDevice",
 ];
 
 /// The devices that elements of the configuration name, in order. Their addresses are those that

@@ -188,6 +188,10 @@ impl Backend for Observed {
         Ok(Tap { name, rx, tx })
     }
 
+    fn start(&self) -> Result<Vec<(String, String)>, DeviceError> {
+        self.backend.start()
+    }
+
     fn facts(&self, device: &str, method: &Method) -> DeviceFacts {
         self.backend.facts(device, method)
     }

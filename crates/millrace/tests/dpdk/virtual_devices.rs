@@ -1,0 +1,198 @@
+//! Devices that are nothing but memory or files.
+
+use crate::captures;
+use crate::plugin::needs_dpdk;
+use crate::run::{millrace, run, words};
+
+#[test]
+fn packets_of_a_source_reach_a_sink_without_a_copy() {
+    needs_dpdk!();
+    let forward = "FromDPDKDevice(0) -> c :: Counter -> ToDPDKDevice(0)";
+    let summary = run(&["net_null0,size=64"], &[], forward);
+    let came = summary.packets("0", "in");
+    assert!(came > 1000, "{came}");
+    assert_eq!((summary.received("c"), summary.packets("0", "out")), (came, came));
+    assert_eq!(summary.copies(), 0);
+    assert!(
+        summary.said.contains("opened by driver net_null: 1 receive queue"),
+        "{}",
+        summary.said
+    );
+}
+
+#[test]
+fn each_thread_has_queues_of_its_own() {
+    needs_dpdk!();
+    let forward = "FromDPDKDevice(net_null0) -> ToDPDKDevice(net_null0)";
+    let summary = run(&["net_null0"], &["-j2"], forward);
+    assert!(summary.said.contains("2 receive queues of"), "{}", summary.said);
+    assert!(summary.said.contains("2 transmit queues of"), "{}", summary.said);
+    assert_eq!(summary.packets("net_null0", "in"), summary.packets("net_null0", "out"));
+    assert_eq!(summary.copies(), 0);
+}
+
+#[test]
+fn dropped_shared_and_kept_packets_return_to_their_pool() {
+    needs_dpdk!();
+    let all = "DPDKInfo(NB_MBUF 8192);
+        FromDPDKDevice(0, BURST 64) -> t :: Tee(3);
+        t[0] -> ToDPDKDevice(0);
+        t[1] -> Discard;
+        t[2] -> Queue(500) -> Idle;";
+    let summary = run(&["net_null0"], &[], all);
+    assert!(summary.packets("0", "out") > 0);
+    assert_eq!(summary.copies(), 0);
+}
+
+#[test]
+fn a_capture_comes_out_as_it_went_in() {
+    needs_dpdk!();
+    let folder = tempfile::tempdir().unwrap();
+    let (input, output) = (folder.path().join("in"), folder.path().join("out"));
+    let frames = captures::frames(700, 60, 1514);
+    captures::write(&input, &frames);
+    let device = format!("net_pcap0,rx_pcap={},tx_pcap={}", input.display(), output.display());
+    let summary = run(&[&device], &[], "FromDPDKDevice(0) -> ToDPDKDevice(0, BLOCKING true)");
+    assert_eq!(summary.copies(), 0);
+    assert!(captures::read(&output) == frames);
+}
+
+#[test]
+fn packets_that_dpdk_did_not_receive_are_transmitted_where_they_lie() {
+    needs_dpdk!();
+    let folder = tempfile::tempdir().unwrap();
+    let (input, output) = (folder.path().join("in"), folder.path().join("out"));
+    let frames = captures::frames(300, 60, 1514);
+    captures::write(&input, &frames);
+    let device = format!("net_pcap0,tx_pcap={}", output.display());
+    let shared = format!(
+        "FromDump({}) -> t :: Tee -> ToDPDKDevice(0, BLOCKING true); t[1] -> Queue(1000) -> Idle;",
+        input.display()
+    );
+    let summary = run(&[&device], &[], &shared);
+    // FromDump has copied them out of its file.
+    assert_eq!((summary.transmit_copies(), summary.copies()), (0, 300));
+    assert!(captures::read(&output) == frames);
+}
+
+#[test]
+fn frames_of_several_mbufs_are_put_together() {
+    needs_dpdk!();
+    let folder = tempfile::tempdir().unwrap();
+    let (input, output) = (folder.path().join("in"), folder.path().join("out"));
+    let frames = captures::frames(50, 3000, 9000);
+    captures::write(&input, &frames);
+    let device = format!("net_pcap0,rx_pcap={},tx_pcap={}", input.display(), output.display());
+    let forward = "FromDPDKDevice(0) -> ToDPDKDevice(0, BLOCKING true)";
+    let summary = run(&[&device], &[], forward);
+    assert!(captures::read(&output) == frames);
+    assert_eq!(summary.copies(), 50, "one for each");
+    // With an MTU that says so they fit in one mbuf.
+    let jumbo = "FromDPDKDevice(0, MTU 9000) -> ToDPDKDevice(0, BLOCKING true)";
+    let summary = run(&[&device], &[], jumbo);
+    assert!(captures::read(&output) == frames);
+    assert_eq!(summary.copies(), 0);
+}
+
+#[test]
+fn what_is_put_into_a_ring_comes_out_of_it() {
+    needs_dpdk!();
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("out");
+    let around = format!(
+        "InfiniteSource(LENGTH 100, LIMIT 3000, BURST 32) -> t :: Tee -> ToDPDKDevice(0, BLOCKING true);
+         t[1] -> Discard;
+         FromDPDKDevice(0) -> ToDump({});",
+        output.display()
+    );
+    let summary = run(&["net_ring0"], &[], &around);
+    assert_eq!((summary.packets("0", "out"), summary.packets("0", "in")), (3000, 3000));
+    assert_eq!(captures::read(&output).len(), 3000);
+}
+
+#[test]
+fn queues_that_there_are_not_are_done_without() {
+    needs_dpdk!();
+    let folder = tempfile::tempdir().unwrap();
+    let input = folder.path().join("in");
+    captures::write(&input, &captures::frames(10, 60, 60));
+    let device = format!("net_pcap0,rx_pcap={},infinite_rx=1", input.display());
+    let forward = "FromDPDKDevice(0, N_QUEUES 4) -> ToDPDKDevice(0)";
+    let summary = run(&[&device], &["-j2"], forward);
+    assert!(summary.said.contains("it has 1 receive queues, not 4"), "{}", summary.said);
+    assert!(summary.packets("0", "in") > 100);
+    assert_eq!(summary.packets("0", "in"), summary.packets("0", "out"));
+}
+
+#[test]
+fn what_cannot_be_is_a_sentence() {
+    needs_dpdk!();
+    let cases = [
+        (
+            &["--dpdk", "--no-huge", "--zebra", "--"][..],
+            "Idle -> Discard",
+            "unrecognized option '--zebra'",
+        ),
+        (&["--dpdk", "--help", "--"], "Idle -> Discard", "`dpdk-testpmd --help`"),
+        (
+            &["--dpdk", "--no-huge", "--no-pci", "--"],
+            "FromDPDKDevice(0) -> Discard",
+            "DPDK has no port",
+        ),
+        (
+            &["--dpdk", "--no-huge", "--no-pci", "--vdev=net_null0", "--"],
+            "FromDPDKDevice(7) -> Discard",
+            "there are 0 (net_null0)",
+        ),
+        (
+            &["--dpdk", "--no-huge", "--no-pci", "--vdev=net_null0", "--"],
+            "FromDPDKDevice(0, VLAN_STRIP true) -> Discard",
+            "its driver cannot take VLAN tags off",
+        ),
+        (
+            &["--dpdk", "--no-huge", "--no-pci", "--vdev=net_null0", "--"],
+            "FromDPDKDevice(0, 0) -> Discard; FromDPDKDevice(net_null0, 0) -> Discard",
+            "another element receives from queue 0",
+        ),
+        (
+            &["--dpdk", "--no-huge", "-m", "64", "--no-pci", "--vdev=net_null0", "--"],
+            "DPDKInfo(NB_MBUF 100000); FromDPDKDevice(0) -> Discard",
+            "there is no memory for 100000 mbufs",
+        ),
+    ];
+    for (options, configuration, sentence) in cases {
+        let done =
+            millrace(&[&["run", "--for", "100ms"], options, &["-e", configuration]].concat());
+        assert_eq!(done.status, 1, "{configuration}: {done:?}");
+        assert!(done.stderr.contains(sentence), "{configuration}: {}", done.stderr);
+        assert!(!done.stderr.contains("EAL:") && done.stdout.is_empty(), "{done:?}");
+    }
+}
+
+#[test]
+fn a_port_that_is_not_there_may_be_forgiven() {
+    needs_dpdk!();
+    let forgiving = "FromDPDKDevice(3, ALLOW_NONEXISTENT true) -> Discard;
+        InfiniteSource(LIMIT 5) -> ToDPDKDevice(3, ALLOW_NONEXISTENT true);";
+    let done = millrace(&[&words(&[])[..], &["--for", "100ms", "-e", forgiving]].concat());
+    assert_eq!(done.status, 0, "{done:?}");
+    assert!(done.stderr.contains("it drops packets"), "{done:?}");
+}
+
+#[test]
+fn handlers_tell_of_the_port() {
+    needs_dpdk!();
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_click"));
+    command.args(["--dpdk", "--no-huge", "--no-pci", "--vdev=net_null0", "--", "-e"]);
+    command.arg(
+        "DPDKInfo(NB_MBUF 8192); d :: FromDPDKDevice(0) -> ToDPDKDevice(0);
+         Script(wait 0.1s, print d.driver, print d.device, print d.carrier, print d.nb_rx_queues,
+                print d.mtu, print $(gt $(d.hw_count) 0), print $(d.count), stop);",
+    );
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[..6], ["net_null", "0", "1", "1", "1500", "true"], "{text}");
+    assert!(lines[6].parse::<u64>().unwrap() > 0);
+}
