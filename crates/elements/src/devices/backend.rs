@@ -3,7 +3,6 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use millrace_core::Init;
 use millrace_io::{Backend, Devices, Machine};
 
 /// A backend that is shared with others or is the machine's.
@@ -27,12 +26,5 @@ impl Deref for Source {
             Self::Given(devices) => &*devices.0,
             Self::Own(machine) => machine,
         }
-    }
-}
-
-/// Says what was done to a device to open it.
-pub(super) fn announce(init: &Init<'_>, device: &str, changes: &[String]) {
-    for change in changes {
-        init.router().chatter(&format!("{}: {device}: {change}", init.name()));
     }
 }

@@ -11,7 +11,7 @@ use millrace_core::{
 };
 use millrace_io::{Opened, QueueCounts, Queues, RxOptions, RxQueue};
 
-use super::backend::{Source, announce};
+use super::backend::Source;
 
 /// An element that receives from a device.
 pub(super) trait Receives: Element {
@@ -116,8 +116,7 @@ impl Reception {
         init: &Init<'_>,
         opened: Opened<dyn RxQueue>,
     ) -> Result<(), Refused> {
-        let Opened { queues, capabilities, changes } = opened;
-        announce(init, &self.device, &changes);
+        let Opened { queues, capabilities, .. } = opened;
         if queues.is_empty() {
             return Err(Refused(format!("{}: no queue", self.device)));
         }

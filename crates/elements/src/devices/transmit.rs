@@ -12,7 +12,7 @@ use millrace_core::{
 };
 use millrace_io::{Opened, QueueCounts, Queues, TxOptions, TxQueue};
 
-use super::backend::{Source, announce};
+use super::backend::Source;
 use crate::standard::supply::task_handlers;
 
 /// An element that transmits to a device.
@@ -130,8 +130,7 @@ impl Transmission {
         opened: Opened<dyn TxQueue>,
     ) -> Result<(), Refused> {
         let reach = init.threads();
-        let Opened { queues, changes, .. } = opened;
-        announce(init, &self.device, &changes);
+        let Opened { queues, .. } = opened;
         if queues.is_empty() {
             return Err(Refused(format!("{}: no queue", self.device)));
         }

@@ -6,11 +6,11 @@
 
 #![allow(unsafe_code, reason = "packets are taken back by their place in the arena")]
 
-use std::collections::HashMap;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use foldhash::{HashMap, HashMapExt};
 use millrace_core::Packet;
 use millrace_core::memory::{Arena, Descriptor, Region, SlotClass};
 

@@ -154,12 +154,15 @@ impl Backend for AfXdp {
         let mut changes = Vec::new();
         let mut zero_copy = true;
         let mut queues: Vec<Box<dyn TxQueue>> = Vec::new();
+        let may_be_direct = xdp.hook != XdpHook::Generic && xdp.zero_copy != Some(false);
+        let attachment =
+            if port.is_hardware && may_be_direct { port.attach_to_transmit() } else { None };
         for queue in first..has.min(first.saturating_add(options.queues.count)) {
             let wish = Wish { queue: queue as u32, ..wish };
             let is_new = port.is_idle();
-            let own_device = port.is_hardware && xdp.hook != XdpHook::Generic;
+            let in_driver = attachment.is_some();
             let socket = port
-                .socket(&wish, own_device)
+                .socket(&wish, in_driver)
                 .map_err(|source| refused(device, "open an AF_XDP socket", source))?;
             if is_new {
                 announce_copies(&port, socket.mode.zero_copy, &mut changes);
@@ -168,9 +171,10 @@ impl Backend for AfXdp {
             let name = device.to_owned();
             let reopen = Box::new(move || {
                 let port = Registry::lock().port(&name)?;
-                port.socket(&wish, own_device)
+                let attachment = if in_driver { port.attach_to_transmit() } else { None };
+                Ok((port.socket(&wish, attachment.is_some())?, attachment))
             });
-            queues.push(Box::new(Transmitter::new(socket, reopen)));
+            queues.push(Box::new(Transmitter::new((socket, attachment.clone()), reopen)));
         }
         Ok(Opened { queues, capabilities: capabilities(&port, zero_copy), changes })
     }
@@ -258,6 +262,9 @@ impl Opening {
     fn not_attached(&self, error: AttachError) -> DeviceError {
         let device = &self.device;
         match error {
+            AttachError::Elsewhere => {
+                unsupported(device, "an XDP program runs there in the other mode for another user")
+            }
             AttachError::TooManyRules => unsupported(device, "more rules than a program can hold"),
             AttachError::Load(source) => refused(device, "load an XDP program", source),
             AttachError::Link(source)

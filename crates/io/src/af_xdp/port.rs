@@ -177,6 +177,14 @@ impl Port {
     ) -> Result<(Arc<Attachment>, Option<String>), AttachError> {
         let mut state = self.state();
         if let Some(attachment) = state.attachment.upgrade() {
+            let as_wanted = match hook {
+                XdpHook::Best => true,
+                XdpHook::Driver => attachment.in_driver,
+                XdpHook::Generic => !attachment.in_driver,
+            };
+            if !as_wanted {
+                return Err(AttachError::Elsewhere);
+            }
             attachment.change(selection)?;
             return Ok((attachment, None));
         }
@@ -225,8 +233,22 @@ fn is_final(error: &io::Error) -> bool {
 #[derive(Debug)]
 pub(super) enum AttachError {
     TooManyRules,
+    /// It runs in the other mode for somebody else.
+    Elsewhere,
     Load(io::Error),
     Link(io::Error),
+}
+
+impl Port {
+    /// A program in the driver that leaves all packets to the kernel until somebody receives: without
+    /// one, drivers of cards have no zero copy for transmitting either.
+    pub(super) fn attach_to_transmit(&self) -> Option<Arc<Attachment>> {
+        if let Some(attachment) = self.state().attachment.upgrade() {
+            return attachment.in_driver.then_some(attachment);
+        }
+        let attached = self.attach(XdpHook::Driver, &Selection::default());
+        attached.ok().map(|(attachment, _)| attachment)
+    }
 }
 
 impl Attachment {

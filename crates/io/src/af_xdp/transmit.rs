@@ -10,6 +10,7 @@ use millrace_core::memory::copies::{self, CopyCause};
 use millrace_core::{Batch, Packet};
 
 use super::frames::CHUNK;
+use super::port::Attachment;
 use super::ring::{Place, address};
 use super::socket::{Socket, Tx};
 use crate::queue::{QueueCounts, TxQueue};
@@ -17,9 +18,9 @@ use crate::queue::{QueueCounts, TxQueue};
 /// A transmit queue of an interface.
 pub(super) struct Transmitter {
     /// None while the interface is gone.
-    socket: Option<Arc<Socket>>,
+    line: Option<Line>,
     /// Opens the queue again after the interface was gone.
-    reopen: Box<dyn Fn() -> io::Result<Arc<Socket>> + Send>,
+    reopen: Box<dyn Fn() -> io::Result<Line> + Send>,
     /// When to look for the interface again.
     next_look: Instant,
     /// The last call failed: the next one finds out whether the device works again before it takes
@@ -31,6 +32,9 @@ pub(super) struct Transmitter {
     lost: u64,
 }
 
+/// A socket, and the program that its driver wants where there is one.
+type Line = (Arc<Socket>, Option<Arc<Attachment>>);
+
 /// How often an interface that is gone is looked for.
 const LOOK: Duration = Duration::from_millis(100);
 /// Calls after which the MTU is asked for again.
@@ -39,12 +43,9 @@ const REFRESH: u32 = 1024;
 const MOST_SLOTS: usize = 17;
 
 impl Transmitter {
-    pub(super) fn new(
-        socket: Arc<Socket>,
-        reopen: Box<dyn Fn() -> io::Result<Arc<Socket>> + Send>,
-    ) -> Self {
+    pub(super) fn new(line: Line, reopen: Box<dyn Fn() -> io::Result<Line> + Send>) -> Self {
         Self {
-            socket: Some(socket),
+            line: Some(line),
             reopen,
             next_look: Instant::now(),
             failing: false,
@@ -55,15 +56,16 @@ impl Transmitter {
 
     /// The socket, if the interface is there.
     fn socket(&mut self) -> io::Result<Arc<Socket>> {
-        if let Some(socket) = &self.socket {
+        if let Some((socket, _)) = &self.line {
             return Ok(Arc::clone(socket));
         }
         let now = Instant::now();
         if now >= self.next_look {
             self.next_look = now + LOOK;
-            if let Ok(socket) = (self.reopen)() {
+            if let Ok(line) = (self.reopen)() {
                 self.failing = false;
-                self.socket = Some(Arc::clone(&socket));
+                let socket = Arc::clone(&line.0);
+                self.line = Some(line);
                 return Ok(socket);
             }
         }
@@ -77,7 +79,7 @@ impl Transmitter {
         let gone = matches!(error.raw_os_error(), Some(libc::ENXIO | libc::ENODEV));
         if gone && !socket.port.is_there() {
             self.lost += lost(socket);
-            self.socket = None;
+            self.line = None;
         }
     }
 
@@ -142,14 +144,14 @@ impl TxQueue for Transmitter {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        match &self.socket {
-            Some(socket) => socket.kick(&mut socket.tx()),
+        match &self.line {
+            Some((socket, _)) => socket.kick(&mut socket.tx()),
             None => Ok(()),
         }
     }
 
     fn counts(&self) -> QueueCounts {
-        let lost = self.lost + self.socket.as_ref().map_or(0, |socket| lost(socket));
+        let lost = self.lost + self.line.as_ref().map_or(0, |(socket, _)| lost(socket));
         QueueCounts { lost, ..QueueCounts::default() }
     }
 }
