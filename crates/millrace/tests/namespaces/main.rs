@@ -9,6 +9,7 @@
 mod program;
 mod tap;
 mod throughput;
+mod xdp;
 
 use std::process::Output;
 
