@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "what cannot be set up fails the test")]
 
 mod program;
+mod rings;
 mod tap;
 mod throughput;
 mod xdp;
