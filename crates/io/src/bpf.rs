@@ -39,6 +39,11 @@ pub fn run(program: &[Instruction], frame: &[u8]) -> u32 {
     State::default().run(program, frame).unwrap_or(0)
 }
 
+/// Whether a filter wants a frame at all. One without instructions wants all.
+pub fn wants(program: &[Instruction], frame: &[u8]) -> bool {
+    program.is_empty() || run(program, frame) > 0
+}
+
 #[derive(Default)]
 struct State {
     a: u32,

@@ -248,7 +248,7 @@ impl RxQueue for Receiver {
         while n < max.min(batch.room())
             && let Some(mut packet) = self.end.receive()
         {
-            if !self.wants(packet.data()) {
+            if !bpf::wants(&self.options.filter, packet.data()) {
                 continue;
             }
             let extra = packet.len().saturating_sub(self.options.snap_length);
@@ -272,11 +272,6 @@ impl RxQueue for Receiver {
 }
 
 impl Receiver {
-    /// What the kernel does for interfaces.
-    fn wants(&self, frame: &[u8]) -> bool {
-        self.options.filter.is_empty() || bpf::run(&self.options.filter, frame) > 0
-    }
-
     fn type_of(&self, frame: &[u8]) -> PacketType {
         let Some(destination) = frame.first_chunk().map(|bytes| EtherAddress(*bytes)) else {
             return PacketType::Host;

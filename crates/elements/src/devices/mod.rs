@@ -15,7 +15,7 @@ pub mod from_xdp_device;
 pub mod kernel_tap;
 pub mod kernel_tun;
 mod method;
-mod netmap;
+pub mod netmap;
 mod pace;
 mod receive;
 mod recording;

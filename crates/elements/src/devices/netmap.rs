@@ -4,10 +4,11 @@ use millrace_core::Args;
 
 /// A port's interface, and which of its queues.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Port {
-    pub(super) interface: String,
-    /// All queues unless given.
-    pub(super) queue: Option<usize>,
+pub struct Port {
+    /// The interface's name.
+    pub interface: String,
+    /// The queue; all of them unless given.
+    pub queue: Option<usize>,
 }
 
 /// Reads DEVNAME.
@@ -31,7 +32,10 @@ pub(super) fn refuse_others(args: &mut Args<'_>) {
 
 /// The interface that a port of netmap stands for (netmap(4), `nm_open` in `net/netmap_user.h`).
 /// A port of a VALE switch stands for the interface of its name, which the switch would be given.
-fn parse(name: &str) -> Result<Port, &'static str> {
+///
+/// # Errors
+/// It stands for none; the reason is part of a sentence.
+pub fn parse(name: &str) -> Result<Port, &'static str> {
     const SWITCH: &str = "a port of netmap's own switch that has no name of an interface";
     let name = match name.strip_prefix("netmap:") {
         Some(name) => name,

@@ -81,7 +81,7 @@ impl Intake {
             && insert_tag(&mut packet, tag)
         {
             // The kernel judged the frame without its tag, which the filter wants to see.
-            if !self.filter.is_empty() && bpf::run(&self.filter, packet.data()) == 0 {
+            if !bpf::wants(&self.filter, packet.data()) {
                 return Finished::Whole;
             }
             offload.shift(TAG);

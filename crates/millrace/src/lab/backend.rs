@@ -7,7 +7,8 @@ use millrace_core::net::{EtherAddress, Ipv4Prefix};
 use millrace_core::{Batch, Packet, Timestamp};
 use millrace_io::tap::{Tap, TapOptions};
 use millrace_io::{
-    Backend, Capabilities, DeviceError, Opened, QueueCounts, RxOptions, RxQueue, TxOptions, TxQueue,
+    Backend, Capabilities, DeviceError, Opened, QueueCounts, RxOptions, RxQueue, TxOptions,
+    TxQueue, bpf,
 };
 
 use super::world::World;
@@ -21,6 +22,7 @@ struct Queue {
     wire: usize,
     headroom: usize,
     snap_length: usize,
+    filter: Vec<bpf::Instruction>,
     lost: u64,
 }
 
@@ -30,14 +32,8 @@ impl Backend for LabBackend {
         device: &str,
         options: &RxOptions,
     ) -> Result<Opened<dyn RxQueue>, DeviceError> {
-        if !options.filter.is_empty() {
-            return Err(DeviceError::Unsupported {
-                device: device.to_owned(),
-                what: "the lab has no filter in the kernel".to_owned(),
-            });
-        }
         let queue = self.queue(device, options.headroom, options.snap_length)?;
-        Ok(opened(Box::new(queue)))
+        Ok(opened(Box::new(Queue { filter: options.filter.clone(), ..queue })))
     }
 
     fn open_tx(
@@ -76,7 +72,8 @@ impl LabBackend {
     ) -> Result<Queue, DeviceError> {
         let wire = lock(&self.0).wire(device);
         let wire = wire.ok_or_else(|| DeviceError::Unknown(device.to_owned()))?;
-        Ok(Queue { world: self.0.clone(), wire, headroom, snap_length, lost: 0 })
+        let (world, filter) = (self.0.clone(), Vec::new());
+        Ok(Queue { world, wire, headroom, snap_length, filter, lost: 0 })
     }
 }
 
@@ -86,6 +83,9 @@ impl RxQueue for Queue {
         let mut n = 0;
         while n < max && !batch.is_full() {
             let Some(frame) = world.receive(self.wire) else { break };
+            if !bpf::wants(&self.filter, &frame) {
+                continue;
+            }
             let kept = frame.get(..self.snap_length).unwrap_or(&frame);
             let Some(mut packet) = Packet::with_room(self.headroom, 0, kept.len()) else {
                 self.lost += 1;

@@ -6,6 +6,7 @@ use millrace_core::Args;
 use millrace_core::args::{Ipv4Network, Scope, parse};
 use millrace_core::names::{NameTable, address_info};
 use millrace_core::net::Ipv4Prefix;
+use millrace_elements::devices::netmap;
 use millrace_lang::Graph;
 use millrace_lang::config::{keyword, shift_word, split_args, unquote};
 
@@ -28,6 +29,8 @@ const DEVICE_CLASSES: &[&str] = &[
     "XDPToDevice",
     "FromDPDKDevice",
     "ToDPDKDevice",
+    "FromNetmapDevice",
+    "ToNetmapDevice",
 ];
 
 /// The devices that elements of the configuration name, in order. Their addresses are those that
@@ -65,6 +68,8 @@ fn named_devices(graph: &Graph, names: &NameTable) -> Vec<Device> {
             continue;
         }
         let Some(name) = device_name(&element.config.text) else { continue };
+        let netmap = element.class.contains("Netmap").then(|| netmap::parse(&name).ok()).flatten();
+        let name = netmap.map_or(name, |port| port.interface);
         if devices.iter().any(|device| device.name == name) {
             continue;
         }
