@@ -125,14 +125,19 @@ fn release_slowly(slot: Slot) {
 }
 
 /// A packet that is shared, or is a shell, is gone. Counts as the thread with tag `mine`.
+#[inline(always)]
 pub(super) fn let_go(slot: Slot, mine: u16) -> LetGo {
     let owner = slot.buffer_owner();
     let left = owner.let_go(mine);
-    if !matches!(left, LetGo::Elsewhere(_)) && owner != slot {
-        give_back(slot);
-    }
-    if left == LetGo::Last {
-        give_back(owner);
+    match left {
+        LetGo::Shared if owner != slot => give_back(slot),
+        LetGo::Shared | LetGo::Elsewhere(_) => {}
+        LetGo::Last => {
+            if owner != slot {
+                give_back(slot);
+            }
+            give_back(owner);
+        }
     }
     left
 }

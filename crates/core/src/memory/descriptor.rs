@@ -429,7 +429,7 @@ impl Slot {
 
     /// One more packet looks at this slot's own buffer, on a thread with tag `mine`. False, and nothing is
     /// counted, when this thread must not: the count is another thread's, or as high as it may be.
-    #[inline]
+    #[inline(always)]
     pub(super) fn retain(self, mine: u16) -> bool {
         let mine = mine * TAG_STEP;
         // A plain store ends the chain of those who let go before; so their release is acquired here.
@@ -451,7 +451,7 @@ impl Slot {
 
     /// One packet fewer looks at this slot's own buffer, on a thread with tag `mine`. When it was the last,
     /// the slot is ready to be given back.
-    #[inline]
+    #[inline(always)]
     pub(super) fn let_go(self, mine: u16) -> LetGo {
         let count = self.refcnt().load(Ordering::Acquire);
         match count & TAG {

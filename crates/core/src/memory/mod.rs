@@ -21,7 +21,8 @@
 //! |---|---|
 //! | allocate and free a batch | 28, of which 9 to free |
 //! | make one packet and drop it | 44 |
-//! | share and drop the share | 115 |
+//! | share and drop the share, atomic count | 133 |
+//! | share and drop the share, plain count ([`PlainCounts`]) | 139, in two thirds of the time |
 //! | `for_each`, one annotation written | 11 |
 //! | `for_each`, first byte of data read | 21 |
 //! | `map_filter`, all kept | 9 |

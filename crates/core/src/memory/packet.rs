@@ -142,12 +142,18 @@ impl Packet {
     pub fn share(&self) -> Option<Packet> {
         let owner = self.0.buffer_owner();
         let shell = cache::take(SlotClass::Shell)?;
-        if !owner.retain(plain::tag()) {
-            cache::give_back(shell);
-            return self.copy();
+        if owner.retain(plain::tag()) {
+            shell.mirror(self.0, owner);
+            return Some(Packet(shell));
         }
-        shell.mirror(self.0, owner);
-        Some(Packet(shell))
+        self.copy_instead(shell)
+    }
+
+    /// A copy where the packet cannot be shared.
+    #[cold]
+    fn copy_instead(&self, shell: Slot) -> Option<Packet> {
+        cache::give_back(shell);
+        self.copy()
     }
 
     /// A packet with a buffer of its own and the same bytes, headroom included, annotations and header
