@@ -151,7 +151,9 @@ impl<'a> Facts<'a> {
     /// Who reaches what: in groups, because most elements are reached by the same threads.
     fn say_reach(&self, say: &mut impl FnMut(String)) {
         let mut groups: BTreeMap<&[usize], Vec<String>> = BTreeMap::new();
-        for element in &self.elements {
+        let (reached, infos) = (&self.elements, self.router.elements());
+        let shown = reached.iter().zip(infos).filter(|(_, info)| !info.class.information);
+        for (element, _) in shown {
             let name = format!("{} :: {}", element.name, element.class);
             groups.entry(&element.threads).or_default().push(name);
         }
@@ -313,7 +315,7 @@ pub(crate) fn devices(router: &Router) -> Vec<String> {
         let queues: Vec<usize> = one.queues.clone().collect();
         let how = match (one.is_locked(), one.threads.len()) {
             (true, _) => {
-                format!("{}, which {who} share by lock: there are no more", list("queue", &queues))
+                format!("{}, which {who} share by lock: it may use no more", list("queue", &queues))
             }
             (false, 1) => format!("{}, for {who} alone reaches it", list("queue", &queues)),
             (false, _) => format!("{}, one for each of {who}", list("queue", &queues)),

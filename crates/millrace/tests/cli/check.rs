@@ -101,6 +101,51 @@ fn the_plan_says_who_runs_what() {
 }
 
 #[test]
+fn the_plan_for_another_machine_keeps_nodes_together() {
+    let machine = tempfile::tempdir().unwrap();
+    for (file, text) in [
+        ("devices/system/node/online", "0-1"),
+        ("devices/system/node/node0/cpulist", "0-1,4-5"),
+        ("devices/system/node/node1/cpulist", "2-3,6-7"),
+        ("devices/system/cpu/online", "0-7"),
+        ("devices/system/cpu/cpu4/topology/thread_siblings_list", "0,4"),
+        ("devices/system/cpu/cpu6/topology/thread_siblings_list", "2,6"),
+        ("class/net/eth0/device/numa_node", "1"),
+        ("class/net/eth1/device/numa_node", "0"),
+    ] {
+        let path = machine.path().join(file);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    let sys = machine.path().to_str().unwrap();
+    let text = "in :: FromDevice(eth0) -> out :: ToDevice(eth1, MAXQUEUES 1)";
+    let plan = |more: &[&str]| {
+        let words = ["plan", "--sys", sys, "-j", "2", "-e", text];
+        millrace(&[&words[..], more].concat())
+    };
+    let words = plan(&["--affinity"]).stdout;
+    for line in [
+        "Thread 0 on core 2 of NUMA node 1 runs\n",
+        "Thread 1 on core 3 of NUMA node 1 runs\n",
+        "  in :: FromDevice on queue 1 of eth0: 2 threads for the only device\n",
+        "in receives from eth0 (NUMA node 1): queue 0 by thread 0, queue 1 by thread 1: ",
+        "out transmits to eth1 (NUMA node 0) by queue 0, which threads 0 and 1 share by lock: it may use no \
+         more; packets cross over to its node\n",
+        "Threads 0 and 1 count references to shared packets with atomic instructions",
+    ] {
+        assert!(words.contains(line), "{line}\n{words}");
+    }
+    assert!(plan(&[]).stdout.contains("Thread 0 on any core of NUMA node 1 runs\n"));
+    assert!(plan(&["--affinity=4,7"]).stdout.contains("Thread 1 on core 7 of NUMA node 1 runs\n"));
+    let refused = plan(&["--affinity=7"]);
+    assert!(refused.stderr.contains("there is no core 8"), "{}", refused.stderr);
+    let json: Value = serde_json::from_str(&plan(&["--json", "--affinity"]).stdout).unwrap();
+    assert_eq!(json["receivers"][0]["threads"], Value::from(vec![0, 1]));
+    assert_eq!(json["transmitters"][0]["locked"], true);
+    assert_eq!(json["threads"][0]["core"], 2);
+}
+
+#[test]
 fn handlers_are_listed() {
     let all = millrace(&["handlers", "-e", "Idle -> q :: Queue -> Discard"]).stdout;
     assert!(all.starts_with("(router)\n  r-  version\n"), "{all}");

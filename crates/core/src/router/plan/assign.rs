@@ -79,12 +79,13 @@ pub(super) fn assign(applicants: &[Applicant<'_>], seats: &[Seat], taken: u64) -
     for node in nodes_of(applicants) {
         let here: Vec<usize> =
             (0..applicants.len()).filter(|&n| place_of(&applicants[n]) == node).collect();
-        let near =
-            free.iter().copied().filter(|&thread| node.is_none_or(|n| seats[thread].node == n));
-        let near: Vec<usize> = near.collect();
+        let on_node = |&thread: &usize| node.is_none_or(|node| seats[thread].node == node);
+        let near: Vec<usize> = all.iter().copied().filter(on_node).collect();
+        let near_and_free: Vec<usize> = free.iter().copied().filter(on_node).collect();
         let group = Group {
             far: near.is_empty(),
-            threads: if_any(near, &free),
+            // A thread that has other work is better than one on another node.
+            threads: if_any(near_and_free, &if_any(near, &free)),
             node: node.filter(|_| seats.iter().any(|seat| seat.node != seats[0].node)),
             all: all.len(),
         };
@@ -305,6 +306,8 @@ mod tests {
         // Threads that others are pinned to, unless there are no others.
         assert_eq!(plan(&[0; 2], 0b10, &[on(0)]), [(vec![0], 0..1)]);
         assert_eq!(plan(&[0; 2], 0b11, &[on(0)]), [(vec![0, 1], 0..2)]);
+        assert_eq!(plan(&[0, 0, 1], 0b100, &[on(1)]), [(vec![2], 0..1)]);
+        assert_eq!(plan(&[0, 0], 0b10, &[on(1)]), [(vec![0], 0..1)]);
         // A number that is no thread.
         let pinned = (Receiving::default(), Some(0), Some(7));
         assert_eq!(plan(&[0; 4], 0, &[pinned]), [(vec![3], 0..1)]);
