@@ -26,7 +26,8 @@
 //! - PROMISC: whether the device receives packets for other hosts too. Positional, default false.
 //! - SNAPLEN: the most bytes of a packet that are kept, 14 to 65535. Positional, default 65535.
 //! - SNIFFER: whether the kernel goes on to receive the packets. Default true. With false, a program
-//!   behind the packet sockets (TCX, Linux 6.6) drops them until the run ends, however it ends.
+//!   behind the packet sockets drops them until the run ends. (Only before Linux 6.6, and only when
+//!   this program is killed with signal 9, it stays; the next run takes it away.)
 //! - FORCE_IP: whether to send packets with an IP header only, with their IP header annotations
 //!   set. Others leave by output 1. Default false.
 //! - METHOD: LINUX or PCAP, which are the same here: packet sockets with rings that are shared with

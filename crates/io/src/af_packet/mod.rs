@@ -31,6 +31,7 @@ mod opening;
 mod receive;
 mod rx_ring;
 mod socket;
+mod traffic_control;
 mod transmit;
 mod tx_ring;
 mod watch;
@@ -99,11 +100,11 @@ impl Backend for AfPacket {
         if options.promiscuous {
             changes.push("promiscuous mode is on until the end".to_owned());
         }
-        if !options.sniffer {
-            let what =
-                "the kernel does not get its packets until the end (a program at TCX ingress)";
-            changes.push(what.to_owned());
-        }
+        changes.extend(
+            opening.withheld_by().map(|means| {
+                format!("the kernel does not get its packets until the end ({means})")
+            }),
+        );
         Ok(Opened { queues, capabilities: interface.capabilities(true), changes })
     }
 

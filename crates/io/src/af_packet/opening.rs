@@ -111,6 +111,12 @@ impl Opening {
         Ok(())
     }
 
+    /// What keeps the packets from the kernel, where anything does.
+    pub(super) fn withheld_by(&self) -> Option<&'static str> {
+        let withheld = self.withheld.lock().unwrap_or_else(PoisonError::into_inner);
+        withheld.as_ref().map(|(_, withheld)| withheld.means())
+    }
+
     /// Whether the interface is there and up.
     pub(super) fn is_up(&self) -> bool {
         Interface::find(&self.device).is_ok_and(|interface| interface.is_up())

@@ -4,7 +4,8 @@
 //! them is the ingress hook for traffic control. There we attach a program of two instructions that
 //! drops everything. It is attached by a link (TCX, since Linux 6.6; bpf(2), BPF_LINK_CREATE), so it
 //! goes when the link's descriptor is closed, also when this process is killed. Programs of others at
-//! the same hook go on to run before it.
+//! the same hook go on to run before it. On older kernels it is a filter of traffic control
+//! (`traffic_control.rs`).
 
 #![allow(unsafe_code, reason = "a system call that takes pointers")]
 
@@ -15,11 +16,15 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use libc::c_int;
 
 use super::socket::check;
+use super::traffic_control::Filter;
 
 /// As long as this lives, the kernel's own stack gets no packets of an interface.
 #[derive(Debug)]
-pub(super) struct Withheld {
-    _link: OwnedFd,
+pub(super) enum Withheld {
+    /// By a link, which is closed when this is dropped.
+    Linked { _link: OwnedFd },
+    /// By a filter, which is deleted when this is dropped.
+    Filtered { _filter: Filter },
 }
 
 /// The beginning of `union bpf_attr` for `BPF_PROG_LOAD`.
@@ -44,36 +49,55 @@ struct Attach {
 }
 
 impl Withheld {
+    /// Keeps packets from the kernel by the means that it has.
     pub(super) fn from(interface: c_int) -> io::Result<Self> {
-        const PROG_LOAD: c_int = 5;
+        match Self::by_link(interface) {
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Self::by_filter(interface),
+            outcome => outcome,
+        }
+    }
+
+    /// How that is done, for users.
+    pub(super) fn means(&self) -> &'static str {
+        match self {
+            Self::Linked { .. } => "a program at TCX ingress",
+            Self::Filtered { .. } => "a filter at ingress, pref 19794",
+        }
+    }
+
+    fn by_link(interface: c_int) -> io::Result<Self> {
         const LINK_CREATE: c_int = 28;
-        const SCHED_CLS: u32 = 3;
         const TCX_INGRESS: u32 = 46;
-        /// `r0 = 2` (TC_ACT_SHOT), `exit`: eight bytes each, the constant in the upper half.
-        const DROP: [u64; 2] = [0xb7 | 2 << 32, 0x95];
-        let load = Load {
-            kind: SCHED_CLS,
-            instructions: DROP.len() as u32,
-            code: DROP.as_ptr().addr() as u64,
-            license: c"MIT".as_ptr().addr() as u64,
-            log_level: 0,
-            log_size: 0,
-            log: 0,
-        };
-        // SAFETY: it reads the instructions and the license, which are constants.
-        let program = unsafe { bpf(PROG_LOAD, &load) }?;
+        let program = load()?;
         let attach =
             Attach { program: program.as_raw_fd(), interface, place: TCX_INGRESS, flags: 0 };
         // SAFETY: it refers to no memory.
-        let link = unsafe { bpf(LINK_CREATE, &attach) };
-        match link {
-            Ok(link) => Ok(Self { _link: link }),
-            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Err(io::Error::other(
-                "the kernel is older than Linux 6.6, which has the means (TCX)",
-            )),
-            Err(error) => Err(error),
-        }
+        let link = unsafe { bpf(LINK_CREATE, &attach) }?;
+        Ok(Self::Linked { _link: link })
     }
+
+    fn by_filter(interface: c_int) -> io::Result<Self> {
+        Ok(Self::Filtered { _filter: Filter::new(interface, &load()?)? })
+    }
+}
+
+/// Loads the program that drops everything.
+fn load() -> io::Result<OwnedFd> {
+    const PROG_LOAD: c_int = 5;
+    const SCHED_CLS: u32 = 3;
+    /// `r0 = 2` (TC_ACT_SHOT), `exit`: eight bytes each, the constant in the upper half.
+    const DROP: [u64; 2] = [0xb7 | 2 << 32, 0x95];
+    let load = Load {
+        kind: SCHED_CLS,
+        instructions: DROP.len() as u32,
+        code: DROP.as_ptr().addr() as u64,
+        license: c"MIT".as_ptr().addr() as u64,
+        log_level: 0,
+        log_size: 0,
+        log: 0,
+    };
+    // SAFETY: it reads the instructions and the license, which are constants.
+    unsafe { bpf(PROG_LOAD, &load) }
 }
 
 /// A call of bpf(2) that makes a descriptor.
@@ -88,4 +112,58 @@ unsafe fn bpf<T>(command: c_int, attributes: &T) -> io::Result<OwnedFd> {
     let descriptor = check(c_int::try_from(result).unwrap_or(-1))?;
     // SAFETY: the kernel has just made this descriptor for us.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+    use std::process::{Command, Output};
+    use std::time::Duration;
+
+    use rustix::thread::{UnshareFlags, unshare_unsafe};
+
+    use super::super::interface::Interface;
+    use super::*;
+
+    /// By each means, although one kernel uses one of them only.
+    #[test]
+    fn packets_are_withheld_and_come_back() {
+        let Some(_alone) = millrace_testkit::privileged!("ip", "tc") else { return };
+        // A thread of its own, and with it a network of its own.
+        std::thread::spawn(|| {
+            // SAFETY: this thread shares no descriptors that depend on its network.
+            unsafe { unshare_unsafe(UnshareFlags::NEWNET) }.unwrap();
+            run("ip", "link set dev lo up");
+            let interface = Interface::find("lo").unwrap().index;
+            for means in [Withheld::by_link, Withheld::by_filter, Withheld::from] {
+                assert!(reaches_itself());
+                let withheld = means(interface).unwrap();
+                assert!(!reaches_itself(), "{}", withheld.means());
+                drop(withheld);
+            }
+            // What a killed process leaves is replaced, and taken away in the end.
+            std::mem::forget(Withheld::by_filter(interface).unwrap());
+            assert!(!reaches_itself());
+            drop(Withheld::by_filter(interface).unwrap());
+            assert!(reaches_itself());
+            let left = run("tc", "filter show dev lo ingress");
+            assert!(left.stdout.is_empty(), "{left:?}");
+        })
+        .join()
+        .unwrap();
+    }
+
+    fn reaches_itself() -> bool {
+        let host = UdpSocket::bind("127.0.0.1:0").unwrap();
+        host.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+        host.send_to(&[7], host.local_addr().unwrap()).unwrap();
+        host.recv(&mut [0; 16]).is_ok()
+    }
+
+    fn run(program: &str, arguments: &str) -> Output {
+        let program = millrace_testkit::find_program(program).unwrap();
+        let output = Command::new(program).args(arguments.split(' ')).output().unwrap();
+        assert!(output.status.success(), "{arguments}: {output:?}");
+        output
+    }
 }
