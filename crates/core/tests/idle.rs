@@ -37,7 +37,7 @@ impl Element for Bell {
         let polls = setup.args.positional("POLLS", false);
         setup.args.complete()?;
         let name = setup.name().to_owned();
-        setup.pin(&name, thread as usize);
+        setup.pin(&name, Some(thread as usize));
         Ok(Self { task: setup.task(), polls, descriptors: Mutex::default() })
     }
 

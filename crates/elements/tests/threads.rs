@@ -432,10 +432,15 @@ fn pipeliners_that_wait_for_each_other_are_refused() {
 
 /// Two nodes with two cores each; devices a and b on one of them each.
 fn two_nodes(place: &std::path::Path) -> Topology {
+    nodes(place, ["0-1", "2-3"])
+}
+
+/// Two nodes with these cores; device b on the first one, a on the second one.
+fn nodes(place: &std::path::Path, cores: [&str; 2]) -> Topology {
     for (file, text) in [
         ("devices/system/node/online", "0-1"),
-        ("devices/system/node/node0/cpulist", "0-1"),
-        ("devices/system/node/node1/cpulist", "2-3"),
+        ("devices/system/node/node0/cpulist", cores[0]),
+        ("devices/system/node/node1/cpulist", cores[1]),
         ("devices/system/cpu/online", "0-3"),
         ("class/net/a/device/numa_node", "1"),
         ("class/net/b/device/numa_node", "0"),
@@ -473,4 +478,19 @@ fn threads_queues_and_memory_of_a_node_stay_together() {
             assert!(receiver.threads.iter().all(near), "{receiver:?}");
         }
     }
+}
+
+#[test]
+fn threads_take_their_seats_on_two_nodes() {
+    // The cores of this machine, told to be on two nodes.
+    let place = tempfile::tempdir().unwrap();
+    let topology = nodes(place.path(), ["0", "1-3"]);
+    let mill = Mill::new(1, 2);
+    let all = 2 * usize::from(FLOWS) * LENGTH as usize;
+    let options = Options { topology, pin: true, ..mill.options(2) };
+    let sent = mill.sent.clone();
+    let config = "FromDevice(a) -> out :: ToDevice(c); FromDevice(b) -> Pipeliner(100000) -> out;";
+    let router = run(config, options, |_| sent.lock().unwrap().len() >= all);
+    assert_eq!(router.plan().seats.iter().map(|seat| seat.node).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(mill.sent.lock().unwrap().len(), all);
 }

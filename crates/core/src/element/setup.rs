@@ -117,8 +117,8 @@ impl Setup<'_> {
     }
 
     /// Sets the home thread of another element's tasks and timers, given by its full name, or of
-    /// all elements of a compound (StaticThreadSched).
-    pub fn pin(&mut self, element: &str, thread: usize) {
+    /// all elements of a compound; none leaves the choice to the plan (StaticThreadSched).
+    pub fn pin(&mut self, element: &str, thread: Option<usize>) {
         self.draft.pins.push((element.to_owned(), thread));
     }
 

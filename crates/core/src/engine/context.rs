@@ -326,6 +326,13 @@ impl Context {
         worked
     }
 
+    /// Makes the state of elements anew, in memory near the running thread. Only before the first round.
+    pub(super) fn renew_nodes(&mut self) {
+        for (id, node) in self.nodes.iter_mut().enumerate().filter(|(_, node)| node.is_some()) {
+            *node = self.router.instance_of(id);
+        }
+    }
+
     /// A device ended the thread's sleep.
     pub(super) fn woken_by_device(&mut self) {
         self.woken = Some(self.router.clock().now());

@@ -155,8 +155,8 @@ fn heed_stop(cx: &mut Context, router: &Router) {
     }
 }
 
-/// Takes the thread's seat: its cores, and the node of its packets.
-fn sit_down(cx: &Context, router: &Router) {
+/// Takes the thread's seat: its cores, and the node of its packets and of its state.
+fn sit_down(cx: &mut Context, router: &Router) {
     let plan = router.plan();
     let Some(seat) = plan.seats.get(cx.thread()) else { return };
     if !seat.cores.is_empty() {
@@ -170,6 +170,8 @@ fn sit_down(cx: &Context, router: &Router) {
     }
     if plan.nodes > 1 {
         Arena::use_node(seat.node);
+        // What was made before was made on the node of whoever made it.
+        cx.renew_nodes();
     }
 }
 

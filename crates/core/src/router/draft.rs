@@ -12,8 +12,9 @@ pub(crate) struct Draft {
     /// Elements that transmit to devices.
     pub(crate) transmitters: Vec<(usize, Transmitting)>,
     pub(crate) timers: Vec<Timer>,
-    /// Elements or compounds, and the thread that their tasks and timers shall run on.
-    pub(crate) pins: Vec<(String, usize)>,
+    /// Elements or compounds, and the thread that their tasks and timers shall run on; none for the
+    /// plan's choice.
+    pub(crate) pins: Vec<(String, Option<usize>)>,
     /// Elements and what the user may want to know of them.
     pub(crate) advice: Vec<(usize, String)>,
     /// The element that decides what happens on a request to stop.

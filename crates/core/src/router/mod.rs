@@ -23,7 +23,7 @@ pub use plan::{Plan, PlannedReceiver, PlannedTask, PlannedTransmitter, Seat};
 
 use crate::args::{ElementLookup, Scope};
 use crate::clock::Clock;
-use crate::element::node::AnyElement;
+use crate::element::node::{AnyElement, Node};
 use crate::element::{ClassInfo, Handler, PortKind};
 use crate::engine::{RestStats, Task, Waker};
 use crate::names::NameTable;
@@ -141,6 +141,11 @@ impl Router {
                 self.name_of(element)
             )),
         }
+    }
+
+    /// A thread's instance of element `id`.
+    pub(crate) fn instance_of(&self, id: usize) -> Option<Box<dyn Node>> {
+        Some(self.elements.get(id)?.element.clone().instantiate())
     }
 
     /// How many elements there are.

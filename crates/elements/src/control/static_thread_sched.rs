@@ -6,10 +6,13 @@
 //! # Description
 //! Runs the tasks and timers of ELEMENT on thread THREAD. ELEMENT may be a compound: then this is
 //! said of every element in it. A later word about an element outdoes an earlier one. Threads are
-//! counted from 0; numbers beyond the threads that there are wrap around.
+//! counted from 0; numbers beyond the threads that there are wrap around, and `millrace plan` says so. -1
+//! leaves the choice to the plan, as if nothing had been said.
+//!
+//! Devices whose thread is not named here do not receive on the threads that are, where there are others.
 //!
 //! # Arguments
-//! - ELEMENT THREAD: an element and a thread. Any number of them.
+//! - ELEMENT THREAD: an element and a thread, or -1. Any number of them.
 //!
 //! # Ports
 //! None.
@@ -48,8 +51,13 @@ impl Element for StaticThreadSched {
                 setup.args.error(&name, message);
                 continue;
             };
-            if let Some(thread) = setup.args.parse_as::<u32>("THREAD", &thread) {
-                setup.pin(&element, thread as usize);
+            match setup.args.parse_as::<i32>("THREAD", &thread) {
+                Some(-1) => setup.pin(&element, None),
+                Some(number) => match usize::try_from(number) {
+                    Ok(number) => setup.pin(&element, Some(number)),
+                    Err(_) => setup.args.error(&thread, "THREAD must be -1 or more"),
+                },
+                None => {}
             }
         }
         setup.args.complete()?;
@@ -64,6 +72,8 @@ mod tests {
     #[test]
     fn refuses_elements_and_threads_that_are_none() {
         assert!(Rig::new("StaticThreadSched(x 0)", 0, 0).is_ok());
+        assert!(Rig::new("StaticThreadSched(x 0, x -1)", 0, 0).is_ok());
+        assert!(Rig::new("StaticThreadSched(x -2)", 0, 0).is_err());
         assert!(Rig::new("StaticThreadSched(y 0)", 0, 0).is_err());
         assert!(Rig::new("StaticThreadSched(x first)", 0, 0).is_err());
         assert!(Rig::new("StaticThreadSched(x)", 0, 0).is_err());

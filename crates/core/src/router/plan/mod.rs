@@ -184,7 +184,7 @@ impl Plan {
     /// Numbers of threads in the configuration that there are not wrap around, and that is told.
     fn heed_pins(&mut self, draft: &Draft) {
         for (element, thread) in &draft.pins {
-            if *thread >= self.threads {
+            if let Some(thread) = thread.filter(|&thread| thread >= self.threads) {
                 self.notes.push(format!(
                     "StaticThreadSched puts ‘{element}’ on thread {thread}, but the threads are 0 to {}: \
                      it runs on thread {}",
@@ -446,5 +446,5 @@ fn pin_of(name: &str, draft: &Draft) -> Option<usize> {
     let covers = |pin: &str| {
         name.strip_prefix(pin).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
-    draft.pins.iter().rev().find(|(pin, _)| covers(pin)).map(|&(_, thread)| thread)
+    draft.pins.iter().rev().find(|(pin, _)| covers(pin)).and_then(|&(_, thread)| thread)
 }
