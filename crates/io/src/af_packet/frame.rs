@@ -72,7 +72,6 @@ impl Intake {
         if !packet.set_len(arrival.length.min(capacity)) {
             return Finished::Lost;
         }
-        packet.set_mac_header(0);
         packet.set_packet_type(packet_type);
         let timestamp = if self.timestamp { arrival.timestamp } else { None };
         packet.set_timestamp(timestamp.unwrap_or_else(|| self.now()));
@@ -91,6 +90,7 @@ impl Intake {
             offload = Offload::default();
         }
         self.finisher.finish(offload, packet, overflow, |mut packet| {
+            packet.set_mac_header(0);
             if arrival.missing > 0 {
                 packet.set_extra_length(packet.extra_length() + arrival.missing as u32);
             }
@@ -137,7 +137,6 @@ fn insert_tag(packet: &mut Packet, (protocol, control): (u16, u16)) -> bool {
         return false;
     }
     packet.prepend(TAG);
-    packet.set_mac_header(0);
     let frame = packet.data_mut();
     frame.copy_within(TAG..TAG + ADDRESSES, 0);
     if let Some(tag) = frame.get_mut(ADDRESSES..ADDRESSES + TAG) {
