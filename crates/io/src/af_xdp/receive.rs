@@ -218,6 +218,8 @@ impl Receiver {
         };
         let finish = self.finish;
         let mut oversized = false;
+        // Whoever wrote them was another processor, or the device.
+        batch.prefetch_data();
         for packet in batch.get_mut(start..).unwrap_or_default() {
             packet.set_packet_type(finish.type_of(packet.data()));
             if finish.may_be_unfinished {
