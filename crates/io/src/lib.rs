@@ -17,6 +17,8 @@ pub mod pcap;
 mod queue;
 mod rule;
 pub mod tap;
+#[cfg(target_os = "linux")]
+mod watch;
 
 pub use machine::Machine;
 pub use method::{DefaultMethod, DpdkOptions, Method, Pause, XdpHook, XdpOptions};

@@ -326,3 +326,53 @@ fn an_interface_that_was_there_stays_as_it_was() {
         }
     });
 }
+
+#[test]
+fn the_default_route_goes_although_the_interface_stays() {
+    let Some(_alone) = millrace_testkit::privileged!("ip", "sysctl") else { return };
+    Namespace::new("route").enter(|| {
+        run("ip tuntap add name old mode tap");
+        // With addresses left, the kernel would keep the route.
+        run("ip address add 10.7.0.1/24 dev old");
+        run("ip address add 10.6.0.1/24 dev old");
+        run("ip link set dev old up");
+        let gateway = "10.8.0.254".parse().ok();
+        let tap = open(TapOptions { name: Some("old".to_owned()), gateway, ..ethernet() });
+        assert!(text("ip route show default").contains("via 10.8.0.254 dev old"));
+        drop(tap);
+        assert_eq!(text("ip route show default"), "");
+    });
+}
+
+#[test]
+fn what_a_thread_sleeps_on_ends_with_the_interface() {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let Some(_alone) = millrace_testkit::privileged!("ip", "sysctl") else { return };
+    Namespace::new("deleted").enter(|| {
+        let mut tap = open(ethernet());
+        let queue = &mut tap.rx.queues[0];
+        let ready = queue.readiness().unwrap();
+        let is_readable = || {
+            let soon = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+            poll(&mut [PollFd::new(&ready, PollFlags::IN)], Some(&soon)).unwrap() == 1
+        };
+        run("ip link delete dev tap0");
+        assert!(is_readable(), "somebody should look");
+        let mut batch = Batch::new();
+        let error = loop {
+            match queue.receive(&mut batch, 256) {
+                Ok(_) => batch.clear(),
+                Err(error) => break error.to_string(),
+            }
+        };
+        assert!(error.contains("deleted"), "{error}");
+        assert_eq!(queue.receive(&mut batch, 256).unwrap(), 0, "said once");
+        assert!(queue.is_finished());
+        assert!(!is_readable(), "nothing will ever come");
+
+        let tap = open(ethernet());
+        let _ready = tap.rx.queues[0].readiness().unwrap();
+        drop(tap);
+        assert!(!exists("tap0"), "who sleeps does not hold it");
+    });
+}

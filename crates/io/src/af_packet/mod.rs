@@ -34,7 +34,6 @@ mod socket;
 mod traffic_control;
 mod transmit;
 mod tx_ring;
-mod watch;
 mod withhold;
 
 use std::io;

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use millrace_core::memory::copies::{self, CopyCause};
 use millrace_core::{Batch, Packet};
@@ -13,9 +13,9 @@ use millrace_core::{Batch, Packet};
 use super::frame::Intake;
 use super::messages::MESSAGES;
 use super::opening::{Frames, Inlet, Opening};
-use super::watch::{LOOK, Watch};
 use crate::offload::Finished;
 use crate::queue::{QueueCounts, RxOptions, RxQueue};
+use crate::watch::Watch;
 
 /// A receive queue of an interface, which goes on when the interface goes and comes back.
 pub(super) struct Receiver {
@@ -45,6 +45,8 @@ struct Counts {
     segmented: u64,
 }
 
+/// How often an interface that is gone or down is looked for.
+const LOOK: Duration = Duration::from_millis(100);
 /// With a ring no system call tells that the interface is down. It is asked for after so many tries
 /// in a row that brought nothing.
 const PATIENCE: u32 = 64;
@@ -111,7 +113,8 @@ impl Receiver {
         };
         let mut received = 0;
         let mut n = 0;
-        while n < room {
+        // Frames of which nothing is left count, too: others are to have their turn.
+        while n < room && received < room {
             // Without memory for a packet the kernel keeps what there is for as long as it can.
             let Some(mut packet) = spares.pop().or_else(|| intake.spare()) else { break };
             let Some((arrival, bytes)) = ring.next() else {
@@ -134,7 +137,7 @@ impl Receiver {
             counts.note(outcome);
         }
         ring.release();
-        copies::count_many(CopyCause::Receive, received);
+        copies::count_many(CopyCause::Receive, received as u64);
         n
     }
 
@@ -191,7 +194,7 @@ impl Receiver {
     /// Begins to look for the interface.
     fn look_for_it(&mut self) {
         self.look = Some(Instant::now() + LOOK);
-        self.watch.tick(true);
+        self.watch.tick(Some(LOOK));
     }
 
     /// Looks whether the interface is back, if it is time to.
@@ -218,7 +221,7 @@ impl Receiver {
             }
         }
         self.look = None;
-        self.watch.tick(false);
+        self.watch.tick(None);
     }
 
     /// Asks for news of the interface, where that is due.
@@ -226,7 +229,7 @@ impl Receiver {
         if let Some(news) = self.news.take() {
             return Err(news);
         }
-        self.idle += 1;
+        self.idle = self.idle.wrapping_add(1);
         match &self.inlet {
             Some(inlet) if self.idle.is_multiple_of(PATIENCE) => inlet.socket.take_error(),
             _ => Ok(()),

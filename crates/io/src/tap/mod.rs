@@ -131,16 +131,18 @@ pub fn open(options: &TapOptions) -> Result<Tap, DeviceError> {
     let interface = Interface::set_up(&name, existed, options)
         .map_err(|(step, error)| refused(&name, step, error))?;
     let mtu = interface.mtu().map_err(|error| refused(&name, "ask for the MTU", error))?;
-    Ok(with_queues(name, queues, Arc::new(interface), mtu, options))
+    let interface = Arc::new(interface);
+    with_queues(&name, queues, interface, mtu, options)
+        .map_err(|error| refused(&name, "make an epoll instance", error))
 }
 
 fn with_queues(
-    name: String,
+    name: &str,
     queues: Vec<OwnedFd>,
     interface: Arc<Interface>,
     mtu: usize,
     options: &TapOptions,
-) -> Tap {
+) -> io::Result<Tap> {
     let (backend, link) = match options.kind {
         TapKind::Tap => ("TAP", Link::Ethernet),
         TapKind::Tun => ("TUN", Link::Ip),
@@ -153,15 +155,15 @@ fn with_queues(
     let mut tx: Vec<Box<dyn TxQueue>> = Vec::new();
     for queue in queues {
         let port = Arc::new(Port { file: queue, _interface: interface.clone() });
-        rx.push(Box::new(Receiver::new(port.clone(), link, options.headroom)));
+        rx.push(Box::new(Receiver::new(port.clone(), link, options.headroom)?));
         let merged = if options.offloads { longest } else { 0 };
         tx.push(Box::new(Transmitter::new(port, link, merged)));
     }
-    Tap {
-        name,
+    Ok(Tap {
+        name: name.to_owned(),
         rx: Opened { queues: rx, capabilities: capabilities.clone(), changes },
         tx: Opened { queues: tx, capabilities, changes: Vec::new() },
-    }
+    })
 }
 
 /// One queue, of which both directions are the same descriptor.

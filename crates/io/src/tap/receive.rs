@@ -12,6 +12,7 @@ use millrace_core::{Batch, Packet, PacketType};
 use super::Port;
 use crate::offload::{Finished, Finisher, HEADER, Link, Offload};
 use crate::queue::{QueueCounts, RxQueue};
+use crate::watch::Watch;
 
 /// A receive queue of an interface.
 pub(super) struct Receiver {
@@ -25,6 +26,9 @@ pub(super) struct Receiver {
     /// Packets that are received and not yet handed on.
     ready: VecDeque<Packet>,
     counts: QueueCounts,
+    watch: Watch,
+    /// Somebody has deleted the interface: no packet will come any more.
+    is_gone: bool,
 }
 
 /// Bytes received into a packet itself: any frame of the usual MTU.
@@ -33,8 +37,10 @@ const BUFFER: usize = 2048;
 const LONGEST: usize = 65_536 + 64;
 
 impl Receiver {
-    pub(super) fn new(port: Arc<Port>, link: Link, headroom: usize) -> Self {
-        Self {
+    pub(super) fn new(port: Arc<Port>, link: Link, headroom: usize) -> io::Result<Self> {
+        let watch = Watch::new()?;
+        watch.follow(&port.file)?;
+        Ok(Self {
             port,
             link,
             finisher: Finisher { headroom, snap_length: LONGEST },
@@ -42,7 +48,9 @@ impl Receiver {
             overflow: vec![0; LONGEST],
             ready: VecDeque::new(),
             counts: QueueCounts::default(),
-        }
+            watch,
+            is_gone: false,
+        })
     }
 
     /// Hands on what is ready, as much as there is room for.
@@ -70,7 +78,15 @@ impl Receiver {
             Err(error) => {
                 self.spare = Some(packet);
                 let error = io::Error::from(error);
-                return if is_pause(&error) { Ok(false) } else { Err(error) };
+                return match error.raw_os_error() {
+                    _ if is_pause(&error) => Ok(false),
+                    Some(libc::EBADFD) => {
+                        self.is_gone = true;
+                        self.watch.forget(&self.port.file);
+                        Err(io::Error::other("somebody has deleted the interface"))
+                    }
+                    _ => Err(error),
+                };
             }
         };
         copies::count(CopyCause::Receive);
@@ -95,14 +111,18 @@ impl RxQueue for Receiver {
     fn receive(&mut self, batch: &mut Batch, max: usize) -> io::Result<usize> {
         let room = max.min(batch.room());
         let mut n = self.hand_on(batch, room);
-        while n < room && self.read()? {
+        while n < room && !self.is_gone && self.read()? {
             n += self.hand_on(batch, room - n);
         }
         Ok(n)
     }
 
     fn readiness(&self) -> Option<OwnedFd> {
-        self.port.file.try_clone().ok()
+        self.watch.duplicate().ok()
+    }
+
+    fn is_finished(&self) -> bool {
+        self.is_gone && self.ready.is_empty()
     }
 
     fn counts(&self) -> QueueCounts {

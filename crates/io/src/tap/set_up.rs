@@ -27,6 +27,8 @@ struct Before {
     ether: Option<EtherAddress>,
     /// Address and mask; 0.0.0.0 for none.
     ipv4: Option<(Ipv4Addr, Ipv4Addr)>,
+    /// A router that was made the default one.
+    gateway: Option<Ipv4Addr>,
     /// An address that was added.
     ipv6: Option<(u32, std::net::Ipv6Addr, u8)>,
 }
@@ -115,7 +117,11 @@ impl Interface {
             changes.push(format!("the machine has the address {prefix} on it"));
         }
         if let Some(gateway) = options.gateway {
-            system::add_default_route(name, gateway).map_err(step("set the default route"))?;
+            system::set_default_route(name, gateway, true)
+                .map_err(step("set the default route"))?;
+            if let Some(before) = before {
+                before.gateway = Some(gateway);
+            }
             changes.push(format!("the machine's default route leads by {gateway}"));
         }
         Ok(())
@@ -127,6 +133,9 @@ impl Drop for Interface {
         let Some(before) = self.before.take() else { return };
         let name = &self.name;
         // What cannot be undone, most likely because the interface is gone, stays.
+        if let Some(gateway) = before.gateway {
+            let _ = system::set_default_route(name, gateway, false);
+        }
         if let Some((index, address, length)) = before.ipv6 {
             let _ = system::set_ipv6(index, address, length, false);
         }

@@ -194,8 +194,8 @@ pub(super) fn set_ipv6(index: u32, address: Ipv6Addr, length: u8, add: bool) -> 
     Ok(())
 }
 
-/// Routes all that no other route is for by a host that the interface reaches.
-pub(super) fn add_default_route(name: &str, gateway: Ipv4Addr) -> io::Result<()> {
+/// Routes all that no other route is for by a host that the interface reaches, or does so no more.
+pub(super) fn set_default_route(name: &str, gateway: Ipv4Addr, add: bool) -> io::Result<()> {
     let mut device = [0 as c_char; libc::IFNAMSIZ];
     let room = device.len() - 1;
     device.iter_mut().take(room).zip(name.bytes()).for_each(|(to, from)| *to = from as c_char);
@@ -206,12 +206,11 @@ pub(super) fn add_default_route(name: &str, gateway: Ipv4Addr) -> io::Result<()>
     route.rt_gateway = socket_address(gateway);
     route.rt_flags = libc::RTF_UP | libc::RTF_GATEWAY;
     route.rt_dev = device.as_mut_ptr();
+    let request = if add { libc::SIOCADDRT } else { libc::SIOCDELRT };
     let any = any_socket(AddressFamily::INET)?;
     // SAFETY: the request reads an `rtentry` and the name that it points to, which ends with a zero
     // and lives until after the call.
-    check(unsafe {
-        libc::ioctl(any.as_raw_fd(), libc::SIOCADDRT as libc::Ioctl, &raw const route)
-    })?;
+    check(unsafe { libc::ioctl(any.as_raw_fd(), request as libc::Ioctl, &raw const route) })?;
     Ok(())
 }
 
