@@ -86,6 +86,7 @@ impl Transmitter {
         let mergeable = if self.merges { *longest } else { 0 };
         match ring {
             Some((socket, ring)) if !merge::may_merge(batch, mergeable) => {
+                self.messages.clear();
                 put_in_ring(socket, ring, *longest, batch)
             }
             _ => {
@@ -114,7 +115,7 @@ impl Transmitter {
         }
         // What the kernel refuses merged it may take as it is.
         let merged = self.messages.first().is_some_and(|first| first.packets.len() > 1);
-        if self.merges && merged && !is_gone(&error) {
+        if self.merges && merged && merge::is_refusal(&error) {
             self.merges = false;
             return self.send(batch);
         }
@@ -206,8 +207,4 @@ fn put_in_ring(
 /// How much longer than others a packet may be for its VLAN tag.
 fn tag_of(frame: &[u8]) -> usize {
     if matches!(be16(frame, 12), Some(0x8100 | 0x88a8)) { TAG } else { 0 }
-}
-
-fn is_gone(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::ENXIO | libc::ENODEV | libc::ENETDOWN))
 }

@@ -6,6 +6,7 @@
 //! very same packets is merged: the same headers, consecutive sequence and identification numbers,
 //! equal lengths but for the last, no flags but ACK (and PSH on the last), right checksums.
 
+use std::io;
 use std::ops::Range;
 
 use millrace_core::Packet;
@@ -45,6 +46,11 @@ impl Message {
     fn single(index: usize) -> Self {
         Self { packets: index..index + 1, head: [0; HEADER + LONGEST], length: HEADER, stripped: 0 }
     }
+}
+
+/// Whether an error says that the kernel takes no such message, rather than nothing at all just now.
+pub(crate) fn is_refusal(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EMSGSIZE | libc::EOPNOTSUPP))
 }
 
 /// Whether any Ethernet frames may be merged: told by a glance at their headers, which spares most batches

@@ -67,7 +67,7 @@ impl TxQueue for Transmitter {
         match failure {
             Some((error, _)) if taken == 0 && is_full(&error) => Ok(0),
             // What the kernel refuses merged it may take as it is.
-            Some((_, 2..)) if taken == 0 => {
+            Some((error, 2..)) if taken == 0 && merge::is_refusal(&error) => {
                 self.longest = 0;
                 self.transmit(batch)
             }
