@@ -103,8 +103,74 @@ unsafe fn symbol<'l, T>(library: &'l Library, name: &CStr) -> Result<Symbol<'l, 
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::bpf;
+
+    /// The verdict of libpcap's own interpreter.
+    fn judged_by_libpcap(program: &[Instruction], frame: &[u8]) -> Option<u32> {
+        type Filter = unsafe extern "C" fn(*const libc::sock_filter, *const u8, u32, u32) -> u32;
+        let code: Vec<_> = program
+            .iter()
+            .map(|&(code, jt, jf, k)| libc::sock_filter { code, jt, jf, k })
+            .collect();
+        let length = frame.len() as u32;
+        // SAFETY: the function has this type; the program is libpcap's own, and both are alive.
+        unsafe {
+            let library = NAMES.iter().find_map(|name| Library::new(*name).ok())?;
+            let filter: Symbol<'_, Filter> = symbol(&library, c"bpf_filter").ok()?;
+            Some(filter(code.as_ptr(), frame.as_ptr(), length, length))
+        }
+    }
+
+    /// Frames that filters look at closely: what they read is often what they look for.
+    fn frame() -> impl Strategy<Value = Vec<u8>> {
+        let ether_type =
+            prop::sample::select(vec![[8, 0], [8, 6], [0x86, 0xdd], [0x81, 0], [1, 2]]);
+        let start = prop::sample::select(vec![0x45, 0x46, 0x60, 0x00]);
+        let protocol = prop::sample::select(vec![1u8, 6, 17, 47]);
+        let rest =
+            prop::collection::vec(prop::sample::select(vec![0u8, 1, 5, 6, 17, 53, 80]), 0..80);
+        (ether_type, start, protocol, rest, 0usize..100).prop_map(
+            |(ether_type, start, protocol, rest, length)| {
+                let mut frame = [&[0; 12][..], &ether_type, &[start], &rest].concat();
+                for at in [20, 23] {
+                    if let Some(byte) = frame.get_mut(at) {
+                        *byte = protocol;
+                    }
+                }
+                frame.truncate(length);
+                frame
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn frames_are_judged_as_libpcap_judges(
+            filter in prop::sample::select(vec![
+                "udp port 53",
+                "tcp[tcpflags] & tcp-syn != 0 and dst port 80",
+                "ip6 proto 17 or icmp[0] = 5",
+                "vlan 5 and ip",
+                "ip[2:2] > 60 and not (src net 1.5.0.0/16 or len < 40)",
+                "(ip[6:2] & 0x1fff) * 8 / 3 - 7 | 1 != udp[4] << 2 ^ 5 % 3",
+            ]),
+            frame in frame(),
+        ) {
+            let program = match compile(filter) {
+                Err(FilterError::Missing) => return Ok(()),
+                program => program.unwrap(),
+            };
+            let judged = judged_by_libpcap(&program, &frame);
+            prop_assert_eq!(Some(bpf::run(&program, &frame)), judged);
+            let cut = 20;
+            let fitted = bpf::for_kernel(&program, cut, 1518);
+            let wanted = if judged > Some(0) { cut } else { 0 };
+            prop_assert_eq!(bpf::run(fitted.get(3..).unwrap_or_default(), &frame), wanted);
+        }
+    }
 
     #[test]
     fn filters_of_tcpdump_are_compiled() {
@@ -132,6 +198,10 @@ mod tests {
 
     #[test]
     fn libpcap_says_what_is_wrong() {
+        if compile("arp") == Err(FilterError::Missing) {
+            let test = millrace_testkit::enclosing(libpcap_says_what_is_wrong);
+            return millrace_testkit::announce(test, &"needs libpcap, which tcpdump brings");
+        }
         for bad in ["tcp prot 80", "port http-of-no-kind", "host \0"] {
             let error = compile(bad).unwrap_err();
             assert!(!error.to_string().is_empty() && error != FilterError::Bad(String::new()));
