@@ -379,8 +379,11 @@ fn ipv6(protocol: u8, source: u16, destination: u16) -> Vec<u8> {
 
 #[test]
 fn what_a_neighbour_leaves_undone_is_done() {
-    let Some(_alone) = millrace_testkit::privileged!("ip", "sysctl") else { return };
+    let Some(_alone) = millrace_testkit::privileged!("ip", "sysctl", "ethtool") else { return };
     Namespace::new("xdp-offloads").run(|_| {
+        // A kernel that merges packets would make it worse in generic mode.
+        run("ethtool -K b gro on");
+        let merges = || output("ethtool -k b").1.contains("generic-receive-offload: on");
         let generic = xdp(|xdp| xdp.hook = XdpHook::Generic);
         for method in [xdp(|_| {}), generic] {
             let is_generic = method != xdp(|_| {});
@@ -406,6 +409,9 @@ fn what_a_neighbour_leaves_undone_is_done() {
             assert_eq!(payload.len(), 20 * 1400);
             assert!(payload.chunks(1400).zip(0..).all(|(part, n)| part.iter().all(|b| *b == n)));
             assert_eq!(b.counts().segmented, u64::from(is_generic));
+            assert_eq!(merges(), !is_generic);
+            drop(b);
+            assert!(merges());
         }
     });
 }

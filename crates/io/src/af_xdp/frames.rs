@@ -233,3 +233,102 @@ impl Drop for Lent {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::af_xdp::ring::address;
+
+    fn lent() -> (Lent, Arc<AtomicBool>) {
+        let released = Arc::new(AtomicBool::new(false));
+        (Lent::new(Frames::of_node(None).unwrap(), Arc::clone(&released)), released)
+    }
+
+    fn empty() -> Packet {
+        Packet::stale(HEADROOM, 0, ROOM).unwrap()
+    }
+
+    #[test]
+    fn what_is_lent_comes_back_once() {
+        let (mut lent, _) = lent();
+        let packet = empty();
+        let place = packet.data().as_ptr();
+        let start = lent.lend_to_write(packet).unwrap();
+        assert_eq!(start % 64, 0, "buffers begin with a cache line");
+        assert_eq!(lent.count(), 1);
+        let (packet, within) = lent.take_back(address(start, HEADROOM as u64)).unwrap();
+        assert_eq!((packet.data().as_ptr(), within), (place, HEADROOM));
+        // The kernel may err, or lie.
+        for wrong in [start, start + STRIDE as u64, 0, 1 << 47, u64::MAX] {
+            assert!(lent.take_back(wrong).is_none());
+        }
+        assert_eq!(lent.count(), 0);
+    }
+
+    #[test]
+    fn every_kind_of_packet_is_known_by_its_slot() {
+        let (mut lent, released) = lent();
+        let first = Packet::from_bytes(b"shared").unwrap();
+        let second = first.share().unwrap();
+        let mut alone = Packet::from_bytes(b"alone").unwrap();
+        assert!(alone.strip(1));
+        let place = alone.data().as_ptr();
+        let mut addresses = Vec::new();
+        for packet in [first.share().unwrap(), second, alone] {
+            let (start, within) = lent.lend_to_read(packet).unwrap();
+            assert_eq!(start % 2, 0, "kernels lose the lowest bit of an address");
+            addresses.push(address(start, within));
+        }
+        assert_eq!(addresses[0], addresses[1]);
+        let (alone, _) = lent.take_back(addresses[2]).unwrap();
+        assert_eq!(alone.data().as_ptr(), place);
+        for at in [0, 1] {
+            assert_eq!(lent.take_back(addresses[at]).unwrap().0.data(), b"shared");
+        }
+        assert!(lent.take_back(addresses[0]).is_none());
+        assert!(!first.is_shared());
+        // Neither a jumbo packet nor a shared one can be received into.
+        let jumbo = Packet::with_len(9000).unwrap();
+        assert!(lent.lend_to_read(jumbo).is_err());
+        let other = first.share().unwrap();
+        assert!(lent.lend_to_write(other).is_err());
+        // This thread gets the slot that was freed last, if it was freed.
+        let packet = empty();
+        let place = packet.data().as_ptr();
+        lent.lend_to_write(packet).unwrap();
+        released.store(true, Ordering::Release);
+        drop(lent);
+        assert_eq!(empty().data().as_ptr(), place);
+    }
+
+    #[test]
+    fn what_the_kernel_may_still_use_is_never_used_again() {
+        let (mut lent, _) = lent();
+        let packet = empty();
+        let place = packet.data().as_ptr();
+        lent.lend_to_write(packet).unwrap();
+        drop(lent);
+        assert_ne!(empty().data().as_ptr(), place);
+    }
+
+    #[test]
+    fn a_device_gets_no_slot_on_two_pages() {
+        let frames = Frames::of_node(None).unwrap();
+        let on_huge_pages = Frames { pages: Some(2 << 20), ..frames };
+        let mut lent = Lent::new(on_huge_pages, Arc::new(AtomicBool::new(true)));
+        let mut refused = 0;
+        let mut kept = Vec::new();
+        for _ in 0..3 * (2 << 20) / STRIDE {
+            match lent.lend_to_write(empty()) {
+                Ok(start) => assert_eq!(start >> 21, (start + CHUNK as u64 - 1) >> 21),
+                Err(packet) => {
+                    refused += 1;
+                    kept.push(packet);
+                }
+            }
+        }
+        assert!((1..=4).contains(&refused), "{refused}");
+        // Most slots lie across ordinary pages.
+        assert_eq!(frames.for_device().is_some(), frames.region().page > 4096);
+    }
+}

@@ -223,3 +223,82 @@ impl<T: Copy> Consumer<T> {
         self.ring.size
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Both sides of a ring of four numbers, in memory that nobody else has.
+    fn ring() -> (Shared, Producer<u64>, Consumer<u64>) {
+        let flags = rustix::fs::MemfdFlags::CLOEXEC;
+        let file = rustix::fs::memfd_create("ring", flags).unwrap();
+        rustix::fs::ftruncate(&file, 4096).unwrap();
+        let memory = Shared::map(&file, 4096, 0).unwrap();
+        let layout = Layout { producer: 0, consumer: 64, flags: 128, entries: 256 };
+        assert_eq!(layout.len::<u64>(4), 256 + 32);
+        // SAFETY: the memory outlives both sides in each test, and they use it alike.
+        let sides = unsafe {
+            (
+                Producer::new(&memory, &layout, 4).unwrap(),
+                Consumer::new(&memory, &layout, 4).unwrap(),
+            )
+        };
+        (memory, sides.0, sides.1)
+    }
+
+    #[test]
+    fn entries_arrive_in_order_and_the_ring_turns() {
+        let (_memory, mut producer, mut consumer) = ring();
+        let mut next = 0;
+        for n in 0..50u64 {
+            let count = n % 5;
+            assert_eq!(producer.room(4), 4);
+            for at in 0..count {
+                // SAFETY: there is room, and the numbers name no memory.
+                unsafe { producer.write(n * 10 + at) };
+            }
+            assert_eq!(consumer.available(1), 0, "not published yet");
+            producer.publish();
+            assert_eq!(consumer.available(4), count as u32);
+            assert_eq!(producer.unread(), count as u32);
+            let got: Vec<u64> = (0..9).filter_map(|ahead| consumer.peek(ahead)).collect();
+            assert!(got.iter().copied().eq((0..count).map(|at| n * 10 + at)));
+            consumer.skip(count as u32);
+            consumer.release();
+            next += count;
+        }
+        assert!(next > 50);
+    }
+
+    #[test]
+    fn a_full_ring_has_no_room_until_it_is_read() {
+        let (memory, mut producer, mut consumer) = ring();
+        for n in 0..4 {
+            assert_eq!(producer.room(1), 4 - n);
+            // SAFETY: there is room, and the numbers name no memory.
+            unsafe { producer.write(n.into()) };
+        }
+        producer.publish();
+        assert_eq!(producer.room(1), 0);
+        assert_eq!(consumer.available(1), 4);
+        consumer.skip(99);
+        assert_eq!(consumer.available(1), 0, "no more than there are");
+        assert_eq!(producer.room(1), 0, "not given back yet");
+        consumer.release();
+        assert_eq!(producer.room(1), 4);
+        assert!(!producer.wants_call());
+        // SAFETY: the word lies within the mapping, and both sides use it as an atomic, too.
+        unsafe { memory.at(128, 4).unwrap().cast::<AtomicU32>().as_ref() }
+            .store(1, Ordering::Relaxed);
+        assert!(producer.wants_call());
+        let layout = Layout { entries: 4090, ..Layout::default() };
+        // SAFETY: nothing is read or written where there is no room for the ring.
+        assert!(unsafe { Producer::<u64>::new(&memory, &layout, 4) }.is_none());
+    }
+
+    #[test]
+    fn addresses_name_positions() {
+        assert_eq!(position(address(0x1000, 0x123)), 0x1123);
+        assert_eq!(position(0x1123), 0x1123);
+    }
+}
