@@ -316,6 +316,7 @@ impl Context {
             if !task.is_scheduled() {
                 continue;
             }
+            task.begin();
             let (element, index) = (task.element(), task.index());
             self.charge();
             let start = self.mark;

@@ -1,7 +1,7 @@
 //! Tasks: what elements do of their own accord.
 
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::Waker;
@@ -17,7 +17,10 @@ pub struct Task(Arc<TaskCell>);
 struct TaskCell {
     element: usize,
     index: usize,
-    scheduled: AtomicBool,
+    /// Whether it is scheduled ([`SCHEDULED`]), and how often it has been.
+    schedule: AtomicU32,
+    /// What `schedule` was when the present run began; written by the thread that runs the task.
+    begun: AtomicU32,
     home: AtomicUsize,
     /// Those of all threads.
     wakers: OnceLock<Arc<[Arc<Waker>]>>,
@@ -26,12 +29,16 @@ struct TaskCell {
     cycles: Count,
 }
 
+/// The bit that says that a task is scheduled; the others count.
+const SCHEDULED: u32 = 1;
+
 impl Task {
     pub(crate) fn new(element: usize, index: usize) -> Self {
         Self(Arc::new(TaskCell {
             element,
             index,
-            scheduled: AtomicBool::new(false),
+            schedule: AtomicU32::new(0),
+            begun: AtomicU32::new(0),
             home: AtomicUsize::new(0),
             wakers: OnceLock::new(),
             readiness: Mutex::default(),
@@ -41,7 +48,9 @@ impl Task {
 
     /// Schedules the task, from any thread.
     pub fn schedule(&self) {
-        if !self.0.scheduled.swap(true, Ordering::SeqCst)
+        let again = |word: u32| Some((word | SCHEDULED).wrapping_add(SCHEDULED << 1));
+        let before = self.0.schedule.fetch_update(Ordering::SeqCst, Ordering::SeqCst, again);
+        if before.is_ok_and(|word| word & SCHEDULED == 0)
             && let Some(waker) = self.waker_of(self.home())
         {
             waker.wake();
@@ -50,13 +59,27 @@ impl Task {
 
     /// Takes the task off the schedule, from any thread.
     pub fn unschedule(&self) {
-        self.0.scheduled.store(false, Ordering::SeqCst);
+        self.0.schedule.fetch_and(!SCHEDULED, Ordering::SeqCst);
+    }
+
+    /// Takes the task, which is running, off the schedule, unless it has been scheduled anew since this
+    /// run of it began: who gives it something to do and then schedules it is heard, even if the run did
+    /// not see it any more.
+    pub fn rest(&self) {
+        let begun = self.0.begun.load(Ordering::Relaxed);
+        // It fails when the task has been scheduled, or taken off by another thread.
+        let _ = self.0.schedule.compare_exchange(
+            begun | SCHEDULED,
+            begun & !SCHEDULED,
+            Ordering::SeqCst,
+            Ordering::SeqCst,
+        );
     }
 
     /// Whether the task is scheduled.
     #[inline]
     pub fn is_scheduled(&self) -> bool {
-        self.0.scheduled.load(Ordering::Acquire)
+        self.0.schedule.load(Ordering::Acquire) & SCHEDULED != 0
     }
 
     /// Lets an idle thread sleep until one of `fds` is readable: without any a scheduled task that
@@ -103,6 +126,12 @@ impl Task {
         let _ = self.0.wakers.set(wakers);
     }
 
+    /// A run of the task begins.
+    #[inline]
+    pub(super) fn begin(&self) {
+        self.0.begun.store(self.0.schedule.load(Ordering::Acquire), Ordering::Relaxed);
+    }
+
     pub(super) fn set_home(&self, home: usize) {
         self.0.home.store(home, Ordering::SeqCst);
     }
@@ -132,4 +161,34 @@ pub(crate) enum Move {
     Away(Task, usize),
     /// To the thread that gets it.
     Here(Task),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_does_not_rest_when_it_was_scheduled_since_its_run_began() {
+        let task = Task::new(0, 0);
+        task.schedule();
+        task.begin();
+        task.rest();
+        assert!(!task.is_scheduled());
+
+        task.schedule();
+        task.begin();
+        // A handler, after the run has looked for work.
+        task.schedule();
+        task.rest();
+        assert!(task.is_scheduled());
+        task.begin();
+        task.rest();
+        assert!(!task.is_scheduled());
+
+        task.schedule();
+        task.begin();
+        task.unschedule();
+        task.rest();
+        assert!(!task.is_scheduled());
+    }
 }

@@ -218,7 +218,7 @@ impl Element for FromDump {
 
     fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
         let Some(room) = self.room.get().filter(|_| self.active.load(Relaxed)) else {
-            self.task.unschedule();
+            self.task.rest();
             return false;
         };
         if !room.active(cx.router()) {
@@ -238,12 +238,12 @@ impl Element for FromDump {
         match pause {
             Pause::Until(time) => return pace::wait(cx, &self.task, &self.timer, time) || n > 0,
             Pause::Stop => {
-                self.task.unschedule();
+                self.task.rest();
                 self.stop(cx);
             }
             // What was sent arrives before the end is told of.
             Pause::End if n == 0 => {
-                self.task.unschedule();
+                self.task.rest();
                 self.end(cx);
             }
             Pause::Enough | Pause::End => {}

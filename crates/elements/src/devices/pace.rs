@@ -125,7 +125,7 @@ pub(super) fn wait(cx: &Context, task: &Task, timer: &Timer, due: Timestamp) -> 
     if spins && due <= cx.now() + SPIN {
         return true;
     }
-    task.unschedule();
+    task.rest();
     timer.schedule_at(if spins { due - SPIN } else { due });
     false
 }

@@ -165,7 +165,7 @@ impl Reception {
             return false;
         };
         if !self.is_active() {
-            task.unschedule();
+            task.rest();
             return false;
         }
         let mut all = 0;
@@ -188,7 +188,7 @@ impl Reception {
         }
         cx.give_batch(batch);
         if finished {
-            task.unschedule();
+            task.rest();
         }
         all > 0
     }

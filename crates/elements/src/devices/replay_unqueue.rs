@@ -114,7 +114,7 @@ impl Element for ReplayUnqueue {
 
     fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
         if !self.recording.is_active() {
-            self.task.unschedule();
+            self.task.rest();
             return false;
         }
         if self.recording.load(cx) == Loading::Waiting {
@@ -127,7 +127,7 @@ impl Element for ReplayUnqueue {
             // What was sent arrives before the program stops.
             End::Stop if sent > 0 => true,
             End::Stop => {
-                self.task.unschedule();
+                self.task.rest();
                 self.recording.stop(cx);
                 false
             }

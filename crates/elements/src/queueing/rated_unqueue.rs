@@ -105,23 +105,24 @@ impl Element for RatedUnqueue {
 
     fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
         if !self.active.load(Relaxed) {
-            self.task.unschedule();
+            self.task.rest();
             return false;
         }
         let now = cx.refresh_now();
         let mut pace = self.pace();
         pace.bucket.refill(now);
         if pace.bucket.tokens() == 0 {
-            self.task.unschedule();
+            self.task.rest();
             if let Some(time) = pace.bucket.time_of(1) {
                 self.timer.schedule_at(time);
             }
             return false;
         }
+        // Upstream elements may call handlers of this one.
+        drop(pace);
         let mut batch = cx.take_batch();
         let n = cx.pull(0, 1, &mut batch);
-        pace.bucket.take(n as u64);
-        drop(pace);
+        self.pace().bucket.take(n as u64);
         cx.push_batch(0, &mut batch);
         cx.give_batch(batch);
         if n == 0

@@ -87,7 +87,7 @@ impl Element for Unqueue {
     fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
         let left = self.left();
         if left == 0 || !self.active.load(Relaxed) {
-            self.task.unschedule();
+            self.task.rest();
             return false;
         }
         let burst = match usize::try_from(self.burst.load(Relaxed)) {

@@ -94,7 +94,7 @@ impl Element for Discard {
 
     fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
         if !self.active.load(Relaxed) {
-            self.task.unschedule();
+            self.task.rest();
             return false;
         }
         let mut batch = cx.take_batch();

@@ -111,7 +111,7 @@ impl Element for InfiniteSource {
 
     fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
         let Some(room) = self.room.get().filter(|_| self.supply.is_active()) else {
-            self.task.unschedule();
+            self.task.rest();
             return false;
         };
         if !room.active(cx.router()) {
@@ -119,7 +119,7 @@ impl Element for InfiniteSource {
             return false;
         }
         if self.supply.is_exhausted() {
-            self.task.unschedule();
+            self.task.rest();
             self.supply.end(cx);
             return false;
         }

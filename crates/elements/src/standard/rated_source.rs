@@ -124,7 +124,7 @@ impl Element for RatedSource {
 
     fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
         if !self.pushes.load(Relaxed) || !self.supply.is_active() || self.supply.is_exhausted() {
-            self.task.unschedule();
+            self.task.rest();
             if self.supply.is_exhausted() {
                 self.supply.end(cx);
             }
@@ -134,7 +134,7 @@ impl Element for RatedSource {
         let mut pace = self.pace();
         pace.bucket.refill(now);
         if !pace.bucket.take(1) {
-            self.task.unschedule();
+            self.task.rest();
             if let Some(time) = pace.bucket.time_of(1) {
                 self.timer.schedule_at(time);
             }

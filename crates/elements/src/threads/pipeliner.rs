@@ -169,7 +169,7 @@ impl Element for Pipeliner {
 
     fn run_task(&self, cx: &mut Context, local: &mut Local) -> bool {
         if !self.active.load(Relaxed) {
-            self.task.unschedule();
+            self.task.rest();
             return false;
         }
         let mut batch = cx.take_batch();
