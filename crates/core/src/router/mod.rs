@@ -86,6 +86,9 @@ struct Stop {
     halted: AtomicBool,
 }
 
+/// As many requests to stop as no driver outlives.
+const FINAL: usize = usize::MAX / 2;
+
 impl Router {
     /// The clock.
     pub fn clock(&self) -> &Clock {
@@ -240,7 +243,7 @@ impl Router {
     /// Asks the router to stop, over and over until it does (a signal): an element that drives it
     /// gets to finish what it does when stopped, but waits for nothing any more.
     pub fn request_final_stop(&self) {
-        self.stop.requests.store(usize::MAX / 2, Ordering::SeqCst);
+        self.stop.requests.store(FINAL, Ordering::SeqCst);
         if let Some(first) = self.wakers.first() {
             first.wake();
         }
@@ -257,6 +260,12 @@ impl Router {
     #[inline]
     pub fn is_halted(&self) -> bool {
         self.stop.halted.load(Ordering::Relaxed)
+    }
+
+    /// Whether the router stops, or has been asked [for the last time](Self::request_final_stop) to: a thread
+    /// that waits for something in the middle of its work is to give up.
+    pub fn is_stopping(&self) -> bool {
+        self.is_halted() || self.stop.requests.load(Ordering::Relaxed) > FINAL / 2
     }
 
     pub(crate) fn take_stop_request(&self) -> bool {

@@ -54,7 +54,8 @@ pub(super) struct Transmission {
 /// An opened device.
 struct Lanes {
     lanes: Vec<Lane>,
-    /// The lane of each thread.
+    /// The lane of each thread; the first one for all when packets are pulled, for one task pulls them, and
+    /// what it leaves behind on one thread it finds again on another.
     of_thread: Vec<usize>,
 }
 
@@ -114,8 +115,7 @@ impl Transmission {
 
     /// Opens the device, with a queue for each thread that may transmit.
     pub(super) fn initialize(&self, init: &Init<'_>) -> Result<(), Refused> {
-        let reach = init.threads();
-        let threads = (reach.count_ones() as usize).max(1);
+        let threads = (pushers(init).count_ones() as usize).max(1);
         let most = self.wanted.max_queues.unwrap_or(threads);
         let mut options = self.wanted.options.clone();
         options.queues = Queues { count: threads.min(most).max(1), ..options.queues };
@@ -129,11 +129,12 @@ impl Transmission {
         init: &Init<'_>,
         opened: Opened<dyn TxQueue>,
     ) -> Result<(), Refused> {
-        let reach = init.threads();
+        let reach = pushers(init);
         let Opened { queues, .. } = opened;
         if queues.is_empty() {
             return Err(Refused(format!("{}: no queue", self.device)));
         }
+        self.tell_sharing(init, queues.len());
         let lane_of = |thread: u32| {
             let before = reach & (1u64 << thread).wrapping_sub(1);
             before.count_ones() as usize % queues.len()
@@ -149,13 +150,26 @@ impl Transmission {
         Ok(())
     }
 
+    /// Says so when the device has fewer queues than the plan has promised.
+    fn tell_sharing(&self, init: &Init<'_>, queues: usize) {
+        let router = init.router();
+        let planned = router.plan().transmitters.iter().find(|one| one.element == init.id());
+        if let Some(planned) = planned.filter(|planned| queues < planned.queues.len()) {
+            router.chatter(&format!(
+                "{}: {} has {queues} of the {} transmit queues that are wanted: threads share them by lock",
+                init.name(),
+                self.device,
+                planned.queues.len()
+            ));
+        }
+    }
+
     /// Transmits pushed packets. The batch is empty afterwards.
     pub(super) fn push(&self, cx: &mut Context, batch: &mut Batch) {
         self.pad(batch);
-        let Some(mut port) = self.port(cx) else { return cx.drop_batch(batch, Reason::Stopped) };
-        self.transmit(cx, &mut port, batch);
+        self.transmit_pushed(cx, batch);
         if !batch.is_empty() {
-            self.insist(cx, &mut port, batch);
+            self.insist(cx, batch);
         }
     }
 
@@ -262,39 +276,52 @@ impl Transmission {
             return before;
         };
         while !batch.is_empty() {
-            let mut copies = self.copies(cx, batch);
-            match queue.transmit(batch) {
-                Ok(sent) => {
-                    self.sent.mine(cx).add(sent as u64);
-                    cx.consumed(sent);
-                    if let Some(copies) = &mut copies {
-                        copies.truncate(sent);
-                        cx.created(copies.len());
-                        cx.push_batch(0, copies);
-                    }
-                    if sent == 0 {
-                        break;
-                    }
-                }
+            let copies = self.copies(cx, batch);
+            let offered = batch.len();
+            let outcome = queue.transmit(batch);
+            let sent = offered - batch.len();
+            self.sent.mine(cx).add(sent as u64);
+            cx.consumed(sent);
+            if let Some(mut copies) = copies {
+                copies.truncate(sent);
+                cx.created(copies.len());
+                cx.push_batch(0, &mut copies);
+                cx.give_batch(copies);
+            }
+            match outcome {
+                Ok(_) if sent == 0 => break,
+                Ok(_) => {}
                 Err(error) => {
                     let error = error.to_string();
                     if *complaint != error {
                         self.say(cx, &error);
                         *complaint = error;
                     }
-                    for packet in batch.drain_front(1) {
-                        match self.has_outputs {
-                            true => cx.push_or_drop(1, packet, Reason::DeviceError),
-                            false => drop(cx.drop(packet, Reason::DeviceError)),
-                        }
-                    }
+                    self.refuse_first(cx, batch);
                 }
-            }
-            if let Some(copies) = copies {
-                cx.give_batch(copies);
             }
         }
         before - batch.len()
+    }
+
+    /// Lets the first packet go, which the device refuses.
+    fn refuse_first(&self, cx: &mut Context, batch: &mut Batch) {
+        for packet in batch.drain_front(1) {
+            match self.has_outputs {
+                true => cx.push_or_drop(1, packet, Reason::DeviceError),
+                false => drop(cx.drop(packet, Reason::DeviceError)),
+            }
+        }
+    }
+
+    /// Transmits what there is room for by the running thread's queue.
+    fn transmit_pushed(&self, cx: &mut Context, batch: &mut Batch) {
+        match self.port(cx) {
+            Some(mut port) => {
+                self.transmit(cx, &mut port, batch);
+            }
+            None => cx.drop_batch(batch, Reason::Stopped),
+        }
     }
 
     /// For output 0: second packets with the same bytes, for the device keeps the first ones. As
@@ -314,18 +341,19 @@ impl Transmission {
 
     /// Tries again to transmit pushed packets, if they are to wait.
     #[cold]
-    fn insist(&self, cx: &mut Context, port: &mut Port, batch: &mut Batch) {
+    fn insist(&self, cx: &mut Context, batch: &mut Batch) {
         let mut pause = Duration::from_micros(1);
         while !batch.is_empty() {
             if !self.wanted.blocking {
                 cx.drop_batch(batch, Reason::TransmitFull);
-            } else if cx.router().is_halted() {
+            } else if cx.router().is_stopping() {
                 cx.drop_batch(batch, Reason::Stopped);
             } else {
-                // There is nothing else that this thread could do with the packet.
+                // There is nothing else that this thread could do with the packet. The queue is not
+                // locked meanwhile: others may ask for its counts.
                 std::thread::sleep(pause);
                 pause = (pause * 2).min(Duration::from_millis(1));
-                self.transmit(cx, port, batch);
+                self.transmit_pushed(cx, batch);
             }
         }
     }
@@ -345,6 +373,11 @@ impl Transmission {
         let router = cx.router();
         router.chatter(&format!("{}: {}: {message}", router.name_of(cx.element()), self.device));
     }
+}
+
+/// The threads that push to the element, one bit each; none when packets are pulled.
+fn pushers(init: &Init<'_>) -> u64 {
+    if init.is_pull_input(0) { 0 } else { init.threads() }
 }
 
 impl Lane {

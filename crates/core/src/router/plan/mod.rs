@@ -152,7 +152,7 @@ impl Plan {
         plan.place_timers(graph, draft);
         plan.find_reach(draft);
         plan.place_crossings(graph, draft);
-        plan.place_transmitters(draft, means.topology);
+        plan.place_transmitters(graph, draft, means.topology);
         plan.find_plain(graph);
         plan.sort_tasks(draft);
         draft.receivers = receivers;
@@ -406,10 +406,15 @@ impl Plan {
     }
 
     /// Gives each device that packets are sent to a queue for each thread that sends, as far as it
-    /// has them.
-    fn place_transmitters(&mut self, draft: &Draft, topology: &Topology) {
+    /// has them. Where packets are pulled, one task sends.
+    fn place_transmitters(&mut self, graph: &Graph<'_>, draft: &Draft, topology: &Topology) {
         for (element, wish) in &draft.transmitters {
-            let threads: Vec<usize> = self.threads_of(*element).collect();
+            let pulls = graph.inputs[*element].first() == Some(&PortKind::Pull);
+            let own = |task: &&PlannedTask| task.element == *element && task.receives.is_none();
+            let threads: Vec<usize> = match pulls {
+                true => self.running().filter(own).map(|task| task.thread).collect(),
+                false => self.threads_of(*element).collect(),
+            };
             let has = wish.has_queues.map(|has| has.saturating_sub(wish.first_queue).max(1));
             let most = wish.queues.unwrap_or(threads.len()).min(has.unwrap_or(usize::MAX));
             let count = threads.len().min(most).max(1);

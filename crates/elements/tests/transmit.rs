@@ -1,0 +1,180 @@
+//! Transmitting to devices that have no room, or refuse: nothing is lost, counted twice or waited for too long.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+
+#[path = "support/router.rs"]
+mod router;
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use millrace_core::clock::Clock;
+use millrace_core::net::{EtherAddress, Ipv4Prefix};
+use millrace_core::router::Options;
+use millrace_core::services::Services;
+use millrace_core::{Batch, Engine, Packet, Reason, Timestamp};
+use millrace_io::{
+    Backend, Capabilities, DeviceError, DeviceFacts, Devices, Method, Opened, RxOptions, RxQueue,
+    TxOptions, TxQueue,
+};
+
+/// A device that receives numbered packets, and transmits while it is open. It refuses multiples of `refused`.
+#[derive(Clone, Default)]
+struct Gate {
+    open: Arc<AtomicBool>,
+    refused: u32,
+    asked: Arc<AtomicUsize>,
+    queues: Arc<AtomicUsize>,
+    sent: Arc<Mutex<Vec<u32>>>,
+}
+
+const PACKETS: u32 = 1000;
+
+impl Gate {
+    fn options(&self, threads: usize, clock: Clock) -> Options {
+        let mut services = Services::default();
+        services.insert(Devices(Box::new(self.clone())));
+        Options { threads, services, clock, ..Options::default() }
+    }
+}
+
+impl Backend for Gate {
+    fn open_rx(&self, _: &str, _: &RxOptions) -> Result<Opened<dyn RxQueue>, DeviceError> {
+        Ok(opened(vec![Box::new(Source(0))]))
+    }
+
+    fn open_tx(&self, _: &str, options: &TxOptions) -> Result<Opened<dyn TxQueue>, DeviceError> {
+        self.queues.store(options.queues.count, SeqCst);
+        let queue = |_| -> Box<dyn TxQueue> { Box::new(self.clone()) };
+        Ok(opened((0..options.queues.count).map(queue).collect()))
+    }
+
+    fn facts(&self, _: &str, _: &Method) -> DeviceFacts {
+        DeviceFacts { rx_queues: Some(1), ..DeviceFacts::default() }
+    }
+
+    fn ether(&self, _: &str) -> Option<EtherAddress> {
+        None
+    }
+
+    fn ipv4(&self, _: &str) -> Option<Ipv4Prefix> {
+        None
+    }
+}
+
+fn opened<Q: ?Sized>(queues: Vec<Box<Q>>) -> Opened<Q> {
+    Opened { queues, capabilities: Capabilities::default(), changes: Vec::new() }
+}
+
+/// Packets that hold their number.
+struct Source(u32);
+
+impl RxQueue for Source {
+    fn receive(&mut self, batch: &mut Batch, max: usize) -> io::Result<usize> {
+        let n = max.min(batch.room()).min((PACKETS - self.0) as usize);
+        for _ in 0..n {
+            batch.push(Packet::from_bytes(&self.0.to_be_bytes()).unwrap()).unwrap();
+            self.0 += 1;
+        }
+        Ok(n)
+    }
+
+    fn is_finished(&self) -> bool {
+        self.0 == PACKETS
+    }
+}
+
+fn number(packet: &Packet) -> u32 {
+    u32::from_be_bytes(packet.data().try_into().unwrap())
+}
+
+impl TxQueue for Gate {
+    fn transmit(&mut self, batch: &mut Batch) -> io::Result<usize> {
+        self.asked.fetch_add(1, SeqCst);
+        if !self.open.load(SeqCst) {
+            return Ok(0);
+        }
+        let refuses = |packet: &&Packet| self.refused > 0 && number(packet) % self.refused == 0;
+        let n = batch.iter().position(|packet| refuses(&packet)).unwrap_or(batch.len());
+        if n == 0 && !batch.is_empty() {
+            return Err(io::Error::other("no multiples"));
+        }
+        let taken: Vec<Packet> = batch.drain_front(n).collect();
+        self.sent.lock().unwrap().extend(taken.iter().map(number));
+        Ok(n)
+    }
+}
+
+/// Lets a millisecond of virtual time pass.
+fn pass(engine: &mut Engine) {
+    let end = engine.router().clock().now() + Timestamp::from_millis(1);
+    engine.run_until(end);
+}
+
+#[test]
+fn what_is_refused_is_counted_once() {
+    let gate = Gate { refused: 7, ..Gate::default() };
+    gate.open.store(true, SeqCst);
+    let config = "FromDevice(eth0, BURST 100) -> out :: ToDevice(eth1) -> c :: Counter -> Discard;";
+    let mut engine = router::engine(config, gate.options(1, Clock::virtual_())).unwrap();
+    pass(&mut engine);
+    let router = engine.router();
+    let stats = router.stats_of(router.find("out").unwrap());
+    let refused = u64::from(PACKETS.div_ceil(7));
+    assert_eq!(stats.drops, [(Reason::DeviceError, refused)]);
+    assert!(stats.balanced(), "{stats:?}");
+    assert_eq!(router.read("c.count", b"").unwrap(), (1000 - refused).to_string().into_bytes());
+    assert_eq!(gate.sent.lock().unwrap().len() as u64, 1000 - refused);
+}
+
+#[test]
+fn what_waits_for_room_goes_first_on_whichever_thread_the_task_is() {
+    let gate = Gate::default();
+    let config = "FromDevice(eth0, BURST 256) -> Queue(2000) -> out :: ToDevice(eth1, BURST 32);
+        BalancedThreadSched(1000000);";
+    let mut engine = router::engine(config, gate.options(3, Clock::virtual_())).unwrap();
+    assert_eq!(gate.queues.load(SeqCst), 1, "one task transmits, whichever thread runs it");
+    pass(&mut engine);
+    let out = engine.router().find("out").unwrap();
+    assert_eq!(engine.router().stats_of(out).held, 32);
+    engine.router().write("out.home_thread", b"2").unwrap();
+    pass(&mut engine);
+    assert_eq!(engine.router().read("out.home_thread", b"").unwrap(), b"2");
+    gate.open.store(true, SeqCst);
+    pass(&mut engine);
+    assert!(gate.sent.lock().unwrap().iter().copied().eq(0..PACKETS), "{:?}", gate.sent);
+}
+
+#[test]
+fn a_thread_that_waits_for_room_keeps_nobody_waiting() {
+    let gate = Gate::default();
+    let config = "FromDevice(eth0) -> out :: ToDevice(eth1, BLOCKING true);";
+    let engine = router::engine(config, gate.options(1, Clock::real())).unwrap();
+    let router = engine.router().clone();
+    let in_time = std::thread::scope(|scope| {
+        let stop = scope.spawn(|| {
+            while gate.asked.load(SeqCst) < 3 {
+                std::thread::yield_now();
+            }
+            // Answered while the device is full; and the first request to stop is heard.
+            let lost = router.read("out.lost", b"").unwrap();
+            let held = router.stats_of(router.find("out").unwrap()).held;
+            router.request_final_stop();
+            let start = Instant::now();
+            while !router.is_halted() && start.elapsed() < Duration::from_secs(10) {
+                std::thread::yield_now();
+            }
+            let in_time = router.is_halted();
+            router.halt();
+            assert_eq!((lost, held), (b"0".to_vec(), 0));
+            in_time
+        });
+        engine.run();
+        stop.join().unwrap()
+    });
+    assert!(in_time, "the thread that waited has not heard that it is to stop");
+    let stats = router.stats_of(router.find("out").unwrap());
+    assert!(stats.balanced() && stats.drops.iter().all(|drop| drop.0 == Reason::Stopped));
+}
