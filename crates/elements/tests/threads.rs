@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use millrace_core::memory::copies;
 use millrace_core::net::{EtherAddress, Ipv4Prefix};
 use millrace_core::router::Options;
 use millrace_core::services::Services;
@@ -319,6 +320,7 @@ const MIXED: &str = "
 fn no_flow_gets_out_of_order() {
     let mill = Mill::new(2, 1);
     let all = 2 * usize::from(FLOWS) * LENGTH as usize;
+    let copied = copies::snapshot();
     let sent = mill.sent.clone();
     let router = run(MIXED, mill.options(4), |_| sent.lock().unwrap().len() >= all);
     let sent = mill.sent.lock().unwrap();
@@ -330,6 +332,8 @@ fn no_flow_gets_out_of_order() {
         *expected += 1;
     }
     assert_eq!(next.len(), 2 * usize::from(FLOWS));
+    // Nobody in this program copies packets, and waiting does not.
+    assert_eq!(copies::snapshot().since(&copied).total(), 0);
     // The spread is over all threads.
     let spread = String::from_utf8(router.read("rss.spread", b"").unwrap()).unwrap();
     assert_eq!(spread.lines().count(), 4);

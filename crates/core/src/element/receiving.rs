@@ -43,8 +43,8 @@ pub struct Transmitting {
     pub queues: Option<usize>,
 }
 
-/// The planned work of an element that receives from a device: one task for each thread that
-/// does. Clones name the same work.
+/// The planned work of an element that receives from a device, or works on several threads for another
+/// reason: one task for each thread that does. Clones name the same work.
 #[derive(Clone, Debug, Default)]
 pub struct Receiver(Arc<OnceLock<Planned>>);
 

@@ -11,13 +11,13 @@
 //! Nothing that a packet contains makes this fail: what is cut short or is no header ends the search, and
 //! the innermost flow that was found counts.
 
-use std::net::Ipv6Addr;
-
 /// Who sends to whom.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Flow {
-    pub(super) source: Address,
-    pub(super) destination: Address,
+    pub(super) kind: Kind,
+    /// Addresses as numbers, their last byte the lowest.
+    pub(super) source: u128,
+    pub(super) destination: u128,
     /// Those of TCP, UDP, SCTP and their like, if the packet is no fragment: the fragments of a datagram
     /// have the same addresses, but one of them alone has the ports.
     pub(super) ports: Option<(u16, u16)>,
@@ -25,17 +25,23 @@ pub(super) struct Flow {
     pub(super) protocol: u16,
 }
 
-/// An address of some kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Address {
-    Ether([u8; 6]),
-    V4([u8; 4]),
-    V6([u8; 16]),
+/// The kind of a flow's addresses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Kind {
+    #[default]
+    Ether,
+    V4,
+    V6,
 }
 
-impl Default for Address {
-    fn default() -> Self {
-        Self::Ether([0; 6])
+impl Kind {
+    /// Bytes of an address.
+    pub(super) fn len(self) -> usize {
+        match self {
+            Self::Ether => 6,
+            Self::V4 => 4,
+            Self::V6 => 16,
+        }
     }
 }
 
@@ -47,6 +53,9 @@ pub(super) enum Start {
     Ip,
 }
 
+/// What is inside of a header.
+type Inside<'a> = Option<(Start, &'a [u8])>;
+
 /// How many headers are looked into: more than any sane packet has.
 const DEEPEST: usize = 12;
 
@@ -57,90 +66,122 @@ const GTP_PORT: u16 = 2152;
 
 /// The innermost flow of a packet, or the outermost one when `outer`; none when there is not even an
 /// Ethernet header.
+#[inline]
 pub(super) fn flow_of(bytes: &[u8], start: Start, outer: bool) -> Option<Flow> {
-    let mut rest = bytes;
-    let mut next = Some(start);
-    let mut found = None;
+    let packet = match start {
+        Start::Ether => bytes.get(14..).filter(|_| bytes.get(12..14) == Some(&[8, 0])),
+        Start::Ip => Some(bytes),
+    };
+    packet.and_then(plain).or_else(|| search(bytes, start, outer))
+}
+
+/// The flow of the most frequent kind of packet, in few steps: TCP or UDP in IPv4 without options, neither
+/// a fragment nor a tunnel.
+#[inline]
+fn plain(packet: &[u8]) -> Option<Flow> {
+    let header = packet.first_chunk::<24>()?;
+    let protocol = header[9];
+    let fragment = u16::from_be_bytes([header[6], header[7]]) & 0x3fff != 0;
+    let to = u16::from_be_bytes([header[22], header[23]]);
+    let tunnel = protocol == UDP && matches!(to, VXLAN_PORT | GTP_PORT);
+    let plain = header[0] == 0x45 && !fragment && matches!(protocol, TCP | UDP) && !tunnel;
+    plain.then(|| Flow {
+        kind: Kind::V4,
+        source: u32::from_be_bytes([header[12], header[13], header[14], header[15]]).into(),
+        destination: u32::from_be_bytes([header[16], header[17], header[18], header[19]]).into(),
+        ports: Some((u16::from_be_bytes([header[20], header[21]]), to)),
+        protocol: protocol.into(),
+    })
+}
+
+/// Looks into one header after the other.
+fn search(bytes: &[u8], start: Start, outer: bool) -> Option<Flow> {
+    let mut flow = Flow::default();
+    let mut inside = Some((start, bytes));
     for _ in 0..DEEPEST {
-        let layer = match next {
+        inside = match inside {
             None => break,
-            Some(Start::Ether) => ether(rest),
-            Some(Start::Ip) => ip(rest),
+            Some((Start::Ether, bytes)) => ether(bytes),
+            Some((Start::Ip, bytes)) => ip(&mut flow, bytes),
         };
-        let Some(layer) = layer else { break };
-        // The addresses of a frame are no flow where there are those of a packet.
-        let is_ether = matches!(layer.flow.source, Address::Ether(_));
-        if !(is_ether && found.is_some()) {
-            found = Some(layer.flow);
-        }
-        if outer && !is_ether {
+        if outer && flow.kind != Kind::Ether {
             break;
         }
-        (next, rest) = (layer.next, layer.inside);
     }
-    found
+    // The addresses of a frame are no flow where there are those of a packet.
+    match (flow.kind, start) {
+        (Kind::Ether, Start::Ether) => frame_of(bytes),
+        (Kind::Ether, Start::Ip) => None,
+        _ => Some(flow),
+    }
 }
 
-/// A header, and what is inside.
-struct Layer<'a> {
-    flow: Flow,
-    next: Option<Start>,
-    inside: &'a [u8],
+fn ether(bytes: &[u8]) -> Inside<'_> {
+    let (kind, inside) = ether_type(bytes)?;
+    matches!(kind, 0x0800 | 0x86dd).then_some((Start::Ip, inside))
 }
 
-fn ether(bytes: &[u8]) -> Option<Layer<'_>> {
-    let (destination, rest) = bytes.split_first_chunk::<6>()?;
-    let (source, mut rest) = rest.split_first_chunk::<6>()?;
-    let mut kind = take_u16(&mut rest)?;
+/// The EtherType behind all tags, and what comes after it.
+fn ether_type(bytes: &[u8]) -> Option<(u16, &[u8])> {
+    let (header, mut rest) = bytes.split_first_chunk::<14>()?;
+    let mut kind = u16::from_be_bytes([header[12], header[13]]);
     let mut tags = 0;
     while matches!(kind, 0x8100 | 0x88a8 | 0x9100) && tags < DEEPEST {
-        let Some((tci_and_kind, after)) = rest.split_first_chunk::<4>() else { break };
-        kind = u16::from_be_bytes([tci_and_kind[2], tci_and_kind[3]]);
+        let Some((tag, after)) = rest.split_first_chunk::<4>() else { break };
+        kind = u16::from_be_bytes([tag[2], tag[3]]);
         rest = after;
         tags += 1;
     }
-    let next = matches!(kind, 0x0800 | 0x86dd).then_some(Start::Ip);
-    let (source, destination) = (Address::Ether(*source), Address::Ether(*destination));
-    let flow = Flow { source, destination, ports: None, protocol: kind };
-    Some(Layer { flow, next, inside: rest })
+    Some((kind, rest))
 }
 
-fn ip(bytes: &[u8]) -> Option<Layer<'_>> {
+/// The flow of a frame that is no IP.
+#[cold]
+fn frame_of(bytes: &[u8]) -> Option<Flow> {
+    let (protocol, _) = ether_type(bytes)?;
+    let address = |octets: &[u8]| octets.iter().fold(0, |all, &byte| all << 8 | u128::from(byte));
+    let (destination, source) = bytes.get(..12)?.split_at(6);
+    Some(Flow {
+        kind: Kind::Ether,
+        source: address(source),
+        destination: address(destination),
+        ports: None,
+        protocol,
+    })
+}
+
+fn ip<'a>(flow: &mut Flow, bytes: &'a [u8]) -> Inside<'a> {
     match bytes.first()? >> 4 {
-        4 => ipv4(bytes),
-        6 => ipv6(bytes),
+        4 => ipv4(flow, bytes),
+        6 => ipv6(flow, bytes),
         _ => None,
     }
 }
 
-fn ipv4(bytes: &[u8]) -> Option<Layer<'_>> {
+fn ipv4<'a>(flow: &mut Flow, bytes: &'a [u8]) -> Inside<'a> {
     let header = bytes.first_chunk::<20>()?;
     let length = usize::from(header[0] & 0xf) * 4;
     let inside = bytes.get(length..).filter(|_| length >= 20).unwrap_or_default();
     // More fragments, or an offset.
     let fragment = u16::from_be_bytes([header[6], header[7]]) & 0x3fff != 0;
-    let flow = Flow {
-        source: Address::V4([header[12], header[13], header[14], header[15]]),
-        destination: Address::V4([header[16], header[17], header[18], header[19]]),
-        ports: None,
-        protocol: header[9].into(),
-    };
-    Some(transport(flow, header[9], fragment, inside))
+    flow.kind = Kind::V4;
+    flow.source = u32::from_be_bytes([header[12], header[13], header[14], header[15]]).into();
+    flow.destination = u32::from_be_bytes([header[16], header[17], header[18], header[19]]).into();
+    transport(flow, header[9], fragment, inside)
 }
 
-fn ipv6(bytes: &[u8]) -> Option<Layer<'_>> {
-    let (header, mut inside) = bytes.split_first_chunk::<40>()?;
-    let address = |at: usize| {
-        let octets = header.get(at..at + 16).and_then(|bytes| bytes.try_into().ok());
-        Address::V6(octets.unwrap_or(Ipv6Addr::UNSPECIFIED.octets()))
-    };
-    let mut protocol = header[6];
+fn ipv6<'a>(flow: &mut Flow, bytes: &'a [u8]) -> Inside<'a> {
+    let (fixed, rest) = bytes.split_first_chunk::<8>()?;
+    let (source, rest) = rest.split_first_chunk::<16>()?;
+    let (destination, mut inside) = rest.split_first_chunk::<16>()?;
+    let mut protocol = fixed[6];
     let mut fragment = false;
     for _ in 0..DEEPEST {
+        if !matches!(protocol, 0 | 43 | 44 | 51 | 60 | 135 | 139 | 140) {
+            break;
+        }
         let Some(&[next, length, high, low]) = inside.first_chunk::<4>() else { break };
         let length = match protocol {
-            // Hop-by-hop options, routing, destination options, mobility, HIP, shim6.
-            0 | 43 | 60 | 135 | 139 | 140 => (usize::from(length) + 1) * 8,
             // Authentication.
             51 => (usize::from(length) + 2) * 4,
             44 => {
@@ -148,41 +189,39 @@ fn ipv6(bytes: &[u8]) -> Option<Layer<'_>> {
                 fragment |= u16::from_be_bytes([high, low]) & 0xfff9 != 0;
                 8
             }
-            _ => break,
+            // Hop-by-hop options, routing, destination options, mobility, HIP, shim6.
+            _ => (usize::from(length) + 1) * 8,
         };
         protocol = next;
         inside = inside.get(length..).unwrap_or_default();
     }
-    let flow = Flow {
-        source: address(8),
-        destination: address(24),
-        ports: None,
-        protocol: protocol.into(),
-    };
-    Some(transport(flow, protocol, fragment, inside))
+    flow.kind = Kind::V6;
+    flow.source = u128::from_be_bytes(*source);
+    flow.destination = u128::from_be_bytes(*destination);
+    transport(flow, protocol, fragment, inside)
 }
 
 /// What stands behind an IP header.
-fn transport(mut flow: Flow, protocol: u8, fragment: bool, bytes: &[u8]) -> Layer<'_> {
-    let mut inside = None;
-    if !fragment {
-        inside = match protocol {
-            4 | 41 => Some((Start::Ip, bytes)),
-            47 => gre(bytes),
-            // Also SCTP, DCCP, UDP-Lite.
-            TCP | UDP | 33 | 132 | 136 => {
-                flow.ports = ports(bytes);
-                match flow.ports {
-                    Some((_, VXLAN_PORT)) if protocol == UDP => vxlan(bytes),
-                    Some((_, GTP_PORT)) if protocol == UDP => gtp(bytes),
-                    _ => None,
-                }
-            }
-            _ => None,
-        };
+fn transport<'a>(flow: &mut Flow, protocol: u8, fragment: bool, bytes: &'a [u8]) -> Inside<'a> {
+    flow.protocol = protocol.into();
+    flow.ports = None;
+    if fragment {
+        return None;
     }
-    let (next, inside) = inside.unzip();
-    Layer { flow, next, inside: inside.unwrap_or_default() }
+    match protocol {
+        // Also SCTP, DCCP, UDP-Lite.
+        TCP | UDP | 33 | 132 | 136 => {
+            flow.ports = ports(bytes);
+            match flow.ports {
+                Some((_, VXLAN_PORT)) if protocol == UDP => vxlan(bytes),
+                Some((_, GTP_PORT)) if protocol == UDP => gtp(bytes),
+                _ => None,
+            }
+        }
+        4 | 41 => Some((Start::Ip, bytes)),
+        47 => gre(bytes),
+        _ => None,
+    }
 }
 
 fn ports(bytes: &[u8]) -> Option<(u16, u16)> {
@@ -190,7 +229,7 @@ fn ports(bytes: &[u8]) -> Option<(u16, u16)> {
     Some((u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
 }
 
-fn gre(bytes: &[u8]) -> Option<(Start, &[u8])> {
+fn gre(bytes: &[u8]) -> Inside<'_> {
     const CHECKSUM: u16 = 0x8000;
     const KEY: u16 = 0x2000;
     const SEQUENCE: u16 = 0x1000;
@@ -211,13 +250,13 @@ fn gre(bytes: &[u8]) -> Option<(Start, &[u8])> {
 }
 
 /// Behind the UDP header at the start of `bytes`.
-fn vxlan(bytes: &[u8]) -> Option<(Start, &[u8])> {
+fn vxlan(bytes: &[u8]) -> Inside<'_> {
     let valid = bytes.get(8)? & 0x08 != 0;
     Some((Start::Ether, bytes.get(16..)?)).filter(|_| valid)
 }
 
 /// Behind the UDP header at the start of `bytes`.
-fn gtp(bytes: &[u8]) -> Option<(Start, &[u8])> {
+fn gtp(bytes: &[u8]) -> Inside<'_> {
     const USER_DATA: u8 = 255;
     let &[flags, kind] = bytes.get(8..)?.first_chunk::<2>()?;
     // Version 1, no charging.
@@ -272,10 +311,11 @@ pub(super) mod tests {
         /// What is to be found.
         fn flow(&self) -> Flow {
             let address = |host: u8| match self.v6 {
-                true => Address::V6(v6(host)),
-                false => Address::V4([10, 0, 0, host]),
+                true => u128::from_be_bytes(v6(host)),
+                false => u32::from_be_bytes([10, 0, 0, host]).into(),
             };
             Flow {
+                kind: if self.v6 { Kind::V6 } else { Kind::V4 },
                 source: address(self.hosts.0),
                 destination: address(self.hosts.1),
                 ports: Some(self.ports),

@@ -6,7 +6,7 @@ use foldhash::fast::FixedState;
 use millrace_core::args::Word;
 use millrace_core::{Args, Packet};
 
-use super::dissect::{Address, Flow, Start, flow_of};
+use super::dissect::{Flow, Kind, Start, flow_of};
 use super::toeplitz::{MICROSOFT, SYMMETRIC, Toeplitz};
 
 /// How the flow of a packet is hashed, as arguments say it.
@@ -17,6 +17,7 @@ pub(super) struct FlowHash {
     symmetric: bool,
     /// None for the fast hash.
     toeplitz: Option<Toeplitz>,
+    state: FixedState,
 }
 
 impl FlowHash {
@@ -45,7 +46,8 @@ impl FlowHash {
                 Start::Ether
             }
         };
-        Self { start, outer: !inner, ports, symmetric, toeplitz }
+        let state = FixedState::with_seed(0);
+        Self { start, outer: !inner, ports, symmetric, toeplitz, state }
     }
 
     /// The hash of a packet's flow; 0 for a packet without any header.
@@ -55,7 +57,7 @@ impl FlowHash {
             flow.ports = None;
         }
         match &self.toeplitz {
-            Some(toeplitz) => toeplitz.hash(bytes(&flow)),
+            Some(toeplitz) => toeplitz_of(toeplitz, &flow),
             None => self.fast(&flow),
         }
     }
@@ -66,42 +68,50 @@ impl FlowHash {
         if self.symmetric && from > to {
             std::mem::swap(&mut from, &mut to);
         }
-        let mut hasher = FixedState::with_seed(0).build_hasher();
-        write(&mut hasher, from.0);
-        write(&mut hasher, to.0);
-        let last = [from.1, to.1, flow.protocol, 0].map(u64::from);
-        hasher.write_u64(last.iter().fold(0, |all, part| all << 16 | part));
+        let mut hasher = self.state.build_hasher();
+        match flow.kind {
+            Kind::V4 => hasher.write_u64((from.0 as u64) << 32 | to.0 as u64),
+            Kind::V6 | Kind::Ether => {
+                hasher.write_u128(from.0);
+                hasher.write_u128(to.0);
+            }
+        }
+        let ports = u64::from(from.1) << 16 | u64::from(to.1);
+        hasher.write_u64(ports << 16 | u64::from(flow.protocol));
         let hash = hasher.finish();
         (hash ^ hash >> 32) as u32
     }
 }
 
-fn write(hasher: &mut impl Hasher, address: Address) {
-    match address {
-        Address::Ether(octets) => hasher.write(&octets),
-        Address::V4(octets) => hasher.write_u32(u32::from_ne_bytes(octets)),
-        Address::V6(octets) => hasher.write_u128(u128::from_ne_bytes(octets)),
-    }
-}
-
 /// What the Toeplitz hash is of: addresses and, where there are any, ports.
-fn bytes(flow: &Flow) -> impl Iterator<Item = u8> {
-    let addresses = [flow.source, flow.destination].into_iter().flat_map(|address| {
-        let (octets, length) = match address {
-            Address::Ether(octets) => (pad(&octets), octets.len()),
-            Address::V4(octets) => (pad(&octets), octets.len()),
-            Address::V6(octets) => (octets, octets.len()),
-        };
-        octets.into_iter().take(length)
-    });
-    let ports = flow.ports.into_iter().flat_map(|(from, to)| [from, to]);
-    addresses.chain(ports.flat_map(u16::to_be_bytes))
-}
-
-fn pad(octets: &[u8]) -> [u8; 16] {
-    let mut all = [0; 16];
-    all.iter_mut().zip(octets).for_each(|(to, from)| *to = *from);
-    all
+fn toeplitz_of(toeplitz: &Toeplitz, flow: &Flow) -> u32 {
+    let (from, to) = flow.ports.unwrap_or_default();
+    let ports = (u32::from(from) << 16 | u32::from(to)).to_be_bytes();
+    let addresses = 2 * flow.kind.len();
+    let length = addresses + if flow.ports.is_some() { ports.len() } else { 0 };
+    let mut input = [0; 36];
+    // The places are constants, whatever the kind.
+    let mut put = |at: usize, octets: &[u8]| {
+        if let Some(place) = input.get_mut(at..at + octets.len()) {
+            place.copy_from_slice(octets);
+        }
+    };
+    match flow.kind {
+        Kind::V4 => {
+            put(0, &(flow.source as u32).to_be_bytes());
+            put(4, &(flow.destination as u32).to_be_bytes());
+            put(8, &ports);
+        }
+        Kind::V6 => {
+            put(0, &flow.source.to_be_bytes());
+            put(16, &flow.destination.to_be_bytes());
+            put(32, &ports);
+        }
+        Kind::Ether => {
+            put(0, &(flow.source << 80 | flow.destination << 32).to_be_bytes());
+        }
+    }
+    toeplitz.hash(input.get(..length).unwrap_or_default())
 }
 
 /// Which of `targets` a hash falls to: as many hashes to each.
@@ -121,7 +131,8 @@ mod tests {
     fn hasher(symmetric: bool, toeplitz: bool) -> FlowHash {
         let key = if symmetric { &SYMMETRIC } else { &MICROSOFT };
         let toeplitz = toeplitz.then(|| Toeplitz::new(key));
-        FlowHash { start: Start::Ether, outer: false, ports: true, symmetric, toeplitz }
+        let state = FixedState::with_seed(0);
+        FlowHash { start: Start::Ether, outer: false, ports: true, symmetric, toeplitz, state }
     }
 
     fn hash(hasher: &FlowHash, frame: &[u8]) -> u32 {
