@@ -76,7 +76,8 @@ use crate::queue::{
 ///
 /// # Resource usage
 /// The whole arena of standard slots is locked in memory. Each queue lends the kernel up to 2,048 packets
-/// of it to receive into, twice as many with zero copy, but at most a quarter of the arena.
+/// of it to receive into, twice as many with zero copy; all queues of a device together at most a quarter
+/// of the arena.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AfXdp;
 
@@ -102,6 +103,7 @@ impl Backend for AfXdp {
             promiscuous: options.promiscuous,
             wish: Wish {
                 queue: 0,
+                of_queues: found.iter().map(Vec::len).sum(),
                 descriptors: descriptors(device, options.descriptors)?,
                 zero_copy: xdp.zero_copy,
                 busy_poll: xdp.busy_poll,
@@ -146,6 +148,7 @@ impl Backend for AfXdp {
         }
         let wish = Wish {
             queue: 0,
+            of_queues: options.queues.count,
             descriptors: descriptors(device, options.descriptors)?,
             zero_copy: xdp.zero_copy,
             busy_poll: xdp.busy_poll,
@@ -363,7 +366,7 @@ fn choose_queues(
         }
     };
     // Fewer queues are for cards alone: a cable's other end would do without the driver's hook.
-    let may_shrink = first == 0 && xdp.every_queue && port.is_hardware && port.is_idle();
+    let may_shrink = first == 0 && xdp.every_queue && port.is_hardware && port.is_free_from(wanted);
     if wanted > has || wanted < has && may_shrink {
         has = set(wanted, has, changes);
     }

@@ -121,6 +121,15 @@ impl Port {
         self.state().sockets.iter().all(|socket| socket.strong_count() == 0)
     }
 
+    /// Whether nobody receives, and nobody transmits by queues from this number on.
+    pub(super) fn is_free_from(&self, queue: usize) -> bool {
+        let state = self.state();
+        let mut open = state.sockets.iter().filter_map(Weak::upgrade);
+        open.all(|socket| {
+            socket.receivers.load(Ordering::Relaxed) == 0 && (socket.queue as usize) < queue
+        })
+    }
+
     /// The longest packet, with its Ethernet header, when it was asked last.
     #[inline]
     pub(super) fn max_length(&self) -> usize {

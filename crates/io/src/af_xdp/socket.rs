@@ -78,6 +78,8 @@ pub(super) struct Tx {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wish {
     pub(super) queue: u32,
+    /// How many queues of the device are opened, which share the memory that it is lent.
+    pub(super) of_queues: usize,
     /// Entries of the receive and the transmit ring.
     pub(super) descriptors: u32,
     pub(super) zero_copy: Option<bool>,
@@ -382,9 +384,9 @@ impl Unbound {
         let (Some(received), Some(ring), Some(fill), Some(completed)) = sides else {
             return Err(io::Error::other("the kernel's rings are not as it says"));
         };
-        let most = (frames.count() / 4).max(1);
+        let level = level(&frames, wish, size as usize);
         Ok(Self {
-            rx: Rx { received, fill, lent: lent(), level: most.min(size as usize), pause: 0 },
+            rx: Rx { received, fill, lent: lent(), level, pause: 0 },
             tx: Tx { ring, completed, lent: lent(), dropped: 0 },
             kernel: Kernel { rings, socket, release: Release { queue: None, released } },
         })
@@ -424,7 +426,7 @@ impl Unbound {
         if mode.zero_copy {
             self.kernel.release.queue = Some((port.index, wish.queue));
             // The device itself takes as many again.
-            self.rx.level = (self.rx.lent.frames().count() / 4).clamp(1, 2 * self.rx.level);
+            self.rx.level = level(self.rx.lent.frames(), wish, 2 * wish.descriptors as usize);
         }
         let base = self.rx.lent.frames().region().base.addr().get();
         let socket = Arc::new(Socket {
@@ -440,6 +442,11 @@ impl Unbound {
         sharers.push(Sharer { base, mode, socket: Arc::downgrade(&socket) });
         socket
     }
+}
+
+/// How many packets a queue is lent at most: `wanted`, or its share of a quarter of all.
+fn level(frames: &Frames, wish: &Wish, wanted: usize) -> usize {
+    (frames.count() / 4 / wish.of_queues.max(1)).clamp(1, wanted)
 }
 
 /// Registers memory as that of a socket.
