@@ -119,16 +119,16 @@ fn release_slowly(slot: Slot) {
     if slot.is_sole() {
         return give_back(slot);
     }
-    if let LetGo::Elsewhere(tag) = let_go(slot, plain::tag()) {
-        plain::post(slot, tag);
+    let owner = slot.buffer_owner();
+    match owner.let_go(plain::tag()) {
+        LetGo::Elsewhere(tag) => plain::post(slot, tag),
+        left => clear_away(slot, owner, left),
     }
 }
 
-/// A packet that is shared, or is a shell, is gone. Counts as the thread with tag `mine`.
+/// Gives back what is no longer needed after a packet in `slot` let go of its buffer.
 #[inline(always)]
-pub(super) fn let_go(slot: Slot, mine: u16) -> LetGo {
-    let owner = slot.buffer_owner();
-    let left = owner.let_go(mine);
+pub(super) fn clear_away(slot: Slot, owner: Slot, left: LetGo) {
     match left {
         LetGo::Shared if owner != slot => give_back(slot),
         LetGo::Shared | LetGo::Elsewhere(_) => {}
@@ -139,7 +139,6 @@ pub(super) fn let_go(slot: Slot, mine: u16) -> LetGo {
             give_back(owner);
         }
     }
-    left
 }
 
 #[cold]
