@@ -272,33 +272,45 @@ impl Socket {
             && let Ok(mut tx) = self.tx.try_lock()
         {
             // The next transmission will say it.
-            let _ = self.kick(&mut tx);
+            let _ = self.kick(&mut tx, Duration::ZERO);
         }
     }
 
-    /// Has the kernel transmit what is in the ring, as far as the device has room.
-    pub(super) fn kick(&self, tx: &mut Tx) -> io::Result<()> {
-        /// Calls that get nothing done before the rest is left for later.
-        const FUTILE: u32 = 4;
+    /// Whether what was put into the ring before has been transmitted, or will be without another call.
+    pub(super) fn has_caught_up(&self, tx: &mut Tx) -> io::Result<bool> {
+        if self.unsent.load(Ordering::Relaxed) {
+            self.kick(tx, Duration::ZERO)?;
+        }
+        Ok(!self.unsent.load(Ordering::Relaxed))
+    }
+
+    /// Has the kernel transmit what is in the ring. While the device has no room for it, this goes on
+    /// trying for as long as `patience` says: nobody may call again soon.
+    pub(super) fn kick(&self, tx: &mut Tx, patience: Duration) -> io::Result<()> {
         if !tx.ring.wants_call() {
             return Ok(());
         }
-        let mut futile = 0;
+        let mut end = None;
         let result = loop {
             let before = tx.ring.unread();
             let result = sys::kick_transmit(self.fd());
             let after = tx.ring.unread();
             match result.as_ref().map_err(io::Error::raw_os_error) {
                 // With zero copy the device goes on by itself.
-                Ok(()) if after == 0 || after == before || self.mode.zero_copy => break Ok(()),
+                Ok(()) if after == 0 || self.mode.zero_copy => break Ok(()),
                 // The device dropped one packet and could take others.
                 Err(Some(libc::EBUSY)) => tx.dropped += 1,
                 Ok(()) | Err(Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR)) => {
-                    futile = if after == before { futile + 1 } else { 0 };
                     tx.reap();
-                    if futile == FUTILE {
+                    if after != before {
+                        end = None;
+                        continue;
+                    }
+                    let now = Instant::now();
+                    if now >= *end.get_or_insert(now + patience) {
                         break Ok(());
                     }
+                    std::thread::yield_now();
                 }
                 Err(_) => break result,
             }

@@ -37,6 +37,8 @@ type Line = (Arc<Socket>, Option<Arc<Attachment>>);
 
 /// How often an interface that is gone is looked for.
 const LOOK: Duration = Duration::from_millis(100);
+/// How long a device without room is tried again. What is then left is transmitted by a later call.
+const PATIENCE: Duration = Duration::from_micros(200);
 /// Calls after which the MTU is asked for again.
 const REFRESH: u32 = 1024;
 /// Most slots that a packet may take: the kernel makes one fragment of each.
@@ -85,7 +87,7 @@ impl Transmitter {
 
     fn is_working(&mut self, socket: &Socket) -> io::Result<()> {
         if self.failing {
-            let result = socket.kick(&mut socket.tx());
+            let result = socket.kick(&mut socket.tx(), Duration::ZERO);
             if let Err(error) = result {
                 self.fail(&error, socket);
                 return Err(error);
@@ -110,15 +112,18 @@ impl TxQueue for Transmitter {
         }
         let mut tx = socket.tx();
         tx.reap();
+        match socket.has_caught_up(&mut tx) {
+            Ok(true) => {}
+            Ok(false) => return Ok(0),
+            Err(error) => {
+                self.fail(&error, &socket);
+                return Err(error);
+            }
+        }
         let room = tx.ring.room(batch.len() as u32) as usize;
         let count = match fitting(batch, &socket, room) {
-            Ok(0) => {
-                // It may be that nobody has called the device for what is in the ring.
-                if let Err(error) = socket.kick(&mut tx) {
-                    self.fail(&error, &socket);
-                }
-                return Ok(0);
-            }
+            // The device is at work on what is in the ring, or waits to be called for it.
+            Ok(0) => return socket.kick(&mut tx, Duration::ZERO).map(|()| 0),
             Ok(count) => count,
             Err(error) => {
                 // The MTU may have grown.
@@ -135,7 +140,7 @@ impl TxQueue for Transmitter {
             }
         }
         tx.ring.publish();
-        let result = socket.kick(&mut tx);
+        let result = socket.kick(&mut tx, PATIENCE);
         drop(tx);
         if let Err(error) = result {
             self.fail(&error, &socket);
@@ -145,7 +150,7 @@ impl TxQueue for Transmitter {
 
     fn flush(&mut self) -> io::Result<()> {
         match &self.line {
-            Some((socket, _)) => socket.kick(&mut socket.tx()),
+            Some((socket, _)) => socket.kick(&mut socket.tx(), PATIENCE),
             None => Ok(()),
         }
     }
