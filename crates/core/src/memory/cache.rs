@@ -40,6 +40,30 @@ pub(super) fn take_at_hand() -> Option<Slot> {
     at_hand()?.standard.pop()
 }
 
+/// Takes a standard slot of a node, however far away. None, counted, when it has none left.
+pub(super) fn take_of_node(node: usize) -> Option<Slot> {
+    let node = Arena::get().known_node(node);
+    let pool = Arena::get().pool(node, SlotClass::Standard)?;
+    // Those that wait on their way home are at hand.
+    let magazine = current().and_then(|cache| cache.magazine_of(pool));
+    let mut slot = magazine.and_then(Magazine::pop);
+    if slot.is_none() {
+        match magazine {
+            Some(magazine) => {
+                pool.take(magazine.bulk(), |slot| magazine.push(slot));
+                slot = magazine.pop();
+            }
+            None => {
+                pool.take(1, |one| slot = Some(one));
+            }
+        }
+    }
+    if slot.is_none() {
+        pool.count_exhausted();
+    }
+    slot
+}
+
 /// Gives back a slot that nobody looks at any more.
 #[inline]
 pub(super) fn give_back(slot: Slot) {
@@ -370,7 +394,7 @@ struct ThreadCache {
     standard: Magazine,
     jumbo: Magazine,
     shell: Magazine,
-    /// For slots of other nodes on their way home; nothing is taken from these.
+    /// For slots of other nodes on their way home; taken from only by who asks for that node.
     foreign: Box<[Magazine]>,
     node: usize,
     copies: [AtomicU64; CopyCause::ALL.len()],

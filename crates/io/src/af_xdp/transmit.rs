@@ -79,7 +79,8 @@ impl Transmitter {
     fn fail(&mut self, error: &io::Error, socket: &Socket) {
         self.failing = true;
         let gone = matches!(error.raw_os_error(), Some(libc::ENXIO | libc::ENODEV));
-        if gone && !socket.port.is_there() {
+        if gone && (socket.is_loose(error) || !socket.port.is_there()) {
+            socket.port.abandon();
             self.lost += lost(socket);
             self.line = None;
         }
@@ -223,7 +224,8 @@ fn put(tx: &mut Tx, packet: Packet) -> bool {
 fn put_copy(tx: &mut Tx, packet: &Packet) -> bool {
     let mut places: Vec<Place> = Vec::with_capacity(MOST_SLOTS);
     for part in packet.data().chunks(CHUNK) {
-        let lent = copy_of(part).and_then(|copy| tx.lent.lend_to_read(copy).ok());
+        let lent = copy_of(tx.lent.frames().region().node, part)
+            .and_then(|copy| tx.lent.lend_to_read(copy).ok());
         let Some((start, within)) = lent else {
             for place in places {
                 drop(tx.lent.take_back(place.address));
@@ -244,8 +246,8 @@ fn put_copy(tx: &mut Tx, packet: &Packet) -> bool {
     true
 }
 
-fn copy_of(bytes: &[u8]) -> Option<Packet> {
-    let mut copy = Packet::stale(0, bytes.len(), 0)?;
+fn copy_of(node: usize, bytes: &[u8]) -> Option<Packet> {
+    let mut copy = Packet::stale_of_node(node, 0, bytes.len())?;
     copy.data_mut().copy_from_slice(bytes);
     Some(copy)
 }
