@@ -138,7 +138,12 @@ impl<'a> Facts<'a> {
                 say(format!("  {} :: {}{queues}: {}", work.element, work.class, work.why));
             }
             if thread.work.is_empty() {
-                say("  nothing: there is no receive queue and no task for it".to_owned());
+                say(match self.router.plan().receivers.is_empty() {
+                    true => "  nothing: there is no task for it".to_owned(),
+                    false => "  nothing: there is no receive queue for it (SoftwareRSS spreads the packets of few \
+                              queues over all threads)"
+                        .to_owned(),
+                });
             }
         }
         devices(self.router).into_iter().for_each(&mut say);
