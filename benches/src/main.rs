@@ -4,6 +4,7 @@ mod cycles;
 mod graph;
 mod io;
 mod machine;
+mod peers;
 mod report;
 mod threads;
 mod traffic;
@@ -32,6 +33,8 @@ enum Suite {
     All(cycles::Options),
     /// Packets a second through interfaces, by each method, beside the kernel's bridge.
     Io(io::Options),
+    /// Packets a second from DPDK to DPDK, beside DPDK's own forwarder.
+    Dpdk(peers::testpmd::Options),
     /// Packets a second on one thread and on two: full push, push to pull, pipelined; queues of
     /// their own and shared ones.
     Threads(threads::Options),
@@ -46,6 +49,7 @@ fn main() -> ExitCode {
         Suite::Elements(options) => options.run(Subject::Elements),
         Suite::All(options) => options.run(Subject::Both),
         Suite::Io(options) => options.run(),
+        Suite::Dpdk(options) => options.run(),
         Suite::Threads(options) => options.run(),
     };
     match done {

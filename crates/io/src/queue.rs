@@ -2,9 +2,10 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
-use millrace_core::Batch;
 use millrace_core::net::{EtherAddress, Ipv4Prefix};
+use millrace_core::{Batch, Count};
 
 use crate::method::Method;
 use crate::tap::{Tap, TapOptions};
@@ -32,6 +33,12 @@ pub trait RxQueue: Send {
     fn counts(&self) -> QueueCounts {
         QueueCounts::default()
     }
+
+    /// A counter of the bytes that were received, if the queue sees the packets' lengths anyway. Of
+    /// other queues whoever wants to know it has to look at the packets.
+    fn byte_counter(&self) -> Option<Arc<Count>> {
+        None
+    }
 }
 
 /// A transmit queue of a device. It belongs to one thread.
@@ -54,6 +61,11 @@ pub trait TxQueue: Send {
     /// What the device counted.
     fn counts(&self) -> QueueCounts {
         QueueCounts::default()
+    }
+
+    /// A counter of the bytes that were transmitted, as [`RxQueue::byte_counter`].
+    fn byte_counter(&self) -> Option<Arc<Count>> {
+        None
     }
 }
 

@@ -134,6 +134,20 @@ struct Rearm {
     port: u16,
 }
 
+/// `pkt_len` to `vlan_tci`, written at once.
+#[repr(C, align(4))]
+struct Lengths {
+    pkt_len: u32,
+    data_len: u16,
+    vlan_tci: u16,
+}
+
+/// What drivers find as the length of a segment; a longer one no driver takes.
+#[inline(always)]
+fn data_len(len: u32) -> u16 {
+    len.min(u16::MAX.into()) as u16
+}
+
 /// Line 2, written at once.
 #[repr(C, align(64))]
 struct Private {
@@ -143,7 +157,16 @@ struct Private {
     flags: u16,
 }
 
+/// Bytes in front of the data that a driver leaves (`RTE_PKTMBUF_HEADROOM`).
+const HEADROOM: u16 = 128;
+
 impl Private {
+    /// The last word of a received mbuf's line 2, on machines whose bytes count from the lowest.
+    const PLAIN_HEADERS: u64 = HEADROOM as u64
+        | (NO_HEADER as u64) << 16
+        | (NO_HEADER as u64) << 32
+        | (FLAG_EXTERNAL as u64) << 48;
+
     const EMPTY: Private = Private {
         annotations: [0; ANNOTATION_LEN / 8],
         timestamp: 0,
@@ -154,6 +177,7 @@ impl Private {
 
 const _: () = {
     assert!(size_of::<Rearm>() == 8 && size_of::<Private>() == 64);
+    assert!(size_of::<Lengths>() == 8 && offset_of!(Descriptor, pkt_len) % 4 == 0);
     assert!(offset_of!(Descriptor, data_off) % 8 == 0);
     assert!(offset_of!(Descriptor, annotations) + offset_of!(Private, timestamp) == 176);
     assert!(offset_of!(Descriptor, mac) == 128 + offset_of!(Private, headers));
@@ -207,13 +231,29 @@ impl Slot {
         data_off, set_data_off: u16;
         port, set_port: u16;
         ol_flags, set_ol_flags: u64;
-        pkt_len, set_pkt_len: u32;
         rss, set_rss: u32;
         timestamp, set_timestamp: i64;
         mac, set_mac: u16;
         network, set_network: u16;
         transport, set_transport: u16;
         flags, set_flags: u16;
+    }
+
+    /// Bytes of data.
+    #[inline(always)]
+    pub(super) fn pkt_len(self) -> u32 {
+        // SAFETY: live descriptor, written by its holder alone.
+        unsafe { (*self.0.as_ptr()).pkt_len }
+    }
+
+    /// Sets the bytes of data, in both places where drivers read them.
+    #[inline(always)]
+    pub(super) fn set_pkt_len(self, len: u32) {
+        // SAFETY: live descriptor, called by its one holder.
+        unsafe {
+            (*self.0.as_ptr()).pkt_len = len;
+            (*self.0.as_ptr()).data_len = data_len(len);
+        }
     }
 
     /// The slot whose buffer a shell looks at.
@@ -313,7 +353,8 @@ impl Slot {
             (&raw mut (*d).data_off).cast::<Rearm>().write(rearm);
             (*d).ol_flags = 0;
             (*d).packet_type = 0;
-            (*d).pkt_len = len;
+            let lengths = Lengths { pkt_len: len, data_len: data_len(len), vlan_tci: 0 };
+            (&raw mut (*d).pkt_len).cast::<Lengths>().write(lengths);
             (&raw mut (*d).annotations).cast::<Private>().write(Private::EMPTY);
         }
     }
@@ -325,6 +366,32 @@ impl Slot {
         let private = Private { headers, flags: FLAG_EXTERNAL, ..Private::EMPTY };
         // SAFETY: live descriptor, called by its one holder; line 2 is a `Private`.
         unsafe { (&raw mut (*self.0.as_ptr()).annotations).cast::<Private>().write(private) };
+    }
+
+    /// As [`adopt`](Slot::adopt), for what a driver has just received: with the MAC header where data starts
+    /// in packets as nearly all are, [plain](Slot::plainness) ones. Two stores where the compiler may use
+    /// 32 bytes for one.
+    #[inline(always)]
+    pub(super) fn adopt_plain(self) {
+        const HALVES: [[u64; 4]; 2] = [[0; 4], [0, 0, 0, Private::PLAIN_HEADERS]];
+        // SAFETY: live descriptor, called by its one holder; line 2 is a `Private`, whose last word is headers
+        // and flags.
+        unsafe {
+            let line = (&raw mut (*self.0.as_ptr()).annotations).cast::<[u64; 4]>();
+            line.write(HALVES[0]);
+            line.add(1).write(HALVES[1]);
+        }
+    }
+
+    /// 0 when the data starts behind DPDK's headroom, nobody else holds the mbuf, and it has one segment.
+    #[inline(always)]
+    pub(super) fn plainness(self) -> u64 {
+        const PLAIN: u64 = HEADROOM as u64 | 1 << 16 | 1 << 32;
+        const PORT: u64 = 0xffff << 48;
+        // SAFETY: live descriptor; the four fields are a `Rearm`, and a driver that could change the count has
+        // handed the mbuf over.
+        let rearm = unsafe { (&raw const (*self.0.as_ptr()).data_off).cast::<u64>().read() };
+        (rearm ^ PLAIN) & !PORT
     }
 
     /// As [`adopt`](Slot::adopt), with what another slot has in line 2.
@@ -354,13 +421,6 @@ impl Slot {
     #[inline(always)]
     pub(super) fn is_direct(self) -> bool {
         self.ol_flags() & (OL_INDIRECT | OL_EXTERNAL) == 0
-    }
-
-    /// Copies the length to where drivers read it.
-    #[inline]
-    pub(super) fn seal(self) {
-        // SAFETY: live descriptor, called by its one holder.
-        unsafe { (*self.0.as_ptr()).data_len = u16::try_from(self.pkt_len()).unwrap_or(u16::MAX) };
     }
 
     /// Makes a shell look at what `from` looks at, whose buffer is `owner`'s.
@@ -400,6 +460,12 @@ impl Slot {
     #[inline(always)]
     pub(super) fn is_sole(self) -> bool {
         self.refcnt().load(Ordering::Acquire) == 1
+    }
+
+    /// 0 when the slot has a buffer of its own that nobody else looks at.
+    #[inline(always)]
+    pub(super) fn soleness(self) -> usize {
+        usize::from(self.refcnt().load(Ordering::Acquire) ^ 1)
     }
 
     /// Whether the slot is a descriptor that looks at another slot's buffer.

@@ -1,10 +1,9 @@
 //! Bursts of mbufs: packets that travel between a batch and a driver as addresses, in one call.
 
-use std::ops::AddAssign;
 use std::ptr::NonNull;
 
 use super::batch::Batch;
-use super::descriptor::{Descriptor, LARGE, Slot, prefetch};
+use super::descriptor::{Descriptor, FLAG_EXTERNAL, LARGE, Slot, prefetch};
 use super::packet::Packet;
 
 /// The driver's side of a descriptor: the address of an mbuf.
@@ -34,15 +33,6 @@ pub struct Burst {
     pub scattered: usize,
 }
 
-impl AddAssign<&Packet> for Burst {
-    #[inline(always)]
-    fn add_assign(&mut self, packet: &Packet) {
-        self.packets += 1;
-        self.bytes += packet.len();
-        self.scattered += usize::from(packet.slot().segments() != 1);
-    }
-}
-
 impl Batch {
     /// Adds up to `max` mbufs that a driver has received. It is given a place for addresses and how many it
     /// has room for, fills it from the front and returns how many it filled. The packets' MAC header is where
@@ -61,57 +51,136 @@ impl Batch {
         let free = self.free_entries();
         let free = free.get_mut(..max.min(free.len())).unwrap_or_default();
         let count = receive(free.as_mut_ptr().cast(), free.len()).min(free.len());
-        let mut burst = Burst::default();
-        let received = free.get(..count).unwrap_or_default();
-        for (index, entry) in received.iter().enumerate() {
-            if let Some(later) = received.get(index + Batch::LOOK_AHEAD) {
-                // SAFETY: the driver wrote the entry.
-                let later = unsafe { later.assume_init_ref() };
-                prefetch(later.slot().as_ptr().cast::<u8>().wrapping_add(128));
-                prefetch(later.data_ptr());
-            }
-            // SAFETY: the driver wrote the entry: the address of an mbuf, which is what a packet is.
-            let packet = unsafe { entry.assume_init_ref() };
-            packet.slot().adopt(packet.slot().data_off());
-            burst += packet;
-        }
         // SAFETY: so many entries were written.
         unsafe { self.take_in(count) };
-        burst
+        let start = self.len() - count;
+        adopt(self.get(start..).unwrap_or_default())
     }
 
-    /// Hands mbufs from the front to a driver. `ready` is asked about each packet in turn, may change it, and
-    /// says whether it is an mbuf that the driver takes; the driver is offered the packets in front of the
-    /// first that is not. It is given their addresses and how many they are, and returns how many it took.
-    /// The others stay, in order.
+    /// Hands mbufs from the front to a driver. When there are packets that it does not take as they are,
+    /// `ready` is asked about each in turn, may change it, and says whether it is an mbuf that the driver takes;
+    /// the driver is offered the packets in front of the first that is not. It is given their addresses and how
+    /// many they are, and returns how many it took. The others stay, in order.
     ///
     /// # Safety
     /// What the driver says it took is its own from then on, and it took them from the front. `ready` says yes
-    /// to mbufs alone.
+    /// to mbufs that nobody shares alone.
     #[inline]
     pub unsafe fn transmit_mbufs(
         &mut self,
-        mut ready: impl FnMut(&mut Packet) -> bool,
+        limits: &Limits,
+        ready: impl FnMut(&mut Packet) -> bool,
         transmit: impl FnOnce(*mut Mbuf, usize) -> usize,
     ) -> Burst {
-        let mut burst = Burst::default();
+        let scan = match limits.pool {
+            None => Scan::of::<false>(self, limits),
+            Some(_) => Scan::of::<true>(self, limits),
+        };
+        let (offered, mut bytes) = match scan.as_they_are {
+            true => (self.len(), scan.bytes),
+            false => self.make_ready(ready),
+        };
+        let taken = transmit(self.as_mut_ptr().cast(), offered).min(offered);
+        let left = self.get(taken..offered).unwrap_or_default();
+        left.iter().for_each(|packet| bytes -= packet.len());
+        self.forget_front(taken);
+        Burst { packets: taken, bytes, scattered: 0 }
+    }
+
+    /// How many packets from the front on are ready, and their bytes.
+    #[cold]
+    fn make_ready(&mut self, mut ready: impl FnMut(&mut Packet) -> bool) -> (usize, usize) {
+        let mut sum = (0, 0);
         for packet in self.iter_mut() {
             if !ready(packet) {
                 break;
             }
-            packet.slot().seal();
-            burst += packet;
+            sum.0 += 1;
+            sum.1 += packet.len();
         }
-        let offered = burst.packets;
-        let taken = transmit(self.as_mut_ptr().cast(), offered).min(offered);
-        if taken < offered {
-            let left = self.get(taken..offered).unwrap_or_default();
-            left.iter().for_each(|packet| burst.bytes -= packet.len());
-            burst.packets = taken;
-        }
-        self.forget_front(taken);
-        burst
+        sum
     }
+}
+
+/// What mbufs a driver takes as they are.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// The most bytes of data.
+    pub longest: usize,
+    /// The one pool that they may come from, with a buffer of their own; any mbufs unless given.
+    pub pool: Option<*const ()>,
+}
+
+/// What is seen in one pass over packets that are to be transmitted.
+struct Scan {
+    bytes: usize,
+    /// Whether all can be handed over as they are.
+    as_they_are: bool,
+}
+
+impl Scan {
+    /// Without branches on what the packets are.
+    #[inline(always)]
+    fn of<const OWN_POOL: bool>(packets: &[Packet], limits: &Limits) -> Scan {
+        let own = limits.pool.map_or(0, <*const ()>::addr);
+        let (mut bytes, mut longest, mut odd) = (0, 0, 0);
+        for packet in packets {
+            let slot = packet.slot();
+            bytes += packet.len();
+            longest = longest.max(packet.len());
+            odd |= slot.soleness() | usize::from(!slot.flags() & FLAG_EXTERNAL);
+            if OWN_POOL {
+                odd |= (slot.pool().addr() ^ own) | usize::from(!slot.is_direct());
+            }
+        }
+        Scan { bytes, as_they_are: odd == 0 && longest <= limits.longest }
+    }
+}
+
+/// Makes packets of what a driver has received.
+#[inline]
+fn adopt(received: &[Packet]) -> Burst {
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has it.
+        return unsafe { adopt_by_avx2(received) };
+    }
+    adopt_each(received)
+}
+
+/// The same with wider stores.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn adopt_by_avx2(received: &[Packet]) -> Burst {
+    adopt_each(received)
+}
+
+#[inline(always)]
+fn adopt_each(received: &[Packet]) -> Burst {
+    /// From a descriptor to the data of nearly all mbufs.
+    const DATA: usize = 192 + 128;
+    let mut burst = Burst { packets: received.len(), bytes: 0, scattered: 0 };
+    let mut odd = 0;
+    for packet in received {
+        let slot = packet.slot();
+        slot.adopt_plain();
+        prefetch(slot.as_ptr().cast::<u8>().wrapping_add(DATA));
+        odd |= slot.plainness();
+        burst.bytes += packet.len();
+    }
+    if odd != 0 {
+        burst.scattered = adopt_odd(received);
+    }
+    burst
+}
+
+/// Corrects what is otherwise in few packets. Returns how many have several segments.
+#[cold]
+fn adopt_odd(received: &[Packet]) -> usize {
+    for packet in received {
+        packet.slot().adopt(packet.slot().data_off());
+    }
+    received.iter().filter(|packet| packet.segments() != 1).count()
 }
 
 impl Packet {
@@ -130,7 +199,7 @@ impl Packet {
     /// Whether the packet is an mbuf whose buffer nobody else looks at.
     #[inline(always)]
     pub fn is_sole_mbuf(&self) -> bool {
-        self.is_mbuf() && self.slot().is_sole()
+        self.is_mbuf() & self.slot().is_sole()
     }
 
     /// Whether the packet is an mbuf of this pool whose buffer is its own and nobody else's.
@@ -184,5 +253,130 @@ impl Packet {
         // SAFETY: an adopted mbuf is a packet.
         *self = unsafe { Packet::from_raw(descriptor) };
         self.set_header_offsets(headers);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::alloc::{Layout, alloc_zeroed, dealloc};
+    use std::ptr::null;
+
+    use super::super::descriptor::DESCRIPTOR_LEN;
+    use super::*;
+
+    const ROOM: usize = 2176;
+
+    /// Memory for an mbuf, which is alive until this is dropped.
+    struct Memory(NonNull<u8>);
+
+    impl Memory {
+        fn layout() -> Layout {
+            Layout::from_size_align(DESCRIPTOR_LEN + ROOM, 64).unwrap()
+        }
+
+        /// An mbuf in fresh memory, as a driver leaves it.
+        fn new(data_off: u16, len: u32) -> (Self, Mbuf) {
+            // SAFETY: the size is not zero.
+            let memory = NonNull::new(unsafe { alloc_zeroed(Self::layout()) }).unwrap();
+            // SAFETY: fresh memory of that size.
+            let slot = unsafe { Slot::carve(memory, ROOM as u32, null()) };
+            slot.reset(data_off, len);
+            (Self(memory), slot.as_ptr())
+        }
+    }
+
+    impl Drop for Memory {
+        fn drop(&mut self) {
+            // SAFETY: made with this layout; the tests hand every packet back before.
+            unsafe { dealloc(self.0.as_ptr(), Self::layout()) };
+        }
+    }
+
+    #[test]
+    fn a_burst_is_received_and_transmitted() {
+        // The second one's data does not begin where a driver usually puts it.
+        let (memory, mbufs): (Vec<Memory>, Vec<Mbuf>) = [(128, 60), (64, 100), (128, 1500)]
+            .map(|(at, len)| Memory::new(at, len))
+            .into_iter()
+            .unzip();
+        let mut batch = Batch::new();
+        // SAFETY: these are mbufs of one segment, and there is room for three.
+        let burst = unsafe {
+            batch.receive_mbufs(8, |to, room| {
+                assert_eq!(room, 8);
+                to.copy_from_nonoverlapping(mbufs.as_ptr(), mbufs.len());
+                mbufs.len()
+            })
+        };
+        assert_eq!(burst, Burst { packets: 3, bytes: 1660, scattered: 0 });
+        assert!(batch.iter().all(|packet| packet.is_mbuf() && packet.mac_header() == Some(0)));
+        batch[0].set_paint(7);
+        assert!(batch[2].trim(500));
+
+        let everything = Limits { longest: 1514, pool: None };
+        // SAFETY: the driver keeps the addresses, and the packets are not used again.
+        let burst = unsafe {
+            batch.transmit_mbufs(&everything, |_| panic!("they are ready"), |_, count| count - 1)
+        };
+        assert_eq!(burst, Burst { packets: 2, bytes: 160, scattered: 0 });
+        assert_eq!((batch.len(), batch[0].len()), (1, 1000));
+
+        // Now something is in the way.
+        batch.push(Packet::from_bytes(b"not an mbuf").unwrap()).unwrap();
+        let ready = |packet: &mut Packet| packet.is_sole_mbuf();
+        // SAFETY: as above.
+        let burst = unsafe { batch.transmit_mbufs(&everything, ready, |_, count| count) };
+        assert_eq!((burst.packets, burst.bytes, batch.len()), (1, 1000, 1));
+        drop(memory);
+    }
+
+    #[test]
+    fn what_a_driver_does_not_take_as_it_is_is_asked_about() {
+        let (memory, mbuf) = Memory::new(128, 60);
+        let mut batch = Batch::new();
+        // SAFETY: an mbuf of one segment.
+        unsafe {
+            batch.receive_mbufs(1, |to, _| {
+                to.write(mbuf);
+                1
+            })
+        };
+        let other = 1u8;
+        for limits in [
+            Limits { longest: 59, pool: None },
+            Limits { longest: 1514, pool: Some((&raw const other).cast()) },
+        ] {
+            let mut asked = 0;
+            let ready = |_: &mut Packet| {
+                asked += 1;
+                false
+            };
+            // SAFETY: nothing is offered.
+            let burst = unsafe { batch.transmit_mbufs(&limits, ready, |_, count| count) };
+            assert_eq!((burst.packets, asked), (0, 1), "{limits:?}");
+        }
+        let own = Limits { longest: 60, pool: Some(null()) };
+        // SAFETY: as above.
+        let burst = unsafe { batch.transmit_mbufs(&own, |_| false, |_, count| count) };
+        assert_eq!(burst.packets, 1);
+        drop(memory);
+    }
+
+    #[test]
+    fn segments_are_counted() {
+        let (memory, mbuf) = Memory::new(128, 60);
+        // SAFETY: the memory is alive; `nb_segs` is the third field of the rearm word, as in DPDK.
+        unsafe { mbuf.cast::<u16>().add(10).write(2) };
+        let mut batch = Batch::new();
+        // SAFETY: an mbuf; what its second segment would be is not looked at.
+        let burst = unsafe {
+            batch.receive_mbufs(1, |to, _| {
+                to.write(mbuf);
+                1
+            })
+        };
+        assert_eq!((burst.scattered, batch[0].segments()), (1, 2));
+        batch.pop().unwrap().into_raw();
+        drop(memory);
     }
 }

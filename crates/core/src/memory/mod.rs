@@ -57,6 +57,6 @@ pub use cache::register_external_release;
 pub use copies::CopyCause;
 pub use descriptor::{ANNOTATION_LEN, Descriptor};
 pub use mapping::PageKind;
-pub use mbufs::{Burst, Mbuf, Window};
+pub use mbufs::{Burst, Limits, Mbuf, Window};
 pub use packet::{Packet, PacketType};
 pub use plain::PlainCounts;

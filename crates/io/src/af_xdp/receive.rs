@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use millrace_core::memory::copies::{self, CopyCause};
@@ -13,7 +14,7 @@ use millrace_core::{Batch, Packet, PacketType};
 use super::frames::HEADROOM;
 use super::port::Attachment;
 use super::ring::Place;
-use super::socket::{RETRY, Rx, Socket, lock};
+use super::socket::{Rx, Socket};
 use super::sys;
 use super::watch::Watch;
 use crate::offload::{self, Finished, Finisher};
@@ -26,10 +27,6 @@ pub(super) struct Receiver {
     /// Opens the queues again after the interface was gone.
     reopen: Box<dyn Fn() -> io::Result<Vec<Line>> + Send>,
     watch: Watch,
-    /// How often an idle thread is to come and look.
-    ticks: Option<Duration>,
-    /// A line lacks memory to receive into.
-    starving: bool,
     /// The line to begin with.
     first: usize,
     /// Calls in a row that brought nothing.
@@ -83,10 +80,8 @@ impl Line {
         let mut rx = socket.rx();
         socket.refill(&mut rx);
         drop(rx);
-        let mut receivers = lock(&socket.receivers);
         attachment.direct(socket.queue, Some(&socket))?;
-        *receivers += 1;
-        drop(receivers);
+        socket.receivers.fetch_add(1, Ordering::Relaxed);
         Ok(Self { attachment, socket, promiscuous })
     }
 
@@ -102,9 +97,7 @@ impl Line {
 
 impl Drop for Line {
     fn drop(&mut self) {
-        let mut receivers = lock(&self.socket.receivers);
-        *receivers = receivers.saturating_sub(1);
-        if *receivers == 0 {
+        if self.socket.receivers.fetch_sub(1, Ordering::Relaxed) == 1 {
             // Where that fails the interface is gone, and the program with it.
             let _ = self.attachment.direct(self.socket.queue, None);
         }
@@ -119,13 +112,11 @@ impl Receiver {
         busy_poll: bool,
     ) -> io::Result<Self> {
         let watch = Watch::new()?;
-        lines.iter().try_for_each(|line| watch.all.follow(line.socket.fd()))?;
+        lines.iter().try_for_each(|line| watch.add(line.socket.fd()))?;
         Ok(Self {
             state: State::Open(lines),
             reopen,
             watch,
-            ticks: None,
-            starving: false,
             first: 0,
             idle: 0,
             busy_poll,
@@ -149,7 +140,6 @@ impl Receiver {
     fn collect(&mut self, batch: &mut Batch, room: usize) -> usize {
         let State::Open(lines) = &self.state else { return 0 };
         let mut n = 0;
-        let mut starving = false;
         for at in 0..lines.len() {
             let Some(line) = lines.get((self.first + at) % lines.len()) else { break };
             if self.busy_poll {
@@ -159,12 +149,10 @@ impl Receiver {
             let mut rx = line.socket.rx();
             n += take(&mut rx, batch, room - n, &mut self.lost);
             line.socket.refill(&mut rx);
-            starving |= rx.is_starving();
             if n == room {
                 break;
             }
         }
-        self.starving = starving;
         if lines.len() > 1 {
             self.first = (self.first + 1) % lines.len();
         }
@@ -177,8 +165,6 @@ impl Receiver {
         match &self.state {
             State::Open(lines) => {
                 lines.iter().for_each(|line| line.socket.go_on_transmitting());
-                let unsent = lines.iter().any(|line| line.socket.has_unsent());
-                self.tick((self.starving || unsent).then_some(RETRY));
                 self.idle += 1;
                 if self.idle >= IDLE {
                     self.idle = 0;
@@ -188,38 +174,24 @@ impl Receiver {
                 }
             }
             State::Gone(next) => {
-                let is_time = Instant::now() >= *next;
-                if self.watch.take_changes() || is_time {
+                if self.watch.take_changes() || Instant::now() >= *next {
                     self.look_for_it();
                 }
-                self.tick(matches!(self.state, State::Gone(_)).then_some(LOOK));
             }
         }
         Ok(0)
-    }
-
-    /// Has an idle thread come and look every so often, although nothing has come.
-    fn tick(&mut self, every: Option<Duration>) {
-        if self.ticks != every {
-            self.ticks = every;
-            self.watch.all.tick(every);
-        } else if every.is_some() {
-            self.watch.all.clear();
-        }
     }
 
     /// Looks whether the interface is still there.
     fn look(&mut self) -> io::Result<usize> {
         let State::Open(lines) = &self.state else { return Ok(0) };
         let Some(port) = lines.first().map(|line| &line.socket.port) else { return Ok(0) };
-        if lines.iter().all(|line| line.socket.is_bound()) {
+        if port.is_there() {
             port.refresh();
             return Ok(0);
         }
-        port.abandon();
         self.lost += lines.iter().map(Line::lost).sum::<u64>();
-        // Meanwhile the other queues notice, too: their program is in the way of a new one.
-        self.state = State::Gone(Instant::now() + LOOK);
+        self.state = State::Gone(Instant::now());
         Err(io::Error::from_raw_os_error(libc::ENODEV))
     }
 
@@ -228,7 +200,7 @@ impl Receiver {
             Ok(lines) => {
                 for line in &lines {
                     // Without, packets are found when the thread is awake for another reason.
-                    let _ = self.watch.all.follow(line.socket.fd());
+                    let _ = self.watch.add(line.socket.fd());
                 }
                 State::Open(lines)
             }
@@ -315,7 +287,7 @@ impl RxQueue for Receiver {
 
     fn readiness(&self) -> Option<OwnedFd> {
         // With busy polling the device waits to be asked.
-        if self.busy_poll { None } else { self.watch.all.duplicate().ok() }
+        if self.busy_poll { None } else { self.watch.duplicate().ok() }
     }
 
     fn counts(&self) -> QueueCounts {

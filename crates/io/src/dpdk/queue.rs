@@ -7,8 +7,10 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use millrace_core::memory::{Burst, CopyCause, Descriptor, copies, register_external_release};
-use millrace_core::{Batch, Packet};
+use millrace_core::memory::{
+    Burst, CopyCause, Descriptor, Limits, copies, register_external_release,
+};
+use millrace_core::{Batch, Count, Packet};
 use rustix::event::epoll;
 
 use super::abi::{Mbuf, Table};
@@ -54,6 +56,7 @@ pub(super) struct Rx {
     marks: Marks,
     sleep: Option<Sleep>,
     lost: AtomicU64,
+    bytes: Arc<Count>,
 }
 
 /// What packets are marked with, beyond what every packet has.
@@ -97,6 +100,7 @@ impl Rx {
             marks,
             sleep,
             lost: AtomicU64::new(0),
+            bytes: Arc::default(),
         })
     }
 
@@ -169,6 +173,7 @@ impl RxQueue for Rx {
         let burst = unsafe {
             batch.receive_mbufs(max, |to, room| receive(port, number, to, room as u16).into())
         };
+        self.bytes.add(burst.bytes as u64);
         let mut count = burst.packets;
         if burst.scattered > 0 {
             let before = batch.len();
@@ -182,6 +187,10 @@ impl RxQueue for Rx {
             sleep.after(count, self.table, port, number, self.open);
         }
         Ok(count)
+    }
+
+    fn byte_counter(&self) -> Option<Arc<Count>> {
+        Some(self.bytes.clone())
     }
 
     fn readiness(&self) -> Option<OwnedFd> {
@@ -248,12 +257,13 @@ pub(super) struct Tx {
     number: u16,
     sharers: Arc<Sharers>,
     open: Option<Open>,
+    bytes: Arc<Count>,
 }
 
 impl Tx {
     pub(super) fn new(port: Arc<Port>, number: u16, sharers: Arc<Sharers>) -> Self {
         sharers.count.fetch_add(1, Ordering::SeqCst);
-        Self { table: port.table, port, number, sharers, open: None }
+        Self { table: port.table, port, number, sharers, open: None, bytes: Arc::default() }
     }
 
     #[cold]
@@ -285,6 +295,7 @@ impl TxQueue for Tx {
         let table = self.table;
         let (port, number, send) = (self.port.number(), self.number, table.transmit);
         let pool = open.pool.cast_const().cast();
+        let limits = Limits { longest: open.longest, pool: open.own_pool_only.then_some(pool) };
         let mut too_long = 0;
         let ready = |packet: &mut Packet| {
             if packet.len() > open.longest {
@@ -300,10 +311,11 @@ impl TxQueue for Tx {
         // SAFETY: the port is open and has the queue, which nobody else uses meanwhile; the driver frees what
         // it takes. `ready` passes mbufs that nobody shares.
         let burst = unsafe {
-            batch.transmit_mbufs(ready, |mbufs, count| {
+            batch.transmit_mbufs(&limits, ready, |mbufs, count| {
                 send(port, number, mbufs, count as u16).into()
             })
         };
+        self.bytes.add(burst.bytes as u64);
         match burst {
             Burst { packets: 0, .. } if too_long > 0 => Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
@@ -314,6 +326,10 @@ impl TxQueue for Tx {
             )),
             Burst { packets, .. } => Ok(packets),
         }
+    }
+
+    fn byte_counter(&self) -> Option<Arc<Count>> {
+        Some(self.bytes.clone())
     }
 }
 

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use millrace_core::net::{EtherAddress, Ipv4Prefix};
-use millrace_core::{Batch, Count};
+use millrace_core::{Batch, Count, Packet};
 use millrace_io::tap::{Tap, TapOptions};
 use millrace_io::{
     Backend, Capabilities, DeviceError, DeviceFacts, Method, Opened, QueueCounts, RxOptions,
@@ -30,7 +30,7 @@ struct Opening {
 #[derive(Debug, Default)]
 struct Traffic {
     packets: Count,
-    bytes: Count,
+    bytes: Arc<Count>,
     batches: Count,
     lost: Count,
     segmented: Count,
@@ -131,7 +131,7 @@ impl Observed {
     fn watch_rx(&self, device: &str, opened: Opened<dyn RxQueue>) -> Opened<dyn RxQueue> {
         let mut traffic = Vec::new();
         let queues = opened.queues.into_iter().map(|queue| {
-            let watched = Watched { queue, traffic: Arc::default() };
+            let watched = Watched::new(queue.byte_counter(), queue);
             traffic.push(watched.traffic.clone());
             Box::new(watched) as Box<dyn RxQueue>
         });
@@ -149,7 +149,7 @@ impl Observed {
     fn watch_tx(&self, device: &str, opened: Opened<dyn TxQueue>) -> Opened<dyn TxQueue> {
         let mut traffic = Vec::new();
         let queues = opened.queues.into_iter().map(|queue| {
-            let watched = Watched { queue, traffic: Arc::default() };
+            let watched = Watched::new(queue.byte_counter(), queue);
             traffic.push(watched.traffic.clone());
             Box::new(watched) as Box<dyn TxQueue>
         });
@@ -209,13 +209,31 @@ impl Backend for Observed {
 struct Watched<Q: ?Sized> {
     queue: Box<Q>,
     traffic: Arc<Traffic>,
+    /// The queue counts its bytes by itself.
+    counts_bytes: bool,
 }
 
 impl<Q: ?Sized> Watched<Q> {
+    fn new(bytes: Option<Arc<Count>>, queue: Box<Q>) -> Self {
+        let counts_bytes = bytes.is_some();
+        let traffic = Traffic { bytes: bytes.unwrap_or_default(), ..Traffic::default() };
+        Self { queue, traffic: Arc::new(traffic), counts_bytes }
+    }
+
+    /// The bytes of packets, if they are to be counted here.
+    fn bytes(&self, packets: &[Packet]) -> usize {
+        match self.counts_bytes {
+            true => 0,
+            false => packets.iter().map(|packet| packet.len()).sum(),
+        }
+    }
+
     fn count(&self, packets: usize, bytes: usize) {
         if packets > 0 {
             self.traffic.packets.add(packets as u64);
-            self.traffic.bytes.add(bytes as u64);
+            if !self.counts_bytes {
+                self.traffic.bytes.add(bytes as u64);
+            }
             self.traffic.batches.add(1);
         }
     }
@@ -228,16 +246,11 @@ impl<Q: ?Sized> Watched<Q> {
     }
 }
 
-fn bytes(batch: &Batch) -> usize {
-    batch.iter().map(|packet| packet.len()).sum()
-}
-
 impl RxQueue for Watched<dyn RxQueue> {
     fn receive(&mut self, batch: &mut Batch, max: usize) -> io::Result<usize> {
         let before = batch.len();
         let received = self.queue.receive(batch, max);
-        let came = batch.iter().skip(before);
-        let bytes = came.map(|packet| packet.len()).sum();
+        let bytes = self.bytes(batch.get(before..).unwrap_or_default());
         self.count(batch.len() - before, bytes);
         received
     }
@@ -257,9 +270,9 @@ impl RxQueue for Watched<dyn RxQueue> {
 
 impl TxQueue for Watched<dyn TxQueue> {
     fn transmit(&mut self, batch: &mut Batch) -> io::Result<usize> {
-        let (packets, before) = (batch.len(), bytes(batch));
+        let (packets, before) = (batch.len(), self.bytes(batch));
         let taken = self.queue.transmit(batch);
-        self.count(packets - batch.len(), before - bytes(batch));
+        self.count(packets - batch.len(), before - self.bytes(batch));
         taken
     }
 
