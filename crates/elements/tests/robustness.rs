@@ -53,6 +53,11 @@ const ARGUMENTS: &[(&str, &str)] = &[
 /// Classes that need a device or a file to read, and are tested elsewhere.
 const ELSEWHERE: &[&str] = &[
     "KernelTap",
+    "McastSocket",
+    "RawSocket",
+    "Socket",
+    "FromSocket",
+    "ToSocket",
     "KernelTun",
     "FromHost",
     "ToHost",

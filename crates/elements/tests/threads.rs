@@ -316,6 +316,18 @@ const MIXED: &str = "
     StaticThreadSched(u 3, u1 2);
 ";
 
+/// All packets of so many flows came, each flow's in order.
+fn assert_in_order(sent: &[(u16, u32)], flows: usize) {
+    let mut next: HashMap<u16, u32> = HashMap::new();
+    for (flow, number) in sent {
+        let expected = next.entry(*flow).or_default();
+        assert_eq!(number, expected, "flow {flow}");
+        *expected += 1;
+    }
+    assert_eq!(next.len(), flows);
+    assert!(next.values().all(|&next| next == LENGTH));
+}
+
 #[test]
 fn no_flow_gets_out_of_order() {
     let mill = Mill::new(2, 1);
@@ -325,19 +337,28 @@ fn no_flow_gets_out_of_order() {
     let router = run(MIXED, mill.options(4), |_| sent.lock().unwrap().len() >= all);
     let sent = mill.sent.lock().unwrap();
     assert_eq!(sent.len(), all, "{:?}", router.read("rss.dropped", b""));
-    let mut next: HashMap<u16, u32> = HashMap::new();
-    for (flow, number) in sent.iter() {
-        let expected = next.entry(*flow).or_default();
-        assert_eq!(number, expected, "flow {flow}");
-        *expected += 1;
-    }
-    assert_eq!(next.len(), 2 * usize::from(FLOWS));
+    assert_in_order(&sent, 2 * usize::from(FLOWS));
     // Nobody in this program copies packets, and waiting does not.
     assert_eq!(copies::snapshot().since(&copied).total(), 0);
     // The spread is over all threads.
     let spread = String::from_utf8(router.read("rss.spread", b"").unwrap()).unwrap();
     assert_eq!(spread.lines().count(), 4);
     assert!(spread.lines().all(|line| !line.ends_with("\t0")), "{spread}");
+}
+
+#[test]
+fn several_threads_pull_what_others_push() {
+    let mill = Mill::new(2, 2);
+    let all = usize::from(FLOWS) * LENGTH as usize;
+    let sent = mill.sent.clone();
+    let config = "FromDevice(a, MAXTHREADS 2, THREADOFFSET 0) -> q :: CPUQueue(100000);
+        q[0] -> u0 :: Unqueue(BURST 32) -> out :: ToDevice(c);
+        q[1] -> u1 :: Unqueue(BURST 8) -> out;
+        StaticThreadSched(u0 2, u1 3);";
+    let router = run(config, mill.options(4), |_| sent.lock().unwrap().len() >= all);
+    assert_eq!(threads_of(&router, "q"), [0, 1, 2, 3]);
+    assert_eq!(threads_of(&router, "out"), [2, 3]);
+    assert_in_order(&mill.sent.lock().unwrap(), usize::from(FLOWS));
 }
 
 #[test]

@@ -16,6 +16,7 @@ mod offload;
 pub mod pcap;
 mod queue;
 mod rule;
+pub mod socket;
 pub mod tap;
 #[cfg(target_os = "linux")]
 mod watch;

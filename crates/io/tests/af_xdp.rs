@@ -500,6 +500,13 @@ fn two_users_share_a_queue() {
     });
 }
 
+/// Whether a descriptor becomes readable within so many milliseconds.
+fn is_readable(fd: &std::os::fd::OwnedFd, millis: i64) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let timeout = Timespec { tv_sec: 0, tv_nsec: millis * 1_000_000 };
+    poll(&mut [PollFd::new(fd, PollFlags::IN)], Some(&timeout)).unwrap() == 1
+}
+
 #[test]
 fn a_thread_sleeps_until_packets_come() {
     let Some(_alone) = millrace_testkit::privileged!("ip", "sysctl") else { return };
@@ -507,11 +514,7 @@ fn a_thread_sleeps_until_packets_come() {
         let mut a = transmit_to("a", Queues::default()).remove(0);
         let mut b = receive_from("b", &rx(two_queues())).remove(0);
         let ready = b.readiness().unwrap();
-        let readable = |millis: i64| {
-            use rustix::event::{PollFd, PollFlags, Timespec, poll};
-            let timeout = Timespec { tv_sec: 0, tv_nsec: millis * 1_000_000 };
-            poll(&mut [PollFd::new(&ready, PollFlags::IN)], Some(&timeout)).unwrap() == 1
-        };
+        let readable = |millis: i64| is_readable(&ready, millis);
         // That the interface was opened is told, too.
         for _ in 0..300 {
             assert_eq!(b.receive(&mut Batch::new(), 1).unwrap(), 0);
@@ -549,14 +552,25 @@ fn an_exhausted_arena_is_survived() {
         let lost: u64 = b.iter().map(|queue| queue.counts().lost).sum();
         assert!(lost > 1000, "{lost}");
         assert!(Packet::with_len(60).is_none());
-        drop(taken);
-        // The queues have asked in vain, and ask again a little later.
+        // Threads that sleep are woken to ask again, although nothing comes.
         for queue in &mut b {
-            for _ in 0..100 {
+            while queue.receive(&mut batch, 256).unwrap() > 0 {
+                taken.extend(batch.drain());
+            }
+            // The flow came by one of them.
+            let lacks = queue.counts().lost > 0;
+            assert!(!lacks || is_readable(&queue.readiness().unwrap(), 900));
+        }
+        drop(taken);
+        std::thread::sleep(Duration::from_millis(2));
+        for queue in &mut b {
+            assert_eq!(queue.receive(&mut batch, 256).unwrap(), 0);
+            // The links of the machine may have changed meanwhile.
+            for _ in 0..300 {
                 queue.receive(&mut batch, 256).unwrap();
             }
+            assert!(!is_readable(&queue.readiness().unwrap(), 3));
         }
-        batch.clear();
         for _ in 0..100 {
             socket.send_to(&[1; 20], "10.9.0.2:5000").unwrap();
         }
@@ -609,6 +623,39 @@ fn an_interface_goes_and_comes_back() {
             b.receive(&mut arrived, 256).unwrap();
         }
         assert_eq!(number_of(arrived[0].data()), 4);
+    });
+}
+
+/// It keeps its number on the way, and yet the kernel has forgotten who received from it.
+#[test]
+fn an_interface_goes_to_another_namespace_and_comes_back() {
+    let Some(_alone) = millrace_testkit::privileged!("ip", "sysctl") else { return };
+    Namespace::new("xdp-moved").run(|namespace| {
+        let mut a = transmit_to("a", Queues::default()).remove(0);
+        let mut others = receive_from("a", &rx(two_queues()));
+        let mut queues = receive_from("b", &rx(two_queues()));
+        let mut sending = transmit_to("b", Queues::default()).remove(0);
+        let away = format!("{}-away", namespace.0);
+        run(&format!("ip netns add {away}"));
+        run(&format!("ip link set dev b netns {away}"));
+        run(&format!("ip -n {away} link set dev b netns {}", namespace.0));
+        run(&format!("ip netns delete {away}"));
+        run("ip link set dev b up");
+        let end = Instant::now() + Duration::from_secs(5);
+        let mut arrived = Batch::new();
+        let mut back = Batch::new();
+        while arrived.is_empty() || back.is_empty() {
+            assert!(Instant::now() < end, "both directions go on");
+            let _ = a.transmit(&mut batch_of(&[numbered(4)]));
+            let _ = sending.transmit(&mut batch_of(&[numbered(5)]));
+            for queue in &mut queues {
+                // That it was away is said once.
+                let _ = queue.receive(&mut arrived, 256);
+            }
+            for queue in &mut others {
+                queue.receive(&mut back, 256).unwrap();
+            }
+        }
     });
 }
 

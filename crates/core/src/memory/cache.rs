@@ -40,6 +40,30 @@ pub(super) fn take_at_hand() -> Option<Slot> {
     at_hand()?.standard.pop()
 }
 
+/// Takes a standard slot of a node, however far away. None, counted, when it has none left.
+pub(super) fn take_of_node(node: usize) -> Option<Slot> {
+    let node = Arena::get().known_node(node);
+    let pool = Arena::get().pool(node, SlotClass::Standard)?;
+    // Those that wait on their way home are at hand.
+    let magazine = current().and_then(|cache| cache.magazine_of(pool));
+    let mut slot = magazine.and_then(Magazine::pop);
+    if slot.is_none() {
+        match magazine {
+            Some(magazine) => {
+                pool.take(magazine.bulk(), |slot| magazine.push(slot));
+                slot = magazine.pop();
+            }
+            None => {
+                pool.take(1, |one| slot = Some(one));
+            }
+        }
+    }
+    if slot.is_none() {
+        pool.count_exhausted();
+    }
+    slot
+}
+
 /// Gives back a slot that nobody looks at any more.
 #[inline]
 pub(super) fn give_back(slot: Slot) {
@@ -119,16 +143,16 @@ fn release_slowly(slot: Slot) {
     if slot.is_sole() {
         return give_back(slot);
     }
-    if let LetGo::Elsewhere(tag) = let_go(slot, plain::tag()) {
-        plain::post(slot, tag);
+    let owner = slot.buffer_owner();
+    match owner.let_go(plain::tag()) {
+        LetGo::Elsewhere(tag) => plain::post(slot, tag),
+        left => clear_away(slot, owner, left),
     }
 }
 
-/// A packet that is shared, or is a shell, is gone. Counts as the thread with tag `mine`.
+/// Gives back what is no longer needed after a packet in `slot` let go of its buffer.
 #[inline(always)]
-pub(super) fn let_go(slot: Slot, mine: u16) -> LetGo {
-    let owner = slot.buffer_owner();
-    let left = owner.let_go(mine);
+pub(super) fn clear_away(slot: Slot, owner: Slot, left: LetGo) {
     match left {
         LetGo::Shared if owner != slot => give_back(slot),
         LetGo::Shared | LetGo::Elsewhere(_) => {}
@@ -139,7 +163,6 @@ pub(super) fn let_go(slot: Slot, mine: u16) -> LetGo {
             give_back(owner);
         }
     }
-    left
 }
 
 #[cold]
@@ -371,7 +394,7 @@ struct ThreadCache {
     standard: Magazine,
     jumbo: Magazine,
     shell: Magazine,
-    /// For slots of other nodes on their way home; nothing is taken from these.
+    /// For slots of other nodes on their way home; taken from only by who asks for that node.
     foreign: Box<[Magazine]>,
     node: usize,
     copies: [AtomicU64; CopyCause::ALL.len()],

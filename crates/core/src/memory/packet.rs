@@ -104,6 +104,17 @@ impl Packet {
         Packet::stale_slowly(headroom, len, room)
     }
 
+    /// As [`stale`](Packet::stale), in a standard slot of this NUMA node, for a device that reaches no other
+    /// memory. None when the node has none left, or the packet does not fit one.
+    pub fn stale_of_node(node: usize, headroom: usize, len: usize) -> Option<Packet> {
+        if headroom.saturating_add(len) > STANDARD_ROOM {
+            return None;
+        }
+        let slot = cache::take_of_node(node)?;
+        slot.reset(headroom as u16, len as u32);
+        Some(Packet(slot))
+    }
+
     #[inline(never)]
     fn stale_slowly(headroom: usize, len: usize, room: usize) -> Option<Packet> {
         if room <= STANDARD_ROOM {

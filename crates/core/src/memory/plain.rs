@@ -108,15 +108,20 @@ impl PlainCounts {
 impl Drop for PlainCounts {
     fn drop(&mut self) {
         if let Some(home) = home(self.tag) {
-            // What is posted from now on waits for the tag to be gone.
-            let mut inside = lock(&home.inside);
-            inside.posted.drain(..).for_each(|slot| {
-                cache::let_go(slot, self.tag);
-            });
-            home.pending.store(false, Ordering::Relaxed);
-            inside.owned = false;
+            while !Self::is_left(home) {
+                Self::release_posted(home);
+            }
         }
         TAG.set(0);
+    }
+}
+
+impl PlainCounts {
+    /// Gives the tag up unless something was posted.
+    fn is_left(home: &Home) -> bool {
+        let mut inside = lock(&home.inside);
+        inside.owned = !inside.posted.is_empty();
+        !inside.owned
     }
 }
 
@@ -124,14 +129,19 @@ impl Drop for PlainCounts {
 #[cold]
 pub(super) fn post(slot: Slot, tag: u16) {
     let Some(home) = home(tag) else { return };
-    let mut inside = lock(&home.inside);
-    if inside.owned {
-        inside.posted.push(slot);
-        home.pending.store(true, Ordering::Relaxed);
-    } else {
+    let owner = slot.buffer_owner();
+    let left = {
+        let mut inside = lock(&home.inside);
+        if inside.owned {
+            inside.posted.push(slot);
+            home.pending.store(true, Ordering::Relaxed);
+            return;
+        }
         // Nobody has the tag, nor can get it while the lock is held: this thread may count in its place.
-        cache::let_go(slot, tag);
-    }
+        owner.let_go(tag)
+    };
+    // Without the lock: a slot of another's pool may lead to packets that are posted, too.
+    cache::clear_away(slot, owner, left);
 }
 
 #[cfg(test)]

@@ -24,8 +24,6 @@ const DESCRIPTOR: usize = STRIDE - SlotClass::Standard.room();
 pub(super) const HEADROOM: usize = 256;
 /// Bytes of a slot that the kernel may use: its whole buffer.
 pub(super) const CHUNK: usize = SlotClass::Standard.room();
-/// Bytes of a packet that one slot receives.
-pub(super) const ROOM: usize = CHUNK - HEADROOM;
 
 /// The packet slots of a NUMA node.
 #[derive(Clone, Copy, Debug)]
@@ -245,7 +243,7 @@ mod tests {
     }
 
     fn empty() -> Packet {
-        Packet::stale(HEADROOM, 0, ROOM).unwrap()
+        Packet::stale(HEADROOM, 0, CHUNK - HEADROOM).unwrap()
     }
 
     #[test]

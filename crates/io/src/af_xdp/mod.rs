@@ -47,7 +47,6 @@ mod watch;
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use millrace_core::net::{EtherAddress, Ipv4Prefix};
 
@@ -56,7 +55,7 @@ use frames::HEADROOM;
 use port::{AttachError, Port, Registry};
 use program::Selection;
 use receive::{Finish, Line, Receiver};
-use socket::Wish;
+use socket::{Socket, Wish};
 use transmit::Transmitter;
 
 use crate::af_packet::AfPacket;
@@ -170,6 +169,7 @@ impl Backend for AfXdp {
             if is_new {
                 announce_copies(&port, socket.mode.zero_copy, &mut changes);
             }
+            changes.extend(ring_note(&socket, &wish));
             zero_copy &= socket.mode.zero_copy;
             let name = device.to_owned();
             let reopen = Box::new(move || {
@@ -240,7 +240,8 @@ impl Opening {
             let wish = Wish { queue, ..self.wish };
             let own_device = in_driver && port.is_hardware;
             let socket = port.socket(&wish, own_device).map_err(step("open an AF_XDP socket"))?;
-            if socket.receivers.load(Ordering::Relaxed) > 0 {
+            changes.extend(ring_note(&socket, &wish));
+            if *socket::lock(&socket.receivers) > 0 {
                 changes.push(format!("queue {queue} is shared with another user of it"));
             }
             let promiscuous = if self.promiscuous {
@@ -334,6 +335,13 @@ fn descriptors(device: &str, wanted: Option<usize>) -> Result<u32, DeviceError> 
     Ok(wanted as u32)
 }
 
+/// What becomes of the wish for a size of rings where there are rings.
+fn ring_note(socket: &Socket, wish: &Wish) -> Option<String> {
+    let (queue, size) = (socket.queue, socket.descriptors);
+    let what = || format!("queue {queue} is open already, with rings of {size} packets (NDESC)");
+    (size != wish.descriptors).then(what)
+}
+
 fn xdp_options(method: &Method) -> XdpOptions {
     match method {
         Method::Xdp(options) => options.clone(),
@@ -350,10 +358,10 @@ fn choose_queues(
 ) -> Result<Vec<Vec<u32>>, DeviceError> {
     let device = &port.device;
     let first = options.queues.first;
-    let wanted = first + options.queues.count.max(1);
+    let wanted = first.saturating_add(options.queues.count.max(1));
     let (mut has, _) = device.queues();
     let set = |queues: usize, has: usize, changes: &mut Vec<String>| match device
-        .set_receive_queues(queues as u32)
+        .set_receive_queues(u32::try_from(queues).unwrap_or(u32::MAX))
     {
         Ok(undo) => {
             port.remember(undo);

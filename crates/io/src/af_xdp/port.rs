@@ -4,13 +4,13 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::linux::fs::MetadataExt;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
 use super::device::{Device, Restore};
 use super::program::{self, Selection};
-use super::socket::{Socket, Wish, lock};
+use super::socket::{Socket, Wish, lock, poll_busily};
 use super::sys;
 use crate::method::XdpHook;
 
@@ -27,6 +27,8 @@ pub(super) struct Port {
     pub(super) is_hardware: bool,
     /// The longest packet, with its Ethernet header.
     max_length: AtomicUsize,
+    /// The kernel knows the interface no more: who opens it again needs another port.
+    is_abandoned: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -71,7 +73,10 @@ impl Registry {
         let namespace = namespace()?;
         self.0.retain(|port| port.strong_count() > 0);
         let known = self.0.iter().filter_map(Weak::upgrade);
-        let mut known = known.filter(|port| port.index == index && port.namespace == namespace);
+        let mut known = known.filter(|port| {
+            let is_same = port.index == index && port.namespace == namespace;
+            is_same && !port.is_abandoned.load(Ordering::Relaxed)
+        });
         if let Some(port) = known.next() {
             return Ok(port);
         }
@@ -82,6 +87,7 @@ impl Registry {
             driver,
             is_hardware,
             max_length: AtomicUsize::new(device.max_length().unwrap_or(usize::MAX)),
+            is_abandoned: AtomicBool::new(false),
             state: Mutex::default(),
             device,
         });
@@ -125,9 +131,7 @@ impl Port {
     pub(super) fn is_free_from(&self, queue: usize) -> bool {
         let state = self.state();
         let mut open = state.sockets.iter().filter_map(Weak::upgrade);
-        open.all(|socket| {
-            socket.receivers.load(Ordering::Relaxed) == 0 && (socket.queue as usize) < queue
-        })
+        open.all(|socket| *lock(&socket.receivers) == 0 && (socket.queue as usize) < queue)
     }
 
     /// The longest packet, with its Ethernet header, when it was asked last.
@@ -146,6 +150,12 @@ impl Port {
     /// Whether the interface is still the one that was opened.
     pub(super) fn is_there(&self) -> bool {
         self.device.index().is_ok_and(|index| index.cast_unsigned() == self.index)
+    }
+
+    /// Nothing will come by it any more, even should there be an interface of its number again: sockets
+    /// and programs are not bound to that.
+    pub(super) fn abandon(&self) {
+        self.is_abandoned.store(true, Ordering::Relaxed);
     }
 
     /// Packets may come that the kernel has not finished: from this machine, or a neighbour on it.
@@ -170,6 +180,9 @@ impl Port {
         if let Some(socket) = known.find(|socket| socket.queue == wish.queue) {
             if wish.zero_copy.is_some_and(|wanted| wanted != socket.mode.zero_copy) {
                 return Err(io::Error::other("it is open with another choice of zero copy"));
+            }
+            if let Some(micros) = wish.busy_poll {
+                poll_busily(socket.fd(), micros)?;
             }
             return Ok(socket);
         }

@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use millrace_core::memory::copies::{self, CopyCause};
@@ -14,7 +13,7 @@ use millrace_core::{Batch, Packet, PacketType};
 use super::frames::HEADROOM;
 use super::port::Attachment;
 use super::ring::Place;
-use super::socket::{Rx, Socket};
+use super::socket::{RETRY, Rx, Socket, lock};
 use super::sys;
 use super::watch::Watch;
 use crate::offload::{self, Finished, Finisher};
@@ -27,6 +26,10 @@ pub(super) struct Receiver {
     /// Opens the queues again after the interface was gone.
     reopen: Box<dyn Fn() -> io::Result<Vec<Line>> + Send>,
     watch: Watch,
+    /// How often an idle thread is to come and look.
+    ticks: Option<Duration>,
+    /// A line lacks memory to receive into.
+    starving: bool,
     /// The line to begin with.
     first: usize,
     /// Calls in a row that brought nothing.
@@ -80,8 +83,10 @@ impl Line {
         let mut rx = socket.rx();
         socket.refill(&mut rx);
         drop(rx);
+        let mut receivers = lock(&socket.receivers);
         attachment.direct(socket.queue, Some(&socket))?;
-        socket.receivers.fetch_add(1, Ordering::Relaxed);
+        *receivers += 1;
+        drop(receivers);
         Ok(Self { attachment, socket, promiscuous })
     }
 
@@ -97,7 +102,9 @@ impl Line {
 
 impl Drop for Line {
     fn drop(&mut self) {
-        if self.socket.receivers.fetch_sub(1, Ordering::Relaxed) == 1 {
+        let mut receivers = lock(&self.socket.receivers);
+        *receivers = receivers.saturating_sub(1);
+        if *receivers == 0 {
             // Where that fails the interface is gone, and the program with it.
             let _ = self.attachment.direct(self.socket.queue, None);
         }
@@ -112,11 +119,13 @@ impl Receiver {
         busy_poll: bool,
     ) -> io::Result<Self> {
         let watch = Watch::new()?;
-        lines.iter().try_for_each(|line| watch.add(line.socket.fd()))?;
+        lines.iter().try_for_each(|line| watch.all.follow(line.socket.fd()))?;
         Ok(Self {
             state: State::Open(lines),
             reopen,
             watch,
+            ticks: None,
+            starving: false,
             first: 0,
             idle: 0,
             busy_poll,
@@ -140,6 +149,7 @@ impl Receiver {
     fn collect(&mut self, batch: &mut Batch, room: usize) -> usize {
         let State::Open(lines) = &self.state else { return 0 };
         let mut n = 0;
+        let mut starving = false;
         for at in 0..lines.len() {
             let Some(line) = lines.get((self.first + at) % lines.len()) else { break };
             if self.busy_poll {
@@ -149,10 +159,12 @@ impl Receiver {
             let mut rx = line.socket.rx();
             n += take(&mut rx, batch, room - n, &mut self.lost);
             line.socket.refill(&mut rx);
+            starving |= rx.is_starving();
             if n == room {
                 break;
             }
         }
+        self.starving = starving;
         if lines.len() > 1 {
             self.first = (self.first + 1) % lines.len();
         }
@@ -165,6 +177,8 @@ impl Receiver {
         match &self.state {
             State::Open(lines) => {
                 lines.iter().for_each(|line| line.socket.go_on_transmitting());
+                let unsent = lines.iter().any(|line| line.socket.has_unsent());
+                self.tick((self.starving || unsent).then_some(RETRY));
                 self.idle += 1;
                 if self.idle >= IDLE {
                     self.idle = 0;
@@ -174,24 +188,38 @@ impl Receiver {
                 }
             }
             State::Gone(next) => {
-                if self.watch.take_changes() || Instant::now() >= *next {
+                let is_time = Instant::now() >= *next;
+                if self.watch.take_changes() || is_time {
                     self.look_for_it();
                 }
+                self.tick(matches!(self.state, State::Gone(_)).then_some(LOOK));
             }
         }
         Ok(0)
+    }
+
+    /// Has an idle thread come and look every so often, although nothing has come.
+    fn tick(&mut self, every: Option<Duration>) {
+        if self.ticks != every {
+            self.ticks = every;
+            self.watch.all.tick(every);
+        } else if every.is_some() {
+            self.watch.all.clear();
+        }
     }
 
     /// Looks whether the interface is still there.
     fn look(&mut self) -> io::Result<usize> {
         let State::Open(lines) = &self.state else { return Ok(0) };
         let Some(port) = lines.first().map(|line| &line.socket.port) else { return Ok(0) };
-        if port.is_there() {
+        if lines.iter().all(|line| line.socket.is_bound()) {
             port.refresh();
             return Ok(0);
         }
+        port.abandon();
         self.lost += lines.iter().map(Line::lost).sum::<u64>();
-        self.state = State::Gone(Instant::now());
+        // Meanwhile the other queues notice, too: their program is in the way of a new one.
+        self.state = State::Gone(Instant::now() + LOOK);
         Err(io::Error::from_raw_os_error(libc::ENODEV))
     }
 
@@ -200,7 +228,7 @@ impl Receiver {
             Ok(lines) => {
                 for line in &lines {
                     // Without, packets are found when the thread is awake for another reason.
-                    let _ = self.watch.add(line.socket.fd());
+                    let _ = self.watch.all.follow(line.socket.fd());
                 }
                 State::Open(lines)
             }
@@ -287,7 +315,7 @@ impl RxQueue for Receiver {
 
     fn readiness(&self) -> Option<OwnedFd> {
         // With busy polling the device waits to be asked.
-        if self.busy_poll { None } else { self.watch.duplicate().ok() }
+        if self.busy_poll { None } else { self.watch.all.duplicate().ok() }
     }
 
     fn counts(&self) -> QueueCounts {

@@ -3,7 +3,7 @@
 #![allow(unsafe_code, reason = "memory that is shared with the kernel")]
 
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 use super::sys::Shared;
 
@@ -156,6 +156,9 @@ impl<T: Copy> Producer<T> {
     /// Whether the kernel wants to be called to look at the ring.
     #[inline]
     pub(super) fn wants_call(&self) -> bool {
+        // The kernel sets the flag and looks at the ring; we write to the ring and look at the flag.
+        // Were our load done before our store is seen, both could miss each other.
+        fence(Ordering::SeqCst);
         self.ring.wants_call()
     }
 

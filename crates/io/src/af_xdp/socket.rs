@@ -4,14 +4,14 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::time::{Duration, Instant};
 
 use libc::c_int;
 use millrace_core::Packet;
 
-use super::frames::{CHUNK, Frames, HEADROOM, Lent, ROOM};
+use super::frames::{CHUNK, Frames, HEADROOM, Lent};
 use super::port::Port;
 use super::ring::{Consumer, Layout, Place, Producer};
 use super::sys::{self, Shared};
@@ -26,8 +26,10 @@ pub(super) struct Socket {
     tx: Mutex<Tx>,
     pub(super) queue: u32,
     pub(super) mode: Mode,
-    /// Queues that receive from it.
-    pub(super) receivers: AtomicUsize,
+    /// Queues that receive from it. Who changes it from or to 0 leads the packets here, or no more.
+    pub(super) receivers: Mutex<usize>,
+    /// Entries of the receive and the transmit ring.
+    pub(super) descriptors: u32,
     /// Packets wait in the transmit ring for another call.
     unsent: AtomicBool,
     pub(super) port: Arc<Port>,
@@ -60,8 +62,8 @@ pub(super) struct Rx {
     pub(super) lent: Lent,
     /// How many packets the kernel has at most to receive into.
     level: usize,
-    /// Calls to let pass before packets are asked for again after there were none.
-    pause: u32,
+    /// There was no memory; when to ask for packets again.
+    retry: Option<Instant>,
 }
 
 /// The transmitting side.
@@ -73,6 +75,17 @@ pub(super) struct Tx {
     /// Packets that the device dropped.
     pub(super) dropped: u64,
 }
+
+impl Rx {
+    /// Whether the kernel has fewer packets than it should, because there was no memory.
+    #[inline]
+    pub(super) fn is_starving(&self) -> bool {
+        self.retry.is_some()
+    }
+}
+
+/// How long packets are not asked for again when there were none.
+pub(super) const RETRY: Duration = Duration::from_millis(1);
 
 /// What is wanted of a socket.
 #[derive(Clone, Copy, Debug)]
@@ -201,8 +214,7 @@ impl Socket {
         const LEAST: usize = 16;
         let wanted = rx.level.saturating_sub(rx.lent.count());
         if wanted >= LEAST.min(rx.level) {
-            if rx.pause > 0 {
-                rx.pause -= 1;
+            if rx.retry.is_some_and(|retry| Instant::now() < retry) {
                 return;
             }
             self.fill(rx, wanted);
@@ -210,14 +222,13 @@ impl Socket {
     }
 
     fn fill(&self, rx: &mut Rx, wanted: usize) {
-        /// Calls between two attempts while there is no memory.
-        const PAUSE: u32 = 64;
         let wanted = wanted.min(rx.fill.room(wanted as u32) as usize);
-        let mut near = false;
+        let node = rx.lent.frames().region().node;
         let mut given = 0;
+        rx.retry = None;
         while given < wanted {
-            let Some(packet) = Packet::stale(HEADROOM, 0, ROOM) else {
-                rx.pause = PAUSE;
+            let Some(packet) = Packet::stale_of_node(node, HEADROOM, 0) else {
+                rx.retry = Some(Instant::now() + RETRY);
                 // Packets that were transmitted long ago may wait to be taken back.
                 super::port::reap_everywhere();
                 break;
@@ -226,17 +237,6 @@ impl Socket {
                 // SAFETY: there is room, and the packet that is there was just lent to be written.
                 Ok(start) => unsafe { rx.fill.write(start) },
                 Err(packet) => {
-                    if self.is_elsewhere(rx, &packet) && !near {
-                        // This thread took its packets from another node so far.
-                        drop(packet);
-                        near = true;
-                        millrace_core::memory::Arena::use_node(rx.lent.frames().region().node);
-                        continue;
-                    }
-                    if self.is_elsewhere(rx, &packet) {
-                        rx.pause = PAUSE;
-                        break;
-                    }
                     // It lies across pages; it is not to come again.
                     std::mem::forget(packet);
                     continue;
@@ -253,8 +253,23 @@ impl Socket {
         }
     }
 
-    fn is_elsewhere(&self, rx: &Rx, packet: &Packet) -> bool {
-        rx.lent.frames().region().offset_of(packet).is_none()
+    /// Whether the kernel still knows the socket's device. It forgets one that is deleted, or taken to
+    /// another network namespace, for good.
+    pub(super) fn is_bound(&self) -> bool {
+        self.port.is_there()
+            && !sys::kick_receive(self.fd()).is_err_and(|error| self.is_loose(&error))
+    }
+
+    /// Whether an error says that the kernel does not know the socket's device. With zero copy drivers
+    /// say the same while they start anew.
+    pub(super) fn is_loose(&self, error: &io::Error) -> bool {
+        error.raw_os_error() == Some(libc::ENXIO) && !self.mode.zero_copy
+    }
+
+    /// Whether packets wait in the transmit ring for [another call](Self::go_on_transmitting).
+    #[inline]
+    pub(super) fn has_unsent(&self) -> bool {
+        self.unsent.load(Ordering::Relaxed)
     }
 
     /// Takes back packets that are transmitted, unless somebody else does just now.
@@ -272,33 +287,45 @@ impl Socket {
             && let Ok(mut tx) = self.tx.try_lock()
         {
             // The next transmission will say it.
-            let _ = self.kick(&mut tx);
+            let _ = self.kick(&mut tx, Duration::ZERO);
         }
     }
 
-    /// Has the kernel transmit what is in the ring, as far as the device has room.
-    pub(super) fn kick(&self, tx: &mut Tx) -> io::Result<()> {
-        /// Calls that get nothing done before the rest is left for later.
-        const FUTILE: u32 = 4;
+    /// Whether what was put into the ring before has been transmitted, or will be without another call.
+    pub(super) fn has_caught_up(&self, tx: &mut Tx) -> io::Result<bool> {
+        if self.unsent.load(Ordering::Relaxed) {
+            self.kick(tx, Duration::ZERO)?;
+        }
+        Ok(!self.unsent.load(Ordering::Relaxed))
+    }
+
+    /// Has the kernel transmit what is in the ring. While the device has no room for it, this goes on
+    /// trying for as long as `patience` says: nobody may call again soon.
+    pub(super) fn kick(&self, tx: &mut Tx, patience: Duration) -> io::Result<()> {
         if !tx.ring.wants_call() {
             return Ok(());
         }
-        let mut futile = 0;
+        let mut end = None;
         let result = loop {
             let before = tx.ring.unread();
             let result = sys::kick_transmit(self.fd());
             let after = tx.ring.unread();
             match result.as_ref().map_err(io::Error::raw_os_error) {
                 // With zero copy the device goes on by itself.
-                Ok(()) if after == 0 || after == before || self.mode.zero_copy => break Ok(()),
+                Ok(()) if after == 0 || self.mode.zero_copy => break Ok(()),
                 // The device dropped one packet and could take others.
                 Err(Some(libc::EBUSY)) => tx.dropped += 1,
                 Ok(()) | Err(Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR)) => {
-                    futile = if after == before { futile + 1 } else { 0 };
                     tx.reap();
-                    if futile == FUTILE {
+                    if after != before {
+                        end = None;
+                        continue;
+                    }
+                    let now = Instant::now();
+                    if now >= *end.get_or_insert(now + patience) {
                         break Ok(());
                     }
+                    std::thread::yield_now();
                 }
                 Err(_) => break result,
             }
@@ -386,7 +413,7 @@ impl Unbound {
         };
         let level = level(&frames, wish, size as usize);
         Ok(Self {
-            rx: Rx { received, fill, lent: lent(), level, pause: 0 },
+            rx: Rx { received, fill, lent: lent(), level, retry: None },
             tx: Tx { ring, completed, lent: lent(), dropped: 0 },
             kernel: Kernel { rings, socket, release: Release { queue: None, released } },
         })
@@ -435,7 +462,8 @@ impl Unbound {
             tx: Mutex::new(self.tx),
             queue: wish.queue,
             mode,
-            receivers: AtomicUsize::new(0),
+            receivers: Mutex::new(0),
+            descriptors: wish.descriptors,
             unsent: AtomicBool::new(false),
             port: Arc::clone(port),
         });
@@ -483,10 +511,6 @@ fn register_memory(socket: &OwnedFd, base: usize, len: usize) -> io::Result<()> 
 
 /// Sets what makes a socket faster, and how it polls.
 fn tune(socket: &OwnedFd, wish: &Wish) -> io::Result<()> {
-    const SO_PREFER_BUSY_POLL: c_int = 69;
-    const SO_BUSY_POLL_BUDGET: c_int = 70;
-    /// Packets that one call of busy polling takes at most.
-    const BUDGET: c_int = 64;
     /// Bytes of packets on their way through the kernel.
     const SEND_BUFFER: c_int = 64 << 20;
     // Kernels before 6.17 transmit 32 packets a call.
@@ -494,13 +518,19 @@ fn tune(socket: &OwnedFd, wish: &Wish) -> io::Result<()> {
     if sys::set(socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &SEND_BUFFER).is_err() {
         let _ = sys::set(socket, libc::SOL_SOCKET, libc::SO_SNDBUF, &SEND_BUFFER);
     }
-    if let Some(micros) = wish.busy_poll {
-        let micros = c_int::try_from(micros).unwrap_or(c_int::MAX);
-        sys::set(socket, libc::SOL_SOCKET, SO_PREFER_BUSY_POLL, &1)?;
-        sys::set(socket, libc::SOL_SOCKET, libc::SO_BUSY_POLL, &micros)?;
-        sys::set(socket, libc::SOL_SOCKET, SO_BUSY_POLL_BUDGET, &BUDGET)?;
-    }
-    Ok(())
+    wish.busy_poll.map_or(Ok(()), |micros| poll_busily(socket, micros))
+}
+
+/// Has a socket poll its device for so long when it is called.
+pub(super) fn poll_busily(socket: &OwnedFd, micros: u32) -> io::Result<()> {
+    const SO_PREFER_BUSY_POLL: c_int = 69;
+    const SO_BUSY_POLL_BUDGET: c_int = 70;
+    /// Packets that one call of busy polling takes at most.
+    const BUDGET: c_int = 64;
+    let micros = c_int::try_from(micros).unwrap_or(c_int::MAX);
+    sys::set(socket, libc::SOL_SOCKET, SO_PREFER_BUSY_POLL, &1)?;
+    sys::set(socket, libc::SOL_SOCKET, libc::SO_BUSY_POLL, &micros)?;
+    sys::set(socket, libc::SOL_SOCKET, SO_BUSY_POLL_BUDGET, &BUDGET)
 }
 
 /// A socket whose memory others may share.

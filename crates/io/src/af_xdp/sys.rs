@@ -360,7 +360,7 @@ pub(super) fn ethtool_call(any: &OwnedFd, name: &str, words: &mut [u32]) -> io::
     const SIOCETHTOOL: libc::Ioctl = 0x8946;
     let mut call = named_call(name);
     call.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
-    // SAFETY: the kernel reads and writes as many bytes as the command has; `ethtool.rs`, the one
+    // SAFETY: the kernel reads and writes as many bytes as the command has; `device.rs`, the one
     // caller, gives rows of that length.
     check(unsafe { libc::ioctl(any.as_raw_fd(), SIOCETHTOOL, &raw mut call) })?;
     Ok(())

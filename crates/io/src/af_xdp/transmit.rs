@@ -37,6 +37,8 @@ type Line = (Arc<Socket>, Option<Arc<Attachment>>);
 
 /// How often an interface that is gone is looked for.
 const LOOK: Duration = Duration::from_millis(100);
+/// How long a device without room is tried again. What is then left is transmitted by a later call.
+const PATIENCE: Duration = Duration::from_micros(200);
 /// Calls after which the MTU is asked for again.
 const REFRESH: u32 = 1024;
 /// Most slots that a packet may take: the kernel makes one fragment of each.
@@ -77,7 +79,8 @@ impl Transmitter {
     fn fail(&mut self, error: &io::Error, socket: &Socket) {
         self.failing = true;
         let gone = matches!(error.raw_os_error(), Some(libc::ENXIO | libc::ENODEV));
-        if gone && !socket.port.is_there() {
+        if gone && (socket.is_loose(error) || !socket.port.is_there()) {
+            socket.port.abandon();
             self.lost += lost(socket);
             self.line = None;
         }
@@ -85,7 +88,7 @@ impl Transmitter {
 
     fn is_working(&mut self, socket: &Socket) -> io::Result<()> {
         if self.failing {
-            let result = socket.kick(&mut socket.tx());
+            let result = socket.kick(&mut socket.tx(), Duration::ZERO);
             if let Err(error) = result {
                 self.fail(&error, socket);
                 return Err(error);
@@ -110,15 +113,18 @@ impl TxQueue for Transmitter {
         }
         let mut tx = socket.tx();
         tx.reap();
+        match socket.has_caught_up(&mut tx) {
+            Ok(true) => {}
+            Ok(false) => return Ok(0),
+            Err(error) => {
+                self.fail(&error, &socket);
+                return Err(error);
+            }
+        }
         let room = tx.ring.room(batch.len() as u32) as usize;
         let count = match fitting(batch, &socket, room) {
-            Ok(0) => {
-                // It may be that nobody has called the device for what is in the ring.
-                if let Err(error) = socket.kick(&mut tx) {
-                    self.fail(&error, &socket);
-                }
-                return Ok(0);
-            }
+            // The device is at work on what is in the ring, or waits to be called for it.
+            Ok(0) => return socket.kick(&mut tx, Duration::ZERO).map(|()| 0),
             Ok(count) => count,
             Err(error) => {
                 // The MTU may have grown.
@@ -135,7 +141,7 @@ impl TxQueue for Transmitter {
             }
         }
         tx.ring.publish();
-        let result = socket.kick(&mut tx);
+        let result = socket.kick(&mut tx, PATIENCE);
         drop(tx);
         if let Err(error) = result {
             self.fail(&error, &socket);
@@ -145,7 +151,7 @@ impl TxQueue for Transmitter {
 
     fn flush(&mut self) -> io::Result<()> {
         match &self.line {
-            Some((socket, _)) => socket.kick(&mut socket.tx()),
+            Some((socket, _)) => socket.kick(&mut socket.tx(), PATIENCE),
             None => Ok(()),
         }
     }
@@ -218,7 +224,8 @@ fn put(tx: &mut Tx, packet: Packet) -> bool {
 fn put_copy(tx: &mut Tx, packet: &Packet) -> bool {
     let mut places: Vec<Place> = Vec::with_capacity(MOST_SLOTS);
     for part in packet.data().chunks(CHUNK) {
-        let lent = copy_of(part).and_then(|copy| tx.lent.lend_to_read(copy).ok());
+        let lent = copy_of(tx.lent.frames().region().node, part)
+            .and_then(|copy| tx.lent.lend_to_read(copy).ok());
         let Some((start, within)) = lent else {
             for place in places {
                 drop(tx.lent.take_back(place.address));
@@ -239,8 +246,8 @@ fn put_copy(tx: &mut Tx, packet: &Packet) -> bool {
     true
 }
 
-fn copy_of(bytes: &[u8]) -> Option<Packet> {
-    let mut copy = Packet::stale(0, bytes.len(), 0)?;
+fn copy_of(node: usize, bytes: &[u8]) -> Option<Packet> {
+    let mut copy = Packet::stale_of_node(node, 0, bytes.len())?;
     copy.data_mut().copy_from_slice(bytes);
     Some(copy)
 }

@@ -1,0 +1,251 @@
+//! McastSocket - sends and receives packets by UDP multicast
+//!
+//! # Synopsis
+//! `McastSocket(MCASTIP, MCASTPORT [, SOURCEIP, SOURCEPORT, keywords LOOP, SNAPLEN, HEADROOM, BURST,
+//! TIMESTAMP, SNDBUF, RCVBUF])`
+//!
+//! # Description
+//! Sends the data of input packets to a multicast group, and pushes out what others send to it; no
+//! packet goes through. Any number of programs on any number of machines are so connected, QEMU's
+//! `-net socket,mcast=...` among them.
+//!
+//! With SOURCEIP the group is joined on the interface that has this address, packets are sent from it,
+//! and what this element sends does not come back to it. Without it the system chooses, and what is
+//! sent comes back unless LOOP is false.
+//!
+//! What there is no room for waits, as Socket's manual says.
+//!
+//! # Arguments
+//! - MCASTIP, MCASTPORT: the group and its port. Positional, mandatory.
+//! - SOURCEIP, SOURCEPORT: where packets are sent from; any free port unless one is given. Positional.
+//! - LOOP: whether this machine gets what is sent. Default true.
+//! - SNAPLEN: most bytes of a packet, 1 to 65535. Default 2048.
+//! - HEADROOM: free bytes before each packet, at most 8190. Default 128.
+//! - BURST: most packets received and pulled each time, 1 to 256. Default 32.
+//! - TIMESTAMP: whether received packets get a timestamp. Default true.
+//! - SNDBUF, RCVBUF: bytes that the system keeps in each direction. The system's default unless given.
+//!
+//! # Ports
+//! One agnostic input and one push output, of which either may be left out.
+//!
+//! # Handlers
+//! - `count` (read): packets received. `sent` (read): packets sent.
+//! - `signal` (read): whether there may be packets to pull.
+//! - `scheduled` (read, write), `home_thread` (read): the task that sends.
+//!
+//! # Drops
+//! - device error: the system refused the packet.
+//! - transmit full: too many pushed packets wait.
+//! - port not connected: something came, and there is no output.
+//!
+//! # Example
+//! ```click
+//! link :: McastSocket(239.255.77.1, 7701, 127.0.0.1) -> Discard;
+//! InfiniteSource(LIMIT 10) -> link;
+//! ```
+//!
+//! # See also
+//! Socket, RawSocket
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use millrace_core::args::UdpPort;
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Handlers, Init, Notifier, Packet, Reason, Refused,
+    Router, Setup, Task, Timestamp, register,
+};
+use millrace_io::socket::{Address, Failure, Received, Socket};
+
+use super::outlet::{Fate, Outlet, Sink};
+use super::socket_args::Common;
+use crate::standard::supply::task_handlers;
+
+/// The element; its manual is at the top of the file.
+pub struct McastSocket {
+    group: SocketAddrV4,
+    source: SocketAddrV4,
+    looped: bool,
+    common: Common,
+    ends: Mutex<Ends>,
+    outlet: Outlet,
+    receive_task: Task,
+    count: AtomicU64,
+}
+
+/// The sockets.
+struct Ends {
+    receiver: Option<Socket>,
+    sender: Option<Socket>,
+    group: Address,
+    /// Where packets are sent from, where that is known: what comes from there is ours.
+    own: Option<Address>,
+    sent: u64,
+    /// What the system said last: that is said once.
+    complaint: String,
+}
+
+register!(McastSocket, "mcast_socket.rs");
+
+impl Element for McastSocket {
+    const CLASS: Class = Class::new("McastSocket", "0-1/0-1", "a/h").flow("x/y");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let args = &mut setup.args;
+        let ip: Ipv4Addr = args.mandatory("MCASTIP");
+        let UdpPort(port) = args.mandatory("MCASTPORT");
+        let source: Ipv4Addr = args.positional("SOURCEIP", Ipv4Addr::UNSPECIFIED);
+        let UdpPort(source_port) = args.positional("SOURCEPORT", UdpPort(0));
+        let looped = args.keyword("LOOP", true);
+        let common = Common::read(args);
+        if !ip.is_multicast() {
+            args.error("MCASTIP", "MCASTIP must be a multicast address, 224.0.0.0 or above");
+        }
+        args.complete()?;
+        let group = SocketAddrV4::new(ip, port);
+        let outlet = Outlet::configure(setup);
+        Ok(Self {
+            group,
+            source: SocketAddrV4::new(source, source_port),
+            looped,
+            common,
+            ends: Mutex::new(Ends {
+                receiver: None,
+                sender: None,
+                group: Address::Inet(group),
+                own: None,
+                sent: 0,
+                complaint: String::new(),
+            }),
+            outlet,
+            receive_task: setup.task(),
+            count: 0.into(),
+        })
+    }
+
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        self.open().map_err(|error| Refused(format!("{}: {error}", self.group)))?;
+        self.receive_task.wait_readable(
+            self.ends().receiver.as_ref().and_then(|receiver| receiver.readable().ok()),
+        );
+        self.receive_task.schedule();
+        self.outlet.initialize(init);
+        Ok(())
+    }
+
+    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
+        self.outlet.push(cx, batch, &mut *self.ends());
+    }
+
+    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
+        if cx.index() == self.outlet.task().index() {
+            return self.outlet.run(cx, self.common.burst, || self.ends());
+        }
+        self.receive(cx)
+    }
+
+    fn run_timer(&self, _cx: &mut Context, (): &mut ()) {
+        self.outlet.run_timer();
+    }
+
+    fn room_notifier(&self, _port: usize) -> Option<&Notifier> {
+        Some(self.outlet.room())
+    }
+
+    fn held(&self) -> usize {
+        self.outlet.held()
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("count", |socket, _| socket.count.load(Relaxed));
+        handlers.read("sent", |socket, _| socket.ends().sent);
+        handlers.read("signal", |socket, call| socket.outlet.signal(call.router()));
+        task_handlers(handlers, |socket| socket.outlet.task());
+    }
+
+    fn cleanup(&self, _router: &Router) -> Result<(), Refused> {
+        let mut ends = self.ends();
+        ends.receiver = None;
+        ends.sender = None;
+        Ok(())
+    }
+}
+
+impl McastSocket {
+    fn ends(&self) -> MutexGuard<'_, Ends> {
+        self.ends.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn open(&self) -> Result<(), Failure> {
+        let options = &self.common.options;
+        let sender = Socket::to_groups(self.source, self.looped, options)?;
+        let mut ends = self.ends();
+        if !self.source.ip().is_unspecified() {
+            ends.own = sender.local().ok().flatten();
+        }
+        ends.receiver = Some(Socket::of_group(self.group, *self.source.ip(), options)?);
+        ends.sender = Some(sender);
+        Ok(())
+    }
+
+    fn receive(&self, cx: &mut Context) -> bool {
+        let Common { snap_length, headroom, burst, timestamp, .. } = self.common;
+        let mut batch = cx.take_batch();
+        let ends = self.ends();
+        // What is ours takes its turn, too.
+        for _ in 0..burst {
+            let Some(receiver) = &ends.receiver else { break };
+            let Some(mut packet) = Packet::stale(headroom, 0, snap_length) else { break };
+            match receiver.receive_from(&mut packet, snap_length) {
+                Ok((Received::Bytes { .. }, from)) if ends.own.is_some() && from == ends.own => {}
+                Ok((Received::Bytes { beyond }, _)) => {
+                    packet.set_extra_length(u32::try_from(beyond).unwrap_or(u32::MAX));
+                    packet.set_timestamp(if timestamp { cx.now() } else { Timestamp::ZERO });
+                    // A burst is no more than a batch has room for.
+                    let _ = batch.push(packet);
+                }
+                Ok((Received::Nothing | Received::Closed, _)) | Err(_) => break,
+            }
+        }
+        drop(ends);
+        let n = batch.len();
+        cx.created(n);
+        self.count.fetch_add(n as u64, Relaxed);
+        cx.push_batch(0, &mut batch);
+        cx.give_batch(batch);
+        n > 0
+    }
+}
+
+impl Sink for Ends {
+    fn is_open(&self) -> bool {
+        self.sender.is_some()
+    }
+
+    fn send(&mut self, cx: &Context, packet: &mut Packet) -> Fate {
+        let Some(sender) = &self.sender else { return Fate::Lost(Reason::DeviceError) };
+        match sender.send_to(packet.data(), &self.group) {
+            Ok(true) => {
+                self.sent += 1;
+                Fate::Sent
+            }
+            Ok(false) => Fate::Waits,
+            Err(error) => {
+                let error = error.to_string();
+                if self.complaint != error {
+                    let router = cx.router();
+                    router.chatter(&format!("{}: {error}", router.name_of(cx.element())));
+                    self.complaint = error;
+                }
+                Fate::Lost(Reason::DeviceError)
+            }
+        }
+    }
+
+    fn writable(&self) -> Option<OwnedFd> {
+        self.sender.as_ref()?.writable().ok()
+    }
+}

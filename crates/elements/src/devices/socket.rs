@@ -1,0 +1,417 @@
+//! Socket - sends and receives packets by a TCP, UDP or Unix socket
+//!
+//! # Synopsis
+//! `Socket(TCP, IP, PORT [, LOCALIP, LOCALPORT, keywords CLIENT, SNAPLEN, HEADROOM, BURST, TIMESTAMP,
+//! NODELAY, SNDBUF, RCVBUF, ALLOW, DENY, VERBOSE, PROPER])`, `Socket(UDP, ...)`,
+//! `Socket(UNIX, FILENAME [, LOCALFILENAME, ...])`, `Socket(UNIX_DGRAM, ...)`
+//!
+//! # Description
+//! Input packets are sent to another program, and what comes from there is sent on; no packet goes
+//! through. It is a server, unless CLIENT, a local address, or the lack of an output makes it a client.
+//!
+//! A TCP or UNIX server takes one connection after the other; the next one waits until this one has
+//! ended. A client connects at the start, and waits up to 10 seconds for it; when its connection has
+//! ended, nothing is sent or received any more. Each packet is the bytes that have come when somebody
+//! looks, at most SNAPLEN.
+//!
+//! A UDP or UNIX_DGRAM server receives from everybody, and sends to whom it received from last. A client
+//! sends to the given address; a UDP client whose IP is 0.0.0.0 sends to each packet's destination
+//! annotation.
+//!
+//! Nothing waits for the other program: what there is no room for is kept, and a pulling Socket pulls
+//! no more meanwhile. Of pushed packets 1024 are kept, and sources that heed full Queues heed that.
+//!
+//! # Arguments
+//! - TCP, UDP, UNIX or UNIX_DGRAM: the type. Positional, mandatory.
+//! - IP, PORT: the server's own address, or the one that a client connects or sends to. Positional,
+//!   mandatory for TCP and UDP.
+//! - LOCALIP, LOCALPORT: a client's own address. Positional.
+//! - FILENAME, LOCALFILENAME: the same for UNIX and UNIX_DGRAM; a name that begins with a zero byte
+//!   (`"\<00>name"`) is no file. A file that was made is removed at the end.
+//! - CLIENT: whether it is a client. A server leaves local addresses alone.
+//! - SNAPLEN: most bytes of a packet, 1 to 65535. What is cut off a datagram is told by the extra length
+//!   annotation. Default 2048.
+//! - HEADROOM: free bytes before each packet, at most 8190. Default 128.
+//! - BURST: most packets received and pulled each time, 1 to 256. Default 32.
+//! - TIMESTAMP: whether received packets get a timestamp. Default true.
+//! - NODELAY: whether TCP sends small packets at once. Default true.
+//! - SNDBUF, RCVBUF: bytes that the system keeps in each direction. The system's default unless given.
+//! - ALLOW, DENY: elements with routes. A TCP or UDP server takes what comes from an address for which
+//!   ALLOW has a route; else refuses it when DENY has one; else takes it.
+//! - VERBOSE: whether to say when connections come and end, and what is refused. Default false.
+//! - PROPER: accepted for Click's sake; there is no PlanetLab here.
+//!
+//! # Ports
+//! One agnostic input and one push output, of which either may be left out.
+//!
+//! # Handlers
+//! - `count` (read): packets received. `sent` (read): packets sent.
+//! - `connected` (read): whether there is somebody to send to.
+//! - `local` (read): the socket's own address.
+//! - `signal` (read): whether there may be packets to pull.
+//! - `scheduled` (read, write), `home_thread` (read): the task that sends.
+//!
+//! # Drops
+//! - device error: there is nobody to send to, or the connection broke.
+//! - transmit full: too many pushed packets wait.
+//! - port not connected: something came, and there is no output.
+//!
+//! # Example
+//! ```click
+//! Socket(UNIX_DGRAM, events.sock) -> Print(event) -> Discard;
+//! InfiniteSource(DATA "hello", LIMIT 3) -> Socket(UDP, 127.0.0.1, 9);
+//! ```
+//!
+//! # See also
+//! McastSocket, RawSocket, KernelTun
+
+use std::net::SocketAddrV4;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Handlers, Init, Notifier, Packet, Reason, Refused,
+    Router, Setup, Task, Timestamp, register,
+};
+use millrace_io::socket::{self, Address, Received};
+
+use super::outlet::{Fate, Outlet, Sink};
+use super::socket_args::Endpoint;
+use crate::standard::supply::task_handlers;
+
+/// The element; its manual is at the top of the file.
+pub struct Socket {
+    endpoint: Endpoint,
+    link: Mutex<Link>,
+    outlet: Outlet,
+    receive_task: Task,
+    count: AtomicU64,
+}
+
+/// The sockets.
+#[derive(Default)]
+struct Link {
+    /// Where connections come from.
+    listener: Option<socket::Socket>,
+    /// What packets go by.
+    active: Option<socket::Socket>,
+    /// Where datagrams go.
+    peer: Option<Address>,
+    /// A datagram goes to its own destination, at this port.
+    by_annotation: Option<u16>,
+    is_stream: bool,
+    /// The connection has ended, which the receiving task does not know yet.
+    was_closed: bool,
+    verbose: bool,
+    sent: u64,
+    /// A packet to receive into.
+    spare: Option<Packet>,
+}
+
+register!(Socket, "socket.rs");
+
+impl Element for Socket {
+    const CLASS: Class =
+        Class::new("Socket", "0-1/0-1", "a/h").flow("x/y").aliases(&["FromSocket", "ToSocket"]);
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let endpoint = Endpoint::configure(setup)?;
+        let link = Link {
+            is_stream: endpoint.transport.is_stream(),
+            verbose: endpoint.verbose,
+            ..Link::default()
+        };
+        let outlet = Outlet::configure(setup);
+        let receive_task = setup.task();
+        Ok(Self { endpoint, link: Mutex::new(link), outlet, receive_task, count: 0.into() })
+    }
+
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        self.endpoint.check_tables(init)?;
+        self.open().map_err(|error| Refused(format!("{}: {error}", self.endpoint.remote)))?;
+        self.outlet.initialize(init);
+        self.watch(&self.link());
+        self.receive_task.schedule();
+        Ok(())
+    }
+
+    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
+        self.outlet.push(cx, batch, &mut *self.link());
+    }
+
+    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
+        if cx.index() == self.outlet.task().index() {
+            return self.outlet.run(cx, self.endpoint.burst, || self.link());
+        }
+        self.receive(cx)
+    }
+
+    fn run_timer(&self, _cx: &mut Context, (): &mut ()) {
+        self.outlet.run_timer();
+    }
+
+    fn room_notifier(&self, _port: usize) -> Option<&Notifier> {
+        Some(self.outlet.room())
+    }
+
+    fn held(&self) -> usize {
+        self.outlet.held()
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("count", |socket, _| socket.count.load(Relaxed));
+        handlers.read("sent", |socket, _| socket.link().sent);
+        handlers.read("connected", |socket, _| socket.link().is_open());
+        handlers.read("local", |socket, _| {
+            let link = socket.link();
+            let own = link.listener.as_ref().or(link.active.as_ref());
+            let address = own.and_then(|socket| socket.local().ok().flatten());
+            address.map(|address| address.to_string()).unwrap_or_default()
+        });
+        handlers.read("signal", |socket, call| socket.outlet.signal(call.router()));
+        task_handlers(handlers, |socket| socket.outlet.task());
+    }
+
+    fn cleanup(&self, _router: &Router) -> Result<(), Refused> {
+        let mut link = self.link();
+        link.active = None;
+        link.listener = None;
+        link.spare = None;
+        self.receive_task.wait_readable([]);
+        Ok(())
+    }
+}
+
+impl Socket {
+    fn link(&self) -> MutexGuard<'_, Link> {
+        self.link.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn open(&self) -> Result<(), socket::Failure> {
+        let Endpoint { transport, remote, local, is_client, options, .. } = &self.endpoint;
+        let mut link = self.link();
+        match (transport.is_stream(), is_client) {
+            (true, true) => {
+                link.active = Some(socket::Socket::connect(remote, local.as_ref(), options)?);
+            }
+            (true, false) => link.listener = Some(socket::Socket::listen(remote, options)?),
+            (false, true) => {
+                let active = socket::Socket::datagrams(remote, local.as_ref(), options)?;
+                link.active = Some(active);
+                match remote {
+                    Address::Inet(address) if address.ip().is_unspecified() => {
+                        link.by_annotation = Some(address.port());
+                    }
+                    _ => link.peer = Some(remote.clone()),
+                }
+            }
+            (false, false) => {
+                link.active = Some(socket::Socket::datagrams(remote, Some(remote), options)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets the receiving task sleep until something comes.
+    fn watch(&self, link: &Link) {
+        let watched = link.active.as_ref().or(link.listener.as_ref());
+        let fd = watched.and_then(|socket| socket.readable().ok());
+        match watched {
+            Some(_) => self.receive_task.wait_readable(fd),
+            // Nothing will come any more.
+            None => self.receive_task.unschedule(),
+        }
+    }
+
+    /// Accepts a connection if there is none, and sends on what has come.
+    fn receive(&self, cx: &mut Context) -> bool {
+        let mut link = self.link();
+        if std::mem::take(&mut link.was_closed) {
+            self.watch(&link);
+        }
+        let accepted = link.active.is_none() && self.accept(cx, &mut link);
+        if link.active.is_none() {
+            return false;
+        }
+        let Endpoint { burst, timestamp, .. } = self.endpoint;
+        let mut batch = cx.take_batch();
+        let mut ended = false;
+        // A refused datagram takes its turn, too.
+        for _ in 0..burst {
+            match self.receive_one(cx, &mut link) {
+                Ok(Some(mut packet)) => {
+                    packet.set_timestamp(if timestamp { cx.now() } else { Timestamp::ZERO });
+                    // A burst is no more than a batch has room for.
+                    let _ = batch.push(packet);
+                }
+                Ok(None) => {}
+                Err(Ended::ForNow) => break,
+                Err(Ended::Connection) => {
+                    ended = true;
+                    break;
+                }
+            }
+        }
+        if ended {
+            link.close(cx);
+        }
+        drop(link);
+        let n = batch.len();
+        cx.created(n);
+        self.count.fetch_add(n as u64, Relaxed);
+        cx.push_batch(0, &mut batch);
+        cx.give_batch(batch);
+        n > 0 || accepted || ended
+    }
+
+    /// Receives a packet; none when it was not to be.
+    fn receive_one(&self, cx: &Context, link: &mut Link) -> Result<Option<Packet>, Ended> {
+        let Endpoint { headroom, snap_length, is_client, .. } = self.endpoint;
+        let spare = link.spare.take().or_else(|| Packet::stale(headroom, 0, snap_length));
+        let (Some(mut packet), Some(active)) = (spare, &link.active) else {
+            return Err(Ended::ForNow);
+        };
+        let received = match link.is_stream {
+            true => active.receive(&mut packet, snap_length).map(|received| (received, None)),
+            false => active.receive_from(&mut packet, snap_length),
+        };
+        match received {
+            Ok((Received::Bytes { beyond }, from)) => {
+                if !self.is_allowed(cx, from.as_ref()) {
+                    self.say(cx, &format!("dropped a datagram from {}", name_of(from.as_ref())));
+                    return Ok(None);
+                }
+                if !is_client && !link.is_stream && from.is_some() {
+                    link.peer = from;
+                    self.outlet.wake();
+                }
+                packet.set_extra_length(u32::try_from(beyond).unwrap_or(u32::MAX));
+                Ok(Some(packet))
+            }
+            Ok((Received::Nothing, _)) => {
+                link.spare = Some(packet);
+                Err(Ended::ForNow)
+            }
+            Ok((Received::Closed, _)) => Err(Ended::Connection),
+            Err(error) => {
+                self.say(cx, &error.to_string());
+                Err(if link.is_stream { Ended::Connection } else { Ended::ForNow })
+            }
+        }
+    }
+
+    /// Accepts the next connection that is allowed.
+    fn accept(&self, cx: &Context, link: &mut Link) -> bool {
+        let Some(listener) = &link.listener else { return false };
+        match listener.accept() {
+            Ok(Some((connection, from))) => {
+                let allowed = self.is_allowed(cx, from.as_ref());
+                let what = if allowed { "opened" } else { "denied" };
+                self.say(cx, &format!("{what} a connection from {}", name_of(from.as_ref())));
+                if allowed {
+                    link.active = Some(connection);
+                    self.watch(link);
+                    self.outlet.wake();
+                }
+                true
+            }
+            Ok(None) => false,
+            Err(error) => {
+                self.say(cx, &format!("accept: {error}"));
+                false
+            }
+        }
+    }
+
+    fn is_allowed(&self, cx: &Context, from: Option<&Address>) -> bool {
+        match from {
+            Some(Address::Inet(from)) if !self.endpoint.is_client => {
+                self.endpoint.allows(cx.router(), *from.ip())
+            }
+            _ => true,
+        }
+    }
+
+    fn say(&self, cx: &Context, message: &str) {
+        if self.endpoint.verbose {
+            say(cx, message);
+        }
+    }
+}
+
+/// Why no packet came.
+enum Ended {
+    ForNow,
+    Connection,
+}
+
+impl Link {
+    fn close(&mut self, cx: &Context) {
+        if self.active.take().is_none() {
+            return;
+        }
+        self.was_closed = true;
+        if self.verbose {
+            say(cx, "closed the connection");
+        }
+    }
+}
+
+impl Sink for Link {
+    fn is_open(&self) -> bool {
+        let has_peer = self.is_stream || self.peer.is_some() || self.by_annotation.is_some();
+        self.active.is_some() && has_peer
+    }
+
+    fn send(&mut self, cx: &Context, packet: &mut Packet) -> Fate {
+        let Some(active) = &self.active else { return Fate::Lost(Reason::DeviceError) };
+        let outcome = if self.is_stream {
+            active.send(packet.data()).map(|sent| match sent {
+                Some(length) => {
+                    let taken = packet.strip(length);
+                    debug_assert!(taken);
+                    packet.is_empty()
+                }
+                None => false,
+            })
+        } else {
+            let port = self.by_annotation;
+            let own = port.map(|port| Address::Inet(SocketAddrV4::new(packet.dst_ip(), port)));
+            let Some(to) = own.as_ref().or(self.peer.as_ref()) else {
+                return Fate::Lost(Reason::DeviceError);
+            };
+            active.send_to(packet.data(), to)
+        };
+        match outcome {
+            Ok(true) => {
+                self.sent += 1;
+                Fate::Sent
+            }
+            Ok(false) => Fate::Waits,
+            Err(error) => {
+                if self.verbose {
+                    say(cx, &error.to_string());
+                }
+                if self.is_stream {
+                    // The receiving task finds it closed and goes on to the next connection.
+                    self.close(cx);
+                }
+                Fate::Lost(Reason::DeviceError)
+            }
+        }
+    }
+
+    fn writable(&self) -> Option<std::os::fd::OwnedFd> {
+        self.active.as_ref()?.writable().ok()
+    }
+}
+
+fn say(cx: &Context, message: &str) {
+    let router = cx.router();
+    router.chatter(&format!("{}: {message}", router.name_of(cx.element())));
+}
+
+fn name_of(address: Option<&Address>) -> String {
+    address.map_or_else(|| "somebody without a name".to_owned(), Address::to_string)
+}
