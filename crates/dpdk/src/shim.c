@@ -536,6 +536,9 @@ static int set_pause(uint16_t port, uint8_t pause)
 	struct rte_eth_fc_conf conf;
 	int result = rte_eth_dev_flow_ctrl_get(port, &conf);
 
+	/* A driver without flow control has nothing to switch off. */
+	if (result == -ENOTSUP && pause == 1)
+		return 0;
 	if (result < 0)
 		return result;
 	conf.mode = (enum rte_eth_fc_mode[]){ RTE_ETH_FC_NONE, RTE_ETH_FC_RX_PAUSE, RTE_ETH_FC_TX_PAUSE,

@@ -25,6 +25,6 @@ pub use machine::Machine;
 pub use method::{DefaultMethod, DpdkOptions, Method, Pause, XdpHook, XdpOptions};
 pub use queue::{
     Backend, Capabilities, DeviceError, DeviceFacts, Devices, Opened, QueueCounts, Queues,
-    RxOptions, RxQueue, Spread, TxOptions, TxQueue,
+    RxOptions, RxQueue, Spread, TxOptions, TxQueue, trouble,
 };
 pub use rule::{Rule, RuleError};

@@ -294,10 +294,25 @@ pub enum DeviceError {
 fn advice(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::PermissionDenied => {
-            " (run as root or with CAP_NET_RAW, or try --lab, which needs no privileges)"
+            " (run as root or with the capabilities that the element's manual names, or try --lab, which \
+             needs no privileges)"
+        }
+        io::ErrorKind::ResourceBusy => {
+            " (another program has it; for AF_XDP, ‘ss --xdp -p’ tells which)"
         }
         _ => "",
     }
+}
+
+/// Why an open device does not take or give packets, for its user.
+pub fn trouble(error: &io::Error) -> String {
+    let words = match error.raw_os_error() {
+        Some(libc::ENETDOWN) => "the interface is down: packets flow when it is up",
+        Some(libc::ENODEV | libc::ENXIO) => "the interface is gone: packets flow when it is back",
+        Some(libc::EMSGSIZE) => "a packet is longer than the interface's MTU",
+        _ => return error.to_string(),
+    };
+    words.to_owned()
 }
 
 /// The service through which elements reach devices: the backend that the program chose for the

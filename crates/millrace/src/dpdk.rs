@@ -5,6 +5,7 @@ use anyhow::bail;
 use millrace_io::dpdk;
 use millrace_lang::Graph;
 
+use crate::config::Input;
 use crate::messages::complain;
 
 /// `--dpdk`, for the sub-commands that have it.
@@ -19,6 +20,21 @@ pub(crate) struct DpdkOptions {
         allow_hyphen_values = true
     )]
     pub(crate) dpdk: Option<Vec<String>>,
+}
+
+impl DpdkOptions {
+    /// Looks whether the options have an end.
+    ///
+    /// # Errors
+    /// They have swallowed the rest of the command line, the configuration with it.
+    pub(crate) fn leave(&self, input: &Input) -> anyhow::Result<()> {
+        if self.dpdk.is_some() && input.expression.is_none() && input.words.is_empty() {
+            bail!(
+                "which configuration? The options of --dpdk end with `--`; FILE or `-e EXPR` follows"
+            );
+        }
+        Ok(())
+    }
 }
 
 /// Classes whose elements are of no use without DPDK.

@@ -38,6 +38,7 @@ const GLOBAL: &[(&str, bool, bool)] = &[
     ("threads", true, false),
     ("thread_vectors", true, false),
     ("rest", true, false),
+    ("drops", true, false),
     ("stop", false, true),
 ];
 
@@ -270,6 +271,7 @@ impl Router {
             "threads" => self.plan.threads.to_string(),
             "thread_vectors" => self.thread_vectors(),
             "rest" => self.rest_text(),
+            "drops" => self.drops_text(),
             _ if GLOBAL.iter().any(|global| global.0 == handler) => {
                 return Err(HandlerError::WriteOnly(handler.to_owned()));
             }
@@ -299,6 +301,15 @@ impl Router {
             format!("{}\t{}\n", member.name, threads.join(","))
         };
         self.elements.iter().enumerate().map(line).collect()
+    }
+
+    /// A line for each element and reason: how many packets it dropped.
+    fn drops_text(&self) -> String {
+        let lines = |(id, member): (usize, &Member)| {
+            let drops = self.stats_of(id).drops;
+            drops.into_iter().map(|(why, n)| format!("{}\t{why}\t{n}\n", member.name)).collect()
+        };
+        self.elements.iter().enumerate().map::<String, _>(lines).collect()
     }
 
     /// A line for each thread: how it slept, and how long after a call or an alarm it was awake.

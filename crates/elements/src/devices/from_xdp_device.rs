@@ -40,7 +40,7 @@
 //! - ZEROCOPY: true refuses devices that cannot write to our memory, false has the kernel copy. By
 //!   default as the device can.
 //! - BUSY_POLL: has the thread poll the device itself for so many microseconds a call, in place of
-//!   interrupts; 0, the default, does not. The thread then never sleeps.
+//!   interrupts; 0, the default, does not. The thread then only naps.
 //! - BURST: most packets received from a queue each time, 1 to 256. Default 64.
 //! - NDESC: packets that a queue's ring holds, a power of two from 64 to 32768. Default 2048.
 //! - SNAPLEN: the most bytes of a packet that are kept, 14 to 65535. Default 65535.

@@ -7,7 +7,7 @@ use millrace_io::{DefaultMethod, Method, XdpOptions};
 /// Reads METHOD.
 pub(super) fn configure(args: &mut Args<'_>, keyword: &str) -> Option<Method> {
     let word: Word = args.optional_keyword(keyword)?;
-    let method = Method::named(word.as_str());
+    let method = Method::named(&word.as_str().to_uppercase());
     if method.is_none() {
         let names = Method::NAMES.join(", ");
         args.error(keyword, format!("bad METHOD ‘{}’, expected one of {names}", word.as_str()));

@@ -9,7 +9,7 @@ use millrace_core::{
     Batch, Context, Count, Element, Handlers, Init, PerThread, Refused, Router, Setup, Task,
     Timestamp,
 };
-use millrace_io::{Opened, QueueCounts, Queues, RxOptions, RxQueue};
+use millrace_io::{Opened, QueueCounts, Queues, RxOptions, RxQueue, trouble};
 
 use super::backend::Source;
 
@@ -261,7 +261,7 @@ impl Line {
             // The interface may be down for a while.
             Err(error) => {
                 if !self.failing.swap(true, Relaxed) {
-                    say(cx, &format!("{}: {error}", reception.device));
+                    say(cx, &format!("{}: {}", reception.device, trouble(&error)));
                 }
             }
         }

@@ -10,7 +10,7 @@ use millrace_core::{
     Batch, Context, Count, Element, Handlers, Init, PerThread, Reason, Refused, Router, Setup,
     Task, Timer, Timestamp,
 };
-use millrace_io::{Opened, QueueCounts, Queues, TxOptions, TxQueue};
+use millrace_io::{Opened, QueueCounts, Queues, TxOptions, TxQueue, trouble};
 
 use super::backend::Source;
 use crate::standard::supply::task_handlers;
@@ -242,7 +242,7 @@ impl Transmission {
                 outcome = outcome.and(queue.flush());
             }
         }
-        outcome.map_err(|error| Refused(format!("{}: {error}", self.device)))
+        outcome.map_err(|error| Refused(format!("{}: {}", self.device, trouble(&error))))
     }
 
     /// The queue of the running thread; none before the start of the run.
@@ -292,7 +292,7 @@ impl Transmission {
                 Ok(_) if sent == 0 => break,
                 Ok(_) => {}
                 Err(error) => {
-                    let error = error.to_string();
+                    let error = trouble(&error);
                     if *complaint != error {
                         self.say(cx, &error);
                         *complaint = error;

@@ -312,7 +312,7 @@ const TAKEN: &str = "an XDP program takes from the kernel";
 /// What AF_XDP cannot do is refused.
 fn refuse(device: &str, options: &RxOptions) -> Result<(), DeviceError> {
     if !options.filter.is_empty() {
-        let what = "AF_XDP has no filter of classic BPF; say which packets to take (ONLY, EXCEPT)";
+        let what = "BPF_FILTER is for packet sockets; FromXDPDevice has ONLY and EXCEPT";
         return Err(unsupported(device, what));
     }
     if options.outbound {

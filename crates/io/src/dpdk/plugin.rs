@@ -32,7 +32,7 @@ pub(super) fn load() -> Result<&'static Table, String> {
     // SAFETY: the library is the one that the user named or that was built with this program; loading it
     // runs the constructors of DPDK's libraries, which register drivers.
     let library = unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_LOCAL) };
-    let library = library.map_err(|error| format!("{}: {}", path.display(), reason(&error)))?;
+    let library = library.map_err(|error| format!("the plugin: {}", reason(&error)))?;
     // SAFETY: the plugin's function of this name has this type.
     let entry: Result<Symbol<unsafe extern "C" fn() -> *const c_void>, _> =
         unsafe { library.get(SYMBOL.as_bytes()) };

@@ -12,6 +12,10 @@ use millrace_core::memory::{
 };
 use millrace_core::{Batch, Count, Packet};
 use rustix::event::epoll;
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
+};
 
 use super::abi::{Mbuf, Table};
 use super::environment::table;
@@ -74,8 +78,13 @@ struct Sleep {
     epoll: OwnedFd,
     /// The card's, as long as it is open.
     card: Option<i32>,
+    /// In its place where the driver has no interrupts: to look for packets from time to time.
+    tick: Option<OwnedFd>,
     armed: bool,
 }
+
+/// How long a thread sleeps whose card cannot wake it.
+const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000 };
 
 impl Rx {
     pub(super) fn new(
@@ -218,12 +227,18 @@ impl Drop for Rx {
 impl Sleep {
     fn new() -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        Ok(Self { epoll, card: None, armed: false })
+        Ok(Self { epoll, card: None, tick: None, armed: false })
     }
 
     fn watch(&mut self, card: i32) -> io::Result<()> {
         if card < 0 {
-            return Err(io::Error::other("its driver has no interrupts (RX_INTR)"));
+            let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+            let tick = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+            let every = Itimerspec { it_interval: TICK, it_value: TICK };
+            timerfd_settime(&tick, TimerfdTimerFlags::empty(), &every)?;
+            epoll::add(&self.epoll, &tick, epoll::EventData::new_u64(0), epoll::EventFlags::IN)?;
+            self.tick = Some(tick);
+            return Ok(());
         }
         // SAFETY: DPDK keeps the descriptor open as long as the port is.
         let borrowed = unsafe { BorrowedFd::borrow_raw(card) };
@@ -234,6 +249,13 @@ impl Sleep {
 
     /// After a look for packets: without any, the card is to tell of the next ones.
     fn after(&mut self, came: usize, table: &Table, port: u16, queue: u16, open: Option<Open>) {
+        if let Some(tick) = &self.tick {
+            if came == 0 {
+                // Until the next one. It may not have come yet.
+                let _ = rustix::io::read(tick, &mut [0; 8]);
+            }
+            return;
+        }
         let arm = came == 0;
         if arm == self.armed {
             return;

@@ -17,12 +17,13 @@ pub(crate) struct Check {
 
     /// What DPDK would be started with; it is not, for no device is touched
     #[command(flatten)]
-    _dpdk: DpdkOptions,
+    dpdk: DpdkOptions,
 }
 
 impl Check {
     /// Runs the sub-command.
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        self.dpdk.leave(&self.input)?;
         let (origins, variables) = self.input.resolve_all()?;
         if origins.is_empty() {
             anyhow::bail!("which configuration? Name files, `-` or `-e EXPR`");

@@ -7,8 +7,10 @@ use std::process::ExitCode;
 
 use millrace_core::Router;
 use millrace_core::router::Seat;
+use millrace_io::{DefaultMethod, Method};
 use serde_json::{Value, json};
 
+use super::run::method;
 use crate::config::{Input, load};
 use crate::dpdk::{DpdkOptions, Running};
 use crate::messages::show;
@@ -34,6 +36,10 @@ pub(crate) struct Plan {
     #[arg(long, value_name = "DIR")]
     sys: Option<PathBuf>,
 
+    /// For FromDevice and ToDevice that reach devices by this means where their METHOD does not say
+    #[arg(long, value_name = "METHOD", value_parser = method)]
+    method: Option<Method>,
+
     #[command(flatten)]
     dpdk: DpdkOptions,
 
@@ -45,6 +51,7 @@ pub(crate) struct Plan {
 impl Plan {
     /// Runs the sub-command.
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        self.dpdk.leave(&self.input)?;
         let (origin, variables) = self.input.resolve()?;
         let mut loaded = load(&origin, &variables, None)?;
         let _dpdk = Running::prepare(self.dpdk.dpdk.as_deref(), None)?;
@@ -54,7 +61,11 @@ impl Plan {
             machine: self.sys,
             ..Choices::default()
         };
-        let options = choices.options(services(None, &Ledger::default()))?;
+        let mut services = services(None, &Ledger::default());
+        if let Some(method) = self.method {
+            services.insert(DefaultMethod(method));
+        }
+        let options = choices.options(services)?;
         let router = configure(&mut loaded, options);
         show(&loaded.diagnostics, &loaded.map);
         let Some(router) = router else { return Ok(ExitCode::FAILURE) };
@@ -330,11 +341,14 @@ pub(crate) fn devices(router: &Router) -> Vec<String> {
     receives.chain(transmits).collect()
 }
 
-/// `queue 0`, `queues 0, 1 and 4`.
+/// `queue 0`, `queues 0, 1 and 4`, `queues 0 to 7`.
 fn list(what: &str, numbers: &[usize]) -> String {
     match numbers {
         [] => format!("no {what}"),
         [one] => format!("{what} {one}"),
+        [first, .., last] if numbers.len() > 4 && last - first + 1 == numbers.len() => {
+            format!("{what}s {first} to {last}")
+        }
         [first @ .., last] => {
             let first: Vec<String> = first.iter().map(usize::to_string).collect();
             format!("{what}s {} and {last}", first.join(", "))

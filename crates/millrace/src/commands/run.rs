@@ -100,6 +100,7 @@ impl Run {
     /// Runs the sub-command.
     pub(crate) fn run(mut self) -> anyhow::Result<ExitCode> {
         let lab = self.take_lab()?;
+        self.dpdk.leave(&self.input)?;
         let (origin, variables) = self.input.resolve()?;
         set_buffers(self.buffers)?;
         let mut loaded = load(&origin, &variables, None)?;

@@ -6,6 +6,7 @@ use millrace_core::Router;
 use millrace_core::stats::ElementStats;
 
 use super::Figures;
+use super::devices::DeviceFigures;
 use super::figures::{cycles_per_packet, mean_batch, packets_in, packets_out};
 use super::number::{mean, plural};
 use super::table::{Side, align};
@@ -113,7 +114,10 @@ fn rest(router: &Router, figures: &Figures) -> Vec<String> {
             .filter(|(delays, _)| delays.count > 0)
             .map(|(delays, what)| {
                 let (mean, most) = (micros(delays.mean()), micros(delays.longest));
-                format!("{mean} after {what} ({} times, at most {most})", delays.count)
+                match delays.count {
+                    1 => format!("{mean} after {what}"),
+                    n => format!("{mean} after {what} ({n} times, at most {most})"),
+                }
             })
             .collect();
         let awake = match delays.is_empty() {
@@ -129,6 +133,23 @@ fn rest(router: &Router, figures: &Figures) -> Vec<String> {
 /// `42.0 % of the time`.
 fn share_of(share: f64) -> String {
     format!("{:.1} % of the time", share.min(1.0) * 100.0)
+}
+
+/// Where the kernel copies packets that we do not.
+fn copied_by_kernel(figures: &Figures) -> Option<String> {
+    let copied = |device: &&DeviceFigures| {
+        device.backend == "AF_XDP" && !device.zero_copy && device.packets > 0
+    };
+    let mut devices: Vec<&str> =
+        figures.devices.iter().filter(copied).map(|device| device.device.as_str()).collect();
+    devices.sort_unstable();
+    devices.dedup();
+    (!devices.is_empty()).then(|| {
+        format!(
+            "The kernel copied each packet of {} (AF_XDP without zero copy).",
+            devices.join(", ")
+        )
+    })
 }
 
 /// Time, copies, and whether every packet is accounted for.
@@ -178,5 +199,6 @@ fn closing(router: &Router, figures: &Figures) -> Vec<String> {
         0 => "No packet's data was copied.".to_owned(),
         n => format!("Copies of packet data: {n} ({}).", copies.join(", ")),
     });
+    lines.extend(copied_by_kernel(figures));
     lines
 }

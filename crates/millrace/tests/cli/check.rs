@@ -101,6 +101,18 @@ fn the_plan_says_who_runs_what() {
 }
 
 #[test]
+fn the_plan_is_for_a_method() {
+    let plan = |more: &[&str]| {
+        let text = "FromDevice(no-such-device, N_QUEUES 8) -> Discard";
+        millrace(&[&["plan", "-e", text], more].concat())
+    };
+    let done = plan(&["--method", "xdp"]);
+    assert_eq!(done.status, 0, "{done:?}");
+    assert!(done.stdout.contains("on queues 0 to 7 of no-such-device"), "{}", done.stdout);
+    assert_eq!(plan(&["--method", "nonsense"]).status, 2);
+}
+
+#[test]
 fn the_plan_for_another_machine_keeps_nodes_together() {
     let machine = tempfile::tempdir().unwrap();
     for (file, text) in [

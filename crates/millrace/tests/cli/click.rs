@@ -26,6 +26,12 @@ fn the_configuration_is_an_expression_a_file_or_standard_input() {
 }
 
 #[test]
+fn drops_are_told_by_element_and_reason() {
+    let done = click(&["-e", SMALL, "-h", "drops"]);
+    assert_eq!(done.stdout, "Discard@3\tdiscarded\t5\n");
+}
+
+#[test]
 fn several_handlers_have_headings() {
     let two = click(&["-e", SMALL, "-h", "c.count", "-h", "c.class"]);
     assert_eq!(two.stdout, "c.count:\n5\n\nc.class:\nCounter\n\n");

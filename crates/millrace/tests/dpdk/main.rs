@@ -38,6 +38,13 @@ fn without_the_plugin_the_way_to_build_it_is_told() {
 }
 
 #[test]
+fn options_of_dpdk_must_have_an_end() {
+    let done = millrace(&["run", "--dpdk", "--no-huge", "-e", "Idle -> Discard"]);
+    assert_eq!(done.status, 1, "{done:?}");
+    assert!(done.stderr.contains("The options of --dpdk end with `--`"), "{done:?}");
+}
+
+#[test]
 fn a_configuration_is_checked_without_dpdk() {
     let text = "FromDPDKDevice(0, N_QUEUES 2) -> ToDPDKDevice(03:00.0)";
     let done = millrace(&["check", "--dpdk", "-l", "0", "--", "-e", text]);

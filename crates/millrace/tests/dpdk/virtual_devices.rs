@@ -21,6 +21,14 @@ fn packets_of_a_source_reach_a_sink_without_a_copy() {
 }
 
 #[test]
+fn a_driver_without_interrupts_and_flow_control_is_asked_for_packets() {
+    needs_dpdk!();
+    let sink = "FromDPDKDevice(0, RX_INTR 0, PAUSE none) -> Discard";
+    let came = run(&["net_null0,size=64"], &[], sink).packets("0", "in");
+    assert!(came > 1000, "{came}");
+}
+
+#[test]
 fn each_thread_has_queues_of_its_own() {
     needs_dpdk!();
     let forward = "FromDPDKDevice(net_null0) -> ToDPDKDevice(net_null0)";

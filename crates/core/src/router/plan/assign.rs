@@ -59,9 +59,13 @@ impl Applicant<'_> {
             Some(queues) if queues < threads.len() => {
                 format!("{why}; they share its queues by lock, which mixes the order of packets")
             }
-            Some(1) if !self.is_fixed() => format!("{why}; it has one queue"),
             Some(queues) if queues == threads.len() && !self.is_fixed() => {
-                format!("{why}; it has {queues} queues")
+                match (queues, self.wish.queues) {
+                    (1, None) => format!("{why}; it has one queue"),
+                    (1, Some(_)) => format!("{why}; one queue is asked for"),
+                    (_, None) => format!("{why}; it has {queues} queues"),
+                    (_, Some(_)) => format!("{why}; {queues} queues are asked for"),
+                }
             }
             _ => why,
         };
