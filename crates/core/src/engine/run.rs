@@ -121,6 +121,7 @@ impl Engine {
 const SPIN_ROUNDS: u32 = 256;
 
 fn run_thread(cx: &mut Context, router: &Router) {
+    let _halt = HaltAll(router);
     sit_down(cx, router);
     let counts = router.plan().counts_plainly(cx.thread()).then(PlainCounts::begin).flatten();
     let mut idle_rounds = 0u32;
@@ -142,7 +143,15 @@ fn run_thread(cx: &mut Context, router: &Router) {
             cx.rest(idle_rounds - SPIN_ROUNDS, heard);
         }
     }
-    router.halt();
+}
+
+/// When one thread ends, even by a panic, all do: who waits for them would wait for ever.
+struct HaltAll<'a>(&'a Router);
+
+impl Drop for HaltAll<'_> {
+    fn drop(&mut self) {
+        self.0.halt();
+    }
 }
 
 /// Lets the driving element, or by default nothing, keep the router going when asked to stop.
