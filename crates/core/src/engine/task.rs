@@ -1,7 +1,7 @@
 //! Tasks: what elements do of their own accord.
 
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::Waker;
@@ -22,6 +22,7 @@ struct TaskCell {
     /// What `schedule` was when the present run began; written by the thread that runs the task.
     begun: AtomicU32,
     home: AtomicUsize,
+    stays: AtomicBool,
     /// Those of all threads.
     wakers: OnceLock<Arc<[Arc<Waker>]>>,
     readiness: Mutex<Vec<Arc<OwnedFd>>>,
@@ -40,6 +41,7 @@ impl Task {
             schedule: AtomicU32::new(0),
             begun: AtomicU32::new(0),
             home: AtomicUsize::new(0),
+            stays: AtomicBool::new(false),
             wakers: OnceLock::new(),
             readiness: Mutex::default(),
             cycles: Count::default(),
@@ -82,6 +84,14 @@ impl Task {
         self.0.schedule.load(Ordering::Acquire) & SCHEDULED != 0
     }
 
+    /// Ends the sleep of the task's thread: for who gives something to do to a task that stays scheduled
+    /// and polls, and so lets its thread nap.
+    pub fn wake(&self) {
+        if let Some(waker) = self.waker_of(self.home()) {
+            waker.wake();
+        }
+    }
+
     /// Lets an idle thread sleep until one of `fds` is readable: without any a scheduled task that
     /// finds nothing to do keeps its thread from sleeping long.
     pub fn wait_readable(&self, fds: impl IntoIterator<Item = OwnedFd>) {
@@ -118,6 +128,16 @@ impl Task {
             waker.send(Move::Away(self.clone(), thread));
         }
         Ok(())
+    }
+
+    /// Keeps the task on the thread that the plan gives it: for elements that let other threads wait for it,
+    /// which is checked for circles before the start.
+    pub fn stay(&self) {
+        self.0.stays.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn stays(&self) -> bool {
+        self.0.stays.load(Ordering::Relaxed)
     }
 
     pub(crate) fn settle(&self, home: usize, wakers: Arc<[Arc<Waker>]>) {

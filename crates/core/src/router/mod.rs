@@ -133,6 +133,9 @@ impl Router {
                 "it receives from {device}, whose queues are planned: use THREADOFFSET"
             ));
         }
+        if task.stays() {
+            return Err("threads wait for it: use StaticThreadSched".to_owned());
+        }
         if !planned.runs {
             return Err("packets are pushed to the element: it has nothing to do".to_owned());
         }

@@ -30,7 +30,7 @@
 //! - `dropped` (read): packets dropped, or, when BLOCKING, times that a thread had to wait.
 //! - `length` (read): packets that wait. `capacity` (read): most that wait in a ring.
 //! - `active` (read, write): as the argument.
-//! - `scheduled` (read, write), `home_thread` (read, write): its task.
+//! - `scheduled` (read, write), `home_thread` (read, write): its task. When BLOCKING, it stays on its thread.
 //!
 //! # Drops
 //! - queue full: there was no room.
@@ -106,6 +106,10 @@ impl Element for Pipeliner {
         let prefetch = args.keyword("PREFETCH", true);
         let verbose = args.keyword("VERBOSE", true);
         args.complete()?;
+        let task = setup.task_away();
+        if blocking {
+            task.stay();
+        }
         Ok(Self {
             rings: Rings::new(capacity as usize),
             capacity: capacity as usize,
@@ -120,7 +124,7 @@ impl Element for Pipeliner {
             told: false.into(),
             count: PerThread::default(),
             dropped: PerThread::default(),
-            task: setup.task_away(),
+            task,
         })
     }
 
@@ -211,8 +215,13 @@ impl Pipeliner {
     fn give(&self, cx: &mut Context, local: &mut Local, batch: &mut Batch) {
         let given = self.rings.give(cx, &mut local.inlet, batch);
         self.count.mine(cx).add(given as u64);
-        if given > 0 && self.active.load(Relaxed) {
-            call(&self.task);
+        if given == 0 || !self.active.load(Relaxed) {
+            return;
+        }
+        match self.always_up {
+            // Scheduled it is; but its thread may nap.
+            true => self.task.wake(),
+            false => call(&self.task),
         }
     }
 
@@ -222,7 +231,7 @@ impl Pipeliner {
         const SPINS: u32 = 1000;
         let mut tries = 0;
         while !batch.is_empty() {
-            if cx.router().is_halted() {
+            if cx.router().is_stopping() {
                 return cx.drop_batch(batch, Reason::Stopped);
             }
             // The other thread may need this one's core.
