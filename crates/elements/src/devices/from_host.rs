@@ -55,7 +55,7 @@
 //! ToHost, KernelTap, KernelTun
 
 use std::net::Ipv4Addr;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use millrace_core::args::{Kind, Word};
 use millrace_core::element::Listening;
@@ -66,7 +66,7 @@ use millrace_core::{
 };
 use millrace_io::pcap::LinkType;
 use millrace_io::tap::{Tap, TapKind, TapOptions};
-use millrace_io::{Capabilities, Opened, RxOptions, TxQueue};
+use millrace_io::{Capabilities, Opened, QueueCounts, RxOptions, TxQueue};
 
 use super::backend::Source;
 use super::force_ip::force_ip;
@@ -228,9 +228,23 @@ struct Shared(SharedQueue);
 
 type SharedQueue = Arc<Mutex<Box<dyn TxQueue>>>;
 
+impl Shared {
+    fn queue(&self) -> MutexGuard<'_, Box<dyn TxQueue>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl TxQueue for Shared {
     fn transmit(&mut self, batch: &mut Batch) -> std::io::Result<usize> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).transmit(batch)
+        self.queue().transmit(batch)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.queue().flush()
+    }
+
+    fn counts(&self) -> QueueCounts {
+        self.queue().counts()
     }
 }
 

@@ -50,6 +50,7 @@
 //! ReplayUnqueue, FromDump
 
 use std::sync::Mutex;
+use std::sync::atomic::{Ordering, fence};
 
 use millrace_core::{
     Batch, Class, Context, Element, Failed, Handlers, Init, Notifier, Reason, Refused, Setup, Task,
@@ -99,7 +100,8 @@ impl Element for Replay {
     fn pull(&self, cx: &mut Context, (): &mut (), port: usize, max: usize, batch: &mut Batch) {
         if !self.recording.is_active() {
             self.notifier.sleep();
-            return;
+            // Who has made it active meanwhile may have found the notifier awake.
+            return self.wake();
         }
         // Another thread that pulls meanwhile finds nothing yet.
         let Ok(loading) = self.loading.try_lock() else { return };
@@ -138,6 +140,8 @@ impl Replays for Replay {
     }
 
     fn wake(&self) {
+        // Each side writes before it reads what the other one writes.
+        fence(Ordering::SeqCst);
         if self.recording.is_active() {
             self.notifier.wake();
         }

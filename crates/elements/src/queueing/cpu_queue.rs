@@ -46,7 +46,7 @@ use millrace_core::{
 /// The element; its manual is at the top of the file.
 pub struct CpuQueue {
     capacity: usize,
-    lanes: Vec<OnceLock<Lane>>,
+    lanes: Vec<OnceLock<Box<Lane>>>,
     /// For each output whether there are packets, and which thread's come next.
     outlets: Vec<Outlet>,
 }
@@ -62,6 +62,7 @@ struct Lane {
 #[derive(Default)]
 struct Outlet {
     notifier: Notifier,
+    /// The thread whose packets come first.
     next: Mutex<usize>,
 }
 
@@ -83,7 +84,7 @@ impl Element for CpuQueue {
 
     fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
         let Some(lane) = self.lanes.get(cx.thread()) else { return };
-        let lane = lane.get_or_init(Lane::default);
+        let lane = lane.get_or_init(Box::default);
         let outlet = cx.thread().checked_rem(self.outlets.len()).and_then(|n| self.outlets.get(n));
         let mut packets = lane.packets();
         let room = self.capacity.saturating_sub(packets.len()).min(batch.len());
@@ -101,18 +102,19 @@ impl Element for CpuQueue {
     fn pull(&self, _: &mut Context, (): &mut (), port: usize, max: usize, batch: &mut Batch) {
         let Some(outlet) = self.outlets.get(port) else { return };
         let mut next = outlet.next.lock().unwrap_or_else(PoisonError::into_inner);
-        let own: Vec<&Lane> = self.lanes_of(port).collect();
-        let start = next.checked_rem(own.len()).unwrap_or(0);
         let most = max.min(batch.room());
-        for at in (start..own.len()).chain(0..start) {
-            let Some(lane) = own.get(at) else { continue };
+        let first = *next;
+        let (later, sooner) = (self.lanes_of(port), self.lanes_of(port));
+        let later = later.filter(|(thread, _)| *thread >= first);
+        let sooner = sooner.filter(|(thread, _)| *thread < first);
+        for (thread, lane) in later.chain(sooner) {
             let mut packets = lane.packets();
             let n = (most - batch.len()).min(packets.len());
             for packet in packets.drain(..n) {
                 // There is room for as many.
                 let _ = batch.push(packet);
             }
-            *next = at + 1;
+            *next = thread + 1;
             if batch.len() == most {
                 break;
             }
@@ -147,20 +149,20 @@ impl CpuQueue {
     /// The queues that there are, each with its thread.
     fn all(&self) -> impl Iterator<Item = (usize, &Lane)> {
         let lanes = self.lanes.iter().enumerate();
-        lanes.filter_map(|(thread, lane)| Some((thread, lane.get()?)))
+        lanes.filter_map(|(thread, lane)| Some((thread, &**lane.get()?)))
     }
 
-    /// The queues for an output.
-    fn lanes_of(&self, port: usize) -> impl Iterator<Item = &Lane> {
+    /// The queues for an output, each with its thread.
+    fn lanes_of(&self, port: usize) -> impl Iterator<Item = (usize, &Lane)> {
         let outlets = self.outlets.len().max(1);
-        self.all().filter(move |(thread, _)| thread % outlets == port).map(|(_, lane)| lane)
+        self.all().filter(move |(thread, _)| thread % outlets == port)
     }
 
     /// Tells the pullers that there is nothing, unless there is by now: a pusher wakes them under the lock
     /// of its queue, before or after that is looked into here.
     fn look_again(&self, port: usize, notifier: &Notifier) {
         notifier.sleep();
-        if self.lanes_of(port).any(|lane| !lane.packets().is_empty()) {
+        if self.lanes_of(port).any(|(_, lane)| !lane.packets().is_empty()) {
             notifier.wake();
         }
     }
