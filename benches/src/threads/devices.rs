@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use millrace_core::net::{EtherAddress, Ipv4Prefix};
 use millrace_core::{Batch, Count};
 use millrace_io::{
-    Backend, Capabilities, DeviceError, Opened, RxOptions, RxQueue, TxOptions, TxQueue,
+    Backend, Capabilities, DeviceError, DeviceFacts, Method, Opened, RxOptions, RxQueue, TxOptions,
+    TxQueue,
 };
 
 use crate::cycles::Trace;
@@ -85,6 +86,10 @@ impl Backend for Rig {
         let drain =
             |_| -> Box<dyn TxQueue> { Box::new(Drain { counter: add(&self.0.transmitted) }) };
         Ok(opened((0..count).map(drain).collect()))
+    }
+
+    fn facts(&self, _: &str, _: &Method) -> DeviceFacts {
+        DeviceFacts { tx_queues: Some(self.0.tx_queues), ..DeviceFacts::default() }
     }
 
     fn ether(&self, _: &str) -> Option<EtherAddress> {

@@ -9,6 +9,7 @@ use std::collections::HashSet;
 use std::io;
 use std::sync::{Arc, Mutex};
 use std::thread::ThreadId;
+use std::time::{Duration, Instant};
 
 use millrace_core::net::{EtherAddress, Ipv4Prefix};
 use millrace_core::router::Options;
@@ -135,7 +136,11 @@ fn run(
     let router = engine.router().clone();
     let said = std::thread::scope(|scope| {
         let watch = scope.spawn(|| {
-            while card.seen.lock().unwrap().frames.len() < expected && !router.is_halted() {
+            let start = Instant::now();
+            while card.seen.lock().unwrap().frames.len() < expected
+                && !router.is_halted()
+                && start.elapsed() < Duration::from_secs(20)
+            {
                 std::thread::yield_now();
             }
             let said = handlers.iter().map(|handler| router.read(handler, b"").unwrap());

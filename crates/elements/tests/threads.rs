@@ -33,6 +33,8 @@ struct Mill {
     sent: Arc<Mutex<Vec<(u16, u32)>>>,
 }
 
+/// Longer than any of these tests takes, on however busy a machine.
+const LONGEST: Duration = Duration::from_secs(20);
 const FLOWS: u16 = 64;
 const LENGTH: u32 = 250;
 
@@ -145,8 +147,7 @@ fn run(config: &str, options: Options, done: impl Fn(&Router) -> bool + Sync) ->
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let start = Instant::now();
-            while !done(&router) && !router.is_halted() && start.elapsed() < Duration::from_secs(20)
-            {
+            while !done(&router) && !router.is_halted() && start.elapsed() < LONGEST {
                 std::thread::yield_now();
             }
             router.halt();
@@ -221,6 +222,16 @@ fn thread_vectors_follow_the_packets() {
     assert_eq!(plain, [7]);
     let handler = router.read("thread_vectors", b"").unwrap();
     assert!(String::from_utf8(handler).unwrap().contains("q0\t0,1,4\n"));
+}
+
+#[test]
+fn threads_that_there_are_not_are_told() {
+    let config = "FromDevice(a, THREADOFFSET 9) -> SoftwareRSS(THREADOFFSET 5, MAXTHREADS 2) -> c :: Counter -> Discard;";
+    let engine = engine(config, Mill::new(8, 8).options(4)).unwrap();
+    let notes = &engine.router().plan().notes;
+    assert_eq!(notes.len(), 2, "{notes:?}");
+    assert!(notes[0].contains("it counts from thread 1"), "{notes:?}");
+    assert_eq!(threads_of(engine.router(), "c"), [1, 2]);
 }
 
 /// Counts its instances.
@@ -377,7 +388,7 @@ fn one_input_feeds_all_threads() {
 #[test]
 fn tasks_move_where_the_plan_lets_them() {
     let config = "
-        InfiniteSource(LIMIT 1000000, BURST 32, STOP true) -> q :: Queue(100000) -> u :: Unqueue(BURST 32)
+        InfiniteSource(BURST 32) -> q :: Queue(100000) -> u :: Unqueue(BURST 32)
             -> c :: Counter -> Discard;
         FromDevice(a, ACTIVE false) -> Discard;
     ";
@@ -395,6 +406,7 @@ fn tasks_move_where_the_plan_lets_them() {
     let mut homes = [0usize; 2];
     std::thread::scope(|scope| {
         let moves = scope.spawn(|| {
+            let start = Instant::now();
             let mut homes = [0; 2];
             for to in (0..2).cycle() {
                 if router.is_halted() {
@@ -407,6 +419,9 @@ fn tasks_move_where_the_plan_lets_them() {
                     .parse()
                     .unwrap();
                 homes[home] += 1;
+                if homes.iter().all(|&seen| seen >= 10) || start.elapsed() > LONGEST {
+                    router.halt();
+                }
             }
             homes
         });
@@ -453,6 +468,47 @@ fn pipeliners_that_wait_for_each_other_are_refused() {
     );
     let fine = config.replace("b 1, q 0", "b 0, q 1");
     assert!(engine(&fine, Options { threads: 2, ..Options::default() }).is_ok());
+}
+
+#[test]
+fn a_pipeliner_that_threads_wait_for_stays_on_its_thread_and_lets_them_stop() {
+    // Were it to come to the thread that waits for it, this one would wait for itself.
+    let config =
+        "InfiniteSource(BURST 32) -> p :: Pipeliner(8, BLOCKING true, ACTIVE false) -> Discard;
+        BalancedThreadSched(1);";
+    let engine = engine(config, Options { threads: 2, ..Options::default() }).unwrap();
+    let router = engine.router().clone();
+    let why = router.write("p.home_thread", b"0").unwrap_err().to_string();
+    assert!(why.contains("threads wait for it"), "{why}");
+    let in_time = std::thread::scope(|scope| {
+        let stop = scope.spawn(|| {
+            let start = Instant::now();
+            let early = || start.elapsed() < Duration::from_secs(10);
+            while router.read("p.length", b"").unwrap() != b"8" && early() {
+                std::thread::yield_now();
+            }
+            router.request_final_stop();
+            while !router.is_halted() && early() {
+                std::thread::yield_now();
+            }
+            let in_time = router.is_halted();
+            router.halt();
+            in_time
+        });
+        engine.run();
+        stop.join().unwrap()
+    });
+    assert!(in_time, "the thread that waits has not heard that it is to stop");
+    let stats = router.stats_of(router.find("p").unwrap());
+    assert!(stats.balanced() && stats.held == 8, "{stats:?}");
+}
+
+#[test]
+fn a_pipeliner_that_is_always_up_is_called_from_its_nap() {
+    let config = "RatedSource(RATE 100) -> Pipeliner(ALWAYS_UP true) -> Discard;";
+    let called = |router: &Router| router.rest_of(1).calls.count >= 3;
+    let router = run(config, Options { threads: 2, ..Options::default() }, called);
+    assert!(called(&router), "{:?}", router.rest_of(1));
 }
 
 /// Two nodes with two cores each; devices a and b on one of them each.

@@ -96,7 +96,8 @@ impl TxQueue for Gate {
         if !self.open.load(SeqCst) {
             return Ok(0);
         }
-        let refuses = |packet: &&Packet| self.refused > 0 && number(packet) % self.refused == 0;
+        let refuses =
+            |packet: &&Packet| self.refused > 0 && number(packet).is_multiple_of(self.refused);
         let n = batch.iter().position(|packet| refuses(&packet)).unwrap_or(batch.len());
         if n == 0 && !batch.is_empty() {
             return Err(io::Error::other("no multiples"));

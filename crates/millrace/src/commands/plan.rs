@@ -176,7 +176,7 @@ impl<'a> Facts<'a> {
         for (threads, names) in groups {
             say(match threads {
                 [] => "No packets reach".to_owned(),
-                [one] => format!("Thread {one} alone reaches, without locks,"),
+                [one] => format!("Thread {one} alone reaches"),
                 several => format!(
                     "{} reach, each with state of its own; what they share there (queues, transmit \
                      queues fewer than threads) is locked or atomic:",

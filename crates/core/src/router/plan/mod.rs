@@ -195,6 +195,17 @@ impl Plan {
         }
     }
 
+    /// The same of THREADOFFSET.
+    fn heed_offset(&mut self, element: &str, offset: Option<usize>) {
+        if let Some(offset) = offset.filter(|&offset| offset >= self.threads) {
+            self.notes.push(format!(
+                "‘{element}’ has THREADOFFSET {offset}, but the threads are 0 to {}: it counts from thread {}",
+                self.threads - 1,
+                offset % self.threads
+            ));
+        }
+    }
+
     /// Gives the threads their seats, divides them among those that receive from devices, and makes
     /// these their tasks.
     fn seat(
@@ -225,6 +236,7 @@ impl Plan {
 
         let grants = assign(&applicants, &self.seats, self.taken(graph, draft, receivers));
         for ((applicant, grant), drafted) in applicants.iter().zip(grants).zip(receivers) {
+            self.heed_offset(&graph.names[drafted.element], applicant.wish.thread_offset);
             let device = &applicant.wish.device;
             let mut tasks = Vec::new();
             for (slot, &thread) in grant.threads.iter().enumerate() {
@@ -296,6 +308,7 @@ impl Plan {
     /// Finds homes for the tasks that carry packets over to another thread, upstream ones first.
     fn place_crossings(&mut self, graph: &Graph<'_>, draft: &mut Draft) {
         for team in std::mem::take(&mut draft.teams) {
+            self.heed_offset(&graph.names[team.element], team.offset);
             self.place_team(draft, &team);
             draft.teams.push(team);
         }
