@@ -27,6 +27,9 @@ use crate::queue::{QueueCounts, RxOptions, RxQueue, TxQueue};
 /// `ol_flags` bit of a packet whose VLAN tag the card took off (`RTE_MBUF_F_RX_VLAN_STRIPPED`).
 const VLAN_STRIPPED: u64 = 1 << 6;
 
+/// No packet has more bytes.
+const LONGEST: usize = 65_535;
+
 /// Lets mbufs go back to their pools when their last packet is dropped.
 pub(super) fn register_release() {
     register_external_release(release);
@@ -63,7 +66,7 @@ pub(super) struct Rx {
     bytes: Arc<Count>,
 }
 
-/// What packets are marked with, beyond what every packet has.
+/// What is done to packets, beyond what is done to all.
 #[derive(Clone, Copy)]
 struct Marks {
     any: bool,
@@ -94,7 +97,10 @@ impl Rx {
         own: &DpdkOptions,
     ) -> Result<Self, String> {
         let marks = Marks {
-            any: own.rss_aggregate || own.paint_queue || own.vlan_strip,
+            any: own.rss_aggregate
+                || own.paint_queue
+                || own.vlan_strip
+                || options.snap_length < LONGEST,
             hash: own.rss_aggregate,
             queue: own.paint_queue,
             vlan: own.vlan_strip,
@@ -189,7 +195,7 @@ impl RxQueue for Rx {
             self.gather(batch, count);
             count -= before - batch.len();
         }
-        if self.marks.any || self.snap_length < burst.bytes {
+        if self.marks.any {
             self.mark(batch, count);
         }
         if let Some(sleep) = &mut self.sleep {
