@@ -25,7 +25,10 @@ fn main() -> ExitCode {
     let mut shim = cc::Build::new();
     shim.file("src/shim.c").includes(&library.include_paths).std("gnu11");
     // DPDK's inline functions need what DPDK itself was compiled with at the least.
-    shim.flag("-include").flag("rte_config.h").flag("-march=corei7");
+    shim.flag("-include").flag("rte_config.h");
+    if std::env::var("CARGO_CFG_TARGET_ARCH").is_ok_and(|arch| arch == "x86_64") {
+        shim.flag("-march=corei7");
+    }
     shim.flag("-O3").warnings(true).extra_warnings(true).flag("-Wno-unused-parameter");
     shim.compile("millrace_dpdk_shim");
     for path in &library.link_paths {

@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -711,19 +712,26 @@ static int reset_stats(uint16_t port)
 
 static int xstats(uint16_t port, struct xstat *to, unsigned room)
 {
-	struct rte_eth_xstat_name names[1024];
-	struct rte_eth_xstat values[RTE_DIM(names)];
-	int count = rte_eth_xstats_get_names(port, names, RTE_DIM(names));
+	int count = rte_eth_xstats_get_names(port, NULL, 0);
+	struct rte_eth_xstat_name *names;
+	struct rte_eth_xstat *values;
 
-	if (count < 0)
+	if (count <= 0 || room == 0)
 		return count;
-	count = RTE_MIN(count, (int)RTE_DIM(names));
-	if (rte_eth_xstats_get(port, values, (unsigned)count) < 0)
-		return -EIO;
-	for (unsigned i = 0; i < RTE_MIN((unsigned)count, room); i++) {
+	names = calloc((size_t)count, sizeof(*names));
+	values = calloc((size_t)count, sizeof(*values));
+	/* Both give more than there is room for when the driver has got more counters meanwhile. */
+	if (names == NULL || values == NULL)
+		count = -ENOMEM;
+	else if (rte_eth_xstats_get_names(port, names, (unsigned)count) != count ||
+		 rte_eth_xstats_get(port, values, (unsigned)count) != count)
+		count = -EAGAIN;
+	for (unsigned i = 0; count > 0 && i < RTE_MIN((unsigned)count, room); i++) {
 		snprintf(to[i].name, sizeof(to[i].name), "%.*s", (int)sizeof(to[i].name) - 1, names[i].name);
 		to[i].value = values[i].value;
 	}
+	free(names);
+	free(values);
 	return count;
 }
 

@@ -37,12 +37,20 @@ pub(super) fn load() -> Result<&'static Table, String> {
     let entry: Result<Symbol<unsafe extern "C" fn() -> *const c_void>, _> =
         unsafe { library.get(SYMBOL.as_bytes()) };
     let entry = entry.map_err(|_| format!("{}: this is not the plugin", path.display()))?;
-    // SAFETY: it takes nothing and gives a table that begins with the ABI's number and the layout, and
-    // is never unloaded.
-    let table = unsafe { entry().cast::<Table>().as_ref() };
+    // SAFETY: it takes nothing.
+    let table = unsafe { entry() }.cast::<Table>();
     std::mem::forget(library);
-    // The fields behind are read when both say that the table is the one we know.
-    let table = table.filter(|table| table.abi == ABI && table.layout == Layout::HOST);
+    let (abi, layout) = match table.is_null() {
+        true => (0, Layout::HOST),
+        // SAFETY: every version's table begins with the ABI's number and the layout, and is never
+        // unloaded.
+        false => unsafe { ((&raw const (*table).abi).read(), (&raw const (*table).layout).read()) },
+    };
+    let table = match abi == ABI && layout == Layout::HOST {
+        // SAFETY: it is the table that we know, and as long.
+        true => unsafe { table.as_ref() },
+        false => None,
+    };
     table.ok_or_else(|| {
         format!("{} was built for another version of this program: `{BUILD}`", path.display())
     })

@@ -15,7 +15,7 @@ use millrace_core::memory::Arena;
 use super::abi::{Config, Info, Pool, Table, offload};
 use super::environment::{lock, messages, table};
 use super::memory::{HEADROOM, memory};
-use super::queue::{Rx, Tx};
+use super::queue::{Rx, Sleep, Tx};
 use crate::method::Pause;
 use crate::queue::{
     Capabilities, DeviceError, Opened, RxOptions, RxQueue, Spread, TxOptions, TxQueue,
@@ -211,15 +211,19 @@ impl Port {
         state.wanted.promiscuous |= options.promiscuous;
         state.wanted.symmetric |= options.spread == Spread::Symmetric;
         agree(&mut state.wanted.rx_ring, ring(options.descriptors)?, "NDESC")?;
+        // What may fail comes first: queues that are dropped take the lock.
+        let sleeps: io::Result<Vec<_>> =
+            (0..count).map(|_| own.interrupts.then(Sleep::new).transpose()).collect();
+        let sleeps = sleeps.map_err(|error| format!("make an epoll instance: {error}"))?;
         let end = state.receiving.len().max(first + count);
         state.receiving.resize(end, false);
         state.users += count;
         let mut queues: Vec<Box<dyn RxQueue>> = Vec::new();
-        for number in first..first + count {
+        for (number, sleep) in (first..).zip(sleeps) {
             if let Some(taken) = state.receiving.get_mut(number) {
                 *taken = true;
             }
-            queues.push(Box::new(Rx::new(self.clone(), number as u16, options, &own)?));
+            queues.push(Box::new(Rx::new(self.clone(), number as u16, options, &own, sleep)));
         }
         Ok(Opened { queues, capabilities: self.capabilities(!options.timestamp), changes })
     }
@@ -445,7 +449,7 @@ impl Port {
                     .to_owned(),
             );
         }
-        let mtu = config.mtu.max(self.info.mtu);
+        let mtu = if config.mtu > 0 { config.mtu } else { self.info.mtu };
         Open {
             pool: config.pool,
             shells: config.shells,

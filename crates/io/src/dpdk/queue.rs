@@ -7,9 +7,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use millrace_core::memory::{
-    Burst, CopyCause, Descriptor, Limits, copies, register_external_release,
-};
+use millrace_core::memory::{CopyCause, Descriptor, Limits, copies, register_external_release};
 use millrace_core::{Batch, Count, Packet};
 use rustix::event::epoll;
 use rustix::time::{
@@ -76,7 +74,7 @@ struct Marks {
 }
 
 /// How an idle thread waits for packets.
-struct Sleep {
+pub(super) struct Sleep {
     /// What it sleeps on. The card's own descriptor is added when the port is open.
     epoll: OwnedFd,
     /// The card's, as long as it is open.
@@ -95,7 +93,8 @@ impl Rx {
         number: u16,
         options: &RxOptions,
         own: &DpdkOptions,
-    ) -> Result<Self, String> {
+        sleep: Option<Sleep>,
+    ) -> Self {
         let marks = Marks {
             any: own.rss_aggregate
                 || own.paint_queue
@@ -105,8 +104,7 @@ impl Rx {
             queue: own.paint_queue,
             vlan: own.vlan_strip,
         };
-        let sleep = own.interrupts.then(Sleep::new).transpose().map_err(|e| e.to_string())?;
-        Ok(Self {
+        Self {
             table: port.table,
             port,
             number,
@@ -116,7 +114,7 @@ impl Rx {
             sleep,
             lost: AtomicU64::new(0),
             bytes: Arc::default(),
-        })
+        }
     }
 
     #[cold]
@@ -231,7 +229,7 @@ impl Drop for Rx {
 }
 
 impl Sleep {
-    fn new() -> io::Result<Self> {
+    pub(super) fn new() -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         Ok(Self { epoll, card: None, tick: None, armed: false })
     }
@@ -324,10 +322,8 @@ impl TxQueue for Tx {
         let (port, number, send) = (self.port.number(), self.number, table.transmit);
         let pool = open.pool.cast_const().cast();
         let limits = Limits { longest: open.longest, pool: open.own_pool_only.then_some(pool) };
-        let mut too_long = 0;
         let ready = |packet: &mut Packet| {
             if packet.len() > open.longest {
-                too_long = packet.len();
                 return false;
             }
             let own = match open.own_pool_only {
@@ -344,15 +340,16 @@ impl TxQueue for Tx {
             })
         };
         self.bytes.add(burst.bytes as u64);
-        match burst {
-            Burst { packets: 0, .. } if too_long > 0 => Err(io::Error::new(
+        // Further back, one that is too long is none of the device's reasons to take no packet now.
+        match batch.first().map(Packet::len).filter(|first| *first > open.longest) {
+            Some(first) if burst.packets == 0 => Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 format!(
-                    "a packet of {too_long} bytes is longer than the {} of its port",
+                    "a packet of {first} bytes is longer than the {} of its port",
                     open.longest
                 ),
             )),
-            Burst { packets, .. } => Ok(packets),
+            _ => Ok(burst.packets),
         }
     }
 

@@ -195,7 +195,8 @@ fn handlers_tell_of_the_port() {
     command.arg(
         "DPDKInfo(NB_MBUF 8192); d :: FromDPDKDevice(0) -> ToDPDKDevice(0);
          Script(wait 0.1s, print d.driver, print d.device, print d.carrier, print d.nb_rx_queues,
-                print d.mtu, print $(gt $(d.hw_count) 0), print $(d.count), stop);",
+                print d.mtu, print $(gt $(d.hw_count) 0), print $(d.count),
+                print $(gt $(d.xstats rx_good_packets) 0), stop);",
     );
     let output = command.output().unwrap();
     assert!(output.status.success(), "{output:?}");
@@ -203,4 +204,5 @@ fn handlers_tell_of_the_port() {
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[..6], ["net_null", "0", "1", "1", "1500", "true"], "{text}");
     assert!(lines[6].parse::<u64>().unwrap() > 0);
+    assert_eq!(lines[7], "true", "{text}");
 }

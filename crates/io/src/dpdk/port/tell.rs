@@ -35,11 +35,12 @@ impl Port {
     /// # Errors
     /// The driver does not say.
     pub fn xstats(&self) -> io::Result<Vec<(String, u64)>> {
+        // SAFETY: the plugin writes nothing where there is no room.
+        let count = outcome(unsafe { (self.table.xstats)(self.number, std::ptr::null_mut(), 0) })?;
         // SAFETY: plain numbers and characters, for which zero is a value.
-        let mut all = vec![unsafe { std::mem::zeroed::<XStat>() }; 1024];
+        let mut all = vec![unsafe { std::mem::zeroed::<XStat>() }; count as usize];
         // SAFETY: the plugin writes at most so many.
-        let result =
-            unsafe { (self.table.xstats)(self.number, all.as_mut_ptr(), all.len() as u32) };
+        let result = unsafe { (self.table.xstats)(self.number, all.as_mut_ptr(), count) };
         let count = outcome(result)?;
         Ok(all.iter().take(count as usize).map(|one| (text(&one.name), one.value)).collect())
     }
