@@ -84,6 +84,35 @@ impl Element for Bell {
     }
 }
 
+/// Begins its lies when it is scheduled.
+static LIES: Mutex<Option<Task>> = Mutex::new(None);
+
+/// A device that keeps calling and has nothing.
+struct Liar(Task);
+
+impl Element for Liar {
+    const CLASS: Class = Class::new("TestLiar", "0/0", "");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        setup.args.complete()?;
+        let name = setup.name().to_owned();
+        setup.pin(&name, Some(3));
+        Ok(Self(setup.task()))
+    }
+
+    fn initialize(&self, _: &mut Init<'_>) -> Result<(), Refused> {
+        let event = eventfd(1, EventfdFlags::NONBLOCK).map_err(std::io::Error::from)?;
+        self.0.wait_readable([event]);
+        *LIES.lock().unwrap() = Some(self.0.clone());
+        Ok(())
+    }
+
+    fn run_task(&self, _: &mut Context, (): &mut ()) -> bool {
+        false
+    }
+}
+
 struct Ear;
 
 impl Element for Ear {
@@ -103,6 +132,7 @@ impl Element for Ear {
 }
 
 const BELL: ClassInfo = ClassInfo::of::<Bell>("", module_path!());
+const LIAR: ClassInfo = ClassInfo::of::<Liar>("", module_path!());
 const EAR: ClassInfo = ClassInfo::of::<Ear>("", module_path!());
 
 /// Processor time of all threads, in seconds.
@@ -130,7 +160,8 @@ fn wait_for(rung: u64) {
 
 #[test]
 fn idle_threads_sleep_and_miss_nothing() {
-    let text = "TestBell(0) -> TestEar; TestBell(1) -> TestEar; TestBell(2, true) -> TestEar;";
+    let text =
+        "TestBell(0) -> TestEar; TestBell(1) -> TestEar; TestBell(2, true) -> TestEar; TestLiar;";
     let mut map = millrace_lang::SourceMap::default();
     let source = map.add("idle.click", text);
     let options = millrace_lang::Options { params: &[], classes: None, library: None };
@@ -139,7 +170,8 @@ fn idle_threads_sleep_and_miss_nothing() {
     let mut registry = Registry::linked();
     registry.add(&BELL);
     registry.add(&EAR);
-    let (router, found) = check(&graph, &registry, Options { threads: 3, ..Options::default() });
+    registry.add(&LIAR);
+    let (router, found) = check(&graph, &registry, Options { threads: 4, ..Options::default() });
     assert!(found.is_empty(), "{found:?}");
     let engine = initialize(router.unwrap(), 1).unwrap();
     let router = engine.router().clone();
@@ -154,10 +186,7 @@ fn idle_threads_sleep_and_miss_nothing() {
                 (spent() - before) / start.elapsed().as_secs_f64()
             };
             let load = look().min(look()).min(look());
-            println!(
-                "three idle threads, one of which polls: {:.2} % of a processor",
-                load * 100.0
-            );
+            println!("four idle threads, one of which polls: {:.2} % of a processor", load * 100.0);
 
             // One at a time, to a thread that sleeps; then in a hurry.
             for n in 0..60 {
@@ -175,22 +204,27 @@ fn idle_threads_sleep_and_miss_nothing() {
                 std::thread::sleep(Duration::from_millis(2));
                 tasks[1].schedule();
             }
+            let lies = LIES.lock().unwrap().take().unwrap();
+            lies.schedule();
+            std::thread::sleep(Duration::from_millis(300));
             router.halt();
             load
         });
         engine.run();
         let load = handle.join().unwrap();
-        // Two threads that sleep until they are called, one that looks now and then.
+        // Three threads that sleep until they are called, one that looks now and then.
         assert!(load < 0.03, "{load}");
     });
-    for thread in 0..3 {
+    for thread in 0..4 {
         let rest: RestStats = router.rest_of(thread);
         println!("thread {thread}: {rest:?}");
         assert!(rest.sleeps > 0 && rest.nanos > 500_000_000, "{rest:?}");
     }
+    let lied_to = router.rest_of(3);
+    assert!(lied_to.sleeps < 300, "it sleeps less and less often: {lied_to:?}");
     assert!(router.rest_of(1).calls.count > 0, "calls are measured");
     assert!(router.rest_of(0).arrivals.count > 0, "arrivals are measured");
     let text = String::from_utf8(router.read("rest", b"").unwrap()).unwrap();
-    assert_eq!(text.lines().count(), 4, "{text}");
+    assert_eq!(text.lines().count(), 5, "{text}");
     print!("{text}");
 }

@@ -95,7 +95,9 @@ impl Engine {
             match (self.next_timer(), self.contexts.first_mut()) {
                 (Some(next), _) => self.router.clock().advance(next),
                 // Nothing will happen unless something outside asks for it.
-                (None, Some(first)) if !self.stop_when_idle => first.sleep(Timestamp::MAX, heard),
+                (None, Some(first)) if !self.stop_when_idle => {
+                    first.sleep(Timestamp::MAX, true, heard);
+                }
                 _ => self.router.halt(),
             }
         }
@@ -125,6 +127,8 @@ fn run_thread(cx: &mut Context, router: &Router) {
     sit_down(cx, router);
     let counts = router.plan().counts_plainly(cx.thread()).then(PlainCounts::begin).flatten();
     let mut idle_rounds = 0u32;
+    // How often a device has ended a sleep since there was work.
+    let mut in_vain = 0u32;
     while !router.is_halted() {
         let heard = cx.calls();
         heed_stop(cx, router);
@@ -133,14 +137,15 @@ fn run_thread(cx: &mut Context, router: &Router) {
         }
         let worked = cx.run_tasks() | cx.run_timers();
         if worked {
-            idle_rounds = 0;
+            (idle_rounds, in_vain) = (0, 0);
             continue;
         }
         idle_rounds = idle_rounds.saturating_add(1);
         if idle_rounds < SPIN_ROUNDS {
             std::hint::spin_loop();
         } else {
-            cx.rest(idle_rounds - SPIN_ROUNDS, heard);
+            let rung = cx.rest(idle_rounds - SPIN_ROUNDS, in_vain, heard);
+            in_vain = in_vain.saturating_add(rung.into());
         }
     }
 }
@@ -186,25 +191,32 @@ fn sit_down(cx: &mut Context, router: &Router) {
 
 impl Context {
     /// Sleeps as long as nothing can happen; for a moment when a scheduled task cannot tell when
-    /// it will have work, the longer the more often it had none.
-    fn rest(&mut self, times: u32, heard: u64) {
+    /// it will have work, the longer the more often it had none. A device that has ended sleeps
+    /// often and `in_vain`, because it is down or there is no memory to receive into, cannot tell
+    /// either. Returns whether a device ended the sleep.
+    fn rest(&mut self, times: u32, in_vain: u32, heard: u64) -> bool {
+        const PATIENCE: u32 = 32;
         const SHORTEST_NAP: i64 = 10_000;
         const LONG_NAP: i64 = 1_000_000;
         // After a tenth of a second without work: naps of a millisecond for ever would take some
         // percent of the processor.
         const LONGEST_NAP: i64 = 3_000_000;
         const MANY_NAPS: u32 = 100;
+        // What is down is not up again in a hurry.
+        const NAP_IN_VAIN: i64 = 10_000_000;
         let mut until = self.next_timer().unwrap_or(Timestamp::MAX);
         let polls =
             self.tasks().iter().any(|task| task.is_scheduled() && task.readiness().is_empty());
-        if polls {
+        let listens = in_vain < PATIENCE;
+        if polls || !listens {
             let nap = match times {
                 0..MANY_NAPS => (SHORTEST_NAP << times.min(7)).min(LONG_NAP),
-                MANY_NAPS.. => LONGEST_NAP,
+                MANY_NAPS.. if polls => LONGEST_NAP,
+                MANY_NAPS.. => NAP_IN_VAIN,
             };
             until = until.min(Timestamp::from_nanos(self.now().as_nanos().saturating_add(nap)));
         }
-        self.sleep(until, heard);
+        self.sleep(until, listens, heard)
     }
 
     /// How often this thread has been called to work.
@@ -212,14 +224,16 @@ impl Context {
         self.waker().calls()
     }
 
-    /// Sleeps until `until`, until a device is readable or until this thread is called beyond the
-    /// `heard` times.
-    fn sleep(&mut self, until: Timestamp, heard: u64) {
-        let scheduled = self.tasks().iter().filter(|task| task.is_scheduled());
+    /// Sleeps until `until`, until a device is readable if it `listens`, or until this thread is
+    /// called beyond the `heard` times. Returns whether a device ended the sleep.
+    fn sleep(&mut self, until: Timestamp, listens: bool, heard: u64) -> bool {
+        let scheduled = self.tasks().iter().filter(|task| listens && task.is_scheduled());
         let readable: Vec<_> = scheduled.flat_map(|task| task.readiness().clone()).collect();
         let nanos = until.as_nanos().saturating_sub(self.refresh_now().as_nanos());
-        if self.waker().clone().sleep(&readable, nanos, heard) {
+        let rung = self.waker().clone().sleep(&readable, nanos, heard);
+        if rung {
             self.woken_by_device();
         }
+        rung
     }
 }
