@@ -333,6 +333,43 @@ fn raw_sockets_see_and_send_headers() {
 }
 
 #[test]
+fn raw_sockets_get_what_goes_to_their_port_alone() {
+    const OURS: u16 = 4711;
+    let Some(_alone) = millrace_testkit::privileged!() else { return };
+    // An IP packet on its way back to this machine; the system fills in what is 0.
+    let ip = |protocol: u8, rest: &[u8]| {
+        let mut packet = vec![0x45, 0, 0, 20 + rest.len() as u8, 0, 0, 0, 0, 64, protocol, 0, 0];
+        packet.extend([127, 0, 0, 1, 127, 0, 0, 1]);
+        packet.extend(rest);
+        packet
+    };
+    let [a, b] = OURS.to_be_bytes();
+    // ICMP: echo replies with an identifier, which nobody answers.
+    let icmp = [vec![0, 0, 0, 0, a, b, 0, 1], vec![0, 0, 0, 0, a, b ^ 1, 0, 2]];
+    let gre = [
+        // With a key; with a checksum and a key.
+        vec![0x20, 0, 8, 0, 9, 9, a, b],
+        vec![0xa0, 0, 8, 0, 0, 0, 0, 0, 9, 9, a, b],
+        // A call of PPTP.
+        vec![0x30, 0x01, 0x88, 0x0b, 0, 4, a, b, 0, 0, 0, 1],
+        // Without a key; with another one; with ours where the checksum is.
+        vec![0, 0, 8, 0, 9, 9, a, b],
+        vec![0x20, 0, 8, 0, 9, 9, a ^ 1, b],
+        vec![0xa0, 0, 8, 0, 9, 9, a, b, 9, 9, a, 0],
+    ];
+    for (protocol, name, payloads, wanted) in [(1, "ICMP", &icmp[..], 1), (47, "GRE", &gre, 3)] {
+        let mut rig = Rig::new(&format!("RawSocket({name}, {OURS})"), 0, 1).unwrap();
+        let mut sender = Rig::new(&format!("RawSocket({name})"), 1, 0).unwrap();
+        let packets: Vec<Vec<u8>> = payloads.iter().map(|payload| ip(protocol, payload)).collect();
+        sender.push(0, &packets);
+        assert_eq!(sender.read("sent").unwrap(), packets.len().to_string(), "{name}");
+        let got = until(&mut rig, |_, all| all.len() >= wanted);
+        let got: Vec<&[u8]> = got.iter().map(|packet| &packet.data()[20..]).collect();
+        assert_eq!(got, payloads[..wanted], "{name}");
+    }
+}
+
+#[test]
 fn what_makes_no_sense_is_refused() {
     for bad in [
         "Socket",
