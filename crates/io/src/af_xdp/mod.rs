@@ -159,10 +159,17 @@ impl Backend for AfXdp {
         let may_be_direct = xdp.hook != XdpHook::Generic && xdp.zero_copy != Some(false);
         let attachment =
             if port.is_hardware && may_be_direct { port.attach_to_transmit() } else { None };
+        let in_driver = attachment.is_some();
+        if in_driver && port.is_idle() {
+            changes.push(
+                "an XDP program that leaves received packets to the kernel runs in the driver, \
+                 which zero copy needs, until the end"
+                    .to_owned(),
+            );
+        }
         for queue in first..has.min(first.saturating_add(options.queues.count)) {
             let wish = Wish { queue: queue as u32, ..wish };
             let is_new = port.is_idle();
-            let in_driver = attachment.is_some();
             let socket = port
                 .socket(&wish, in_driver)
                 .map_err(|source| refused(device, "open an AF_XDP socket", source))?;
