@@ -163,11 +163,22 @@ impl Work {
     }
 }
 
-/// An arrangement of a work, and packets a second in each round.
+/// An arrangement of a work, and what each round has shown.
 struct Row {
     work: Work,
     arrangement: &'static Arrangement,
-    rounds: Vec<f64>,
+    rounds: Vec<Round>,
+}
+
+/// What a round has shown.
+#[derive(Clone, Copy, Debug)]
+struct Round {
+    /// Packets that came out in a second.
+    rate: f64,
+    /// Packets that came out in a second of the program's processor time, times the threads: the rate
+    /// on a machine where nobody else wants the cores. What threads wait for each other asleep does
+    /// not count against it.
+    undisturbed: f64,
 }
 
 impl Options {
@@ -198,8 +209,8 @@ impl Options {
         let mut rows = self.rows()?;
         for _ in 0..self.rounds {
             for row in &mut rows {
-                let rate = self.measure(row, &[first, second], &trace, &table)?;
-                row.rounds.push(rate);
+                let round = self.measure(row, &[first, second], &trace, &table)?;
+                row.rounds.push(round);
             }
         }
         print!("{}", tell(&rows));
@@ -223,14 +234,13 @@ impl Options {
         Ok(rows)
     }
 
-    /// Packets that come out in a second.
     fn measure(
         &self,
         row: &Row,
         cores: &[usize; 2],
         trace: &Trace,
         table: &str,
-    ) -> anyhow::Result<f64> {
+    ) -> anyhow::Result<Round> {
         const WARM_UP: Duration = Duration::from_millis(50);
         let Arrangement { name, threads, tx_queues, text, .. } = *row.arrangement;
         let rig = Rig::new(trace.clone(), tx_queues);
@@ -256,21 +266,25 @@ impl Options {
             }
         }
 
-        let rate = std::thread::scope(|scope| {
+        let round = std::thread::scope(|scope| {
             let timing = scope.spawn(|| {
                 std::thread::sleep(WARM_UP);
-                let (start, (_, before)) = (Instant::now(), rig.counts());
+                let (start, used, (_, before)) = (Instant::now(), processor_time(), rig.counts());
                 std::thread::sleep(Duration::from_millis(self.window));
-                let (time, (_, after)) = (start.elapsed(), rig.counts());
+                let (time, spent) = (start.elapsed(), processor_time() - used);
+                let packets = (rig.counts().1 - before) as f64;
                 rig.finish();
                 wait_for_rest(&rig);
                 router.halt();
-                (after - before) as f64 / time.as_secs_f64()
+                Round {
+                    rate: packets / time.as_secs_f64(),
+                    undisturbed: packets * threads as f64 / spent.as_secs_f64(),
+                }
             });
             engine.run();
             timing.join()
         });
-        let Ok(rate) = rate else { anyhow::bail!("{name}: the measurement failed") };
+        let Ok(round) = round else { anyhow::bail!("{name}: the measurement failed") };
         let (received, transmitted) = rig.counts();
         let drops = drops(&router);
         let dropped: u64 = drops.values().sum();
@@ -278,8 +292,14 @@ impl Options {
             received == transmitted + dropped,
             "{name}: of {received} packets {transmitted} came out; dropped: {drops:?}"
         );
-        Ok(rate)
+        Ok(round)
     }
+}
+
+/// Processor time of all threads of this program so far.
+fn processor_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 /// Waits until nothing comes out any more.
@@ -292,25 +312,27 @@ fn wait_for_rest(rig: &Rig) {
 }
 
 impl Row {
-    fn rate(&self) -> Option<f64> {
-        median(self.rounds.clone())
+    fn median(&self, of: fn(&Round) -> f64) -> Option<f64> {
+        median(self.rounds.iter().map(of).collect())
     }
 
-    /// How many times the rate of the base: the median of the rounds' ratios.
+    /// How many times the undisturbed rate of the base: the median of the rounds' ratios.
     fn ratio(&self, rows: &[Row]) -> Option<f64> {
         let base = rows
             .iter()
             .find(|row| row.work == self.work && row.arrangement.name == self.arrangement.base)?;
-        median(self.rounds.iter().zip(&base.rounds).map(|(own, base)| own / base).collect())
+        let pairs = self.rounds.iter().zip(&base.rounds);
+        median(pairs.map(|(own, base)| own.undisturbed / base.undisturbed).collect())
     }
 
     fn json(&self, rows: &[Row]) -> Value {
+        let mpps = |of| self.median(of).map(|rate| rounded(rate / 1e6));
         json!({
             "work": self.work.name(),
             "arrangement": self.arrangement.name,
             "threads": self.arrangement.threads,
-            "mpps": self.rate().map(|rate| rounded(rate / 1e6)),
-            "rounds": self.rounds.iter().map(|rate| rounded(rate / 1e6)).collect::<Vec<_>>(),
+            "mpps": mpps(|round| round.rate),
+            "undisturbed_mpps": mpps(|round| round.undisturbed),
             "base": self.arrangement.base,
             "ratio": self.ratio(rows).map(rounded),
         })
@@ -319,12 +341,19 @@ impl Row {
 
 /// The table for people.
 fn tell(rows: &[Row]) -> String {
-    let mut text = format!("{:<16}{:<38}{:>8}{:>8}  of\n", "work", "arrangement", "Mpps", "ratio");
+    let mut text = format!(
+        "{:<16}{:<38}{:>8}{:>13}{:>8}  of\n",
+        "work", "arrangement", "Mpps", "undisturbed", "ratio"
+    );
     for row in rows {
-        let mpps = row.rate().unwrap_or(f64::NAN) / 1e6;
+        let mpps = |of| row.median(of).unwrap_or(f64::NAN) / 1e6;
+        let (rate, undisturbed) = (mpps(|round| round.rate), mpps(|round| round.undisturbed));
         let ratio = row.ratio(rows).map_or("-".to_owned(), |ratio| format!("{ratio:.2}"));
         let Arrangement { name, base, .. } = row.arrangement;
-        text.push_str(&format!("{:<16}{name:<38}{mpps:>8.2}{ratio:>8}  {base}\n", row.work.name()));
+        text.push_str(&format!(
+            "{:<16}{name:<38}{rate:>8.2}{undisturbed:>13.2}{ratio:>8}  {base}\n",
+            row.work.name()
+        ));
     }
     text
 }
