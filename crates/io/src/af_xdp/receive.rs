@@ -69,7 +69,7 @@ pub(super) struct Finish {
 }
 
 /// Calls in a row without packets after which is asked whether the interface is still there.
-const IDLE: u32 = 256;
+const IDLE: u32 = 32;
 /// How often an interface that is gone is looked for.
 const LOOK: Duration = Duration::from_millis(100);
 
