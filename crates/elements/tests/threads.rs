@@ -227,11 +227,18 @@ fn thread_vectors_follow_the_packets() {
 #[test]
 fn threads_that_there_are_not_are_told() {
     let config = "FromDevice(a, THREADOFFSET 9) -> SoftwareRSS(THREADOFFSET 5, MAXTHREADS 2) -> c :: Counter -> Discard;";
-    let engine = engine(config, Mill::new(8, 8).options(4)).unwrap();
-    let notes = &engine.router().plan().notes;
+    let planned = engine(config, Mill::new(8, 8).options(4)).unwrap();
+    let notes = &planned.router().plan().notes;
     assert_eq!(notes.len(), 2, "{notes:?}");
     assert!(notes[0].contains("it counts from thread 1"), "{notes:?}");
-    assert_eq!(threads_of(engine.router(), "c"), [1, 2]);
+    assert_eq!(threads_of(planned.router(), "c"), [1, 2]);
+
+    // Two words about one thing: one counts, and it is told which.
+    let config = "f :: FromDevice(a, MAXTHREADS 3) -> Discard; StaticThreadSched(f 2);";
+    let planned = engine(config, Mill::new(8, 8).options(4)).unwrap();
+    let plan = planned.router().plan();
+    assert_eq!(plan.receivers[0].threads, [2]);
+    assert!(plan.notes[0].contains("MAXTHREADS and THREADOFFSET do not count"), "{:?}", plan.notes);
 }
 
 /// Counts its instances.

@@ -199,8 +199,7 @@ impl Element for FromDump {
 
     fn pull(&self, cx: &mut Context, (): &mut (), _port: usize, max: usize, batch: &mut Batch) {
         if !self.active.load(Relaxed) {
-            self.notifier.sleep();
-            return;
+            return self.notifier.sleep_unless(|| self.active.load(Relaxed));
         }
         match self.fill(cx, max, batch) {
             Pause::Until(time) => {
@@ -403,7 +402,7 @@ impl FromDump {
         }
         match self.room.get() {
             Some(_) => self.task.schedule(),
-            None => self.notifier.wake(),
+            None => self.notifier.wake_unlocked(),
         }
     }
 

@@ -50,7 +50,6 @@
 //! ReplayUnqueue, FromDump
 
 use std::sync::Mutex;
-use std::sync::atomic::{Ordering, fence};
 
 use millrace_core::{
     Batch, Class, Context, Element, Failed, Handlers, Init, Notifier, Reason, Refused, Setup, Task,
@@ -99,9 +98,7 @@ impl Element for Replay {
 
     fn pull(&self, cx: &mut Context, (): &mut (), port: usize, max: usize, batch: &mut Batch) {
         if !self.recording.is_active() {
-            self.notifier.sleep();
-            // Who has made it active meanwhile may have found the notifier awake.
-            return self.wake();
+            return self.notifier.sleep_unless(|| self.recording.is_active());
         }
         // Another thread that pulls meanwhile finds nothing yet.
         let Ok(loading) = self.loading.try_lock() else { return };
@@ -140,10 +137,8 @@ impl Replays for Replay {
     }
 
     fn wake(&self) {
-        // Each side writes before it reads what the other one writes.
-        fence(Ordering::SeqCst);
         if self.recording.is_active() {
-            self.notifier.wake();
+            self.notifier.wake_unlocked();
         }
     }
 }

@@ -101,8 +101,9 @@ impl Element for InfiniteSource {
         if self.supply.is_active() {
             self.supply.fill(cx, max, batch);
         }
-        if !self.supply.is_active() || self.supply.is_exhausted() {
-            self.notifier.sleep();
+        let has_more = || self.supply.is_active() && !self.supply.is_exhausted();
+        if !has_more() {
+            self.notifier.sleep_unless(has_more);
         }
         if batch.is_empty() && self.supply.is_exhausted() {
             self.supply.end(cx);
@@ -157,7 +158,7 @@ impl InfiniteSource {
         }
         match self.room.get() {
             Some(_) => self.task.schedule(),
-            None => self.notifier.wake(),
+            None => self.notifier.wake_unlocked(),
         }
     }
 }

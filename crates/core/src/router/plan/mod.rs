@@ -236,7 +236,19 @@ impl Plan {
 
         let grants = assign(&applicants, &self.seats, self.taken(graph, draft, receivers));
         for ((applicant, grant), drafted) in applicants.iter().zip(grants).zip(receivers) {
-            self.heed_offset(&graph.names[drafted.element], applicant.wish.thread_offset);
+            let name = &graph.names[drafted.element];
+            match applicant.pin {
+                Some(_)
+                    if applicant.wish.max_threads.is_some_and(|most| most > 1)
+                        || applicant.wish.thread_offset.is_some() =>
+                {
+                    self.notes.push(format!(
+                        "StaticThreadSched puts ‘{name}’ on one thread: its MAXTHREADS and THREADOFFSET do not count"
+                    ));
+                }
+                Some(_) => {}
+                None => self.heed_offset(name, applicant.wish.thread_offset),
+            }
             let device = &applicant.wish.device;
             let mut tasks = Vec::new();
             for (slot, &thread) in grant.threads.iter().enumerate() {
