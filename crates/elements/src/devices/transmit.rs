@@ -73,12 +73,15 @@ struct Port {
     waiting: Batch,
     /// How long the last wait for room was, in microseconds.
     backoff: i64,
-    /// What the device said when it refused a packet last: that is said once.
-    complaint: String,
+    /// What the device said when it refused a packet last, and when that was passed on: the same is
+    /// said once a minute.
+    complaint: (String, Timestamp),
 }
 
 /// The shortest Ethernet frame, without its check sequence (IEEE 802.3, 3.2.8).
 const SHORTEST: usize = 60;
+/// How long a device's complaint is not repeated.
+const SILENCE: Timestamp = Timestamp::from_nanos(60_000_000_000);
 /// The longest wait for room in the device, in microseconds.
 const LONGEST_BACKOFF: i64 = 256;
 
@@ -292,10 +295,10 @@ impl Transmission {
                 Ok(_) if sent == 0 => break,
                 Ok(_) => {}
                 Err(error) => {
-                    let error = trouble(&error);
-                    if *complaint != error {
+                    let (error, now) = (trouble(&error), cx.now());
+                    if complaint.0 != error || complaint.1 + SILENCE < now {
                         self.say(cx, &error);
-                        *complaint = error;
+                        *complaint = (error, now);
                     }
                     self.refuse_first(cx, batch);
                 }
@@ -387,7 +390,7 @@ impl Lane {
             counts: QueueCounts::default(),
             waiting: Batch::new(),
             backoff: 0,
-            complaint: String::new(),
+            complaint: <(String, Timestamp)>::default(),
         }))
     }
 
