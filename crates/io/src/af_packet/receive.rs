@@ -276,7 +276,10 @@ impl Counts {
     fn note(&mut self, outcome: Finished) {
         match outcome {
             Finished::Whole => {}
-            Finished::Cut => self.segmented += 1,
+            Finished::Cut { lost } => {
+                self.segmented += 1;
+                self.add_lost(lost);
+            }
             Finished::Lost => self.add_lost(1),
         }
     }

@@ -280,7 +280,11 @@ impl Receiver {
             let take = |packet| cut.push_back(packet);
             match self.finish.finisher.finish(offload, packet, &[], take) {
                 Finished::Lost => self.lost += 1,
-                Finished::Whole | Finished::Cut => self.segmented += 1,
+                Finished::Whole => {}
+                Finished::Cut { lost } => {
+                    self.segmented += 1;
+                    self.lost += lost;
+                }
             }
         }
         cut.append(&mut self.ready);

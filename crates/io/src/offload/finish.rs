@@ -19,7 +19,10 @@ pub(crate) enum Finished {
     /// It is one packet still.
     Whole,
     /// It was cut into several.
-    Cut,
+    Cut {
+        /// How many of them there was no memory for.
+        lost: u64,
+    },
     /// Nothing that could be handed on.
     Lost,
 }
@@ -36,11 +39,11 @@ impl Finisher {
     ) -> Finished {
         match offload.segments {
             Some(Segments::Of(size)) => {
-                let was_cut = cut(offload.link, &first, rest, size, |mut segment| {
+                let left_out = cut(offload.link, &first, rest, size, |mut segment| {
                     segment.copy_annotations(&first);
                     take(self.limit(segment));
                 });
-                if was_cut { Finished::Cut } else { Finished::Lost }
+                left_out.map_or(Finished::Lost, |lost| Finished::Cut { lost: lost as u64 })
             }
             Some(Segments::Unknown) => Finished::Lost,
             None => {

@@ -127,26 +127,24 @@ impl Offload {
 ///
 /// Each packet gets the headers with their lengths, checksums, IPv4 identification and TCP sequence
 /// numbers and flags as if the sender had cut it. What `first` knows beside its bytes is for the
-/// caller to copy. Returns whether the packet could be cut; without memory for a packet the rest is
-/// left out.
+/// caller to copy. Returns how many packets were left out for want of memory; none when the packet could
+/// not be cut.
 pub(crate) fn cut(
     link: Link,
     first: &Packet,
     rest: &[u8],
     size: usize,
     mut take: impl FnMut(Packet),
-) -> bool {
+) -> Option<usize> {
     let frame = first.data();
-    let Some(layout) = Layout::of(link, frame) else { return false };
-    let (Some(headers), Some(payload)) = (frame.get(..layout.payload), frame.get(layout.payload..))
-    else {
-        return false;
-    };
+    let layout = Layout::of(link, frame)?;
+    let (headers, payload) = frame.split_at_checked(layout.payload)?;
     let total = payload.len() + rest.len();
-    for (index, at) in (0..total).step_by(size.max(1)).enumerate() {
+    let size = size.max(1);
+    for (index, at) in (0..total).step_by(size).enumerate() {
         let length = size.min(total - at);
         let Some(mut packet) = Packet::stale(first.headroom(), headers.len() + length, 0) else {
-            return true;
+            return Some((total - at).div_ceil(size));
         };
         let (head, body) = packet.data_mut().split_at_mut(headers.len());
         head.copy_from_slice(headers);
@@ -154,7 +152,7 @@ pub(crate) fn cut(
         layout.fit(packet.data_mut(), index, at, at + length == total);
         take(packet);
     }
-    true
+    Some(0)
 }
 
 /// Copies the bytes from `at` on of two slices that belong together.

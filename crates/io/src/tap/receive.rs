@@ -100,7 +100,10 @@ impl Receiver {
         let offload = Offload::parse_over(self.link, &header);
         match finisher.finish(offload, packet, rest, |packet| ready.push_back(packet)) {
             Finished::Whole => {}
-            Finished::Cut => counts.segmented += 1,
+            Finished::Cut { lost } => {
+                counts.segmented += 1;
+                counts.lost += lost;
+            }
             Finished::Lost => counts.lost += 1,
         }
         Ok(true)
