@@ -261,7 +261,11 @@ impl Line {
             // The interface may be down for a while.
             Err(error) => {
                 if !self.failing.swap(true, Relaxed) {
-                    say(cx, &format!("{}: {}", reception.device, trouble(&error)));
+                    match trouble(&error) {
+                        // A TAP interface is called as its element.
+                        words if reception.device == name_of(cx) => say(cx, &words),
+                        words => say(cx, &format!("{}: {words}", reception.device)),
+                    }
                 }
             }
         }
@@ -278,9 +282,12 @@ impl Line {
     }
 }
 
+fn name_of(cx: &Context) -> &str {
+    cx.router().name_of(cx.element())
+}
+
 fn say(cx: &Context, message: &str) {
-    let router = cx.router();
-    router.chatter(&format!("{}: {message}", router.name_of(cx.element())));
+    cx.router().chatter(&format!("{}: {message}", name_of(cx)));
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
