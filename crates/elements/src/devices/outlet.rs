@@ -138,7 +138,7 @@ impl Outlet {
             let is_open = sink().is_open();
             if !is_open {
                 // Whoever opens it wakes the task.
-                self.task.unschedule();
+                self.task.rest();
                 cx.give_batch(batch);
                 return false;
             }
@@ -178,7 +178,7 @@ impl Outlet {
         } else {
             self.task.wait_readable([]);
             if upstream.is_none() {
-                self.task.unschedule();
+                self.task.rest();
             }
         }
         sent > 0

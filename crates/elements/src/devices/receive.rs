@@ -1,7 +1,7 @@
 //! Receiving from a device: what FromDevice and its relatives share. Any number of queues on any
 //! number of threads, their counters and their handlers.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use millrace_core::element::{Receiver, Receiving, share};
@@ -41,6 +41,8 @@ pub(super) struct Reception {
     /// Set when the device is opened.
     lines: OnceLock<Lines>,
     received: PerThread<Count>,
+    /// What `received` was at the last reset.
+    received_before: AtomicU64,
 }
 
 /// An opened device.
@@ -83,6 +85,7 @@ impl Reception {
             receiver,
             lines: OnceLock::new(),
             received: PerThread::default(),
+            received_before: 0.into(),
         }
     }
 
@@ -105,9 +108,9 @@ impl Reception {
         self.receiver.tasks()
     }
 
-    /// Packets received so far.
+    /// Packets received since the last reset of counts.
     pub(super) fn received(&self) -> u64 {
-        self.received.total()
+        self.received.total().wrapping_sub(self.received_before.load(Relaxed))
     }
 
     /// Begins to receive from a device that has been opened.
@@ -296,9 +299,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// The handlers that all such elements have.
 pub(super) fn handlers<E: Receives>(handlers: &mut Handlers<E>) {
-    handlers.read("count", |e, _| e.reception().received.total());
+    handlers.read("count", |e, _| e.reception().received());
     handlers.write("reset_counts", |e, _| {
-        e.reception().received.iter().for_each(|count| count.set(0));
+        let reception = e.reception();
+        reception.received_before.store(reception.received.total(), Relaxed);
         Ok(())
     });
     handlers.read("kernel_drops", |e, _| e.reception().counts().lost);

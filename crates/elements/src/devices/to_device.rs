@@ -164,6 +164,10 @@ mod tests {
         rig.push(0, &["a", "b"]);
         assert_eq!(arrived(&far), [b"a", b"b"]);
         assert_eq!((rig.read("count").unwrap(), rig.stats().consumed), ("2".to_owned(), 2));
+        rig.write("reset_counts", "").unwrap();
+        rig.push(0, &["c"]);
+        assert_eq!(rig.read("count").unwrap(), "1");
+        assert_eq!(arrived(&far), [b"c"]);
         assert!(rig.stats().balanced());
     }
 

@@ -1,7 +1,7 @@
 //! Transmitting to a device: what ToDevice and its relatives share. A queue for each thread that
 //! reaches the element, as far as the device has so many; waiting for room; counters and handlers.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -43,6 +43,8 @@ pub(super) struct Transmission {
     has_outputs: bool,
     debug: AtomicBool,
     sent: PerThread<Count>,
+    /// What `sent` was at the last reset.
+    sent_before: AtomicU64,
     pulls: PerThread<Count>,
     /// Set when the device is opened.
     lanes: OnceLock<Lanes>,
@@ -102,6 +104,7 @@ impl Transmission {
             wanted,
             has_outputs: true,
             sent: PerThread::default(),
+            sent_before: 0.into(),
             pulls: PerThread::default(),
             lanes: OnceLock::new(),
             task: setup.pull_task(0),
@@ -181,9 +184,9 @@ impl Transmission {
         self.ports().map(|mut port| port.count().lost).sum()
     }
 
-    /// Packets transmitted so far.
+    /// Packets transmitted since the last reset of counts.
     pub(super) fn sent(&self) -> u64 {
-        self.sent.total()
+        self.sent.total().wrapping_sub(self.sent_before.load(Relaxed))
     }
 
     /// Pulls packets and transmits them. Returns whether it did anything.
@@ -410,9 +413,10 @@ impl Port {
 
 /// The handlers that all such elements have.
 pub(super) fn handlers<E: Transmits>(handlers: &mut Handlers<E>) {
-    handlers.read("count", |e, _| e.transmission().sent.total());
+    handlers.read("count", |e, _| e.transmission().sent());
     handlers.write("reset_counts", |e, _| {
-        e.transmission().sent.iter().for_each(|count| count.set(0));
+        let transmission = e.transmission();
+        transmission.sent_before.store(transmission.sent.total(), Relaxed);
         Ok(())
     });
     handlers.read("lost", |e, _| e.transmission().lost());
