@@ -12,6 +12,8 @@ mod machine;
 pub mod memory;
 mod method;
 #[cfg(target_os = "linux")]
+mod netlink;
+#[cfg(target_os = "linux")]
 mod offload;
 pub mod pcap;
 mod queue;

@@ -124,9 +124,13 @@ fn the_kernel_is_at_the_other_end() {
         let mut tap = open(TapOptions { mtu: Some(1400), ipv6, headroom: 200, ..ethernet() });
         assert_eq!(tap.name, "tap0");
         let shown = text("ip address show tap0");
-        for part in
-            ["mtu 1400", "UP", "link/ether 02:00:00:00:00:01", "10.8.0.1/24", "2001:db8::1/64"]
-        {
+        for part in [
+            "mtu 1400",
+            "UP",
+            "link/ether 02:00:00:00:00:01",
+            "10.8.0.1/24 brd 10.8.0.255",
+            "2001:db8::1/64",
+        ] {
             assert!(shown.contains(part), "{part}: {shown}");
         }
         assert_eq!(tap.rx.capabilities.max_length, Some(1414));
@@ -341,6 +345,8 @@ fn the_default_route_goes_although_the_interface_stays() {
         assert!(text("ip route show default").contains("via 10.8.0.254 dev old"));
         drop(tap);
         assert_eq!(text("ip route show default"), "");
+        let left = text("ip -4 -brief address show old");
+        assert!(left.contains("10.7.0.1/24 10.6.0.1/24") && !left.contains("10.8"), "{left}");
     });
 }
 

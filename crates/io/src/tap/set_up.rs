@@ -1,14 +1,15 @@
 //! Addresses, MTU and flags of an interface: set, and undone.
 
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use libc::c_int;
 use millrace_core::net::EtherAddress;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
-use super::system::{self, Number, Which};
+use super::system::{self, Number};
 use super::{TapKind, TapOptions};
+use crate::netlink::Netlink;
 
 /// An interface that was set up. Dropping it undoes what will not go with the interface.
 #[derive(Debug)]
@@ -25,12 +26,10 @@ struct Before {
     flags: Option<c_int>,
     mtu: Option<c_int>,
     ether: Option<EtherAddress>,
-    /// Address and mask; 0.0.0.0 for none.
-    ipv4: Option<(Ipv4Addr, Ipv4Addr)>,
     /// A router that was made the default one.
     gateway: Option<Ipv4Addr>,
-    /// An address that was added.
-    ipv6: Option<(u32, std::net::Ipv6Addr, u8)>,
+    /// Addresses that were added, with their prefixes' lengths.
+    addresses: Vec<(IpAddr, u8)>,
 }
 
 /// A step that failed.
@@ -88,14 +87,12 @@ impl Interface {
             system::set(name, Number::Mtu, mtu).map_err(step("set its MTU"))?;
         }
         if let Some(prefix) = options.ipv4 {
-            if let Some(before) = before {
-                let of = |which| system::ipv4(name, which).unwrap_or(Ipv4Addr::UNSPECIFIED);
-                before.ipv4 = Some((of(Which::Address), of(Which::Netmask)));
-            }
-            // The mask of an address follows its class until it is set.
-            let result = system::set_ipv4(name, Which::Address, prefix.address())
-                .and_then(|()| system::set_ipv4(name, Which::Netmask, prefix.mask()));
-            result.map_err(step("set its IPv4 address"))?;
+            let step = step("set its IPv4 address");
+            let odd = || io::Error::other("the ones of its mask do not stand together");
+            let added = prefix.length().ok_or_else(odd).and_then(|length| {
+                add_address(name, before, (IpAddr::V4(prefix.address()), length))
+            });
+            added.map_err(step)?;
             changes.push(format!("the machine has the address {prefix} on it"));
         }
         if options.up || options.ipv4.is_some() || options.ipv6.is_some() {
@@ -108,12 +105,8 @@ impl Interface {
         }
         // The kernel takes IPv6 addresses away from interfaces that are down.
         if let Some(prefix) = options.ipv6 {
-            let index = index(name).map_err(step("look it up"))?;
-            system::set_ipv6(index, prefix.address(), prefix.length(), true)
-                .map_err(step("set its IPv6 address"))?;
-            if let Some(before) = before {
-                before.ipv6 = Some((index, prefix.address(), prefix.length()));
-            }
+            let address = (IpAddr::V6(prefix.address()), prefix.length());
+            add_address(name, before, address).map_err(step("set its IPv6 address"))?;
             changes.push(format!("the machine has the address {prefix} on it"));
         }
         if let Some(gateway) = options.gateway {
@@ -136,14 +129,8 @@ impl Drop for Interface {
         if let Some(gateway) = before.gateway {
             let _ = system::set_default_route(name, gateway, false);
         }
-        if let Some((index, address, length)) = before.ipv6 {
-            let _ = system::set_ipv6(index, address, length, false);
-        }
-        if let Some((address, mask)) = before.ipv4 {
-            let _ = system::set_ipv4(name, Which::Address, address);
-            if !address.is_unspecified() {
-                let _ = system::set_ipv4(name, Which::Netmask, mask);
-            }
+        for (address, length) in before.addresses {
+            let _ = set_address(name, address, length, false);
         }
         if let Some(mtu) = before.mtu {
             let _ = system::set(name, Number::Mtu, mtu);
@@ -155,6 +142,28 @@ impl Drop for Interface {
             let _ = system::set(name, Number::Flags, flags);
         }
     }
+}
+
+/// Gives an interface an address more; one that it has already is none of ours.
+fn add_address(
+    name: &str,
+    before: &mut Option<Before>,
+    (address, length): (IpAddr, u8),
+) -> io::Result<()> {
+    match set_address(name, address, length, true) {
+        Ok(()) => {
+            if let Some(before) = before {
+                before.addresses.push((address, length));
+            }
+            Ok(())
+        }
+        Err(error) if error.raw_os_error() == Some(libc::EEXIST) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+fn set_address(name: &str, address: IpAddr, length: u8, add: bool) -> io::Result<()> {
+    Netlink::open()?.set_address(index(name)?, address, length, add)
 }
 
 /// The number of an interface.

@@ -3,7 +3,7 @@
 #![allow(unsafe_code, reason = "system calls that take pointers")]
 
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use libc::{c_char, c_int, c_short, c_uint};
@@ -145,53 +145,6 @@ pub(super) fn set_ether(name: &str, address: EtherAddress) -> io::Result<()> {
     data.iter_mut().zip(address.octets()).for_each(|(to, from)| *to = from as c_char);
     call.0.ifr_ifru.ifru_hwaddr = libc::sockaddr { sa_family: libc::ARPHRD_ETHER, sa_data: data };
     call.ask(libc::SIOCSIFHWADDR as libc::Ioctl).map(drop)
-}
-
-/// Which of an interface's IPv4 addresses.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Which {
-    Address,
-    Netmask,
-}
-
-/// The interface's first IPv4 address, or that one's mask.
-pub(super) fn ipv4(name: &str, which: Which) -> io::Result<Ipv4Addr> {
-    let request = match which {
-        Which::Address => libc::SIOCGIFADDR,
-        Which::Netmask => libc::SIOCGIFNETMASK,
-    };
-    let call = Request::new(name)?.ask(request as libc::Ioctl)?;
-    // SAFETY: the kernel has written a socket address.
-    let data = unsafe { call.ifr_ifru.ifru_addr.sa_data };
-    // Two bytes of port, then the address.
-    let mut octets = [0; 4];
-    octets.iter_mut().zip(data.iter().skip(2)).for_each(|(to, from)| *to = *from as u8);
-    Ok(octets.into())
-}
-
-/// Sets the interface's first IPv4 address, or that one's mask. The address 0.0.0.0 takes it away.
-pub(super) fn set_ipv4(name: &str, which: Which, address: Ipv4Addr) -> io::Result<()> {
-    let mut call = Request::new(name)?;
-    call.0.ifr_ifru.ifru_addr = socket_address(address);
-    let request = match which {
-        Which::Address => libc::SIOCSIFADDR,
-        Which::Netmask => libc::SIOCSIFNETMASK,
-    };
-    call.ask(request as libc::Ioctl).map(drop)
-}
-
-/// Adds an IPv6 address to the interface of this index, or takes it away.
-pub(super) fn set_ipv6(index: u32, address: Ipv6Addr, length: u8, add: bool) -> io::Result<()> {
-    let call = libc::in6_ifreq {
-        ifr6_addr: libc::in6_addr { s6_addr: address.octets() },
-        ifr6_prefixlen: length.into(),
-        ifr6_ifindex: c_int::try_from(index).map_err(io::Error::other)?,
-    };
-    let request = if add { libc::SIOCSIFADDR } else { libc::SIOCDIFADDR };
-    let any = any_socket(AddressFamily::INET6)?;
-    // SAFETY: on an IPv6 socket the request reads an `in6_ifreq` (ipv6(7), netdevice(7)).
-    check(unsafe { libc::ioctl(any.as_raw_fd(), request as libc::Ioctl, &raw const call) })?;
-    Ok(())
 }
 
 /// Routes all that no other route is for by a host that the interface reaches, or does so no more.
