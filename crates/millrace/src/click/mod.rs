@@ -138,6 +138,7 @@ fn build(options: &Options, loaded: &mut Loaded) -> Result<Engine, Reported> {
             found.retain(|d| d.context.as_ref() == Some(&first));
         }
         show(&found, &loaded.map);
+        millrace_io::dpdk::notes().iter().for_each(say);
         refuse("Router could not be initialized!")
     })?;
     if let Err(error) = start_devices(engine.router()) {

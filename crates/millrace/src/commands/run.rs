@@ -126,7 +126,9 @@ impl Run {
         let Some(router) = router else { return Ok(ExitCode::FAILURE) };
 
         announce_machine(&router);
-        let mut engine = match initialize(router, self.seed) {
+        let outcome = initialize(router, self.seed);
+        millrace_io::dpdk::notes().iter().for_each(say);
+        let mut engine = match outcome {
             Ok(engine) => engine,
             Err(diagnostics) => {
                 show(&diagnostics, &loaded.map);
@@ -135,7 +137,6 @@ impl Run {
             }
         };
         let router = engine.router().clone();
-        millrace_io::dpdk::notes().iter().for_each(say);
         let started = match start_devices(&router) {
             Ok(started) => started,
             Err(error) => {

@@ -148,6 +148,11 @@ fn what_cannot_be_is_a_sentence() {
             "DPDK has no port",
         ),
         (
+            &["--dpdk", "--no-huge", "--no-pci", "--vdev=net_pcap0,rx_pcap=/no/such/file", "--"],
+            "FromDPDKDevice(0) -> Discard",
+            "net_pcap0",
+        ),
+        (
             &["--dpdk", "--no-huge", "--no-pci", "--vdev=net_null0", "--"],
             "FromDPDKDevice(7) -> Discard",
             "there are 0 (net_null0)",
