@@ -413,7 +413,7 @@ pub struct PoolStats {
     pub pages: Option<PageKind>,
 }
 
-/// Where the arena stands. Its `Display` is the one-line-a-pool report that `millrace run` announces.
+/// Where the arena stands. Its `Display` is the one-line-a-node report that `millrace run` announces.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ArenaStats {
     /// One entry for each node and class.
@@ -463,15 +463,22 @@ impl ArenaStats {
 
 impl fmt::Display for ArenaStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, pool) in self.pools.iter().enumerate() {
+        let alike = |a: &PoolStats, b: &PoolStats| (a.node, &a.pages) == (b.node, &b.pages);
+        for (index, pools) in self.pools.chunk_by(alike).enumerate() {
             if index > 0 {
                 writeln!(f)?;
             }
-            let mib = pool.bytes.div_ceil(1 << 20);
-            write!(f, "node {}: {} {} slots, {mib} MiB", pool.node, pool.slots, pool.class.name())?;
-            match &pool.pages {
+            let slots = pools.iter().map(|pool| {
+                let mib = pool.bytes.div_ceil(1 << 20);
+                format!("{} {} slots ({mib} MiB)", pool.slots, pool.class.name())
+            });
+            let node = pools.first().map_or(0, |pool| pool.node);
+            write!(f, "node {node}: {}", slots.collect::<Vec<_>>().join(", "))?;
+            match pools.first().and_then(|pool| pool.pages.as_ref()) {
                 Some(kind) => write!(f, " on {kind}")?,
-                None if pool.slots == 0 => write!(f, " (no memory mapped)")?,
+                None if pools.iter().all(|pool| pool.slots == 0) => {
+                    write!(f, " (no memory mapped)")?
+                }
                 None => {}
             }
         }
