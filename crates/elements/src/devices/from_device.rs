@@ -136,7 +136,7 @@ impl Element for FromDevice {
             ..RxOptions::default()
         };
         let burst = burst.unwrap_or(64) as usize;
-        let wanted = Wanted { options, burst, active, receiving };
+        let wanted = Wanted { options, burst, active, optional: false, receiving };
         Ok(Self { force_ip, protocol, reception: Reception::configure(setup, device, wanted) })
     }
 

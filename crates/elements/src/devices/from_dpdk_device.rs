@@ -97,7 +97,6 @@ use super::threading;
 pub struct FromDpdkDevice {
     port: String,
     burst: usize,
-    allow_nonexistent: bool,
     reception: Reception,
 }
 
@@ -131,19 +130,13 @@ impl Element for FromDpdkDevice {
             spread: if symmetric { Spread::Symmetric } else { Spread::Flow },
             ..RxOptions::default()
         };
-        let wanted = Wanted { options, burst, active, receiving };
+        let wanted = Wanted { options, burst, active, optional: allow_nonexistent, receiving };
         let reception = Reception::configure(setup, port.clone(), wanted);
-        Ok(Self { port, burst, allow_nonexistent, reception })
+        Ok(Self { port, burst, reception })
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        match self.reception.initialize(init) {
-            Err(refused) if self.allow_nonexistent => {
-                init.router().chatter(&format!("{}: {refused}; it receives nothing", init.name()));
-                Ok(())
-            }
-            outcome => outcome,
-        }
+        self.reception.initialize(init)
     }
 
     fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {

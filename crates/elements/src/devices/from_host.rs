@@ -133,8 +133,13 @@ impl Element for FromHost {
             ..TapOptions::default()
         };
         let burst = burst.map_or(64, |burst| burst as usize);
-        let wanted =
-            receive::Wanted { options: RxOptions::default(), burst, active: true, receiving };
+        let wanted = receive::Wanted {
+            options: RxOptions::default(),
+            burst,
+            active: true,
+            optional: false,
+            receiving,
+        };
         let reception = Reception::configure(setup, name, wanted);
         Ok(Self { options, reception, to_host: OnceLock::new(), room: OnceLock::new() })
     }

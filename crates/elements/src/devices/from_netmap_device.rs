@@ -62,7 +62,6 @@ use super::{method, netmap, threading};
 
 /// The element; its manual is at the top of the file.
 pub struct FromNetmapDevice {
-    allow_nonexistent: bool,
     reception: Reception,
 }
 
@@ -98,19 +97,19 @@ impl Element for FromNetmapDevice {
             sniffer: false,
             ..RxOptions::default()
         };
-        let wanted = Wanted { options, burst: burst.unwrap_or(32) as usize, active, receiving };
+        let wanted = Wanted {
+            options,
+            burst: burst.unwrap_or(32) as usize,
+            active,
+            optional: allow_nonexistent,
+            receiving,
+        };
         let reception = Reception::configure(setup, port.interface, wanted);
-        Ok(Self { allow_nonexistent, reception })
+        Ok(Self { reception })
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        match self.reception.initialize(init) {
-            Err(refused) if self.allow_nonexistent => {
-                init.router().chatter(&format!("{}: {refused}; it receives nothing", init.name()));
-                Ok(())
-            }
-            outcome => outcome,
-        }
+        self.reception.initialize(init)
     }
 
     fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {

@@ -127,7 +127,13 @@ impl Element for FromXdpDevice {
             timestamp,
             ..RxOptions::default()
         };
-        let wanted = Wanted { options, burst: burst.unwrap_or(64) as usize, active, receiving };
+        let wanted = Wanted {
+            options,
+            burst: burst.unwrap_or(64) as usize,
+            active,
+            optional: false,
+            receiving,
+        };
         Ok(Self { reception: Reception::configure(setup, device, wanted) })
     }
 

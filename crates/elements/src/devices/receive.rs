@@ -25,6 +25,8 @@ pub(super) struct Wanted {
     /// Most packets received from a queue each time.
     pub(super) burst: usize,
     pub(super) active: bool,
+    /// Whether a device that cannot be opened is forgiven.
+    pub(super) optional: bool,
     /// What the element says about queues and threads; the device and its facts are filled in.
     pub(super) receiving: Receiving,
 }
@@ -37,6 +39,7 @@ pub(super) struct Reception {
     /// Whether threads share queues when there are fewer of them.
     sharing: bool,
     active: AtomicBool,
+    optional: bool,
     receiver: Receiver,
     /// Set when the device is opened.
     lines: OnceLock<Lines>,
@@ -82,6 +85,7 @@ impl Reception {
             burst: wanted.burst,
             sharing,
             active: wanted.active.into(),
+            optional: wanted.optional,
             receiver,
             lines: OnceLock::new(),
             received: PerThread::default(),
@@ -91,6 +95,16 @@ impl Reception {
 
     /// Opens the device and begins to receive.
     pub(super) fn initialize(&self, init: &Init<'_>) -> Result<(), Refused> {
+        match self.open(init) {
+            Err(refused) if self.optional => {
+                init.router().chatter(&format!("{}: {refused}; it receives nothing", init.name()));
+                Ok(())
+            }
+            outcome => outcome,
+        }
+    }
+
+    fn open(&self, init: &Init<'_>) -> Result<(), Refused> {
         let planned = self.receiver.queues();
         let queues = Queues { first: planned.start, count: planned.len() };
         let options = RxOptions { queues, ..self.options.clone() };

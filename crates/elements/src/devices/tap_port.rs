@@ -99,9 +99,15 @@ impl TapPort {
             blocking: false,
             pad: false,
             debug: false,
+            optional: false,
         };
-        let incoming =
-            receive::Wanted { options: RxOptions::default(), burst, active: true, receiving };
+        let incoming = receive::Wanted {
+            options: RxOptions::default(),
+            burst,
+            active: true,
+            optional: false,
+            receiving,
+        };
         Self {
             mtu: options.mtu.unwrap_or(DEFAULT_MTU),
             options,

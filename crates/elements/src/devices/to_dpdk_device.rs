@@ -62,8 +62,7 @@
 
 use millrace_core::args::Kind;
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Reason, Refused, Router, Setup,
-    register,
+    Batch, Class, Context, Element, Failed, Handlers, Reason, Refused, Setup, register,
 };
 use millrace_io::{Method, Queues, TxOptions};
 
@@ -73,7 +72,6 @@ use super::transmit::{self, Transmission, Transmits, Wanted};
 /// The element; its manual is at the top of the file.
 pub struct ToDpdkDevice {
     port: String,
-    allow_nonexistent: bool,
     transmission: Transmission,
 }
 
@@ -118,36 +116,13 @@ impl Element for ToDpdkDevice {
             blocking,
             pad: false,
             debug: false,
+            optional: allow_nonexistent,
         };
         let transmission = Transmission::configure(setup, port.clone(), wanted);
-        Ok(Self { port, allow_nonexistent, transmission })
+        Ok(Self { port, transmission })
     }
 
-    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        match self.transmission.initialize(init) {
-            Err(refused) if self.allow_nonexistent => {
-                init.router().chatter(&format!("{}: {refused}; it drops packets", init.name()));
-                Ok(())
-            }
-            outcome => outcome,
-        }
-    }
-
-    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
-        self.transmission.push(cx, batch);
-    }
-
-    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
-        self.transmission.run(cx)
-    }
-
-    fn run_timer(&self, _cx: &mut Context, (): &mut ()) {
-        self.transmission.run_timer();
-    }
-
-    fn held(&self) -> usize {
-        self.transmission.held()
-    }
+    transmit::methods!();
 
     fn handlers(handlers: &mut Handlers<Self>) {
         transmit::handlers(handlers);
@@ -160,10 +135,6 @@ impl Element for ToDpdkDevice {
             let full = drops.iter().filter(|(reason, _)| *reason == Reason::TransmitFull);
             full.map(|(_, packets)| packets).sum::<u64>()
         });
-    }
-
-    fn cleanup(&self, router: &Router) -> Result<(), Refused> {
-        transmit::cleanup(self, router)
     }
 }
 

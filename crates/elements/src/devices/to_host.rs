@@ -85,6 +85,7 @@ impl Element for ToHost {
             blocking: false,
             pad: false,
             debug: false,
+            optional: false,
         };
         let transmission = Transmission::configure(setup, device.clone(), wanted).without_outputs();
         Ok(Self { device, ethernet: true.into(), transmission })

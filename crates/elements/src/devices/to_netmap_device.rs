@@ -53,9 +53,7 @@
 //! FromNetmapDevice, ToXDPDevice, ToDevice
 
 use millrace_core::args::Kind;
-use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Refused, Router, Setup, register,
-};
+use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Refused, Setup, register};
 use millrace_io::{Method, Queues, TxOptions, XdpOptions};
 
 use super::netmap;
@@ -63,7 +61,6 @@ use super::transmit::{self, Transmission, Transmits, Wanted};
 
 /// The element; its manual is at the top of the file.
 pub struct ToNetmapDevice {
-    allow_nonexistent: bool,
     transmission: Transmission,
 }
 
@@ -109,44 +106,17 @@ impl Element for ToNetmapDevice {
             blocking,
             pad: false,
             debug: false,
+            optional: allow_nonexistent,
         };
         let transmission = Transmission::configure(setup, port.interface, wanted);
-        Ok(Self { allow_nonexistent, transmission })
+        Ok(Self { transmission })
     }
 
-    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        match self.transmission.initialize(init) {
-            Err(refused) if self.allow_nonexistent => {
-                init.router().chatter(&format!("{}: {refused}; it drops packets", init.name()));
-                Ok(())
-            }
-            outcome => outcome,
-        }
-    }
-
-    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
-        self.transmission.push(cx, batch);
-    }
-
-    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
-        self.transmission.run(cx)
-    }
-
-    fn run_timer(&self, _cx: &mut Context, (): &mut ()) {
-        self.transmission.run_timer();
-    }
-
-    fn held(&self) -> usize {
-        self.transmission.held()
-    }
+    transmit::methods!();
 
     fn handlers(handlers: &mut Handlers<Self>) {
         transmit::handlers(handlers);
         handlers.read("dropped", |element, _| element.transmission.lost());
-    }
-
-    fn cleanup(&self, router: &Router) -> Result<(), Refused> {
-        transmit::cleanup(self, router)
     }
 }
 

@@ -68,9 +68,7 @@
 //! FromXDPDevice, ToDevice
 
 use millrace_core::args::Kind;
-use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Refused, Router, Setup, register,
-};
+use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Refused, Setup, register};
 use millrace_io::{Method, Queues, TxOptions};
 
 use super::transmit::{self, Transmission, Transmits, Wanted};
@@ -112,36 +110,15 @@ impl Element for ToXdpDevice {
             blocking,
             pad: !no_pad,
             debug,
+            optional: false,
         };
         Ok(Self { transmission: Transmission::configure(setup, device, wanted) })
     }
 
-    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        self.transmission.initialize(init)
-    }
-
-    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
-        self.transmission.push(cx, batch);
-    }
-
-    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
-        self.transmission.run(cx)
-    }
-
-    fn run_timer(&self, _cx: &mut Context, (): &mut ()) {
-        self.transmission.run_timer();
-    }
-
-    fn held(&self) -> usize {
-        self.transmission.held()
-    }
+    transmit::methods!();
 
     fn handlers(handlers: &mut Handlers<Self>) {
         transmit::handlers(handlers);
-    }
-
-    fn cleanup(&self, router: &Router) -> Result<(), Refused> {
-        transmit::cleanup(self, router)
     }
 }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use millrace_core::element::{Listening, Transmitting};
 use millrace_core::{
-    Batch, Context, Count, Element, Handlers, Init, PerThread, Reason, Refused, Router, Setup,
-    Task, Timer, Timestamp,
+    Batch, Context, Count, Element, Handlers, Init, PerThread, Reason, Refused, Setup, Task, Timer,
+    Timestamp,
 };
 use millrace_io::{Opened, QueueCounts, Queues, TxOptions, TxQueue, trouble};
 
@@ -33,6 +33,8 @@ pub(super) struct Wanted {
     /// Whether packets are lengthened to the shortest Ethernet frame.
     pub(super) pad: bool,
     pub(super) debug: bool,
+    /// Whether a device that cannot be opened is forgiven.
+    pub(super) optional: bool,
 }
 
 /// The transmitting part of an element.
@@ -121,6 +123,16 @@ impl Transmission {
 
     /// Opens the device, with a queue for each thread that may transmit.
     pub(super) fn initialize(&self, init: &Init<'_>) -> Result<(), Refused> {
+        match self.open(init) {
+            Err(refused) if self.wanted.optional => {
+                init.router().chatter(&format!("{}: {refused}; it drops packets", init.name()));
+                Ok(())
+            }
+            outcome => outcome,
+        }
+    }
+
+    fn open(&self, init: &Init<'_>) -> Result<(), Refused> {
         let threads = (pushers(init).count_ones() as usize).max(1);
         let most = self.wanted.max_queues.unwrap_or(threads);
         let mut options = self.wanted.options.clone();
@@ -435,7 +447,33 @@ pub(super) fn handlers<E: Transmits>(handlers: &mut Handlers<E>) {
     task_handlers(handlers, |e| &e.transmission().task);
 }
 
-/// The cleanup that all such elements have.
-pub(super) fn cleanup<E: Transmits>(element: &E, _router: &Router) -> Result<(), Refused> {
-    element.transmission().cleanup()
+/// The methods of an element that leaves them to its field `transmission`.
+macro_rules! methods {
+    () => {
+        fn initialize(&self, init: &mut ::millrace_core::Init<'_>) -> Result<(), Refused> {
+            self.transmission.initialize(init)
+        }
+
+        fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
+            self.transmission.push(cx, batch);
+        }
+
+        fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
+            self.transmission.run(cx)
+        }
+
+        fn run_timer(&self, _cx: &mut Context, (): &mut ()) {
+            self.transmission.run_timer();
+        }
+
+        fn held(&self) -> usize {
+            self.transmission.held()
+        }
+
+        fn cleanup(&self, _router: &::millrace_core::Router) -> Result<(), Refused> {
+            self.transmission.cleanup()
+        }
+    };
 }
+
+pub(super) use methods;
