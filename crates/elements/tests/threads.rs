@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use millrace_core::clock::Clock;
 use millrace_core::memory::copies;
 use millrace_core::net::{EtherAddress, Ipv4Prefix};
 use millrace_core::router::Options;
@@ -440,6 +441,39 @@ fn tasks_move_where_the_plan_lets_them() {
     assert!(queue.balanced(), "{queue:?}");
     let unqueue = router.stats_of(router.find("u").unwrap());
     assert_eq!(unqueue.received, unqueue.sent);
+}
+
+#[test]
+fn a_task_that_moves_leaves_nothing_behind_that_it_could_overtake() {
+    for carrier in ["Pipeliner(1000, ACTIVE false)", "CPUQueue(1000) -> Unqueue(ACTIVE false)"] {
+        let mill = Mill::new(1, 1);
+        let config = format!(
+            "FromDevice(a) -> Queue(100000) -> u :: Unqueue(BURST 16, LIMIT 100)
+                -> carrier :: {{ input -> {carrier} -> output }} -> ToDevice(c);
+            BalancedThreadSched(1000000); StaticThreadSched(carrier 2);"
+        );
+        let options = Options { clock: Clock::virtual_(), ..mill.options(3) };
+        let mut engine = engine(&config, options).unwrap();
+        let router = engine.router().clone();
+        let write = |handler: &str, text: &str| router.write(handler, text.as_bytes()).unwrap();
+        let class = carrier.rsplit(" -> ").next().unwrap().split('(').next().unwrap();
+        let active = router
+            .elements()
+            .find(|one| one.class.name == class && one.name.starts_with("carrier/"));
+        let active = format!("{}.active", active.unwrap().name);
+        engine.settle();
+        write("u.home_thread", "1");
+        write("u.limit", "300");
+        engine.settle();
+        write(&active, "true");
+        engine.settle();
+        engine.settle();
+        assert_eq!(router.read("u.home_thread", b"").unwrap(), b"1", "{carrier}");
+        let sent = mill.sent.lock().unwrap();
+        assert_eq!(sent.len(), 300, "{carrier}");
+        let in_order = (0..300).map(|n| (n % FLOWS, u32::from(n / FLOWS)));
+        assert!(sent.iter().copied().eq(in_order), "{carrier}: {sent:?}");
+    }
 }
 
 #[test]

@@ -118,6 +118,13 @@ pub trait Element: Sized + Send + Sync + 'static {
         0
     }
 
+    /// Adds, for each ring by which `thread`, the running one, hands packets over to other threads, how many it
+    /// has put in so far and how many of these have been taken out; always in the same order. A task that
+    /// leaves the thread does so when what was put in before is out, lest it be overtaken.
+    fn handed_over(&self, local: &Self::Local, thread: usize, rings: &mut Vec<(u64, u64)>) {
+        let _ = (local, thread, rings);
+    }
+
     /// Called on the first thread when the program was asked to stop; true to go on running
     /// (DriverManager).
     fn stop_requested(&self, _cx: &mut Context, _local: &mut Self::Local) -> bool {

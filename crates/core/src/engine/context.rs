@@ -36,9 +36,29 @@ pub struct Context {
     nodes: Vec<Option<Box<dyn Node>>>,
     wiring: Arc<Wiring>,
     tasks: Vec<Task>,
+    leaving: Vec<Leaving>,
     timers: TimerQueue,
     waker: Arc<Waker>,
     random: fastrand::Rng,
+}
+
+/// A task that is to be handed over when all that this thread had handed over to others before is out of its
+/// rings: what the task hands over on its new thread would overtake it.
+struct Leaving {
+    task: Task,
+    to: usize,
+    /// For each element, for each of its rings: packets put in, and taken out, when the task stopped here.
+    handed_over: Vec<Vec<(u64, u64)>>,
+}
+
+impl Leaving {
+    fn is_ready(&self, now: &[Vec<(u64, u64)>]) -> bool {
+        let then = self.handed_over.iter().flatten();
+        // Rings that were made since then have nothing of the task.
+        let now =
+            self.handed_over.iter().zip(now).flat_map(|(then, now)| now.iter().take(then.len()));
+        then.zip(now).all(|((put_in, _), (_, taken_out))| taken_out >= put_in)
+    }
 }
 
 #[derive(Clone, Copy, Default)]
@@ -308,8 +328,8 @@ impl Context {
     pub(super) fn run_tasks(&mut self) -> bool {
         let mut worked = false;
         self.refresh_now();
-        if self.waker.has_moves() {
-            self.move_tasks();
+        if self.waker.has_moves() || !self.leaving.is_empty() {
+            worked |= self.move_tasks();
         }
         for at in 0..self.tasks.len() {
             let task = &self.tasks[at];
@@ -350,28 +370,55 @@ impl Context {
         }
     }
 
-    /// Hands tasks over that other threads shall run, and takes those that come.
+    /// Hands tasks over that other threads shall run, and takes those that come. Returns whether one left.
     #[cold]
-    fn move_tasks(&mut self) {
+    fn move_tasks(&mut self) -> bool {
         for order in self.waker.take_moves() {
             match order {
                 Move::Here(task) => self.tasks.push(task),
-                Move::Away(task, to) => {
-                    let own = self.tasks.iter().position(|own| own.is(&task));
-                    let next = if own.is_some() { to } else { task.home() };
-                    let Some(there) = task.waker_of(next).cloned() else { continue };
-                    there.send(match own {
-                        Some(at) => {
-                            self.tasks.remove(at);
-                            task.set_home(to);
-                            Move::Here(task)
-                        }
-                        // It is on its way to the thread that is to hand it over.
-                        None => Move::Away(task, to),
-                    });
-                }
+                Move::Away(task, to) => self.part_with(task, to),
             }
         }
+        let before = self.leaving.len();
+        let now = self.handed_over();
+        for Leaving { task, to, .. } in self.leaving.extract_if(.., |one| one.is_ready(&now)) {
+            task.set_home(to);
+            if let Some(there) = task.waker_of(to) {
+                there.send(Move::Here(task.clone()));
+            }
+        }
+        self.leaving.len() < before
+    }
+
+    /// Takes a task off the thread, to be handed over to another one.
+    fn part_with(&mut self, task: Task, to: usize) {
+        if let Some(leaving) = self.leaving.iter_mut().find(|leaving| leaving.task.is(&task)) {
+            leaving.to = to;
+        } else if let Some(at) = self.tasks.iter().position(|own| own.is(&task)) {
+            self.tasks.remove(at);
+            let handed_over = self.handed_over();
+            self.leaving.push(Leaving { task, to, handed_over });
+        } else if let Some(there) = task.waker_of(task.home()) {
+            // It is on its way to the thread that is to hand it over.
+            there.send(Move::Away(task.clone(), to));
+        }
+    }
+
+    /// For each element what this thread has handed over to others by it.
+    fn handed_over(&self) -> Vec<Vec<(u64, u64)>> {
+        let rings_of = |node: &Option<Box<dyn Node>>| {
+            let mut rings = Vec::new();
+            if let Some(node) = node {
+                node.handed_over(self.thread, &mut rings);
+            }
+            rings
+        };
+        self.nodes.iter().map(rings_of).collect()
+    }
+
+    /// Whether a task waits to be handed over.
+    pub(super) fn has_leaving(&self) -> bool {
+        !self.leaving.is_empty()
     }
 
     /// Runs the timers that have expired, and what they sent. Returns whether there were any.
@@ -525,6 +572,7 @@ impl From<Parts> for Context {
             nodes,
             wiring,
             tasks,
+            leaving: Vec::new(),
             timers: TimerQueue::default(),
             waker,
             random: fastrand::Rng::with_seed(seed),

@@ -205,8 +205,8 @@ impl Context {
         // What is down is not up again in a hurry.
         const NAP_IN_VAIN: i64 = 10_000_000;
         let mut until = self.next_timer().unwrap_or(Timestamp::MAX);
-        let polls =
-            self.tasks().iter().any(|task| task.is_scheduled() && task.readiness().is_empty());
+        let polls = self.has_leaving()
+            || self.tasks().iter().any(|task| task.is_scheduled() && task.readiness().is_empty());
         let listens = in_vain < PATIENCE;
         if polls || !listens {
             let nap = match times {

@@ -56,6 +56,8 @@ pub struct CpuQueue {
 #[repr(align(128))]
 struct Lane {
     packets: Mutex<VecDeque<Packet>>,
+    /// Packets put in so far.
+    given: Count,
     drops: Count,
 }
 
@@ -89,6 +91,7 @@ impl Element for CpuQueue {
         let mut packets = lane.packets();
         let room = self.capacity.saturating_sub(packets.len()).min(batch.len());
         packets.extend(batch.drain_front(room));
+        lane.given.add(room as u64);
         if let Some(outlet) = outlet.filter(|_| room > 0) {
             outlet.notifier.wake();
         }
@@ -126,6 +129,13 @@ impl Element for CpuQueue {
 
     fn notifier(&self, port: usize) -> Option<&Notifier> {
         self.outlets.get(port).map(|outlet| &outlet.notifier)
+    }
+
+    fn handed_over(&self, (): &(), thread: usize, rings: &mut Vec<(u64, u64)>) {
+        if let Some(lane) = self.lanes.get(thread).and_then(OnceLock::get) {
+            let waiting = lane.packets().len() as u64;
+            rings.push((lane.given.get(), lane.given.get() - waiting));
+        }
     }
 
     fn held(&self) -> usize {

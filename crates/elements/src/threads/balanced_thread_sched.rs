@@ -6,10 +6,7 @@
 //! # Description
 //! Looks every INTERVAL milliseconds at how long the tasks ran since the last look, and moves some from
 //! the busiest thread to the idlest. Tasks that receive from a device stay with its queues, and Pipeliners
-//! with BLOCKING stay where they are.
-//!
-//! In the moment of a move packets may overtake others in a Pipeliner, SoftwareRSS or CPUQueue that the task
-//! sends to, for these have a ring for each thread; nowhere else.
+//! with BLOCKING stay where they are. Packets stay in order when a task moves.
 //!
 //! With this element in a configuration any other task may run on any thread, and so every element that
 //! such a task reaches has state on all threads; the handler `home_thread` of an element then moves its

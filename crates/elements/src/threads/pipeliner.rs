@@ -195,6 +195,10 @@ impl Element for Pipeliner {
         self.rings.held()
     }
 
+    fn handed_over(&self, local: &Local, _thread: usize, rings: &mut Vec<(u64, u64)>) {
+        rings.push(local.inlet.handed_over());
+    }
+
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("count", |pipeliner, _| pipeliner.count.total());
         handlers.read("dropped", |pipeliner, _| pipeliner.dropped.total());

@@ -20,7 +20,11 @@ pub(super) struct Rings {
 
 /// A thread's end of its ring; the ring is made when the thread first gives something.
 #[derive(Default)]
-pub(super) struct Inlet(Option<Producer<Packet>>);
+pub(super) struct Inlet {
+    producer: Option<Producer<Packet>>,
+    /// Packets put in so far.
+    given: u64,
+}
 
 impl Rings {
     pub(super) fn new(capacity: usize) -> Self {
@@ -35,13 +39,14 @@ impl Rings {
     /// Moves packets into the thread's ring, as many as there is room for, from the front of the batch.
     /// Returns how many. Say [`call`] afterwards.
     pub(super) fn give(&self, cx: &Context, inlet: &mut Inlet, batch: &mut Batch) -> usize {
-        let producer = inlet.0.get_or_insert_with(|| self.connect());
+        let producer = inlet.producer.get_or_insert_with(|| self.connect());
         let most = batch.len().min(producer.slots());
         let given = match producer.write_chunk_uninit(most) {
             // There are as many slots as just counted; this thread alone fills them.
             Ok(chunk) => chunk.fill_from_iter(batch.drain_front(most)),
             Err(_) => 0,
         };
+        inlet.given += given as u64;
         self.given.mine(cx).add(given as u64);
         given
     }
@@ -97,7 +102,17 @@ impl Rings {
 impl Inlet {
     /// Whether nothing that this thread gave still waits.
     pub(super) fn is_empty(&self) -> bool {
-        self.0.as_ref().is_none_or(|producer| producer.slots() == producer.buffer().capacity())
+        self.waiting() == 0
+    }
+
+    /// Packets put in, and how many of them have been taken out.
+    pub(super) fn handed_over(&self) -> (u64, u64) {
+        (self.given, self.given - self.waiting() as u64)
+    }
+
+    fn waiting(&self) -> usize {
+        let producer = self.producer.as_ref();
+        producer.map_or(0, |producer| producer.buffer().capacity() - producer.slots())
     }
 }
 

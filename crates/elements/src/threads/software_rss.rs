@@ -176,6 +176,10 @@ impl Element for SoftwareRss {
         n > 0
     }
 
+    fn handed_over(&self, local: &Local, _thread: usize, rings: &mut Vec<(u64, u64)>) {
+        rings.extend(local.lanes.iter().map(|(inlet, _)| inlet.handed_over()));
+    }
+
     fn held(&self) -> usize {
         self.rings().iter().map(Rings::held).sum()
     }
