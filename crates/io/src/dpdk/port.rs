@@ -488,6 +488,12 @@ impl Port {
         }
     }
 
+    /// Whether this is the first of the receive queues that somebody has.
+    pub(super) fn is_first(&self, number: u16) -> bool {
+        let first = lock(&self.state).receiving.iter().position(|taken| *taken);
+        first == Some(usize::from(number))
+    }
+
     /// A receive queue is given back.
     pub(super) fn leave_rx(&self, number: u16) {
         let mut state = lock(&self.state);

@@ -212,8 +212,8 @@ impl RxQueue for Rx {
 
     fn counts(&self) -> QueueCounts {
         let lost = self.lost.load(Ordering::Relaxed);
-        // The card counts for all of its queues: the first one tells it.
-        let of_port = if self.number == 0 && self.open.is_some() {
+        // The card counts for all of its queues: one of them tells it.
+        let of_port = if self.open.is_some() && self.port.is_first(self.number) {
             self.port.stats().map_or(0, |stats| stats.missed + stats.no_mbuf)
         } else {
             0
