@@ -23,7 +23,27 @@ impl Netlink {
     }
 
     /// Sends a request and waits for the answer.
-    pub(crate) fn ask(&self, Message(mut request): Message) -> io::Result<()> {
+    pub(crate) fn ask(&self, request: Message) -> io::Result<()> {
+        let answer = self.exchange(request)?;
+        // Behind the header: the number of the error, negative.
+        let error = answer.get(16..).and_then(<[u8]>::first_chunk);
+        match error.map_or(0, |error| i32::from_ne_bytes(*error)) {
+            0 => Ok(()),
+            error => Err(io::Error::from_raw_os_error(error.saturating_neg())),
+        }
+    }
+
+    /// Whether there is anything of the kind that a request of [`Message::list`] asks for.
+    pub(crate) fn finds_any(request: Message) -> io::Result<bool> {
+        /// `NLMSG_ERROR` and `NLMSG_DONE`.
+        const NOTHING: [u16; 2] = [2, 3];
+        // What is behind the beginning of the list goes with the socket.
+        let answer = Self::open()?.exchange(request)?;
+        let kind = answer.get(4..).and_then(<[u8]>::first_chunk);
+        Ok(kind.is_some_and(|kind| !NOTHING.contains(&u16::from_ne_bytes(*kind))))
+    }
+
+    fn exchange(&self, Message(mut request): Message) -> io::Result<[u8; 4096]> {
         let length = request.len() as u32;
         if let Some(field) = request.first_chunk_mut() {
             *field = length.to_ne_bytes();
@@ -33,12 +53,7 @@ impl Netlink {
         rustix::io::retry_on_intr(|| {
             rustix::net::recv(self.0.as_fd(), &mut answer[..], RecvFlags::empty())
         })?;
-        // Behind the header: the number of the error, negative.
-        let error = answer.get(16..).and_then(<[u8]>::first_chunk);
-        match error.map_or(0, |error| i32::from_ne_bytes(*error)) {
-            0 => Ok(()),
-            error => Err(io::Error::from_raw_os_error(error.saturating_neg())),
-        }
+        Ok(answer)
     }
 
     /// Gives the interface of this index an address more, and the network that is reached by it, or takes
@@ -92,6 +107,11 @@ impl Message {
         bytes.extend([0; 8]);
         bytes.extend(body);
         Self(bytes)
+    }
+
+    /// The same for a request that lists all that there are (`NLM_F_DUMP`).
+    pub(crate) fn list(what: u16, body: &[u8]) -> Self {
+        Self::new(what, 0x300, body)
     }
 
     /// Adds an attribute: `struct rtattr`, padded to four bytes.

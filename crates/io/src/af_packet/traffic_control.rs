@@ -21,6 +21,8 @@ pub(super) struct Filter {
 
 /// Where filters for what arrives are (`TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_INGRESS)`).
 const INGRESS: u32 = 0xffff_fff2;
+/// Where those for what leaves are (`TC_H_MIN_EGRESS`).
+const EGRESS: u32 = 0xffff_fff3;
 /// The parent (`TC_H_CLSACT`) and handle of the queueing discipline that is nothing but this place.
 const CLSACT: u32 = 0xffff_fff1;
 const CLSACT_HANDLE: u32 = 0xffff_0000;
@@ -32,6 +34,7 @@ const NEW_QDISC: u16 = 36;
 const DELETE_QDISC: u16 = 37;
 const NEW_FILTER: u16 = 44;
 const DELETE_FILTER: u16 = 45;
+const LIST_FILTERS: u16 = 46;
 
 impl Filter {
     /// Has the kernel run a program, which says what becomes of each packet.
@@ -55,8 +58,20 @@ impl Filter {
 
     /// The beginning of a request, with a `struct tcmsg`.
     fn request(&self, what: u16, flags: u16, handle: u32, parent: u32, info: u32) -> Message {
+        Message::new(what, flags, &self.place(handle, parent, info))
+    }
+
+    fn place(&self, handle: u32, parent: u32, info: u32) -> Vec<u8> {
         let words = [0, self.interface.cast_unsigned(), handle, parent, info];
-        Message::new(what, flags, &words.map(u32::to_ne_bytes).concat())
+        words.map(u32::to_ne_bytes).concat()
+    }
+
+    /// Whether others have filters in the place, in either direction, as far as the kernel tells.
+    fn is_shared(&self) -> bool {
+        [INGRESS, EGRESS].iter().any(|parent| {
+            let list = Message::list(LIST_FILTERS, &self.place(0, *parent, 0));
+            Netlink::finds_any(list).unwrap_or(true)
+        })
     }
 }
 
@@ -64,7 +79,7 @@ impl Drop for Filter {
     fn drop(&mut self) {
         // The interface may be gone, and all of this with it.
         let _ = self.kernel.ask(self.request(DELETE_FILTER, 0, HANDLE, INGRESS, which()));
-        if self.owns_place {
+        if self.owns_place && !self.is_shared() {
             let _ = self.kernel.ask(self.request(DELETE_QDISC, 0, CLSACT_HANDLE, CLSACT, 0));
         }
     }

@@ -148,6 +148,17 @@ mod tests {
             assert!(reaches_itself());
             let left = run("tc", "filter show dev lo ingress");
             assert!(left.stdout.is_empty(), "{left:?}");
+            let place = || String::from_utf8(run("tc", "qdisc show dev lo").stdout).unwrap();
+            assert!(place().contains("clsact"), "the killed one has made it");
+            run("tc", "qdisc delete dev lo clsact");
+            // What others put there meanwhile stays, and so does the place.
+            let ours = Withheld::by_filter(interface).unwrap();
+            let mine = "filter add dev lo ingress pref 5 u32 match u32 0 0 action ok";
+            let tc = millrace_testkit::find_program("tc").unwrap();
+            // The kernel may have no such filters.
+            let added = Command::new(tc).args(mine.split(' ')).output().unwrap().status.success();
+            drop(ours);
+            assert_eq!(place().contains("clsact"), added);
         })
         .join()
         .unwrap();
