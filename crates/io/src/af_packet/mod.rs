@@ -149,6 +149,11 @@ impl Interface {
     }
 }
 
+/// Whether an interface is down, and is not just missing.
+pub(crate) fn is_down(device: &str) -> bool {
+    Interface::find(device).is_ok_and(|interface| !interface.is_up())
+}
+
 /// How many queues to open.
 fn usable_queues(device: &str, queues: Queues) -> Result<usize, DeviceError> {
     if queues.first > 0 {

@@ -58,7 +58,7 @@ use receive::{Finish, Line, Receiver};
 use socket::{Socket, Wish};
 use transmit::Transmitter;
 
-use crate::af_packet::AfPacket;
+use crate::af_packet::{AfPacket, is_down};
 use crate::method::{Method, XdpHook, XdpOptions};
 use crate::offload::Finisher;
 use crate::queue::{
@@ -128,7 +128,7 @@ impl Backend for AfXdp {
         if options.promiscuous {
             changes.push("promiscuous mode is on until the end".to_owned());
         }
-        announce_copies(&port, zero_copy, &mut changes);
+        announce_port(&port, zero_copy, &mut changes);
         Ok(Opened { queues, capabilities: capabilities(&port, zero_copy), changes })
     }
 
@@ -174,7 +174,7 @@ impl Backend for AfXdp {
                 .socket(&wish, in_driver)
                 .map_err(|source| refused(device, "open an AF_XDP socket", source))?;
             if is_new {
-                announce_copies(&port, socket.mode.zero_copy, &mut changes);
+                announce_port(&port, socket.mode.zero_copy, &mut changes);
             }
             changes.extend(ring_note(&socket, &wish));
             zero_copy &= socket.mode.zero_copy;
@@ -392,7 +392,7 @@ fn choose_queues(
     let mut queues: Vec<Vec<u32>> =
         (first..first + count).map(|queue| vec![queue as u32]).collect();
     if xdp.every_queue && first == 0 && has > count {
-        changes.push(format!("all {has} queues of the device are received from"));
+        changes.push(format!("packets come by {has} queues of it, all of which are received from"));
         for queue in count..has {
             if let Some(of_one) = queues.get_mut(queue % count) {
                 of_one.push(queue as u32);
@@ -415,13 +415,16 @@ fn choose_queues(
     Ok(queues)
 }
 
-fn announce_copies(port: &Port, zero_copy: bool, changes: &mut Vec<String>) {
+fn announce_port(port: &Port, zero_copy: bool, changes: &mut Vec<String>) {
     changes.push(if zero_copy {
         "the device reads and writes packets in place (zero copy)".to_owned()
     } else {
         let driver = if port.driver.is_empty() { "this kind of device" } else { &port.driver };
         format!("THE KERNEL COPIES EACH PACKET (copy mode): no zero copy with {driver}")
     });
+    if is_down(&port.device.name) {
+        changes.push("the interface is down: packets flow when it is up".to_owned());
+    }
 }
 
 fn capabilities(port: &Port, zero_copy: bool) -> Capabilities {
