@@ -12,7 +12,8 @@
 //!
 //! What is sent shares its bytes with what is kept: nothing is copied, and the copy counters stay at
 //! 0 on the way to a Discard. An element that writes to a packet gets a copy first, so that every
-//! round sends the same.
+//! round sends the same. One packet can be on its way up to 384 times at once (in a long Queue, when few
+//! packets are replayed); beyond that it is copied.
 //!
 //! With TIMING the recorded distances between packets are kept, sped up or slowed down; each round
 //! starts with its first packet at once. The last 0.2 ms of each wait are spent spinning, so that
