@@ -209,8 +209,7 @@ impl Options {
         let mut rows = self.rows()?;
         for _ in 0..self.rounds {
             for row in &mut rows {
-                let round = self.measure(row, &[first, second], &trace, &table)?;
-                row.rounds.push(round);
+                row.rounds.push(self.round(row, [first, second], &trace, &table)?);
             }
         }
         print!("{}", tell(&rows));
@@ -234,10 +233,29 @@ impl Options {
         Ok(rows)
     }
 
+    /// Measures an arrangement: one thread on each of the cores in turn, for they may differ.
+    fn round(
+        &self,
+        row: &Row,
+        [first, second]: [usize; 2],
+        trace: &Trace,
+        table: &str,
+    ) -> anyhow::Result<Round> {
+        if row.arrangement.threads > 1 {
+            return self.measure(row, &[first, second], trace, table);
+        }
+        let one = self.measure(row, &[first], trace, table)?;
+        let other = self.measure(row, &[second], trace, table)?;
+        Ok(Round {
+            rate: (one.rate + other.rate) / 2.0,
+            undisturbed: (one.undisturbed + other.undisturbed) / 2.0,
+        })
+    }
+
     fn measure(
         &self,
         row: &Row,
-        cores: &[usize; 2],
+        cores: &[usize],
         trace: &Trace,
         table: &str,
     ) -> anyhow::Result<Round> {
@@ -246,8 +264,8 @@ impl Options {
         let rig = Rig::new(trace.clone(), tx_queues);
         let mut services = Services::default();
         services.insert(Devices(Box::new(rig.clone())));
-        let cores = cores.iter().copied().take(threads).collect();
-        let options = RouterOptions { threads, cores, services, ..RouterOptions::default() };
+        let options =
+            RouterOptions { threads, cores: cores.to_vec(), services, ..RouterOptions::default() };
         let graph = Graph {
             name: name.to_owned(),
             text: format!("{}{text}", row.work.class()),
