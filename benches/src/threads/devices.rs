@@ -107,6 +107,7 @@ fn opened<Q: ?Sized>(queues: Vec<Box<Q>>) -> Opened<Q> {
 }
 
 /// A receive queue: every `step`-th frame of the trace.
+#[repr(align(128))]
 struct Feed {
     state: Arc<State>,
     next: usize,
@@ -140,6 +141,7 @@ impl RxQueue for Feed {
 }
 
 /// A transmit queue.
+#[repr(align(128))]
 struct Drain {
     counter: Arc<Padded>,
 }

@@ -10,7 +10,8 @@ use millrace_core::{Batch, Count};
 use crate::method::Method;
 use crate::tap::{Tap, TapOptions};
 
-/// A receive queue of a device. It belongs to one thread.
+/// A receive queue of a device. It belongs to one thread, so what it changes for each burst is best kept
+/// on cache lines that no other queue has a part of (`#[repr(align(128))]`).
 pub trait RxQueue: Send {
     /// Adds to `batch` what has arrived, at most as many packets as it has room for and at most
     /// `max`. Returns how many came; 0 when there is nothing.

@@ -19,6 +19,7 @@ use crate::time::Timestamp;
 /// [`push_batch`](Self::push_batch)), dropped with a reason ([`drop`](Self::drop)), kept by the
 /// element ([`held`](crate::Element::held)) or consumed ([`consumed`](Self::consumed)), so that
 /// every packet is accounted for.
+#[repr(align(128))]
 pub struct Context {
     thread: usize,
     router: Arc<Router>,

@@ -18,6 +18,7 @@ use crate::queue::{QueueCounts, RxOptions, RxQueue};
 use crate::watch::Watch;
 
 /// A receive queue of an interface, which goes on when the interface goes and comes back.
+#[repr(align(128))]
 pub(super) struct Receiver {
     opening: Arc<Opening>,
     /// None while the interface is gone.

@@ -17,6 +17,7 @@ use crate::offload::merge::{self, Message};
 use crate::queue::{DeviceError, TxOptions, TxQueue};
 
 /// A transmit queue of an interface, which goes on when the interface goes and comes back.
+#[repr(align(128))]
 pub(super) struct Transmitter {
     device: String,
     options: TxOptions,

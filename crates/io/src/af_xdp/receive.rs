@@ -21,6 +21,7 @@ use crate::queue::{QueueCounts, RxQueue};
 
 /// A receive queue: that of one queue of the device, or of several where the device has more than
 /// were asked for.
+#[repr(align(128))]
 pub(super) struct Receiver {
     state: State,
     /// Opens the queues again after the interface was gone.

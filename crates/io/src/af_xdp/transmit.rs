@@ -16,6 +16,7 @@ use super::socket::{Socket, Tx};
 use crate::queue::{QueueCounts, TxQueue};
 
 /// A transmit queue of an interface.
+#[repr(align(128))]
 pub(super) struct Transmitter {
     /// None while the interface is gone.
     line: Option<Line>,

@@ -1,8 +1,8 @@
 //! DPDK: cards that this process drives by itself, without the kernel.
 //!
-//! Nothing of DPDK is linked into the program. [`plugin`] finds and loads `libmillrace_dpdk.so`, which is
-//! built where DPDK is installed and exports one table of functions ([`abi`]). [`environment`] starts DPDK
-//! once in the process, [`port`] opens ports, [`queue`] moves packets: one call a burst.
+//! Nothing of DPDK is linked into the program. `plugin` finds and loads `libmillrace_dpdk.so`, which is
+//! built where DPDK is installed and exports one table of functions (`abi`). `environment` starts DPDK
+//! once in the process, `port` opens ports, `queue` moves packets: one call a burst.
 //!
 //! # Packets
 //! A received mbuf *is* a [`Packet`](millrace_core::Packet): our descriptor is laid out like one, and our

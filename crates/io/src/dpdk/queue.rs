@@ -52,6 +52,7 @@ pub(super) unsafe extern "C" fn released(owner: *mut c_void) {
 }
 
 /// A receive queue.
+#[repr(align(128))]
 pub(super) struct Rx {
     port: Arc<Port>,
     table: &'static Table,
@@ -277,6 +278,7 @@ impl Sleep {
 }
 
 /// A transmit queue.
+#[repr(align(128))]
 pub(super) struct Tx {
     port: Arc<Port>,
     table: &'static Table,

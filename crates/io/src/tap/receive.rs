@@ -15,6 +15,7 @@ use crate::queue::{QueueCounts, RxQueue};
 use crate::watch::Watch;
 
 /// A receive queue of an interface.
+#[repr(align(128))]
 pub(super) struct Receiver {
     port: Arc<Port>,
     link: Link,

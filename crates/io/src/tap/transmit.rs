@@ -12,6 +12,7 @@ use crate::offload::merge::{self, Message};
 use crate::queue::TxQueue;
 
 /// A transmit queue of an interface.
+#[repr(align(128))]
 pub(super) struct Transmitter {
     port: Arc<Port>,
     link: Link,

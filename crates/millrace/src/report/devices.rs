@@ -206,6 +206,7 @@ impl Backend for Observed {
 }
 
 /// A queue whose traffic is counted. It belongs to one thread, and so do its counters.
+#[repr(align(128))]
 struct Watched<Q: ?Sized> {
     queue: Box<Q>,
     traffic: Arc<Traffic>,
