@@ -12,6 +12,7 @@
 //!
 //! It listens beside the machine's own network stack: what it sends on is also received, and
 //! perhaps answered or forwarded, by the kernel. A router's interfaces should have no addresses.
+//! With METHOD XDP and DPDK packets are taken away from the kernel.
 //!
 //! Packets are whole and right whatever offloads the sender or the card uses: TCP segments and
 //! trains of UDP datagrams beyond the MTU come cut into packets, and missing checksums are filled
@@ -27,7 +28,8 @@
 //! - SNAPLEN: the most bytes of a packet that are kept, 14 to 65535. Positional, default 65535.
 //! - SNIFFER: whether the kernel goes on to receive the packets. Default true. With false, a program
 //!   behind the packet sockets drops them until the run ends. (Only before Linux 6.6, and only when
-//!   this program is killed with signal 9, it stays; the next run takes it away.)
+//!   this program is killed with signal 9, it stays; the next run takes it away.) METHOD XDP and DPDK
+//!   refuse true where it is said, for they take packets away from the kernel.
 //! - FORCE_IP: whether to send packets with an IP header only, with their IP header annotations
 //!   set. Others leave by output 1. Default false.
 //! - METHOD: LINUX or PCAP, which are the same here: packet sockets with rings that are shared with
@@ -119,6 +121,13 @@ impl Element for FromDevice {
         let timestamp = args.keyword("TIMESTAMP", true);
         let active = args.keyword("ACTIVE", true);
         let receiving = threading::configure(args, Receiving::default());
+        let named = method.as_ref().or(capture.as_ref());
+        let takes = matches!(named, Some(Method::Xdp(_) | Method::Dpdk(_)));
+        if takes && sniffer && args.is_given("SNIFFER") {
+            let problem = "AF_XDP and DPDK take packets away from the kernel: SNIFFER true needs \
+                           METHOD LINUX";
+            args.error("SNIFFER", problem);
+        }
         args.complete()?;
         let method = method.or(capture).unwrap_or_else(|| method::default(setup));
         // Where the kernel takes the others out, they cost nothing.
@@ -302,6 +311,7 @@ mod tests {
             "FromDevice(no-such-device)",
             "FromDevice(lo, BPF_FILTER \"tcp prot 80\")",
             "FromDevice(lo, METHOD NONSENSE)",
+            "FromDevice(lo, METHOD XDP, SNIFFER true)",
             "FromDevice(lo, ENCAP IP)",
             "FromDevice(lo, SNAPLEN 13)",
             "FromDevice(lo, HEADROOM 9000)",
