@@ -56,6 +56,8 @@ const SHORTEST: usize = 60;
 /// The methods that FromDevice and ToDevice have on interfaces of the kernel.
 const METHODS: &[&str] = &["SOCKET", "LINUX", "XDP"];
 const BURSTS: &[usize] = &[1, 2, 4, 8, 16, 32, 64, 128, 256];
+/// Packets that a ring of AF_XDP holds.
+const RINGS: &[usize] = &[64, 128, 256, 512, 1024, 2048];
 const LENGTHS: &[usize] = &[60, 128, 256, 512, 1024, 1514];
 
 impl Options {
@@ -121,6 +123,12 @@ fn cases() -> Vec<Case> {
             let graph = forwarder(method, 64);
             cases.push(case("length", (*method).to_owned(), Some(length), graph, length));
         }
+    }
+    for &ring in RINGS {
+        let graph = Forwarder::Millrace(format!(
+            "FromXDPDevice(eth0, NDESC {ring}) -> ToXDPDevice(eth1, NDESC {ring})"
+        ));
+        cases.push(case("ring", "XDP".to_owned(), Some(ring), graph, SHORTEST));
     }
     cases
 }
