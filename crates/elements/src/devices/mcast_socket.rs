@@ -59,7 +59,7 @@ use millrace_core::{
 };
 use millrace_io::socket::{Address, Failure, Received, Socket};
 
-use super::outlet::{Fate, Outlet, Sink};
+use super::outlet::{Fate, Outlet, Sent, Sink};
 use super::socket_args::Common;
 use crate::standard::supply::task_handlers;
 
@@ -82,9 +82,7 @@ struct Ends {
     group: Address,
     /// Where packets are sent from, where that is known: what comes from there is ours.
     own: Option<Address>,
-    sent: u64,
-    /// What the system said last: that is said once.
-    complaint: String,
+    sent: Sent,
 }
 
 register!(McastSocket, "mcast_socket.rs");
@@ -117,8 +115,7 @@ impl Element for McastSocket {
                 sender: None,
                 group: Address::Inet(group),
                 own: None,
-                sent: 0,
-                complaint: String::new(),
+                sent: Sent::default(),
             }),
             outlet,
             receive_task: setup.task(),
@@ -161,7 +158,7 @@ impl Element for McastSocket {
 
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("count", |socket, _| socket.count.load(Relaxed));
-        handlers.read("sent", |socket, _| socket.ends().sent);
+        handlers.read("sent", |socket, _| socket.ends().sent.count());
         handlers.read("signal", |socket, call| socket.outlet.signal(call.router()));
         task_handlers(handlers, |socket| socket.outlet.task());
     }
@@ -227,22 +224,7 @@ impl Sink for Ends {
 
     fn send(&mut self, cx: &Context, packet: &mut Packet) -> Fate {
         let Some(sender) = &self.sender else { return Fate::Lost(Reason::DeviceError) };
-        match sender.send_to(packet.data(), &self.group) {
-            Ok(true) => {
-                self.sent += 1;
-                Fate::Sent
-            }
-            Ok(false) => Fate::Waits,
-            Err(error) => {
-                let error = error.to_string();
-                if self.complaint != error {
-                    let router = cx.router();
-                    router.chatter(&format!("{}: {error}", router.name_of(cx.element())));
-                    self.complaint = error;
-                }
-                Fate::Lost(Reason::DeviceError)
-            }
-        }
+        self.sent.note(cx, sender.send_to(packet.data(), &self.group))
     }
 
     fn writable(&self) -> Option<OwnedFd> {

@@ -2,6 +2,7 @@
 //! or pushed, packets that wait for room, and a thread that never waits.
 
 use std::collections::VecDeque;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -30,6 +31,41 @@ pub(super) enum Fate {
     Waits,
     /// It cannot be sent.
     Lost(Reason),
+}
+
+/// What a socket for datagrams has sent.
+#[derive(Default)]
+pub(super) struct Sent {
+    count: u64,
+    /// What the system said last: that is said once.
+    complaint: String,
+}
+
+impl Sent {
+    /// Packets that were sent.
+    pub(super) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Counts or complains of a datagram that was sent (`true`), found no room or was refused.
+    pub(super) fn note(&mut self, cx: &Context, sent: io::Result<bool>) -> Fate {
+        match sent {
+            Ok(true) => {
+                self.count += 1;
+                Fate::Sent
+            }
+            Ok(false) => Fate::Waits,
+            Err(error) => {
+                let error = error.to_string();
+                if self.complaint != error {
+                    let router = cx.router();
+                    router.chatter(&format!("{}: {error}", router.name_of(cx.element())));
+                    self.complaint = error;
+                }
+                Fate::Lost(Reason::DeviceError)
+            }
+        }
+    }
 }
 
 /// What an outlet sends by. The element locks it; whoever locks the backlog too does so later.

@@ -60,7 +60,7 @@ use millrace_io::pcap::LinkType;
 use millrace_io::socket::{Address, Raw, Received};
 
 use super::force_ip::force_ip;
-use super::outlet::{Fate, Outlet, Sink};
+use super::outlet::{Fate, Outlet, Sent, Sink};
 use crate::standard::supply::task_handlers;
 
 /// The element; its manual is at the top of the file.
@@ -80,9 +80,7 @@ pub struct RawSocket {
 #[derive(Default)]
 struct End {
     raw: Option<Raw>,
-    sent: u64,
-    /// What the system said last: that is said once.
-    complaint: String,
+    sent: Sent,
 }
 
 register!(RawSocket, "raw_socket.rs");
@@ -148,7 +146,7 @@ impl Element for RawSocket {
 
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("count", |socket, _| socket.count.load(Relaxed));
-        handlers.read("sent", |socket, _| socket.end().sent);
+        handlers.read("sent", |socket, _| socket.end().sent.count());
         handlers.read("signal", |socket, call| socket.outlet.signal(call.router()));
         task_handlers(handlers, |socket| socket.outlet.task());
     }
@@ -210,22 +208,7 @@ impl Sink for End {
             return Fate::Lost(Reason::Truncated);
         };
         let to = Address::Inet(SocketAddrV4::new(Ipv4Addr::from(*destination), 0));
-        match raw.socket.send_to(data, &to) {
-            Ok(true) => {
-                self.sent += 1;
-                Fate::Sent
-            }
-            Ok(false) => Fate::Waits,
-            Err(error) => {
-                let error = error.to_string();
-                if self.complaint != error {
-                    let router = cx.router();
-                    router.chatter(&format!("{}: {error}", router.name_of(cx.element())));
-                    self.complaint = error;
-                }
-                Fate::Lost(Reason::DeviceError)
-            }
-        }
+        self.sent.note(cx, raw.socket.send_to(data, &to))
     }
 
     fn writable(&self) -> Option<OwnedFd> {
