@@ -11,6 +11,7 @@ pub mod drops;
 pub mod element;
 pub mod engine;
 pub mod headers;
+pub mod isa;
 pub mod memory;
 pub mod names;
 pub mod net;
