@@ -2,21 +2,22 @@
 
 use std::net::Ipv4Addr;
 
-use millrace_core::args::{Arg, ArgText, Ipv4Network, Scope};
+use millrace_core::args::{Arg, ArgText, Scope};
 
+use super::address::Address;
 use super::error::Error;
 use super::hops::MAX_PORT;
 use super::route::{Hop, Prefix, Route};
 
 /// What to do to a routing table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Command {
+pub enum Command<A: Address = Ipv4Addr> {
     /// Adds a route for a network that has none.
-    Add(Route),
+    Add(Route<A>),
     /// Adds a route, or replaces the one that the network has.
-    Set(Route),
+    Set(Route<A>),
     /// Removes the route of a network, if it is to this hop.
-    Remove(Prefix, Option<Hop>),
+    Remove(Prefix<A>, Option<Hop<A>>),
 }
 
 /// The three commands.
@@ -44,7 +45,7 @@ impl Syntax<'_> {
     ///
     /// # Errors
     /// The text is no route, or the output is not there.
-    pub fn route(&self, text: &ArgText) -> Result<Route, Error> {
+    pub fn route<A: Address>(&self, text: &ArgText) -> Result<Route<A>, Error<A>> {
         let syntax = Error::Syntax { remove: false };
         let (prefix, words) = self.prefix(text, &syntax)?;
         let hop = self.hop(&words, &syntax)?.ok_or(syntax)?;
@@ -56,7 +57,7 @@ impl Syntax<'_> {
     ///
     /// # Errors
     /// As [`Syntax::route`].
-    pub fn command(&self, verb: Verb, text: &ArgText) -> Result<Command, Error> {
+    pub fn command<A: Address>(&self, verb: Verb, text: &ArgText) -> Result<Command<A>, Error<A>> {
         match verb {
             Verb::Add => self.route(text).map(Command::Add),
             Verb::Set => self.route(text).map(Command::Set),
@@ -73,7 +74,7 @@ impl Syntax<'_> {
     ///
     /// # Errors
     /// As [`Syntax::route`], or a line starts with another word than `add`, `set` or `remove`.
-    pub fn commands(&self, text: &str) -> Result<Vec<Command>, Error> {
+    pub fn commands<A: Address>(&self, text: &str) -> Result<Vec<Command<A>>, Error<A>> {
         let mut commands = Vec::new();
         for line in text.lines() {
             let line = ArgText::from(line.trim_ascii());
@@ -91,23 +92,30 @@ impl Syntax<'_> {
     }
 
     /// The network that a text starts with, and the words behind it.
-    fn prefix(&self, text: &ArgText, syntax: &Error) -> Result<(Prefix, Vec<ArgText>), Error> {
+    fn prefix<A: Address>(
+        &self,
+        text: &ArgText,
+        syntax: &Error<A>,
+    ) -> Result<(Prefix<A>, Vec<ArgText>), Error<A>> {
         let mut words = text.words();
         if words.is_empty() {
             return Err(syntax.clone());
         }
         let network = words.remove(0);
-        let network = Ipv4Network::parse(&network, &self.scope).map_err(|_| syntax.clone())?;
-        Ok((Prefix::try_from(network.0)?, words))
+        Ok((A::network(&network, &self.scope, syntax)?, words))
     }
 
     /// A gateway, perhaps, and an output, perhaps. A gateway alone says nothing.
-    fn hop(&self, words: &[ArgText], syntax: &Error) -> Result<Option<Hop>, Error> {
+    fn hop<A: Address>(
+        &self,
+        words: &[ArgText],
+        syntax: &Error<A>,
+    ) -> Result<Option<Hop<A>>, Error<A>> {
         let (gateway, output) = match words {
             [] => return Ok(None),
             [first, rest @ ..] => match self.gateway(first) {
                 Some(gateway) => (gateway, rest),
-                None => (Ipv4Addr::UNSPECIFIED, words),
+                None => (A::UNSPECIFIED, words),
             },
         };
         match output {
@@ -124,16 +132,18 @@ impl Syntax<'_> {
         }
     }
 
-    fn gateway(&self, word: &ArgText) -> Option<Ipv4Addr> {
+    fn gateway<A: Address>(&self, word: &ArgText) -> Option<A> {
         match word.as_str() {
-            "-" => Some(Ipv4Addr::UNSPECIFIED),
-            _ => Ipv4Addr::parse(word, &self.scope).ok(),
+            "-" => Some(A::UNSPECIFIED),
+            _ => A::parse(word, &self.scope).ok(),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv6Addr;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -141,7 +151,7 @@ mod tests {
     const SYNTAX: fn() -> Syntax<'static> = || Syntax { scope: Scope::builtin(), outputs: 3 };
 
     fn route(text: &str) -> Result<String, String> {
-        let route = SYNTAX().route(&text.into());
+        let route = SYNTAX().route::<Ipv4Addr>(&text.into());
         route.map(|route| route.to_string()).map_err(|error| error.to_string())
     }
 
@@ -203,23 +213,58 @@ mod tests {
         let commands =
             [Command::Add(route(1)), Command::Set(route(2)), Command::Remove(prefix, None)];
         assert_eq!(SYNTAX().commands(text).unwrap(), commands);
-        let error = SYNTAX().commands("add 10/8 1\ndel 10/8").unwrap_err();
+        let error = SYNTAX().commands::<Ipv4Addr>("add 10/8 1\ndel 10/8").unwrap_err();
         assert_eq!(error.to_string(), "bad command ‘del’");
+    }
+
+    #[test]
+    fn routes_of_ipv6() {
+        let route = |text: &str| SYNTAX().route::<Ipv6Addr>(&text.into());
+        for (text, printed) in [
+            ("2001:db8::/32 1", "2001:db8::/32 - 1"),
+            ("2001:db8::1/32 - 1", "2001:db8::/32 - 1"),
+            ("2001:db8::/ffff:ffff:: fe80::1 2", "2001:db8::/32 fe80::1 2"),
+            ("2001:db8::1 ::0 0", "2001:db8::1/128 - 0"),
+            ("::0/0 fe80::1 1", "::/0 fe80::1 1"),
+            ("::ffff:10.0.0.0/104 1", "::ffff:10.0.0.0/104 - 1"),
+        ] {
+            assert_eq!(route(text).unwrap().to_string(), printed, "{text}");
+        }
+        let syntax = "expected ‘ADDR/MASK [GATEWAY] OUTPUT’";
+        for (text, message) in [
+            ("2001:db8::/129 1", syntax),
+            ("2001:db8::/ff0f:: 1", syntax),
+            ("2001:db8::/32 10.0.0.1 1", syntax),
+            ("10.0.0.0/8 1", syntax),
+            ("2001:db8::/32", syntax),
+            ("2001:db8::/32 3", "bad OUTPUT"),
+        ] {
+            assert_eq!(route(text).unwrap_err().to_string(), message, "{text}");
+        }
+    }
+
+    /// What is read prints as a text that means the same.
+    fn rereads<A: Address>(text: &str) {
+        for command in SYNTAX().commands::<A>(text).unwrap_or_default() {
+            let (verb, line) = match command {
+                Command::Add(route) => (Verb::Add, route.to_string()),
+                Command::Set(route) => (Verb::Set, route.to_string()),
+                Command::Remove(prefix, None) => (Verb::Remove, prefix.to_string()),
+                Command::Remove(prefix, Some(hop)) => (Verb::Remove, format!("{prefix} {hop}")),
+            };
+            assert_eq!(SYNTAX().command(verb, &line.as_str().into()), Ok(command));
+        }
     }
 
     proptest! {
         #[test]
-        fn any_text_is_read_without_harm(text in "(add|set|remove|)[ 0-9./a-f\\-\"'\n]{0,40}|\\PC{0,60}") {
-            // What is read prints as a text that means the same.
-            for command in SYNTAX().commands(&text).unwrap_or_default() {
-                let (verb, line) = match command {
-                    Command::Add(route) => (Verb::Add, route.to_string()),
-                    Command::Set(route) => (Verb::Set, route.to_string()),
-                    Command::Remove(prefix, None) => (Verb::Remove, prefix.to_string()),
-                    Command::Remove(prefix, Some(hop)) => (Verb::Remove, format!("{prefix} {hop}")),
-                };
-                prop_assert_eq!(SYNTAX().command(verb, &line.as_str().into()), Ok(command));
-            }
+        fn any_text_is_read_without_harm(
+            text in "(add|set|remove|)[ 0-9./a-f\\-\"'\n]{0,40}|\\PC{0,60}",
+            text6 in "(add|set|remove) [0-9a-f]{1,4}:(:|[0-9a-f:]{1,20})(/[0-9]{1,3})?( [0-9a-f:-]{1,20})?( [0-3])?",
+        ) {
+            rereads::<Ipv4Addr>(&text);
+            rereads::<Ipv6Addr>(&text);
+            rereads::<Ipv6Addr>(&text6);
         }
     }
 }

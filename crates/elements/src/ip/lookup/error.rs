@@ -1,10 +1,13 @@
 //! Why a routing table refused a change.
 
+use std::net::Ipv4Addr;
+
+use super::address::Address;
 use super::route::{Hop, Prefix, Route};
 
 /// Why a routing table refused a change. The messages are Click's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
+pub enum Error<A: Address = Ipv4Addr> {
     /// The text is no route.
     #[error("expected ‘ADDR/MASK [GATEWAY{}’", if *.remove { " OUTPUT]" } else { "] OUTPUT" })]
     Syntax {
@@ -19,14 +22,14 @@ pub enum Error {
     Command(String),
     /// The network has a route already.
     #[error("conflict with existing route ‘{0}’")]
-    Exists(Route),
+    Exists(Route<A>),
     /// There is no such route.
     #[error("route ‘{prefix} {}’ not found", missing(.hop))]
     NotFound {
         /// The network.
-        prefix: Prefix,
+        prefix: Prefix<A>,
         /// The hop, if it was to match.
-        hop: Option<Hop>,
+        hop: Option<Hop<A>>,
     },
     /// The mask of a network has ones after a zero.
     #[error("{0}")]
@@ -39,7 +42,7 @@ pub enum Error {
     NoMemory,
 }
 
-impl Error {
+impl<A: Address> Error<A> {
     /// The message for an argument of a configuration, counted from 1.
     pub(super) fn of_argument(&self, number: usize) -> String {
         match self {
@@ -53,6 +56,6 @@ impl Error {
 }
 
 /// How Click prints the hop of a route to remove: an output that was not given is -1.
-fn missing(hop: &Option<Hop>) -> String {
+fn missing<A: Address>(hop: &Option<Hop<A>>) -> String {
     hop.map_or_else(|| "- -1".to_owned(), |hop| hop.to_string())
 }

@@ -1,5 +1,8 @@
 //! What forwarding threads look addresses up in, and how it follows the routes.
 
+use std::net::Ipv4Addr;
+
+use super::address::Address;
 use super::error::Error;
 use super::hops::HopId;
 use super::rib::Rib;
@@ -9,12 +12,12 @@ use super::route::Prefix;
 ///
 /// This is what a thread holds for the length of a batch. The bulk of it may be shared with other
 /// views of the same table and be changed in place meanwhile.
-pub trait Fib: Send + Sync + 'static {
+pub trait Fib<A: Address = Ipv4Addr>: Send + Sync + 'static {
     /// The hop of the longest prefix that holds an address.
-    fn lookup(&self, address: u32) -> HopId;
+    fn lookup(&self, address: A::Bits) -> HopId;
 
     /// Looks up many addresses; as many results are written as there are addresses or room.
-    fn lookup_batch(&self, addresses: &[u32], hops: &mut [HopId]) {
+    fn lookup_batch(&self, addresses: &[A::Bits], hops: &mut [HopId]) {
         for (hop, &address) in hops.iter_mut().zip(addresses) {
             *hop = self.lookup(address);
         }
@@ -22,15 +25,15 @@ pub trait Fib: Send + Sync + 'static {
 }
 
 /// The one writer of a forwarding structure.
-pub trait FibWriter: Send + Sized + 'static {
+pub trait FibWriter<A: Address = Ipv4Addr>: Send + Sized + 'static {
     /// What it writes.
-    type Fib: Fib;
+    type Fib: Fib<A>;
 
     /// Starts with no routes.
     ///
     /// # Errors
     /// There is not enough memory.
-    fn new() -> Result<Self, Error>;
+    fn new() -> Result<Self, Error<A>>;
 
     /// The structure as it is now, for readers.
     fn fib(&self) -> Self::Fib;
@@ -39,7 +42,7 @@ pub trait FibWriter: Send + Sized + 'static {
     ///
     /// # Errors
     /// There is not enough memory; the structure is as it was.
-    fn rebuild(&mut self, routes: Routes<'_>) -> Result<(), Error>;
+    fn rebuild(&mut self, routes: Routes<'_, A>) -> Result<(), Error<A>>;
 
     /// Brings the structure up to date. Changes that readers may see before the next
     /// [`Readers::publish`] are made in the order given: then each address goes from its old hop to
@@ -49,10 +52,10 @@ pub trait FibWriter: Send + Sized + 'static {
     /// There is not enough memory; the structure is as it was.
     fn update(
         &mut self,
-        routes: Routes<'_>,
-        changes: &[Change],
+        routes: Routes<'_, A>,
+        changes: &[Change<A>],
         readers: &mut dyn Readers<Self::Fib>,
-    ) -> Result<(), Error>;
+    ) -> Result<(), Error<A>>;
 
     /// Allows parts that were [retired](Readers::retire) to be used again.
     fn reuse(&mut self, _parts: &[Part]) {}
@@ -80,10 +83,10 @@ pub trait Readers<F> {
 
 /// The routes that a structure must hold.
 #[derive(Clone, Copy)]
-pub struct Routes<'a> {
-    pub(super) rib: &'a Rib,
+pub struct Routes<'a, A: Address = Ipv4Addr> {
+    pub(crate) rib: &'a Rib<A>,
     /// One more than the highest number of a hop.
-    pub(super) hop_limit: u32,
+    pub(crate) hop_limit: u32,
 }
 
 /// The number of a part of a structure, whatever it calls so.
@@ -91,15 +94,15 @@ pub type Part = u32;
 
 /// What has become of the route of a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Change {
-    pub(super) prefix: Prefix,
+pub struct Change<A: Address = Ipv4Addr> {
+    pub(crate) prefix: Prefix<A>,
     /// [`HopId::NONE`] when the route is new.
-    pub(super) old: HopId,
+    pub(crate) old: HopId,
     /// [`HopId::NONE`] when it is gone.
-    pub(super) new: HopId,
+    pub(crate) new: HopId,
 }
 
-impl Change {
+impl<A: Address> Change<A> {
     /// Where the change stands among those of one transaction: what is added or replaced from the
     /// longest prefix to the shortest, then what is removed from the shortest to the longest.
     ///
@@ -108,10 +111,10 @@ impl Change {
     /// first change of the additions that shows, and it is the address's last. If it stays, nothing
     /// shows. If it is removed, it hides all other changes until it goes as the last of them, and
     /// what then shows is final.
-    pub(super) fn rank(&self) -> (bool, u8, Prefix) {
+    pub(super) fn rank(&self) -> (bool, u8, Prefix<A>) {
         let length = self.prefix.length();
         match self.new.is_none() {
-            false => (false, 32 - length, self.prefix),
+            false => (false, A::LENGTH - length, self.prefix),
             true => (true, length, self.prefix),
         }
     }

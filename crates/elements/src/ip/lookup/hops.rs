@@ -6,15 +6,15 @@
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use super::address::Address;
 use super::error::Error;
 use super::memory::zeroed;
 use super::route::Hop;
 
 /// The number of a hop in its table; 0 stands for no route.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct HopId(pub(super) u32);
+pub struct HopId(pub(crate) u32);
 
 impl HopId {
     /// No route.
@@ -30,27 +30,23 @@ impl HopId {
 /// What readers see: hops by number. An entry is written before its number is made known, and not
 /// changed for as long as a reader may hold it.
 #[derive(Debug)]
-pub(super) struct HopTable {
-    /// The output plus one in the upper half, the gateway in the lower; 0 for no hop.
-    entries: Box<[AtomicU64]>,
+pub(super) struct HopTable<A: Address = Ipv4Addr> {
+    entries: Box<[A::Cell]>,
 }
 
-impl HopTable {
-    fn new(capacity: usize) -> Result<HopTable, Error> {
-        Ok(HopTable { entries: zeroed(capacity)? })
+impl<A: Address> HopTable<A> {
+    fn new(capacity: usize) -> Result<HopTable<A>, Error<A>> {
+        Ok(HopTable { entries: zeroed(capacity).map_err(|_| Error::NoMemory)? })
     }
 
     #[inline]
-    pub(super) fn get(&self, id: HopId) -> Option<Hop> {
-        let entry = self.entries.get(id.0 as usize)?.load(Relaxed);
-        let port = ((entry >> 32) as u32).checked_sub(1)?;
-        Some(Hop { gateway: Ipv4Addr::from_bits(entry as u32), port })
+    pub(super) fn get(&self, id: HopId) -> Option<Hop<A>> {
+        A::load(self.entries.get(id.0 as usize)?)
     }
 
-    fn set(&self, id: HopId, hop: Hop) {
+    fn set(&self, id: HopId, hop: Hop<A>) {
         if let Some(entry) = self.entries.get(id.0 as usize) {
-            let port = u64::from(hop.port) + 1;
-            entry.store(port << 32 | u64::from(hop.gateway.to_bits()), Relaxed);
+            A::store(entry, hop);
         }
     }
 
@@ -61,17 +57,17 @@ impl HopTable {
 
 /// The writer's side: which hop has which number, and how many routes use it.
 #[derive(Debug)]
-pub(super) struct Hops {
-    shared: Arc<HopTable>,
-    ids: HashMap<Hop, HopId, foldhash::fast::RandomState>,
+pub(super) struct Hops<A: Address = Ipv4Addr> {
+    shared: Arc<HopTable<A>>,
+    ids: HashMap<Hop<A>, HopId, foldhash::fast::RandomState>,
     /// By number.
-    uses: Vec<Use>,
+    uses: Vec<Use<A>>,
     free: Vec<HopId>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Use {
-    hop: Hop,
+struct Use<A: Address> {
+    hop: Hop<A>,
     routes: u32,
 }
 
@@ -84,9 +80,9 @@ pub(super) const MAX_HOPS: u32 = 1 << 24;
 /// The largest output number, so that one more still fits its half of an entry.
 pub(super) const MAX_PORT: u32 = u32::MAX - 1;
 
-impl Hops {
-    pub(super) fn new() -> Result<Hops, Error> {
-        let none = Use { hop: Hop { gateway: Ipv4Addr::UNSPECIFIED, port: 0 }, routes: 0 };
+impl<A: Address> Hops<A> {
+    pub(super) fn new() -> Result<Hops<A>, Error<A>> {
+        let none = Use { hop: Hop { gateway: A::UNSPECIFIED, port: 0 }, routes: 0 };
         Ok(Hops {
             shared: Arc::new(HopTable::new(FIRST_CAPACITY)?),
             ids: HashMap::default(),
@@ -96,7 +92,7 @@ impl Hops {
     }
 
     /// What readers see of it.
-    pub(super) fn shared(&self) -> &Arc<HopTable> {
+    pub(super) fn shared(&self) -> &Arc<HopTable<A>> {
         &self.shared
     }
 
@@ -106,7 +102,7 @@ impl Hops {
     }
 
     /// The hop with this number.
-    pub(super) fn get(&self, id: HopId) -> Option<Hop> {
+    pub(super) fn get(&self, id: HopId) -> Option<Hop<A>> {
         let entry = self.uses.get(id.0 as usize).filter(|entry| entry.routes > 0)?;
         Some(entry.hop)
     }
@@ -115,7 +111,7 @@ impl Hops {
     ///
     /// # Errors
     /// There are too many different hops.
-    pub(super) fn acquire(&mut self, hop: Hop) -> Result<HopId, Error> {
+    pub(super) fn acquire(&mut self, hop: Hop<A>) -> Result<HopId, Error<A>> {
         if let Some(&id) = self.ids.get(&hop) {
             self.uses_of(id, |entry| entry.routes += 1);
             return Ok(id);
@@ -168,7 +164,7 @@ impl Hops {
     ///
     /// # Errors
     /// There is no memory for it.
-    pub(super) fn grow(&mut self) -> Result<(), Error> {
+    pub(super) fn grow(&mut self) -> Result<(), Error<A>> {
         let table = HopTable::new(self.limit().next_power_of_two() as usize * 2)?;
         for (id, entry) in (0..).zip(&self.uses) {
             if entry.routes > 0 {
@@ -181,13 +177,13 @@ impl Hops {
 
     /// Bytes of memory in use, of both sides.
     pub(super) fn memory(&self) -> usize {
-        self.shared.entries.len() * size_of::<AtomicU64>()
-            + self.uses.capacity() * size_of::<Use>()
-            + self.ids.capacity() * (size_of::<(Hop, HopId)>() + 1)
+        self.shared.entries.len() * size_of::<A::Cell>()
+            + self.uses.capacity() * size_of::<Use<A>>()
+            + self.ids.capacity() * (size_of::<(Hop<A>, HopId)>() + 1)
             + self.free.capacity() * size_of::<HopId>()
     }
 
-    fn uses_of(&mut self, id: HopId, change: impl FnOnce(&mut Use)) {
+    fn uses_of(&mut self, id: HopId, change: impl FnOnce(&mut Use<A>)) {
         if let Some(entry) = self.uses.get_mut(id.0 as usize) {
             change(entry);
         }

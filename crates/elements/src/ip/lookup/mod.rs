@@ -1,4 +1,4 @@
-//! IPv4 routing tables, and the elements that route packets by them.
+//! Routing tables, and the elements that route IPv4 packets by them.
 //!
 //! A [`RouteTable`] has two halves. The routes as they were written are a prefix tree with the number
 //! of a hop for each network (`rib.rs`). What packets are looked up in is a [`Fib`], made from the
@@ -10,6 +10,9 @@
 //! | [`Radix`] | RadixIPLookup | up to seven | copies up to seven nodes |
 //! | [`Ranges`] | RangeIPLookup | a binary search in cache | copies the array |
 //! | [`Linear`], [`Sorted`] | LinearIPLookup, SortedIPLookup | all routes | copies the list |
+//!
+//! All but the structures is written for [addresses](Address) of either family; what IPv6 packets are
+//! looked up in is in `ip6/lookup`.
 //!
 //! # Changes while packets pass
 //! Readers take a [`Snapshot`] for each batch and never wait. Writers take turns. A transaction is
@@ -55,6 +58,7 @@
 //!
 //! To copy a DIR-24-8 table for each transaction would take milliseconds, and twice the memory.
 
+mod address;
 mod command;
 mod dir_24_8;
 pub mod direct_ip_lookup;
@@ -69,9 +73,9 @@ mod radix;
 pub mod radix_ip_lookup;
 mod range;
 pub mod range_ip_lookup;
-mod rib;
+pub(crate) mod rib;
 mod route;
-mod routing;
+pub(crate) mod routing;
 pub mod sorted_ip_lookup;
 pub mod static_ip_lookup;
 mod table;
@@ -79,6 +83,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+pub use address::Address;
 pub use command::{Command, Syntax, Verb};
 pub use dir_24_8::{Dir24x8, Dir24x8Writer};
 pub use error::Error;

@@ -1,26 +1,28 @@
 //! The routes themselves, as they were written: what the forwarding structures are made from.
 
 use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
 
 use prefix_trie::PrefixMap;
 
+use super::address::Address;
 use super::hops::HopId;
 use super::route::Prefix;
 
 /// Every route of a table: hops by network.
 ///
 /// # Resource usage
-/// About 20 bytes a route.
+/// About 20 bytes a route of IPv4.
 #[derive(Debug)]
-pub(super) struct Rib {
-    routes: PrefixMap<(u32, u8), Entry>,
+pub(crate) struct Rib<A: Address = Ipv4Addr> {
+    routes: PrefixMap<A::Key, Entry>,
     slots: Slots,
 }
 
 /// What is known of one network's route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
-    pub(super) hop: HopId,
+pub(crate) struct Entry {
+    pub(crate) hop: HopId,
     /// The route's place in the `table` handler's list.
     pub(super) slot: u32,
 }
@@ -39,25 +41,25 @@ pub enum Order {
     FirstFree,
 }
 
-impl Rib {
-    pub(super) fn new(order: Order) -> Rib {
+impl<A: Address> Rib<A> {
+    pub(crate) fn new(order: Order) -> Rib<A> {
         Rib { routes: PrefixMap::new(), slots: Slots::new(order) }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.routes.len()
     }
 
-    pub(super) fn get(&self, prefix: Prefix) -> Option<Entry> {
-        self.routes.get(&key(prefix)).copied()
+    pub(crate) fn get(&self, prefix: Prefix<A>) -> Option<Entry> {
+        self.routes.get(&A::key(prefix)).copied()
     }
 
     /// Sets a network's route; returns the one before.
-    pub(super) fn set(&mut self, prefix: Prefix, hop: HopId) -> Option<Entry> {
+    pub(crate) fn set(&mut self, prefix: Prefix<A>, hop: HopId) -> Option<Entry> {
         let keeps_place = self.slots.order == Order::FirstFree;
         let kept = if keeps_place { self.get(prefix) } else { None };
         let slot = kept.map_or_else(|| self.slots.take(), |kept| kept.slot);
-        let old = self.routes.insert(key(prefix), Entry { hop, slot });
+        let old = self.routes.insert(A::key(prefix), Entry { hop, slot });
         if let (None, Some(old)) = (kept, old) {
             self.slots.leave(old.slot);
         }
@@ -65,55 +67,53 @@ impl Rib {
     }
 
     /// Removes a network's route; returns it.
-    pub(super) fn remove(&mut self, prefix: Prefix) -> Option<Entry> {
-        let old = self.routes.remove(&key(prefix))?;
+    pub(crate) fn remove(&mut self, prefix: Prefix<A>) -> Option<Entry> {
+        let old = self.routes.remove(&A::key(prefix))?;
         self.slots.leave(old.slot);
         Some(old)
     }
 
     /// The route of the smallest network around this one, and its length.
-    pub(super) fn cover(&self, prefix: Prefix) -> Option<(u8, HopId)> {
+    pub(crate) fn cover(&self, prefix: Prefix<A>) -> Option<(u8, HopId)> {
         self.longest(prefix.parent()?)
     }
 
     /// The route of the smallest network that holds this one or is it, and its length.
-    pub(super) fn longest(&self, prefix: Prefix) -> Option<(u8, HopId)> {
-        self.routes.get_lpm(&key(prefix)).map(|((_, length), entry)| (length, entry.hop))
+    pub(crate) fn longest(&self, prefix: Prefix<A>) -> Option<(u8, HopId)> {
+        self.routes
+            .get_lpm(&A::key(prefix))
+            .map(|(key, entry)| (A::prefix(&key).length(), entry.hop))
     }
 
     /// Every route, networks before those within them.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (Prefix, Entry)> {
-        self.routes.iter().map(|((bits, length), entry)| (Prefix::new(bits, length), *entry))
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Prefix<A>, Entry)> {
+        self.routes.iter().map(|(key, entry)| (A::prefix(&key), *entry))
     }
 
     /// Every route from a network on, in the order of [`Rib::iter`].
-    pub(super) fn from(&self, prefix: Prefix) -> impl Iterator<Item = (Prefix, Entry)> {
-        let routes = self.routes.iter_from(&key(prefix), true);
-        routes.map(|((bits, length), entry)| (Prefix::new(bits, length), *entry))
+    pub(crate) fn from(&self, prefix: Prefix<A>) -> impl Iterator<Item = (Prefix<A>, Entry)> {
+        let routes = self.routes.iter_from(&A::key(prefix), true);
+        routes.map(|(key, entry)| (A::prefix(&key), *entry))
     }
 
     /// Every route of the networks around this one, the largest first.
-    pub(super) fn around(&self, prefix: Prefix) -> impl Iterator<Item = (Prefix, Entry)> {
-        let key = prefix.parent().map(key);
+    pub(crate) fn around(&self, prefix: Prefix<A>) -> impl Iterator<Item = (Prefix<A>, Entry)> {
+        let key = prefix.parent().map(A::key);
         let routes = key.into_iter().flat_map(|key| self.routes.cover(&key).collect::<Vec<_>>());
-        routes.map(|((bits, length), entry)| (Prefix::new(bits, length), *entry))
+        routes.map(|(key, entry)| (A::prefix(&key), *entry))
     }
 
     /// Every route in the table's order.
-    pub(super) fn list(&self) -> Vec<(Prefix, Entry)> {
+    pub(crate) fn list(&self) -> Vec<(Prefix<A>, Entry)> {
         let mut routes: Vec<_> = self.iter().collect();
         routes.sort_by_key(|(_, entry)| entry.slot);
         routes
     }
 
     /// Bytes of memory in use.
-    pub(super) fn memory(&self) -> usize {
+    pub(crate) fn memory(&self) -> usize {
         self.routes.mem_size() + self.slots.memory()
     }
-}
-
-fn key(prefix: Prefix) -> (u32, u8) {
-    (prefix.first(), prefix.length())
 }
 
 /// Places in a list.

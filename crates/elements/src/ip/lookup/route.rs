@@ -1,17 +1,19 @@
-//! Prefixes and routes, and how they are written.
+//! Prefixes and routes of either family, and how they are written.
 
 use std::fmt;
 use std::net::Ipv4Addr;
 
 use millrace_core::net::Ipv4Prefix;
 
-/// An IPv4 network: the first `length` bits of an address, the others zero.
+use super::address::Address;
+
+/// A network, of IPv4 unless said otherwise: the first `length` bits of an address, the others zero.
 ///
 /// The order is that of a walk through the tree of prefixes: by address, a network before those
 /// within it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Prefix {
-    bits: u32,
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Prefix<A: Address = Ipv4Addr> {
+    bits: A::Bits,
     length: u8,
 }
 
@@ -27,23 +29,32 @@ impl Prefix {
     /// The network of `length` bits around an address; lengths over 32 count as 32.
     #[must_use]
     pub fn new(address: u32, length: u8) -> Prefix {
-        let length = length.min(32);
-        Prefix { bits: address & mask(length), length }
+        Prefix::around(address, length)
+    }
+}
+
+impl<A: Address> Prefix<A> {
+    /// The network of `length` bits around an address of either family; lengths over those of an
+    /// address count as these.
+    #[must_use]
+    pub fn around(address: A::Bits, length: u8) -> Prefix<A> {
+        let length = length.min(A::LENGTH);
+        Prefix { bits: address & A::mask(length), length }
     }
 
     /// The first address.
     #[must_use]
-    pub fn first(self) -> u32 {
+    pub fn first(self) -> A::Bits {
         self.bits
     }
 
     /// The last address.
     #[must_use]
-    pub fn last(self) -> u32 {
-        self.bits | !mask(self.length)
+    pub fn last(self) -> A::Bits {
+        self.bits | !A::mask(self.length)
     }
 
-    /// The number of bits that its addresses share, 0 to 32.
+    /// The number of bits that its addresses share, 0 to those of an address.
     #[must_use]
     pub fn length(self) -> u8 {
         self.length
@@ -51,25 +62,21 @@ impl Prefix {
 
     /// The bits that its addresses share, set.
     #[must_use]
-    pub fn mask(self) -> u32 {
-        mask(self.length)
+    pub fn mask(self) -> A::Bits {
+        A::mask(self.length)
     }
 
     /// Whether the address lies in this network.
     #[must_use]
-    pub fn contains(self, address: u32) -> bool {
+    pub fn contains(self, address: A::Bits) -> bool {
         address & self.mask() == self.bits
     }
 
-    /// The network that holds this one and its neighbour; `None` for [`Prefix::DEFAULT`].
+    /// The network that holds this one and its neighbour; `None` for the one that holds every address.
     #[must_use]
-    pub fn parent(self) -> Option<Prefix> {
-        Some(Prefix::new(self.bits, self.length.checked_sub(1)?))
+    pub fn parent(self) -> Option<Prefix<A>> {
+        Some(Prefix::around(self.bits, self.length.checked_sub(1)?))
     }
-}
-
-fn mask(length: u8) -> u32 {
-    u32::MAX.checked_shl(32 - u32::from(length.min(32))).unwrap_or(0)
 }
 
 /// Host bits of the address do not count.
@@ -83,56 +90,61 @@ impl TryFrom<Ipv4Prefix> for Prefix {
 }
 
 /// `10.0.0.0/8`.
-impl fmt::Display for Prefix {
+impl<A: Address> fmt::Display for Prefix<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", Ipv4Addr::from_bits(self.bits), self.length)
+        write!(f, "{}/{}", A::from_bits(self.bits), self.length)
     }
 }
 
 /// Where packets go next: through an output, to a gateway or straight to their destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Hop {
-    /// The router that they are sent to; `0.0.0.0` for none.
-    pub gateway: Ipv4Addr,
+pub struct Hop<A: Address = Ipv4Addr> {
+    /// The router that they are sent to; [unspecified](Address::UNSPECIFIED) for none.
+    pub gateway: A,
     /// The output, counted from 0.
     pub port: u32,
 }
 
 /// As Click writes it, a missing gateway as `-`: `10.0.0.1 2`.
-impl fmt::Display for Hop {
+impl<A: Address> fmt::Display for Hop<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.gateway {
-            Ipv4Addr::UNSPECIFIED => write!(f, "- {}", self.port),
-            gateway => write!(f, "{gateway} {}", self.port),
-        }
+        write!(f, "{} {}", self.gateway_text(), self.port)
+    }
+}
+
+impl<A: Address> Hop<A> {
+    /// Whether packets go to a gateway.
+    #[inline]
+    pub fn has_gateway(&self) -> bool {
+        self.gateway != A::UNSPECIFIED
+    }
+
+    fn gateway_text(&self) -> String {
+        if self.has_gateway() { self.gateway.to_string() } else { "-".to_owned() }
     }
 }
 
 /// A route: packets to a network go to a hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Route {
+pub struct Route<A: Address = Ipv4Addr> {
     /// The network.
-    pub prefix: Prefix,
+    pub prefix: Prefix<A>,
     /// The hop.
-    pub hop: Hop,
+    pub hop: Hop<A>,
 }
 
 /// As Click writes it in messages: `10.0.0.0/8 10.0.0.1 2`.
-impl fmt::Display for Route {
+impl<A: Address> fmt::Display for Route<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.prefix, self.hop)
     }
 }
 
-impl Route {
+impl<A: Address> Route<A> {
     /// Adds the route as a line of Click's `table` handler: columns that tabs line up.
     pub fn write_row(&self, rows: &mut String) {
-        let gateway = match self.hop.gateway {
-            Ipv4Addr::UNSPECIFIED => "-".to_owned(),
-            gateway => gateway.to_string(),
-        };
         column(rows, &self.prefix.to_string(), 16);
-        column(rows, &gateway, 8);
+        column(rows, &self.hop.gateway_text(), 8);
         rows.push_str(&self.hop.port.to_string());
         rows.push('\n');
     }

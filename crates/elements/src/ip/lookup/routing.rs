@@ -2,9 +2,10 @@
 
 use std::net::Ipv4Addr;
 
-use millrace_core::args::{Arg, ArgText};
+use millrace_core::args::ArgText;
 use millrace_core::{Batch, Call, Context, Element, Failed, HandlerError, Handlers, Reason, Setup};
 
+use super::address::Address;
 use super::command::{Syntax, Verb};
 use super::fib::FibWriter;
 use super::hops::HopId;
@@ -14,47 +15,47 @@ use super::route::Route;
 use super::table::RouteTable;
 
 /// The routing table of an element, and the element's outputs.
-pub(super) struct Routing<W: FibWriter> {
-    table: RouteTable<W>,
+pub(crate) struct Routing<W: FibWriter<A>, A: Address = Ipv4Addr> {
+    table: RouteTable<W, A>,
     outputs: usize,
 }
 
 /// An element that routes packets by a table.
-pub(super) trait RoutingElement: Element {
+pub(crate) trait RoutingElement<A: Address = Ipv4Addr>: Element {
     /// The structure that it looks addresses up in.
-    type Writer: FibWriter;
+    type Writer: FibWriter<A>;
 
-    fn routing(&self) -> &Routing<Self::Writer>;
+    fn routing(&self) -> &Routing<Self::Writer, A>;
 }
 
 /// What a thread needs to route a batch.
-pub struct Scratch {
-    addresses: [u32; Batch::CAPACITY],
+pub struct Scratch<A: Address = Ipv4Addr> {
+    addresses: [A::Bits; Batch::CAPACITY],
     hops: [HopId; Batch::CAPACITY],
     ports: [u16; Batch::CAPACITY],
 }
 
-impl Default for Scratch {
+impl<A: Address> Default for Scratch<A> {
     fn default() -> Self {
         Self {
-            addresses: [0; Batch::CAPACITY],
+            addresses: [A::Bits::default(); Batch::CAPACITY],
             hops: [HopId::NONE; Batch::CAPACITY],
             ports: [0; Batch::CAPACITY],
         }
     }
 }
 
-impl<W: FibWriter> Routing<W> {
+impl<W: FibWriter<A>, A: Address> Routing<W, A> {
     /// Reads routes, one an argument, into a table that lists them in this order.
     ///
     /// # Errors
     /// An argument is no route, or there is no memory for the table.
-    pub(super) fn configure(setup: &mut Setup<'_>, order: Order) -> Result<Self, Failed> {
+    pub(crate) fn configure(setup: &mut Setup<'_>, order: Order) -> Result<Self, Failed> {
         let outputs = setup.outputs();
         let args = &mut setup.args;
         let texts = args.rest();
         let syntax = Syntax { scope: *args.scope(), outputs };
-        let mut routes: Vec<Route> = Vec::with_capacity(texts.len());
+        let mut routes: Vec<Route<A>> = Vec::with_capacity(texts.len());
         for (number, text) in (1..).zip(&texts) {
             match syntax.route(text) {
                 Ok(route) => routes.push(route),
@@ -83,13 +84,13 @@ impl<W: FibWriter> Routing<W> {
 
     /// Sends each packet where the route of its destination annotation leads, and makes the
     /// gateway, if there is one, its destination.
-    pub(super) fn push(&self, cx: &mut Context, scratch: &mut Scratch, batch: &mut Batch) {
+    pub(crate) fn push(&self, cx: &mut Context, scratch: &mut Scratch<A>, batch: &mut Batch) {
         let Scratch { addresses, hops, ports } = scratch;
         let count = batch.len();
         let mut places = addresses.iter_mut();
         batch.for_each(|packet| {
             if let Some(address) = places.next() {
-                *address = packet.dst_ip().to_bits();
+                *address = A::destination(packet).to_bits();
             }
         });
         let snapshot = self.table.snapshot();
@@ -101,8 +102,8 @@ impl<W: FibWriter> Routing<W> {
                 Some(hop) => {
                     // The table holds only outputs that the element has.
                     *port = hop.port as u16;
-                    if hop.gateway != Ipv4Addr::UNSPECIFIED {
-                        packet.set_dst_ip(hop.gateway);
+                    if hop.has_gateway() {
+                        hop.gateway.set_destination(packet);
                     }
                 }
                 None => {
@@ -134,12 +135,12 @@ impl<W: FibWriter> Routing<W> {
     }
 
     fn lookup(&self, call: &Call<'_>) -> Result<String, HandlerError> {
-        let address = Ipv4Addr::parse(&ArgText::from(&*call.text()), &call.scope());
-        let address = address.map_err(|_| "expected IP address")?;
+        let address = A::parse(&ArgText::from(&*call.text()), &call.scope());
+        let address = address.map_err(|_| format!("expected {}", A::NAME))?;
         Ok(match self.table.lookup(address.to_bits()) {
             None => "-1".to_owned(),
-            Some(hop) if hop.gateway == Ipv4Addr::UNSPECIFIED => hop.port.to_string(),
-            Some(hop) => format!("{} {}", hop.port, hop.gateway),
+            Some(hop) if hop.has_gateway() => format!("{} {}", hop.port, hop.gateway),
+            Some(hop) => hop.port.to_string(),
         })
     }
 }
@@ -167,7 +168,7 @@ fn drop_lost(cx: &mut Context, batch: &mut Batch, ports: &mut [u16]) -> usize {
 }
 
 /// The handlers `table` and `lookup`.
-pub(super) fn read_handlers<E: RoutingElement>(handlers: &mut Handlers<E>) {
+pub(crate) fn read_handlers<E: RoutingElement<A>, A: Address>(handlers: &mut Handlers<E>) {
     handlers.read("table", |element, _| rows(&element.routing().table.routes()));
     handlers.try_read("lookup", |element, call| element.routing().lookup(call));
 }
@@ -179,7 +180,7 @@ pub(super) fn sorted_table_handler<E: RoutingElement>(handlers: &mut Handlers<E>
 }
 
 /// The handlers `add`, `set`, `remove` and `ctrl`.
-pub(super) fn write_handlers<E: RoutingElement>(handlers: &mut Handlers<E>) {
+pub(crate) fn write_handlers<E: RoutingElement<A>, A: Address>(handlers: &mut Handlers<E>) {
     for (name, verb) in [("add", Verb::Add), ("set", Verb::Set), ("remove", Verb::Remove)] {
         handlers.write(name, move |element, call| element.routing().command(verb, call));
     }
@@ -187,13 +188,13 @@ pub(super) fn write_handlers<E: RoutingElement>(handlers: &mut Handlers<E>) {
 }
 
 /// The handler `flush`.
-pub(super) fn flush_handler<E: RoutingElement>(handlers: &mut Handlers<E>) {
+pub(crate) fn flush_handler<E: RoutingElement<A>, A: Address>(handlers: &mut Handlers<E>) {
     handlers.write("flush", |element, _| {
         element.routing().table.flush().map_err(|error| error.to_string().into())
     });
 }
 
-fn rows(routes: &[Route]) -> String {
+fn rows<A: Address>(routes: &[Route<A>]) -> String {
     let mut rows = String::new();
     for route in routes {
         route.write_row(&mut rows);

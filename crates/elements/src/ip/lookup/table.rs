@@ -1,11 +1,13 @@
 //! A routing table: the routes, and the structure that forwarding threads look them up in.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::{ArcSwap, Guard};
 use foldhash::fast::RandomState;
 
+use super::address::Address;
 use super::command::Command;
 use super::error::Error;
 use super::fib::{Change, Fib, FibWriter, Part, Readers, Routes};
@@ -18,27 +20,27 @@ use super::route::{Hop, Prefix, Route};
 /// Readers take a [`Snapshot`] for the length of a batch and never wait. Changes come in
 /// transactions, [`apply`](RouteTable::apply), one at a time.
 #[derive(Debug)]
-pub struct RouteTable<W: FibWriter> {
-    view: ArcSwap<View<W::Fib>>,
-    state: Mutex<State<W>>,
+pub struct RouteTable<W: FibWriter<A>, A: Address = Ipv4Addr> {
+    view: ArcSwap<View<W::Fib, A>>,
+    state: Mutex<State<W, A>>,
 }
 
 /// What readers have.
 #[derive(Debug)]
-struct View<F> {
-    hops: Arc<HopTable>,
+struct View<F, A: Address> {
+    hops: Arc<HopTable<A>>,
     fib: F,
 }
 
 /// What writers have.
 #[derive(Debug)]
-struct State<W: FibWriter> {
-    rib: Rib,
-    hops: Hops,
+struct State<W: FibWriter<A>, A: Address> {
+    rib: Rib<A>,
+    hops: Hops<A>,
     writer: W,
     /// Views that readers may still have, the oldest first, each with what it needed and the next
     /// one does not. They are kept here so that it is never a forwarding thread that frees them.
-    older: VecDeque<(Arc<View<W::Fib>>, Leftovers)>,
+    older: VecDeque<(Arc<View<W::Fib, A>>, Leftovers)>,
     /// What views from now on do not need.
     leftovers: Leftovers,
 }
@@ -53,36 +55,36 @@ struct Leftovers {
 /// A routing table as it was when the snapshot was taken, or for structures that are changed in
 /// place as it is at each lookup. Hold one for the length of a batch: what a change left behind is
 /// used again only when no snapshot from before it is left.
-pub struct Snapshot<F> {
-    view: Guard<Arc<View<F>>>,
+pub struct Snapshot<F, A: Address = Ipv4Addr> {
+    view: Guard<Arc<View<F, A>>>,
 }
 
-impl<F: Fib> Snapshot<F> {
+impl<F: Fib<A>, A: Address> Snapshot<F, A> {
     /// The hop of an address.
-    pub fn lookup(&self, address: u32) -> Option<Hop> {
+    pub fn lookup(&self, address: A::Bits) -> Option<Hop<A>> {
         self.hop(self.view.fib.lookup(address))
     }
 
     /// Looks up many addresses; as many results are written as there are addresses or room. The
     /// numbers mean something to this snapshot only.
     #[inline]
-    pub fn lookup_batch(&self, addresses: &[u32], hops: &mut [HopId]) {
+    pub fn lookup_batch(&self, addresses: &[A::Bits], hops: &mut [HopId]) {
         self.view.fib.lookup_batch(addresses, hops);
     }
 
     /// The hop with this number.
     #[inline]
-    pub fn hop(&self, id: HopId) -> Option<Hop> {
+    pub fn hop(&self, id: HopId) -> Option<Hop<A>> {
         self.view.hops.get(id)
     }
 }
 
-impl<W: FibWriter> RouteTable<W> {
+impl<W: FibWriter<A>, A: Address> RouteTable<W, A> {
     /// A table without routes, listed in this order.
     ///
     /// # Errors
     /// There is not enough memory.
-    pub fn new(order: Order) -> Result<Self, Error> {
+    pub fn new(order: Order) -> Result<Self, Error<A>> {
         let (hops, writer) = (Hops::new()?, W::new()?);
         let view = View { hops: hops.shared().clone(), fib: writer.fib() };
         let rib = Rib::new(order);
@@ -95,7 +97,7 @@ impl<W: FibWriter> RouteTable<W> {
 
     /// What to look addresses up in. Never waits.
     #[inline]
-    pub fn snapshot(&self) -> Snapshot<W::Fib> {
+    pub fn snapshot(&self) -> Snapshot<W::Fib, A> {
         Snapshot { view: self.view.load() }
     }
 
@@ -106,7 +108,7 @@ impl<W: FibWriter> RouteTable<W> {
     ///
     /// # Errors
     /// A command cannot be carried out; nothing has changed.
-    pub fn apply(&self, commands: &[Command]) -> Result<(), Error> {
+    pub fn apply(&self, commands: &[Command<A>]) -> Result<(), Error<A>> {
         let mut state = self.state();
         state.check(commands)?;
         state.carry_out(&self.view, commands)
@@ -117,9 +119,9 @@ impl<W: FibWriter> RouteTable<W> {
     ///
     /// # Errors
     /// There is not enough room; nothing has changed.
-    pub fn load(&self, routes: &[Route]) -> Result<Vec<usize>, Error> {
+    pub fn load(&self, routes: &[Route<A>]) -> Result<Vec<usize>, Error<A>> {
         let mut state = self.state();
-        let mut wanted: HashSet<Prefix, RandomState> =
+        let mut wanted: HashSet<Prefix<A>, RandomState> =
             HashSet::with_capacity_and_hasher(routes.len(), RandomState::default());
         let mut commands = Vec::with_capacity(routes.len());
         let mut left_out = Vec::new();
@@ -142,12 +144,12 @@ impl<W: FibWriter> RouteTable<W> {
     ///
     /// # Errors
     /// There is not enough memory for an empty table beside the old one; nothing has changed.
-    pub fn flush(&self) -> Result<(), Error> {
+    pub fn flush(&self) -> Result<(), Error<A>> {
         self.load(&[]).map(drop)
     }
 
     /// The hop of an address, as packets find it.
-    pub fn lookup(&self, address: u32) -> Option<Hop> {
+    pub fn lookup(&self, address: A::Bits) -> Option<Hop<A>> {
         self.snapshot().lookup(address)
     }
 
@@ -162,14 +164,14 @@ impl<W: FibWriter> RouteTable<W> {
     }
 
     /// Every route, in the table's order.
-    pub fn routes(&self) -> Vec<Route> {
+    pub fn routes(&self) -> Vec<Route<A>> {
         let state = self.state();
         let list = state.rib.list().into_iter().map(|(prefix, entry)| (prefix, entry.hop));
         state.routes(list)
     }
 
     /// Every route in an order that is worked out from the table's.
-    pub(super) fn routes_by(&self, order: fn(&Rib) -> Vec<(Prefix, HopId)>) -> Vec<Route> {
+    pub(super) fn routes_by(&self, order: fn(&Rib<A>) -> Vec<(Prefix<A>, HopId)>) -> Vec<Route<A>> {
         let state = self.state();
         state.routes(order(&state.rib).into_iter())
     }
@@ -182,17 +184,17 @@ impl<W: FibWriter> RouteTable<W> {
         (state.rib.memory(), state.hops.memory() + state.writer.memory())
     }
 
-    fn state(&self) -> MutexGuard<'_, State<W>> {
+    fn state(&self) -> MutexGuard<'_, State<W, A>> {
         // No code here panics between two changes that belong together.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<W: FibWriter> State<W> {
+impl<W: FibWriter<A>, A: Address> State<W, A> {
     /// Whether each command can be carried out when those before it are.
-    fn check(&self, commands: &[Command]) -> Result<(), Error> {
+    fn check(&self, commands: &[Command<A>]) -> Result<(), Error<A>> {
         // What the commands so far have made of a network's route.
-        let mut changed: HashMap<Prefix, Option<Hop>, RandomState> = HashMap::default();
+        let mut changed: HashMap<Prefix<A>, Option<Hop<A>>, RandomState> = HashMap::default();
         for (index, command) in commands.iter().enumerate() {
             let prefix = command.prefix();
             let found = || self.rib.get(prefix).and_then(|entry| self.hops.get(entry.hop));
@@ -216,10 +218,10 @@ impl<W: FibWriter> State<W> {
     /// Carries out commands that can be, as one transaction.
     fn carry_out(
         &mut self,
-        view: &ArcSwap<View<W::Fib>>,
-        commands: &[Command],
-    ) -> Result<(), Error> {
-        let mut transaction = Transaction::default();
+        view: &ArcSwap<View<W::Fib, A>>,
+        commands: &[Command<A>],
+    ) -> Result<(), Error<A>> {
+        let mut transaction = Transaction::new();
         let result = transaction
             .change_routes(self, commands)
             .and_then(|()| self.change_fib(view, &transaction));
@@ -247,9 +249,9 @@ impl<W: FibWriter> State<W> {
 
     fn change_fib(
         &mut self,
-        view: &ArcSwap<View<W::Fib>>,
-        transaction: &Transaction,
-    ) -> Result<(), Error> {
+        view: &ArcSwap<View<W::Fib, A>>,
+        transaction: &Transaction<A>,
+    ) -> Result<(), Error<A>> {
         let outgrown = self.hops.has_outgrown();
         if outgrown {
             self.hops.grow()?;
@@ -274,7 +276,7 @@ impl<W: FibWriter> State<W> {
         writer.update(routes, &changes, &mut Publisher { view, hops, older, leftovers })
     }
 
-    fn readers<'a>(&'a mut self, view: &'a ArcSwap<View<W::Fib>>) -> Publisher<'a, W::Fib> {
+    fn readers<'a>(&'a mut self, view: &'a ArcSwap<View<W::Fib, A>>) -> Publisher<'a, W::Fib, A> {
         let State { hops, older, leftovers, .. } = self;
         Publisher { view, hops, older, leftovers }
     }
@@ -290,7 +292,7 @@ impl<W: FibWriter> State<W> {
         }
     }
 
-    fn routes(&self, list: impl Iterator<Item = (Prefix, HopId)>) -> Vec<Route> {
+    fn routes(&self, list: impl Iterator<Item = (Prefix<A>, HopId)>) -> Vec<Route<A>> {
         let route = |(prefix, id)| Some(Route { prefix, hop: self.hops.get(id)? });
         list.filter_map(route).collect()
     }
@@ -306,14 +308,14 @@ impl Leftovers {
 }
 
 /// Gives views to readers and waits for them.
-struct Publisher<'a, F> {
-    view: &'a ArcSwap<View<F>>,
-    hops: &'a Hops,
-    older: &'a mut VecDeque<(Arc<View<F>>, Leftovers)>,
+struct Publisher<'a, F, A: Address> {
+    view: &'a ArcSwap<View<F, A>>,
+    hops: &'a Hops<A>,
+    older: &'a mut VecDeque<(Arc<View<F, A>>, Leftovers)>,
     leftovers: &'a mut Leftovers,
 }
 
-impl<F> Readers<F> for Publisher<'_, F> {
+impl<F, A: Address> Readers<F> for Publisher<'_, F, A> {
     fn publish(&mut self, fib: F) {
         let view = View { hops: self.hops.shared().clone(), fib };
         let old = self.view.swap(Arc::new(view));
@@ -338,8 +340,8 @@ impl<F> Readers<F> for Publisher<'_, F> {
     }
 }
 
-impl Command {
-    fn prefix(&self) -> Prefix {
+impl<A: Address> Command<A> {
+    fn prefix(&self) -> Prefix<A> {
         match self {
             Command::Add(route) | Command::Set(route) => route.prefix,
             Command::Remove(prefix, _) => *prefix,
@@ -347,7 +349,7 @@ impl Command {
     }
 
     /// What it makes of the network's route.
-    fn hop(&self) -> Option<Hop> {
+    fn hop(&self) -> Option<Hop<A>> {
         match self {
             Command::Add(route) | Command::Set(route) => Some(route.hop),
             Command::Remove(..) => None,
@@ -356,22 +358,26 @@ impl Command {
 }
 
 /// What a transaction has done to the routes.
-#[derive(Debug, Default)]
-struct Transaction {
+#[derive(Debug)]
+struct Transaction<A: Address> {
     /// One for each command.
-    steps: Vec<Change>,
+    steps: Vec<Change<A>>,
     /// Hops that routes got, once for each route.
     acquired: Vec<HopId>,
     /// Hops that routes no longer have, once for each route.
     released: Vec<HopId>,
 }
 
-impl Transaction {
-    fn change_routes<W: FibWriter>(
+impl<A: Address> Transaction<A> {
+    fn new() -> Self {
+        Self { steps: Vec::new(), acquired: Vec::new(), released: Vec::new() }
+    }
+
+    fn change_routes<W: FibWriter<A>>(
         &mut self,
-        state: &mut State<W>,
-        commands: &[Command],
-    ) -> Result<(), Error> {
+        state: &mut State<W, A>,
+        commands: &[Command<A>],
+    ) -> Result<(), Error<A>> {
         self.steps.reserve(commands.len());
         for command in commands {
             let prefix = command.prefix();
@@ -393,7 +399,7 @@ impl Transaction {
     }
 
     /// What has become of each network, in the order in which readers may see it.
-    fn changes(&self) -> Vec<Change> {
+    fn changes(&self) -> Vec<Change<A>> {
         let mut changes = self.steps.clone();
         // The sort is stable: the steps of a network stay in their order and become one.
         changes.sort_by_key(|change| change.prefix);
@@ -410,7 +416,7 @@ impl Transaction {
     }
 
     /// Brings the routes back. Readers have seen nothing of it.
-    fn undo<W: FibWriter>(self, state: &mut State<W>) {
+    fn undo<W: FibWriter<A>>(self, state: &mut State<W, A>) {
         for Change { prefix, old, .. } in self.steps.into_iter().rev() {
             match old.is_none() {
                 true => drop(state.rib.remove(prefix)),
