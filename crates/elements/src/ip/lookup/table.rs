@@ -40,10 +40,16 @@ struct State<W: FibWriter<A>, A: Address> {
     writer: W,
     /// Views that readers may still have, the oldest first, each with what it needed and the next
     /// one does not. They are kept here so that it is never a forwarding thread that frees them.
-    older: VecDeque<(Arc<View<W::Fib, A>>, Leftovers)>,
+    older: Older<W::Fib, A>,
     /// What views from now on do not need.
     leftovers: Leftovers,
 }
+
+/// Views, each with what it needed and the next one does not.
+type Older<F, A> = VecDeque<(Arc<View<F, A>>, Leftovers)>;
+
+/// An order of routes that is worked out from the table's.
+type Sorting<A> = fn(&Rib<A>) -> Vec<(Prefix<A>, HopId)>;
 
 /// Numbers to be used again when no reader can hold them.
 #[derive(Debug, Default)]
@@ -171,7 +177,7 @@ impl<W: FibWriter<A>, A: Address> RouteTable<W, A> {
     }
 
     /// Every route in an order that is worked out from the table's.
-    pub(super) fn routes_by(&self, order: fn(&Rib<A>) -> Vec<(Prefix<A>, HopId)>) -> Vec<Route<A>> {
+    pub(super) fn routes_by(&self, order: Sorting<A>) -> Vec<Route<A>> {
         let state = self.state();
         state.routes(order(&state.rib).into_iter())
     }
@@ -311,7 +317,7 @@ impl Leftovers {
 struct Publisher<'a, F, A: Address> {
     view: &'a ArcSwap<View<F, A>>,
     hops: &'a Hops<A>,
-    older: &'a mut VecDeque<(Arc<View<F, A>>, Leftovers)>,
+    older: &'a mut Older<F, A>,
     leftovers: &'a mut Leftovers,
 }
 
