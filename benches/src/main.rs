@@ -1,6 +1,8 @@
 //! `cargo xtask bench`: what packets cost, on the engine that users run.
 
+mod callgrind;
 mod cycles;
+mod gate;
 mod graph;
 mod io;
 mod machine;
@@ -38,6 +40,11 @@ enum Suite {
     /// Packets a second on one thread and on two: full push, push to pull, pipelined; queues of
     /// their own and shared ones.
     Threads(threads::Options),
+    /// Instructions that hot loops take, held against the budget in benches/budget.json.
+    Gate(gate::Options),
+    /// What `gate` runs under callgrind.
+    #[command(hide = true)]
+    GateWorker(gate::Worker),
 }
 
 fn main() -> ExitCode {
@@ -51,6 +58,8 @@ fn main() -> ExitCode {
         Suite::Io(options) => options.run(),
         Suite::Dpdk(options) => options.run(),
         Suite::Threads(options) => options.run(),
+        Suite::Gate(options) => options.run(),
+        Suite::GateWorker(options) => options.run(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

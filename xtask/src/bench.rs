@@ -14,6 +14,13 @@ pub(crate) struct Options {
     words: Vec<OsString>,
 }
 
+impl Options {
+    /// What somebody gives who writes these words.
+    pub(crate) fn of(words: &[&str]) -> Self {
+        Self { words: words.iter().map(OsString::from).collect() }
+    }
+}
+
 /// Runs the benchmarks where the user stands, so that names of files mean what they say.
 ///
 /// # Errors

@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use millrace_testkit::{CAPTURES_VARIABLE, FAST_VARIABLE, Reason, SKIPS_VARIABLE, find_program};
 
 use crate::tally::{Counts, Skip, SkipRecord};
-use crate::{data, house, packages, shell};
+use crate::{bench, data, house, packages, shell};
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -46,6 +46,8 @@ enum Step {
     Doc,
     /// The rules of the house that the compiler does not check.
     House,
+    /// Instructions that hot loops take, against their budget.
+    Gate,
 }
 
 impl fmt::Display for Step {
@@ -73,8 +75,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         if !options.only.is_empty() && !options.only.contains(&step) {
             continue;
         }
-        // A quick run installs nothing, fetches nothing and leaves namespaces out.
-        if options.fast && matches!(step, Step::Packages | Step::Data | Step::Sudo) {
+        // A quick run installs nothing, fetches nothing, leaves namespaces out and does not build anew
+        // with optimisation.
+        if options.fast && matches!(step, Step::Packages | Step::Data | Step::Sudo | Step::Gate) {
             continue;
         }
         println!("\n== {step} ==");
@@ -121,7 +124,18 @@ fn run_step(step: Step, options: &Options, skips: &SkipRecord) -> Result<String>
             echo_and_run(command.env("RUSTDOCFLAGS", "-D warnings"))
         }
         Step::House => house::check(&shell::root()),
+        Step::Gate => gate(),
     }
+}
+
+/// Counts the instructions of hot loops, where there is a Valgrind to count them with.
+fn gate() -> Result<String> {
+    if find_program("valgrind").is_none() {
+        println!("warning: no valgrind, so that nobody counts instructions");
+        return Ok("missing: valgrind".to_string());
+    }
+    println!("cargo xtask bench gate");
+    bench::run(&bench::Options::of(&["gate"])).map(|()| String::new())
 }
 
 /// `cargo test` for the whole workspace, with what the tests want to know.

@@ -6,7 +6,7 @@
 //!
 //! The receiving device also holds the stop-watch. It divides a run into *slices* of some thousand
 //! packets and reads the counters between them: what disturbs the machine for a moment spoils a
-//! slice, not the run.
+//! slice, not the run. Where a slice begins and ends, callgrind is told too.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,6 +21,7 @@ use millrace_io::{
 };
 
 use super::instructions::Instructions;
+use crate::callgrind::mark;
 use crate::traffic::FRAME_LEN;
 
 /// The device on which packets arrive.
@@ -262,6 +263,9 @@ impl StopWatch {
 
     /// Ends a slice and begins the next one.
     fn turn(&mut self, state: &State, packets: u64) {
+        if self.bound.is_some() {
+            mark();
+        }
         let cycles = cycles::now();
         let instructions = self.read_instructions();
         let Some(router) = state.router.get() else { return };
@@ -291,6 +295,9 @@ impl StopWatch {
         let begin = cycles::now();
         let overhead = begin.wrapping_sub(cycles);
         self.bound = Some(Bound { packets, cycles: begin, instructions, elements, overhead });
+        if self.next < u64::MAX {
+            mark();
+        }
     }
 
     fn read_instructions(&mut self) -> Option<u64> {

@@ -9,15 +9,14 @@ mod case;
 mod devices;
 mod figures;
 mod instructions;
-mod suites;
+pub(crate) mod suites;
 
 use std::path::PathBuf;
 
 use serde_json::json;
 
-use self::case::Configuration;
-use self::devices::Length;
-pub(crate) use self::devices::Trace;
+pub(crate) use self::case::Configuration;
+pub(crate) use self::devices::{Length, Trace};
 use self::figures::Figures;
 use self::instructions::Instructions;
 use crate::machine::{self, Machine};

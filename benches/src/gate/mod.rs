@@ -1,0 +1,132 @@
+//! Instructions that hot loops may take: a budget in the repository, and a command that fails when a loop
+//! takes more.
+//!
+//! Cycles say how fast a machine is today; instructions, counted by callgrind ([`crate::callgrind`]), say
+//! whether the code has changed, to a fraction of a percent and on a busy machine too. So continuous
+//! integration compares instructions, and people compare cycles.
+
+mod budget;
+mod loops;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, ensure};
+use serde_json::json;
+
+use self::budget::{Budget, Line};
+use crate::machine::Machine;
+use crate::{callgrind, report};
+
+/// The budget, in the repository.
+const BUDGET: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/budget.json");
+
+/// What is counted, and against which budget.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Makes what is counted now the budget.
+    #[arg(long)]
+    bless: bool,
+
+    /// Counts only the loops whose names contain this; may be given several times.
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
+
+    /// The file with the budget; that of the repository unless given.
+    #[arg(long, value_name = "FILE", default_value = BUDGET, hide_default_value = true)]
+    budget: PathBuf,
+
+    /// Writes the report for programs to this file.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+impl Options {
+    /// Counts, prints the table, and either writes the budget or holds against it.
+    ///
+    /// # Errors
+    /// A loop takes more than its budget and the tolerance, or has none, or cannot be counted.
+    pub(crate) fn run(&self) -> anyhow::Result<()> {
+        let mut words = vec!["gate-worker".to_owned()];
+        words.extend(self.only.iter().flat_map(|name| ["--only".to_owned(), name.clone()]));
+        let now = callgrind::count(&words, false)?;
+        ensure!(!now.is_empty(), "--only: there is no loop of this name");
+        let now = now.iter().map(|one| (one.name.clone(), one.per_packet(one.instructions)));
+
+        let compiler = compiler();
+        let before = Budget::read(&self.budget)?;
+        let mut after = Budget { compiler: compiler.clone(), loops: now.collect() };
+        let lines = before.compare(&after, !self.only.is_empty());
+        print!("{}", budget::table(&lines));
+        self.report(&lines)?;
+        if self.bless {
+            if !self.only.is_empty() {
+                after.keep_others_of(&before);
+            }
+            after.write(&self.budget)?;
+            println!("the budget is now this: {}", self.budget.display());
+            return Ok(());
+        }
+        let over = lines.iter().filter(|line| line.fails()).count();
+        if !before.loops.is_empty() && before.compiler != compiler {
+            println!(
+                "the budget is that of {}, and this is {compiler}: nothing fails; bless it when the \
+                 project's compiler has changed",
+                before.compiler
+            );
+            return Ok(());
+        }
+        ensure!(
+            over == 0,
+            "{over} of {} loops miss the budget ({}); make them as short as they were, or say with \
+             `cargo xtask bench gate --bless` that they may be so",
+            lines.len(),
+            self.budget.display()
+        );
+        println!("{} loops within the budget", lines.len());
+        Ok(())
+    }
+
+    fn report(&self, lines: &[Line]) -> anyhow::Result<()> {
+        if self.json.is_none() {
+            return Ok(());
+        }
+        let options = json!({ "suite": "gate", "only": self.only, "compiler": compiler() });
+        let rows = lines.iter().map(Line::json).collect();
+        report::write(self.json.as_deref(), &Machine::look(), options, rows)
+    }
+}
+
+/// What is run under callgrind: every loop, once.
+#[derive(clap::Args)]
+pub(crate) struct Worker {
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
+}
+
+impl Worker {
+    /// Runs the loops between marks.
+    ///
+    /// # Errors
+    /// A configuration is wrong or loses packets.
+    pub(crate) fn run(&self) -> anyhow::Result<()> {
+        let wanted =
+            |name: &str| self.only.is_empty() || self.only.iter().any(|part| name.contains(part));
+        for one in loops::all(wanted)? {
+            let packets = one.run().with_context(|| one.name.clone())?;
+            callgrind::tell(&one.name, packets);
+        }
+        Ok(())
+    }
+}
+
+/// The compiler's version: another one gives other instructions.
+fn compiler() -> String {
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    // Asked for in the sources, where a file names the toolchain if one does.
+    let place = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let output = Command::new(rustc).arg("--version").current_dir(place).output();
+    let version = output.ok().filter(|output| output.status.success());
+    let version = version.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    version.unwrap_or_else(|| "an unknown compiler".to_owned())
+}

@@ -1,0 +1,39 @@
+//! The gate of instructions, as a user meets it.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use millrace_testkit::{announce, find_program};
+
+/// Counts one loop, which is the same with and without optimisation but for its length.
+fn gate(budget: &Path, words: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_millrace-bench"));
+    command.args(["gate", "--only", "checksum of 20 bytes", "--budget"]).arg(budget).args(words);
+    command.output().unwrap()
+}
+
+#[test]
+fn a_loop_that_takes_more_than_its_budget_fails() {
+    if find_program("valgrind").is_none() {
+        return announce("gate::a_loop_that_takes_more_than_its_budget_fails", &"no valgrind");
+    }
+    let place = tempfile::tempdir().unwrap();
+    let budget = place.path().join("budget.json");
+    let blessed = gate(&budget, &["--bless"]);
+    assert!(blessed.status.success(), "{}", String::from_utf8_lossy(&blessed.stderr));
+    let again = gate(&budget, &[]);
+    let text = String::from_utf8_lossy(&again.stdout);
+    assert!(again.status.success() && text.contains("1 loops within the budget"), "{text}");
+
+    // The same count against a budget of a third less.
+    let written = std::fs::read_to_string(&budget).unwrap();
+    let count: f64 =
+        written.split("bytes\": ").nth(1).unwrap().split('\n').next().unwrap().parse().unwrap();
+    let less = written.replace(&count.to_string(), &(count / 1.5).to_string());
+    std::fs::write(&budget, less).unwrap();
+    let failed = gate(&budget, &[]);
+    let text = String::from_utf8_lossy(&failed.stdout);
+    assert!(!failed.status.success() && text.contains("TOO MUCH"), "{text}");
+}
