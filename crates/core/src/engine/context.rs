@@ -133,7 +133,7 @@ impl Context {
         let mut ports: Ports = [0; Batch::CAPACITY];
         batch.classify(&mut ports, |packet| match choose(packet) {
             Ok(port) => u16::try_from(port).unwrap_or(u16::MAX),
-            Err(reason) => DROPPED_FOR + reason as u16,
+            Err(reason) => Self::port_to_drop(reason),
         });
         let len = batch.len();
         self.route_by(batch, &ports[..len]);
@@ -143,7 +143,8 @@ impl Context {
     /// ports move together, and a batch with one port moves as a whole.
     pub fn route_by(&mut self, batch: &mut Batch, ports: &[u16]) {
         match ports {
-            [first, others @ ..] if others.iter().all(|port| port == first) => {
+            // Without a way out of the loop it is one over vectors.
+            [first, ..] if ports.iter().fold(0, |odd, port| odd | (port ^ first)) == 0 => {
                 match self.target(usize::from(*first)) {
                     Some(_) => self.push_batch(usize::from(*first), batch),
                     None => self.drop_batch(batch, reason_to_drop(*first)),
@@ -151,6 +152,12 @@ impl Context {
             }
             _ => batch.distribute(ports, |port, run| self.push_run(port, run)),
         }
+    }
+
+    /// The port for [`route_by`](Self::route_by) that drops packets for a reason.
+    #[inline]
+    pub const fn port_to_drop(reason: Reason) -> u16 {
+        DROPPED_FOR + reason as u16
     }
 
     fn push_run(&mut self, port: u16, run: &mut Drain<'_>) {

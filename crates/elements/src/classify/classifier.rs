@@ -49,10 +49,13 @@
 
 use arc_swap::ArcSwap;
 use millrace_core::args::Args;
-use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Reason, Setup, register};
+use millrace_core::memory::Ports;
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Handlers, Packet, Reason, Setup, isa, register,
+};
 
 use super::arguments::{Patterns, original_config};
-use super::program::{DROP, PatternProgram};
+use super::program::PatternProgram;
 
 /// The element; its manual is at the top of the file.
 pub struct Classifier {
@@ -81,10 +84,15 @@ impl Element for Classifier {
 
     fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
         let current = self.current.load();
-        cx.route_or_drop(batch, |packet| match current.program.classify(packet.data()) {
-            DROP => Err(Reason::NoMatch),
-            output => Ok(output),
-        });
+        let program = &current.program;
+        let mut ports: Ports = [0; Batch::CAPACITY];
+        let ports = ports.get_mut(..batch.len()).unwrap_or_default();
+        let dropped = Context::port_to_drop(Reason::NoMatch);
+        isa::run(
+            #[inline(always)]
+            || program.classify_all(batch, Packet::data, dropped, ports),
+        );
+        cx.route_by(batch, ports);
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {

@@ -109,9 +109,7 @@ impl Element for IpClassifier {
 
     fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
         let current = self.current.load();
-        cx.route_or_drop(batch, |packet| {
-            ip_packet::classify(&current.program, packet, Reason::NoMatch)
-        });
+        ip_packet::route(&current.program, cx, batch, Reason::NoMatch);
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {

@@ -129,9 +129,7 @@ impl Element for IpFilter {
         let current = self.current.load();
         let program = &current.program;
         if !current.caching {
-            cx.route_or_drop(batch, |packet| {
-                ip_packet::classify(program, packet, Reason::Filtered)
-            });
+            ip_packet::route(program, cx, batch, Reason::Filtered);
             return;
         }
         let (mut hits, mut misses) = (0, 0);

@@ -1,8 +1,39 @@
 //! How IPFilter and IPClassifier look at packets.
 
-use millrace_core::{Packet, Reason};
+use millrace_core::memory::Ports;
+use millrace_core::{Batch, Context, Packet, Reason, isa};
 
-use super::program::{DROP, FilterProgram, IpSections};
+use super::program::{DROP, FilterProgram, IpSections, Otherwise};
+
+/// Sends the packets of a batch where the program says, and drops those that it has no output for,
+/// for the reason `otherwise`.
+pub(super) fn route(
+    program: &FilterProgram,
+    cx: &mut Context,
+    batch: &mut Batch,
+    otherwise: Reason,
+) {
+    let mut ports: Ports = [0; Batch::CAPACITY];
+    let ports = ports.get_mut(..batch.len()).unwrap_or_default();
+    let otherwise = Otherwise {
+        dropped: Context::port_to_drop(otherwise),
+        no_sections: Context::port_to_drop(Reason::NoHeader),
+    };
+    let parts = Parts::of(program);
+    isa::run(
+        #[inline(always)]
+        || {
+            program.classify_all(
+                batch,
+                #[inline(always)]
+                |packet| parts.take(packet),
+                otherwise,
+                ports,
+            );
+        },
+    );
+    cx.route_by(batch, ports);
+}
 
 /// The output for a packet, or why there is none: `otherwise`, if the program says so.
 #[inline]
@@ -14,7 +45,7 @@ pub(super) fn classify(
     let sections = if program.is_constant() {
         IpSections::default()
     } else {
-        sections(program, packet).ok_or(Reason::NoHeader)?
+        Parts::of(program).take(packet).ok_or(Reason::NoHeader)?
     };
     match program.classify(&sections) {
         DROP => Err(otherwise),
@@ -22,15 +53,30 @@ pub(super) fn classify(
     }
 }
 
-/// The parts of a packet that the program looks at; `None` if its IP header is not known.
-#[inline]
-fn sections<'p>(program: &FilterProgram, packet: &'p Packet) -> Option<IpSections<'p>> {
-    let mac = if program.looks_at_mac() { packet.mac_data() } else { None };
-    Some(IpSections {
-        mac: mac.unwrap_or_default(),
-        network: packet.network_data()?,
-        transport: packet.transport_data().unwrap_or_default(),
-    })
+/// The parts of packets that a program looks at besides the network header.
+#[derive(Clone, Copy)]
+struct Parts {
+    mac: bool,
+    transport: bool,
+}
+
+impl Parts {
+    #[inline(always)]
+    fn of(program: &FilterProgram) -> Self {
+        Self { mac: program.looks_at_mac(), transport: program.looks_at_transport() }
+    }
+
+    /// The parts of a packet; `None` if its IP header is not known.
+    #[inline(always)]
+    fn take(self, packet: &Packet) -> Option<IpSections<'_>> {
+        let mac = if self.mac { packet.mac_data() } else { None };
+        let transport = if self.transport { packet.transport_data() } else { None };
+        Some(IpSections {
+            mac: mac.unwrap_or_default(),
+            network: packet.network_data()?,
+            transport: transport.unwrap_or_default(),
+        })
+    }
 }
 
 /// What the packets of a flow have in common: protocol and fragment fields, addresses, the first

@@ -26,9 +26,11 @@
 //! - `expr`: conditions combined by and, or, not and `? :`, and their instructions.
 //! - `decision`: programs and their optimisation; `dominators` is the part that needs a file.
 //! - `grouped`: tests of one word against many values as one step.
-//! - `matcher`: the form that runs.
+//! - `matcher`: the forms that run; `careful` is the one for short packets, `lanes` the one for many
+//!   packets at once.
 //! - `pattern`, `filter`: the two languages.
 
+mod careful;
 mod decision;
 mod dominators;
 mod expr;
@@ -36,9 +38,12 @@ mod filter;
 mod finding;
 mod grouped;
 mod insn;
+mod lanes;
 mod layout;
 mod matcher;
+mod next;
 mod pattern;
+mod place;
 
 pub use decision::Program;
 pub use expr::Expr;
@@ -47,7 +52,8 @@ pub use finding::Finding;
 pub use grouped::{Group, Grouped};
 pub use insn::{Form, Insn, Jump, Test};
 pub use layout::{Layout, MAC, NETWORK, TRANSPORT};
-pub use matcher::{DROP, Matcher};
+pub use matcher::Matcher;
+pub use next::{DROP, Otherwise};
 pub use pattern::PatternProgram;
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use super::finding::Finding;
 use super::insn::{Form, Jump, Test};
 use super::layout::Layout;
 use super::matcher::Matcher;
+use super::next::Otherwise;
 
 /// A compiled list of patterns: packets leave on the output of the first pattern that matches.
 ///
@@ -56,6 +57,26 @@ impl PatternProgram {
     #[inline]
     pub fn classify(&self, data: &[u8]) -> usize {
         self.matcher.classify([data])
+    }
+
+    /// Writes the port of each packet to `ports`, `dropped` for those that match no pattern;
+    /// `data` gives a packet's bytes.
+    #[inline(always)]
+    pub fn classify_all<'a, P>(
+        &self,
+        packets: &'a [P],
+        data: impl Fn(&'a P) -> &'a [u8],
+        dropped: u16,
+        ports: &mut [u16],
+    ) {
+        let otherwise = Otherwise { dropped, no_sections: dropped };
+        self.matcher.classify_all(
+            packets,
+            #[inline(always)]
+            |packet| Some([data(packet)]),
+            otherwise,
+            ports,
+        );
     }
 
     /// True if some packet can leave on this output.

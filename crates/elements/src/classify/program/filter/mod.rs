@@ -16,8 +16,9 @@ use super::expr::Expr;
 use super::finding::Finding;
 use super::grouped::Grouped;
 use super::insn::{Form, Jump, Test};
-use super::layout::{Layout, NETWORK};
+use super::layout::{Layout, NETWORK, TRANSPORT};
 use super::matcher::Matcher;
+use super::next::Otherwise;
 
 /// A compiled list of rules: the first rule whose expression holds decides about a packet.
 ///
@@ -27,8 +28,9 @@ pub struct FilterProgram {
     grouped: Grouped,
     outputs: Vec<bool>,
     matcher: Matcher<3>,
-    /// What is looked at of packets: the MAC header, anything but the flow.
+    /// What is looked at of packets: the MAC header, the transport header, anything but the flow.
     looks_at_mac: bool,
+    looks_at_transport: bool,
     looks_past_flow: bool,
 }
 
@@ -42,6 +44,14 @@ pub struct IpSections<'a> {
     pub network: &'a [u8],
     /// From the transport header on.
     pub transport: &'a [u8],
+}
+
+impl<'a> IpSections<'a> {
+    /// The sections in the order of their offsets.
+    #[inline(always)]
+    fn in_order(&self) -> [&'a [u8]; 3] {
+        [self.mac, self.network, self.transport]
+    }
 }
 
 impl FilterProgram {
@@ -88,17 +98,48 @@ impl FilterProgram {
     /// A condition on bytes that a packet has not got does not hold; its negation does.
     #[inline]
     pub fn classify(&self, packet: &IpSections<'_>) -> usize {
-        self.matcher.classify([packet.mac, packet.network, packet.transport])
+        self.matcher.classify(packet.in_order())
+    }
+
+    /// Writes the port of each packet to `ports`. `sections` gives the parts of a packet; nothing if
+    /// its header is not known, which matters only where not all packets are treated alike.
+    #[inline(always)]
+    pub fn classify_all<'a, P>(
+        &self,
+        packets: &'a [P],
+        sections: impl Fn(&'a P) -> Option<IpSections<'a>>,
+        otherwise: Otherwise,
+        ports: &mut [u16],
+    ) {
+        if self.is_constant() {
+            ports.fill(otherwise.port(self.classify(&IpSections::default())));
+            return;
+        }
+        self.matcher.classify_all(
+            packets,
+            #[inline(always)]
+            |packet| Some(sections(packet)?.in_order()),
+            otherwise,
+            ports,
+        );
     }
 
     /// True if all packets are treated alike, so that none need have headers.
+    #[inline(always)]
     pub fn is_constant(&self) -> bool {
         self.grouped.constant().is_some()
     }
 
     /// True if the MAC header counts.
+    #[inline(always)]
     pub fn looks_at_mac(&self) -> bool {
         self.looks_at_mac
+    }
+
+    /// True if the transport header counts.
+    #[inline(always)]
+    pub fn looks_at_transport(&self) -> bool {
+        self.looks_at_transport
     }
 
     /// True if nothing counts but what the packets of a flow have in common: addresses, protocol,
@@ -197,8 +238,16 @@ impl<'a> Compiler<'a> {
         let grouped = Grouped::new(&program);
         let tests = || original.insns().iter().map(|insn| insn.test).filter(|test| test.mask != 0);
         let looks_at_mac = tests().any(|test| test.offset < NETWORK);
+        let looks_at_transport = tests().any(|test| test.offset >= TRANSPORT);
         let looks_past_flow = !tests().all(|test| lower::is_of_flow(&test));
-        let program = FilterProgram { grouped, outputs, matcher, looks_at_mac, looks_past_flow };
+        let program = FilterProgram {
+            grouped,
+            outputs,
+            matcher,
+            looks_at_mac,
+            looks_at_transport,
+            looks_past_flow,
+        };
         Ok((program, self.findings))
     }
 }

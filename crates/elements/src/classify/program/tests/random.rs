@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 
 use super::super::filter::merge;
-use super::super::matcher::{DROP, Matcher};
-use super::super::{Expr, Form, Grouped, Insn, Jump, Layout, Program, Test};
+use super::super::matcher::Matcher;
+use super::super::{DROP, Expr, Form, Grouped, Insn, Jump, Layout, Otherwise, Program, Test};
 use super::naive;
 
 type Rules = Vec<(Expr<Test>, Jump)>;
@@ -104,6 +104,29 @@ fn port(jump: Jump) -> usize {
     }
 }
 
+/// The ports of packets that are classified together, of which every seventh has no sections.
+fn ports<const N: usize>(matcher: &Matcher<N>, packets: &[[Vec<u8>; 3]]) -> Vec<u16> {
+    let numbered: Vec<(usize, &[Vec<u8>; 3])> = packets.iter().enumerate().collect();
+    let otherwise = Otherwise { dropped: 1000, no_sections: 1001 };
+    let mut ports = vec![0; packets.len()];
+    matcher.classify_all(
+        &numbered,
+        |(nth, packet)| (nth % 7 != 6).then(|| std::array::from_fn(|at| &packet[at][..])),
+        otherwise,
+        &mut ports,
+    );
+    ports
+}
+
+/// What [`ports`] must give where a packet by itself leaves on this output.
+fn expected_port(nth: usize, output: usize) -> u16 {
+    match output {
+        _ if nth % 7 == 6 => 1001,
+        DROP => 1000,
+        output => output as u16,
+    }
+}
+
 fn has_all(tests: &[Insn], layout: Layout, packet: &[&[u8]; 3]) -> bool {
     let whole = |insn: &Insn| {
         // A byte is there if the test and its opposite disagree.
@@ -127,12 +150,14 @@ proptest! {
         program.optimize(Form::Click);
         exact.optimize(Form::Exact);
         let matcher = Matcher::<1>::for_programs(&program, &exact, original.insns());
-        for packet in &packets {
+        let ports = ports(&matcher, &packets);
+        for (nth, packet) in packets.iter().enumerate() {
             let sections = [&packet[0][..], &[], &[]];
             let wanted = naive::classify(&rules, Layout::Flat, &sections);
             prop_assert_eq!(run(&original, &sections), wanted);
             prop_assert_eq!(run(&exact, &sections), wanted);
             prop_assert_eq!(matcher.classify([&packet[0]]), port(wanted));
+            prop_assert_eq!(ports[nth], expected_port(nth, port(wanted)));
             if has_all(original.insns(), Layout::Flat, &sections) {
                 prop_assert_eq!(run(&program, &sections), wanted);
             }
@@ -147,11 +172,13 @@ proptest! {
         let original = Program::from_rules(&rules, Layout::Ip, 0);
         let [program, exact] = [Form::Click, Form::Exact].map(|form| merge(&rules, form));
         let matcher = Matcher::<3>::for_programs(&program, &exact, original.insns());
-        for packet in &packets {
+        let ports = ports(&matcher, &packets);
+        for (nth, packet) in packets.iter().enumerate() {
             let sections = packet.each_ref().map(Vec::as_slice);
             let wanted = naive::classify(&rules, Layout::Ip, &sections);
             prop_assert_eq!(run(&exact, &sections), wanted);
             prop_assert_eq!(matcher.classify(sections), port(wanted));
+            prop_assert_eq!(ports[nth], expected_port(nth, port(wanted)));
             if has_all(original.insns(), Layout::Ip, &sections) {
                 prop_assert_eq!(run(&program, &sections), wanted);
             }
