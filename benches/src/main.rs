@@ -2,10 +2,12 @@
 
 mod callgrind;
 mod cycles;
+mod elements;
 mod gate;
 mod graph;
 mod io;
 mod machine;
+mod overhead;
 mod peers;
 mod report;
 mod threads;
@@ -42,6 +44,11 @@ enum Suite {
     Threads(threads::Options),
     /// Instructions that hot loops take, held against the budget in benches/budget.json.
     Gate(gate::Options),
+    /// What the framework costs: elements that do nothing, elements for single packets, counters.
+    Overhead(overhead::Options),
+    /// A turn of a program that `overhead` compares.
+    #[command(hide = true)]
+    OverheadWorker(overhead::Worker),
     /// What `gate` runs under callgrind.
     #[command(hide = true)]
     GateWorker(gate::Worker),
@@ -59,6 +66,8 @@ fn main() -> ExitCode {
         Suite::Dpdk(options) => options.run(),
         Suite::Threads(options) => options.run(),
         Suite::Gate(options) => options.run(),
+        Suite::Overhead(options) => options.run(),
+        Suite::OverheadWorker(options) => options.run(),
         Suite::GateWorker(options) => options.run(),
     };
     match done {

@@ -1,9 +1,10 @@
 //! `cargo xtask bench`: builds the benchmarks with optimisation and runs them.
 
-use std::env;
 use std::ffi::OsString;
+use std::path::PathBuf;
+use std::{env, fs};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use crate::shell;
 
@@ -26,11 +27,16 @@ impl Options {
 /// # Errors
 /// They cannot be built, or fail.
 pub(crate) fn run(options: &Options) -> Result<()> {
-    if options.words.first().is_some_and(|suite| suite == "io") {
-        build_for_io()?;
-    }
+    let suite = options.words.first().and_then(|suite| suite.to_str()).unwrap_or_default();
     let mut command = shell::cargo();
     command.current_dir(env::current_dir()?);
+    match suite {
+        "io" => build_for_io()?,
+        "overhead" | "router" => {
+            command.env(VARIANTS, build_variants(&["uncounted"])?);
+        }
+        _ => (),
+    }
     command.args(["run", "--release", "--manifest-path"]);
     command.arg(shell::root().join("benches/Cargo.toml")).arg("--").args(&options.words);
     shell::run(&mut command)
@@ -42,4 +48,26 @@ fn build_for_io() -> Result<()> {
     command.args(["build", "--release", "--package", "millrace", "--bin", "millrace"]);
     command.args(["--package", "millrace-io", "--example", "xdp_loop"]);
     shell::run(&mut command)
+}
+
+/// The variable that says where the programs are that were built with one thing left out.
+const VARIANTS: &str = "MILLRACE_BENCH_VARIANTS";
+
+/// Builds the benchmarks once more for each feature, by which one thing is left out. Returns where the programs
+/// are, each under its feature's name.
+fn build_variants(features: &[&str]) -> Result<PathBuf> {
+    let place = shell::target().join("bench-variants");
+    fs::create_dir_all(&place)?;
+    for feature in features {
+        let mut command = shell::cargo();
+        command.args(["build", "--release", "--package", "millrace-bench", "--features", feature]);
+        shell::run(&mut command)?;
+        // The next build puts another program in this place.
+        let built = shell::target().join("release/millrace-bench");
+        let kept = place.join(feature);
+        // Not written over: somebody may run it.
+        let _ = fs::remove_file(&kept);
+        fs::copy(&built, &kept).with_context(|| built.display().to_string())?;
+    }
+    Ok(place)
 }

@@ -30,7 +30,8 @@ pub(crate) const INGRESS: &str = "eth0";
 /// How many packets a run gets, and what is written down about them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Length {
-    /// Packets before the first slice.
+    /// Packets before the first slice; like those of a slice, a multiple of the length of bursts, or the
+    /// last slice is cut off.
     pub(crate) warm_up: u64,
     /// Packets of a slice. A slice ends with a burst, so it may get a few more.
     pub(crate) slice: u64,

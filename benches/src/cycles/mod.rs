@@ -9,6 +9,7 @@ mod case;
 mod devices;
 mod figures;
 mod instructions;
+mod rounds;
 pub(crate) mod suites;
 
 use std::path::PathBuf;
@@ -19,6 +20,7 @@ pub(crate) use self::case::Configuration;
 pub(crate) use self::devices::{Length, Trace};
 use self::figures::Figures;
 use self::instructions::Instructions;
+pub(crate) use self::rounds::{Case, Turns};
 use crate::machine::{self, Machine};
 use crate::{report, traffic};
 
@@ -59,7 +61,7 @@ pub(crate) enum Subject {
 }
 
 /// A run that is timed.
-const LENGTH: Length = Length { warm_up: 32_768, slice: 8192, slices: 32, keep: false };
+pub(crate) const LENGTH: Length = Length { warm_up: 32_768, slice: 8192, slices: 32, keep: false };
 
 impl Options {
     /// Measures and reports.

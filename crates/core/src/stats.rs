@@ -87,26 +87,50 @@ impl PerThread<Count> {
 #[repr(align(128))]
 pub struct NodeStats {
     /// Packets that came in by a port.
-    pub received: Count,
+    pub received: Tally,
     /// Batches in which they came.
-    pub batches: Count,
+    pub batches: Tally,
     /// Packets that left by a port.
-    pub sent: Count,
+    pub sent: Tally,
     /// Packets that the element made or a device brought.
-    pub created: Count,
+    pub created: Tally,
     /// Packets that left the graph as they should: sent by a device, written to a file.
-    pub consumed: Count,
+    pub consumed: Tally,
     /// Time stamp counter cycles spent in the element, without those of other elements.
-    pub cycles: Count,
+    pub cycles: Tally,
     drops: Drops,
 }
 
+/// A [`Count`] of the engine's own. It counts always, except in a build with the feature `uncounted`, by which
+/// the benchmarks learn what counting costs.
+#[derive(Debug, Default)]
+pub struct Tally(Count);
+
+impl Tally {
+    /// Adds `n`; wraps at 2^64.
+    #[inline]
+    pub fn add(&self, n: u64) {
+        if COUNTED {
+            self.0.add(n);
+        }
+    }
+
+    /// The value.
+    #[inline]
+    pub fn get(&self) -> u64 {
+        self.0.get()
+    }
+}
+
+/// Whether the engine counts packets, batches, drops and cycles.
+pub(crate) const COUNTED: bool = !cfg!(feature = "uncounted");
+
 #[derive(Debug)]
-struct Drops([Count; Reason::COUNT]);
+struct Drops([Tally; Reason::COUNT]);
 
 impl Default for Drops {
     fn default() -> Self {
-        Self(std::array::from_fn(|_| Count::default()))
+        Self(std::array::from_fn(|_| Tally::default()))
     }
 }
 

@@ -10,7 +10,7 @@ use crate::drops::Reason;
 use crate::element::node::Node;
 use crate::memory::{Batch, Drain, Packet, Ports};
 use crate::router::Router;
-use crate::stats::NodeStats;
+use crate::stats::{COUNTED, NodeStats};
 use crate::time::Timestamp;
 
 /// One thread's state, as the element that it runs sees it.
@@ -547,6 +547,9 @@ impl Context {
     /// Adds the cycles since the last change of element to the one that runs.
     #[inline]
     fn charge(&mut self) {
+        if !COUNTED {
+            return;
+        }
         let now = crate::cycles::now();
         self.here().cycles.add(now.wrapping_sub(self.mark));
         self.mark = now;

@@ -577,14 +577,15 @@ impl Slot {
     }
 }
 
-/// Asks the processor for the cache line at `address`; no effect on memory, whatever the address.
+/// Asks the processor for the cache line at `address`; no effect on memory, whatever the address. Asks for
+/// nothing in a build with the feature `no-prefetch`, by which the benchmarks learn what it brings.
 #[inline(always)]
 pub(super) fn prefetch(address: *const u8) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    #[cfg(all(target_arch = "x86_64", not(miri), not(feature = "no-prefetch")))]
     // SAFETY: a prefetch never faults.
     unsafe {
         std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
     }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    #[cfg(not(all(target_arch = "x86_64", not(miri), not(feature = "no-prefetch"))))]
     let _ = address;
 }

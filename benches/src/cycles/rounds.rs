@@ -1,0 +1,55 @@
+//! Cases that take turns.
+
+use super::case::{Configuration, Run};
+use super::devices::{Length, Trace};
+use crate::report::median;
+
+/// A configuration with bursts of one length.
+#[derive(Clone, Debug)]
+pub(crate) struct Case {
+    /// What is run.
+    pub(crate) configuration: Configuration,
+    /// Most packets at a time.
+    pub(crate) burst: usize,
+}
+
+/// How cases are run.
+#[derive(Clone, Debug)]
+pub(crate) struct Turns {
+    /// How often each one has its turn.
+    pub(crate) rounds: u32,
+    /// How long a turn is.
+    pub(crate) length: Length,
+    /// The core to run on.
+    pub(crate) core: usize,
+    /// What arrives.
+    pub(crate) trace: Trace,
+}
+
+impl Turns {
+    /// Cycles a packet of each case, by round.
+    ///
+    /// # Errors
+    /// A configuration is wrong, loses packets, or does with bursts something else than with packets.
+    pub(crate) fn cycles(&self, cases: &[Case]) -> anyhow::Result<Vec<Vec<f64>>> {
+        for Case { configuration, burst } in cases {
+            configuration.gate(*burst, self.core, &self.trace)?;
+        }
+        let mut cycles = vec![Vec::new(); cases.len()];
+        for _ in 0..self.rounds {
+            for (Case { configuration, burst }, cycles) in cases.iter().zip(&mut cycles) {
+                let run = configuration.run(*burst, self.core, &self.trace, self.length)?;
+                cycles.extend(run.cycles());
+            }
+        }
+        Ok(cycles)
+    }
+}
+
+impl Run {
+    /// Cycles a packet: the median of the slices.
+    pub(crate) fn cycles(&self) -> Option<f64> {
+        let slices = self.slices.iter();
+        median(slices.map(|slice| slice.cycles as f64 / slice.packets.max(1) as f64).collect())
+    }
+}

@@ -1,0 +1,34 @@
+//! BenchSingles - sends packets through the graph one at a time
+//!
+//! Input 0 takes a batch. Its first packet leaves by output 0 and goes all its way, while the rest leaves by
+//! output 1, which the configuration connects to input 1 of the same element: from there the next one goes.
+//! This is Click's traversal of the graph, behind a device that still receives a burst at a time.
+
+use millrace_core::{Batch, Class, Context, Element, Failed, Setup, register};
+
+/// The element that takes batches apart.
+struct BenchSingles;
+
+register!(BenchSingles, "singles.rs");
+
+impl Element for BenchSingles {
+    // Ordered: each output's packets go all their way before the next output's.
+    const CLASS: Class = Class::new("BenchSingles", "2/2", "h/h").ordered();
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        setup.args.complete()?;
+        Ok(Self)
+    }
+
+    fn push(&self, cx: &mut Context, (): &mut (), port: usize, batch: &mut Batch) {
+        if port == 0 {
+            // From the end of a turned batch packets come off without moving the others.
+            batch.reverse();
+        }
+        if let Some(packet) = batch.pop() {
+            cx.push(0, packet);
+        }
+        cx.push_batch(1, batch);
+    }
+}
