@@ -41,6 +41,17 @@ impl fmt::Display for PageKind {
     }
 }
 
+/// Asks the kernel for huge pages under the memory of a large table, which is so read with fewer misses of the
+/// address translation. It may refuse, and what lies in the memory stays as it is.
+pub fn prefer_huge_pages<T>(memory: &[T]) {
+    let memory = memory.as_ptr_range();
+    let (start, end) = (memory.start.addr(), memory.end.addr());
+    let whole = start.next_multiple_of(HUGE_PAGE)..end - end % HUGE_PAGE;
+    if !whole.is_empty() {
+        system::advise(memory.start.cast_mut().cast(), whole.start - start, whole.len());
+    }
+}
+
 /// Zeroed memory that stays mapped as long as the process runs.
 #[derive(Debug)]
 pub(super) struct Mapping {
@@ -97,6 +108,12 @@ mod system {
 
     const ACCESS: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
 
+    /// Asks for transparent huge pages under `len` bytes from an offset on.
+    pub(super) fn advise(memory: *mut u8, offset: usize, len: usize) {
+        // SAFETY: advice on the caller's memory; it changes no contents, and a failure changes nothing.
+        let _ = unsafe { madvise(memory.wrapping_add(offset).cast(), len, Advice::LinuxHugepage) };
+    }
+
     /// Reserved huge pages. The kernel sets them aside now, so that touching them later cannot fail.
     pub(super) fn huge(len: usize) -> Option<Mapping> {
         let flags = MapFlags::PRIVATE | MapFlags::HUGETLB | MapFlags::HUGE_2MB;
@@ -136,6 +153,8 @@ mod system {
     use std::ptr::NonNull;
 
     use super::{Mapping, PageKind};
+
+    pub(super) fn advise(_memory: *mut u8, _offset: usize, _len: usize) {}
 
     pub(super) fn huge(_len: usize) -> Option<Mapping> {
         None

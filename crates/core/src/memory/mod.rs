@@ -56,7 +56,7 @@ pub use batch::{Batch, Drain, Ports};
 pub use cache::register_external_release;
 pub use copies::CopyCause;
 pub use descriptor::{ANNOTATION_LEN, Descriptor};
-pub use mapping::PageKind;
+pub use mapping::{PageKind, prefer_huge_pages};
 pub use mbufs::{Burst, Limits, Mbuf, Window};
 pub use packet::{Packet, PacketType};
 pub use plain::PlainCounts;

@@ -24,8 +24,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering, fence};
 
+use millrace_core::isa;
+use millrace_core::memory::prefer_huge_pages;
 use zerocopy::FromZeros;
 
+use super::entry::Entry;
 use super::error::Error;
 use super::fib::{Change, Fib, FibWriter, Part, Readers, Repaint, Routes};
 use super::hops::HopId;
@@ -59,42 +62,6 @@ enum Width {
     Wide(Tables<AtomicU32>),
 }
 
-/// An entry: the number of a hop, or with the highest bit set that of a group.
-trait Entry: FromZeros + Send + Sync + std::fmt::Debug + 'static {
-    const GROUP_BIT: u32;
-
-    fn load(&self) -> u32;
-
-    /// Makes the entry known, and what was written before it.
-    fn store(&self, value: u32);
-}
-
-impl Entry for AtomicU16 {
-    const GROUP_BIT: u32 = 1 << 15;
-
-    #[inline(always)]
-    fn load(&self) -> u32 {
-        self.load(Ordering::Relaxed).into()
-    }
-
-    fn store(&self, value: u32) {
-        self.store(value as u16, Ordering::Release);
-    }
-}
-
-impl Entry for AtomicU32 {
-    const GROUP_BIT: u32 = 1 << 31;
-
-    #[inline(always)]
-    fn load(&self) -> u32 {
-        self.load(Ordering::Relaxed)
-    }
-
-    fn store(&self, value: u32) {
-        self.store(value, Ordering::Release);
-    }
-}
-
 #[derive(Debug)]
 struct Tables<E> {
     first: Box<[E; FIRST]>,
@@ -104,6 +71,7 @@ struct Tables<E> {
 impl<E: Entry> Tables<E> {
     fn new(groups: usize) -> Result<Self, Error> {
         let first = <[E; FIRST]>::new_box_zeroed().map_err(|_| Error::NoMemory)?;
+        prefer_huge_pages(&*first);
         Ok(Self { first, groups: zeroed(groups)? })
     }
 
@@ -115,14 +83,22 @@ impl<E: Entry> Tables<E> {
     /// The hop that an entry of the first table leads to.
     #[inline(always)]
     fn resolve(&self, mut entry: u32, address: u32, default: HopId) -> HopId {
-        if entry & E::GROUP_BIT != 0 {
-            let group = self.groups.get((entry & !E::GROUP_BIT) as usize);
+        if entry & E::MARK != 0 {
+            let group = self.groups.get((entry & !E::MARK) as usize);
             entry = group.map_or(0, |group| group[(address & 0xff) as usize].load());
         }
         if entry == 0 { default } else { HopId(entry) }
     }
 
-    #[inline]
+    #[inline(always)]
+    fn lookup(&self, address: u32, default: HopId) -> HopId {
+        let entry = self.first(address);
+        // What an entry leads to was written before it.
+        fence(Ordering::Acquire);
+        self.resolve(entry, address, default)
+    }
+
+    #[inline(always)]
     fn lookup_batch(&self, addresses: &[u32], hops: &mut [HopId], default: HopId) {
         // No lookup needs the result of another, so that the processor has the cache misses of
         // many under way at once.
@@ -131,26 +107,42 @@ impl<E: Entry> Tables<E> {
         }
         // What an entry leads to was written before it.
         fence(Ordering::Acquire);
-        for (hop, &address) in hops.iter_mut().zip(addresses) {
-            *hop = self.resolve(hop.0, address, default);
+        for (addresses, hops) in addresses.chunks(LANES).zip(hops.chunks_mut(LANES)) {
+            // Few networks have longer prefixes within, and vectors do the others.
+            if hops.iter().fold(0, |any, hop| any | hop.0) & E::MARK != 0 {
+                for (hop, &address) in hops.iter_mut().zip(addresses) {
+                    *hop = self.resolve(hop.0, address, default);
+                }
+            } else {
+                for hop in hops {
+                    *hop = if hop.is_none() { default } else { *hop };
+                }
+            }
         }
     }
 }
 
+/// Entries that are looked at together.
+const LANES: usize = 16;
+
 impl Fib for Dir24x8 {
     #[inline]
     fn lookup(&self, address: u32) -> HopId {
-        let mut hop = [HopId::NONE];
-        self.lookup_batch(&[address], &mut hop);
-        hop[0]
+        match &*self.tables {
+            Width::Narrow(tables) => tables.lookup(address, self.default),
+            Width::Wide(tables) => tables.lookup(address, self.default),
+        }
     }
 
     #[inline]
     fn lookup_batch(&self, addresses: &[u32], hops: &mut [HopId]) {
-        match &*self.tables {
-            Width::Narrow(tables) => tables.lookup_batch(addresses, hops, self.default),
-            Width::Wide(tables) => tables.lookup_batch(addresses, hops, self.default),
-        }
+        isa::run(
+            #[inline(always)]
+            || match &*self.tables {
+                Width::Narrow(tables) => tables.lookup_batch(addresses, hops, self.default),
+                Width::Wide(tables) => tables.lookup_batch(addresses, hops, self.default),
+            },
+        );
     }
 }
 
@@ -201,7 +193,7 @@ impl Notes {
         let owners = self.owners.get_mut(range.clone()).unwrap_or_default();
         for (owner, entry) in owners.iter_mut().zip(&tables.first[range]) {
             if *owner == IN_GROUP {
-                let group = (entry.load() & !E::GROUP_BIT) as usize;
+                let group = (entry.load() & !E::MARK) as usize;
                 if let (Some(notes), Some(entries)) =
                     (self.groups.get_mut(group), tables.groups.get(group))
                 {
@@ -220,7 +212,7 @@ impl Notes {
         let entry = &tables.first[index];
         let Some(owner) = self.owners.get(index).copied() else { return };
         let group = match owner {
-            IN_GROUP => entry.load() & !E::GROUP_BIT,
+            IN_GROUP => entry.load() & !E::MARK,
             owner => self.new_group(tables, entry.load(), owner),
         };
         let (Some(notes), Some(entries)) =
@@ -239,7 +231,7 @@ impl Notes {
             self.set_owner(index, rest.1);
             self.left.push(group);
         } else if owner != IN_GROUP {
-            entry.store(group | E::GROUP_BIT);
+            entry.store(group | E::MARK);
             self.set_owner(index, IN_GROUP);
         }
     }
@@ -303,7 +295,7 @@ impl FibWriter for Dir24x8Writer {
             .collect();
         groups.dedup();
         let (tables, notes) =
-            if routes.hop_limit <= AtomicU16::GROUP_BIT && groups.len() <= NARROW_GROUPS {
+            if routes.hop_limit <= AtomicU16::MARK && groups.len() <= NARROW_GROUPS {
                 let tables = Tables::new(NARROW_GROUPS)?;
                 let notes = Notes::of(&tables, routes)?;
                 (Width::Narrow(tables), notes)
@@ -366,7 +358,9 @@ impl FibWriter for Dir24x8Writer {
 
 impl Notes {
     fn new() -> Result<Notes, Error> {
-        Ok(Notes { owners: zeroed(FIRST)?, groups: Vec::new(), free: Vec::new(), left: Vec::new() })
+        let owners = zeroed(FIRST)?;
+        prefer_huge_pages(&owners);
+        Ok(Notes { owners, groups: Vec::new(), free: Vec::new(), left: Vec::new() })
     }
 
     /// Fills empty tables. Networks come before those within them, so that each may take all
@@ -385,6 +379,6 @@ impl Notes {
         let needs_group = |change: &&Change| change.prefix.length() > 24 && !change.new.is_none();
         let groups = changes.iter().filter(needs_group).count();
         let free = self.free.len() + (tables.groups.len() - self.groups.len());
-        routes.hop_limit <= E::GROUP_BIT && groups <= free
+        routes.hop_limit <= E::MARK && groups <= free
     }
 }

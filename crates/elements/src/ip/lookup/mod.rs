@@ -59,9 +59,11 @@
 //! To copy a DIR-24-8 table for each transaction would take milliseconds, and twice the memory.
 
 mod address;
+mod blocks;
 mod command;
 mod dir_24_8;
 pub mod direct_ip_lookup;
+mod entry;
 mod error;
 mod fib;
 mod hops;
@@ -69,6 +71,7 @@ mod linear;
 pub mod linear_ip_lookup;
 pub mod lookup_ip_route;
 mod memory;
+mod poptrie;
 mod radix;
 pub mod radix_ip_lookup;
 mod range;
@@ -76,8 +79,10 @@ pub mod range_ip_lookup;
 pub(crate) mod rib;
 mod route;
 pub(crate) mod routing;
+mod slotted;
 pub mod sorted_ip_lookup;
 pub mod static_ip_lookup;
+mod sweep;
 mod table;
 
 #[cfg(test)]
@@ -90,6 +95,7 @@ pub use error::Error;
 pub use fib::{Change, Fib, FibWriter, Part, Readers, Routes};
 pub use hops::HopId;
 pub use linear::{Linear, LinearWriter, Sorted, SortedWriter};
+pub use poptrie::{Poptrie, PoptrieWriter};
 pub use radix::{Radix, RadixWriter};
 pub use range::{Ranges, RangesWriter};
 pub use rib::Order;

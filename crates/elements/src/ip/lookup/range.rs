@@ -1,231 +1,197 @@
-//! Ranges of addresses with one hop each, in a sorted array that a cache can hold.
+//! Ranges of addresses with one hop each, in sorted arrays that a cache can hold.
 //!
 //! Source: M. Zec's RangeIPLookup in Click, and M. Zec, L. Rizzo, M. Mikuc, "DXR: Towards a Billion
-//! Routing Lookups Per Second in Software", ACM CCR 42(5), 2012. The first 16 bits of an address
-//! choose a chunk of the array by a directory, a binary search over the last 16 bits finds its
-//! range. Neighbours with the same hop make one range, so that a table with few hops is far smaller
-//! than its routes.
+//! Routing Lookups Per Second in Software", ACM CCR 42(5), 2012. The first bits of an address choose
+//! an entry of the directory. It holds a hop, or the place of a block of ranges, of which a binary search
+//! over the last bits finds the right one. Neighbours with the same hop make one range, so that a
+//! table with few hops is far smaller than its routes.
 //!
-//! A change makes new arrays beside the old ones: the chunks that it touches are worked out from the
-//! routes, the others copied.
+//! A block has the number of its ranges less one, where the second and all others start, and their hops. So a
+//! search of few ranges reads one line of the cache.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, AtomicU32, Ordering, fence};
 
+use millrace_core::isa;
+
+use super::blocks::Blocks;
+use super::entry::Entry;
 use super::error::Error;
-use super::fib::{Change, Fib, FibWriter, Readers, Routes};
+use super::fib::{Fib, Part};
 use super::hops::HopId;
-use super::rib::Rib;
-use super::route::Prefix;
+use super::memory::zeroed;
+use super::slotted::{PART, SlotWriter, Slotted};
+use super::sweep::Range;
 
-/// Bits of an address that choose its chunk.
-const CHUNK_BITS: u8 = 16;
+/// Bits of an address that choose its entry of the directory.
+const BITS: u8 = 18;
 
-/// Chunks of addresses.
-const CHUNKS: usize = 1 << CHUNK_BITS;
+/// The other bits, set.
+const LOW: u32 = u32::MAX >> BITS;
 
 /// The ranges.
 #[derive(Clone, Debug)]
-pub struct Ranges(Arc<Arrays>);
+pub struct Ranges(Arc<Width>);
 
-#[derive(Debug, Default)]
-struct Arrays {
-    /// For each chunk the place of its first range, and the end of them all. Empty when there are
-    /// no routes.
-    directory: Vec<u32>,
-    /// The last bits of the address that each range starts with: 0 for the first of a chunk.
-    starts: Vec<u16>,
-    /// The hop of each range.
-    hops: Vec<HopId>,
+/// The arrays, with cells as wide as they need be.
+#[derive(Debug)]
+enum Width {
+    Narrow(Arrays<AtomicU16>),
+    Wide(Arrays<AtomicU32>),
+}
+
+#[derive(Debug)]
+struct Arrays<E> {
+    directory: Box<[AtomicU32]>,
+    cells: Box<[E]>,
+}
+
+impl<E: Entry> Arrays<E> {
+    fn new(cells: usize) -> Result<Self, Error> {
+        Ok(Self { directory: zeroed(1 << BITS)?, cells: zeroed(cells)? })
+    }
+
+    #[inline(always)]
+    fn directory(&self, address: u32) -> u32 {
+        self.directory.get((address >> (32 - BITS)) as usize).map_or(0, Entry::load)
+    }
+
+    /// What the cell holds, and 0 outside of all blocks.
+    #[inline(always)]
+    fn cell(&self, at: u32) -> u32 {
+        self.cells.get(at as usize).map_or(0, Entry::load)
+    }
+
+    /// The hop of an address within a block.
+    #[inline(always)]
+    fn search(&self, block: Part, address: u32) -> HopId {
+        let low = address & LOW;
+        let count = self.cell(block);
+        // The range is among `left` ones from `range` on.
+        let (mut range, mut left) = (0, count + 1);
+        while left > 1 {
+            let half = left / 2;
+            // The start of range n is in cell n.
+            let above = self.cell(block + range + half) <= low;
+            range += if above { half } else { 0 };
+            left -= half;
+        }
+        HopId(self.cell(block + 1 + count + range))
+    }
+
+    #[inline(always)]
+    fn lookup_batch(&self, addresses: &[u32], hops: &mut [HopId]) {
+        for (hop, &address) in hops.iter_mut().zip(addresses) {
+            hop.0 = self.directory(address);
+        }
+        // What an entry leads to was written before it.
+        fence(Ordering::Acquire);
+        for (hop, &address) in hops.iter_mut().zip(addresses) {
+            if hop.0 & PART != 0 {
+                *hop = self.search(hop.0 & !PART, address);
+            }
+        }
+    }
+
+    fn write(&self, block: Part, values: impl Iterator<Item = u32>) {
+        let cells = self.cells.get(block as usize..).unwrap_or_default();
+        for (cell, value) in cells.iter().zip(values) {
+            cell.store(value);
+        }
+    }
 }
 
 impl Fib for Ranges {
     #[inline]
     fn lookup(&self, address: u32) -> HopId {
-        let arrays = &*self.0;
-        let chunk = (address >> (32 - CHUNK_BITS)) as usize;
-        let Some(&[start, end]) = arrays.directory.get(chunk..chunk + 2) else {
-            return HopId::NONE;
-        };
-        let starts = arrays.starts.get(start as usize..end as usize).unwrap_or_default();
-        let low = address as u16;
-        let after = starts.partition_point(|&start| start <= low);
-        let range = start as usize + after.saturating_sub(1);
-        arrays.hops.get(range).copied().unwrap_or_default()
+        let mut hop = [HopId::NONE];
+        match &*self.0 {
+            Width::Narrow(arrays) => arrays.lookup_batch(&[address], &mut hop),
+            Width::Wide(arrays) => arrays.lookup_batch(&[address], &mut hop),
+        }
+        hop[0]
+    }
+
+    #[inline]
+    fn lookup_batch(&self, addresses: &[u32], hops: &mut [HopId]) {
+        isa::run(
+            #[inline(always)]
+            || match &*self.0 {
+                Width::Narrow(arrays) => arrays.lookup_batch(addresses, hops),
+                Width::Wide(arrays) => arrays.lookup_batch(addresses, hops),
+            },
+        );
     }
 }
 
 /// The writer of [`Ranges`].
+pub type RangesWriter = SlotWriter<Notes>;
+
+/// What the writer knows of the arrays.
 #[derive(Debug)]
-pub struct RangesWriter {
-    ranges: Ranges,
+pub struct Notes {
+    arrays: Arc<Width>,
+    blocks: Blocks,
 }
 
-impl FibWriter for RangesWriter {
+impl Slotted for Notes {
     type Fib = Ranges;
 
-    fn new() -> Result<Self, Error> {
-        Ok(Self { ranges: Ranges(Arc::default()) })
+    const SLOT_BITS: u8 = BITS;
+
+    fn with_room(routes: usize, hop_limit: u32) -> Result<Self, Error> {
+        // A route starts a range and perhaps one behind it; a range takes two cells.
+        let cells = routes.saturating_mul(8);
+        let arrays = match hop_limit <= AtomicU16::MARK {
+            true => Width::Narrow(Arrays::new(cells)?),
+            false => Width::Wide(Arrays::new(cells)?),
+        };
+        Ok(Self { arrays: Arc::new(arrays), blocks: Blocks::new(cells.min(PART as usize)) })
+    }
+
+    fn fits(&self, hop_limit: u32) -> bool {
+        match *self.arrays {
+            Width::Narrow(_) => hop_limit <= AtomicU16::MARK,
+            Width::Wide(_) => true,
+        }
+    }
+
+    fn directory(&self) -> &[AtomicU32] {
+        match &*self.arrays {
+            Width::Narrow(arrays) => &arrays.directory,
+            Width::Wide(arrays) => &arrays.directory,
+        }
+    }
+
+    fn make(&mut self, ranges: &[Range]) -> Option<Part> {
+        let block = self.blocks.take(2 * ranges.len())?;
+        let count = ranges.len() as u32 - 1;
+        let starts = ranges.iter().skip(1).map(|range| range.start);
+        let values = std::iter::once(count).chain(starts).chain(ranges.iter().map(|r| r.hop.0));
+        match &*self.arrays {
+            Width::Narrow(arrays) => arrays.write(block, values),
+            Width::Wide(arrays) => arrays.write(block, values),
+        }
+        Some(block)
+    }
+
+    fn free(&mut self, block: Part) {
+        let count = match &*self.arrays {
+            Width::Narrow(arrays) => arrays.cell(block),
+            Width::Wide(arrays) => arrays.cell(block),
+        };
+        self.blocks.give_back(block, 2 * (count as usize + 1));
     }
 
     fn fib(&self) -> Ranges {
-        self.ranges.clone()
-    }
-
-    fn rebuild(&mut self, routes: Routes<'_>) -> Result<(), Error> {
-        let arrays = Arrays::follow(&Arrays::default(), &[(0, CHUNKS - 1)], routes.rib);
-        self.ranges = Ranges(Arc::new(arrays));
-        Ok(())
-    }
-
-    fn update(
-        &mut self,
-        routes: Routes<'_>,
-        changes: &[Change],
-        readers: &mut dyn Readers<Ranges>,
-    ) -> Result<(), Error> {
-        let old = &*self.ranges.0;
-        if old.directory.is_empty() {
-            self.rebuild(routes)?;
-        } else {
-            let arrays = Arrays::follow(old, &touched(changes), routes.rib);
-            self.ranges = Ranges(Arc::new(arrays));
-        }
-        readers.publish(self.fib());
-        Ok(())
+        Ranges(self.arrays.clone())
     }
 
     fn memory(&self) -> usize {
-        let arrays = &*self.ranges.0;
-        arrays.directory.capacity() * size_of::<u32>()
-            + arrays.starts.capacity() * size_of::<u16>()
-            + arrays.hops.capacity() * size_of::<HopId>()
-    }
-}
-
-/// The runs of chunks that changes touch, each by its first and last chunk, in order.
-fn touched(changes: &[Change]) -> Vec<(usize, usize)> {
-    let chunk = |address: u32| (address >> 16) as usize;
-    let run = |change: &Change| (chunk(change.prefix.first()), chunk(change.prefix.last()));
-    let mut all: Vec<_> = changes.iter().map(run).collect();
-    all.sort_unstable();
-    let mut runs: Vec<(usize, usize)> = Vec::with_capacity(all.len());
-    for (first, last) in all {
-        match runs.last_mut() {
-            Some(run) if first <= run.1 + 1 => run.1 = run.1.max(last),
-            _ => runs.push((first, last)),
-        }
-    }
-    runs
-}
-
-impl Arrays {
-    /// The arrays for the routes, when only these runs of chunks differ from `old`.
-    fn follow(old: &Arrays, runs: &[(usize, usize)], rib: &Rib) -> Arrays {
-        let mut arrays = Arrays {
-            directory: Vec::with_capacity(CHUNKS + 1),
-            starts: Vec::with_capacity(old.starts.len()),
-            hops: Vec::with_capacity(old.hops.len()),
+        let cell = match *self.arrays {
+            Width::Narrow(_) => size_of::<AtomicU16>(),
+            Width::Wide(_) => size_of::<AtomicU32>(),
         };
-        let mut next = 0;
-        for &(first, last) in runs {
-            arrays.copy(old, next..first);
-            arrays.paint(first, last, rib);
-            next = last + 1;
-        }
-        arrays.copy(old, next..CHUNKS);
-        arrays.directory.push(arrays.starts.len() as u32);
-        arrays
-    }
-
-    /// Adds chunks as they were.
-    fn copy(&mut self, old: &Arrays, chunks: std::ops::Range<usize>) {
-        let Some(directory @ [start, .., end]) = old.directory.get(chunks.start..=chunks.end)
-        else {
-            return;
-        };
-        let here = self.starts.len() as u32;
-        let places = directory.iter().take(chunks.len()).map(|place| place - start + here);
-        self.directory.extend(places);
-        let ranges = *start as usize..*end as usize;
-        self.starts.extend_from_slice(old.starts.get(ranges.clone()).unwrap_or_default());
-        self.hops.extend_from_slice(old.hops.get(ranges).unwrap_or_default());
-    }
-
-    /// Adds a run of chunks as the routes have them.
-    fn paint(&mut self, first: usize, last: usize, rib: &Rib) {
-        let start = Prefix::new((first as u32) << 16, CHUNK_BITS);
-        let end = (last as u32) << 16 | 0xffff;
-        let mut painter =
-            Painter { arrays: self, chunk: first as u32, end, hop: HopId::NONE, open: Vec::new() };
-        for (prefix, entry) in rib.around(start) {
-            painter.open(prefix, entry.hop);
-        }
-        for (prefix, entry) in rib.from(start).take_while(|(prefix, _)| prefix.first() <= end) {
-            painter.close_before(prefix.first());
-            painter.start(prefix.first(), entry.hop);
-            painter.open(prefix, entry.hop);
-        }
-        painter.close_before(end);
-        painter.reach(end);
-    }
-}
-
-/// Lays out the ranges of a run of chunks, from networks in order.
-struct Painter<'a> {
-    arrays: &'a mut Arrays,
-    /// The next chunk to be started.
-    chunk: u32,
-    /// The last address of the run.
-    end: u32,
-    /// The hop at the place that was reached.
-    hop: HopId,
-    /// The networks around that place, the smallest last.
-    open: Vec<(Prefix, HopId)>,
-}
-
-impl Painter<'_> {
-    fn open(&mut self, prefix: Prefix, hop: HopId) {
-        self.open.push((prefix, hop));
-        self.hop = hop;
-    }
-
-    /// Ends the networks that end before an address. What is behind each belongs to the one around
-    /// it.
-    fn close_before(&mut self, address: u32) {
-        while let Some(&(prefix, _)) = self.open.last()
-            && prefix.last() < address
-        {
-            self.open.pop();
-            let around = self.open.last().map_or(HopId::NONE, |(_, hop)| *hop);
-            self.start(prefix.last() + 1, around);
-        }
-    }
-
-    /// Starts a range.
-    fn start(&mut self, address: u32, hop: HopId) {
-        self.reach(address);
-        self.hop = hop;
-        let Arrays { directory, starts, hops } = &mut *self.arrays;
-        let low = address as u16;
-        if starts.last() == Some(&low) {
-            // A smaller network starts where a larger one did, or where one ended.
-            starts.pop();
-            hops.pop();
-        }
-        let chunk = directory.last().map_or(0, |&place| place as usize);
-        if starts.len() == chunk || hops.last() != Some(&hop) {
-            starts.push(low);
-            hops.push(hop);
-        }
-    }
-
-    /// Starts the chunks up to the one that an address lies in.
-    fn reach(&mut self, address: u32) {
-        while self.chunk <= address.min(self.end) >> 16 {
-            self.arrays.directory.push(self.arrays.starts.len() as u32);
-            self.arrays.starts.push(0);
-            self.arrays.hops.push(self.hop);
-            self.chunk += 1;
-        }
+        (size_of::<AtomicU32>() << BITS) + self.blocks.used() * cell + self.blocks.memory()
     }
 }

@@ -3,7 +3,9 @@
 use std::net::Ipv4Addr;
 
 use millrace_core::args::ArgText;
-use millrace_core::{Batch, Call, Context, Element, Failed, HandlerError, Handlers, Reason, Setup};
+use millrace_core::{
+    Batch, Call, Context, Element, Failed, HandlerError, Handlers, Reason, Setup, isa,
+};
 
 use super::address::Address;
 use super::command::{Syntax, Verb};
@@ -87,34 +89,37 @@ impl<W: FibWriter<A>, A: Address> Routing<W, A> {
     pub(crate) fn push(&self, cx: &mut Context, scratch: &mut Scratch<A>, batch: &mut Batch) {
         let Scratch { addresses, hops, ports } = scratch;
         let count = batch.len();
-        let mut places = addresses.iter_mut();
-        batch.for_each(|packet| {
-            if let Some(address) = places.next() {
-                *address = A::destination(packet).to_bits();
-            }
-        });
+        let (addresses, hops, ports) =
+            (&mut addresses[..count], &mut hops[..count], &mut ports[..count]);
         let snapshot = self.table.snapshot();
-        let addresses = addresses.get(..count).unwrap_or_default();
-        snapshot.lookup_batch(addresses, hops);
-        let mut lost = 0;
-        for ((packet, id), port) in batch.iter_mut().zip(&*hops).zip(&mut *ports) {
-            match snapshot.hop(*id) {
-                Some(hop) => {
-                    // The table holds only outputs that the element has.
-                    *port = hop.port as u16;
-                    if hop.has_gateway() {
-                        hop.gateway.set_destination(packet);
-                    }
+        let any_lost = isa::run(
+            #[inline(always)]
+            || {
+                for (address, packet) in addresses.iter_mut().zip(&*batch) {
+                    *address = A::destination(packet).to_bits();
                 }
-                None => {
-                    *port = NO_ROUTE;
-                    lost += 1;
+                snapshot.lookup_batch(addresses, hops);
+                let mut any_lost = false;
+                let places = batch.iter_mut().zip(addresses).zip(hops).zip(&mut *ports);
+                for (((packet, address), hop), port) in places {
+                    let address = A::from_bits(*address);
+                    // Without a gateway, or a route, the address stays what it is: it is sooner stored again
+                    // than asked about.
+                    let (to, out) = match snapshot.hop(*hop) {
+                        // The table holds only outputs that the element has.
+                        Some(hop) if hop.has_gateway() => (hop.gateway, hop.port as u16),
+                        Some(hop) => (address, hop.port as u16),
+                        None => (address, NO_ROUTE),
+                    };
+                    to.set_destination(packet);
+                    any_lost |= out == NO_ROUTE;
+                    *port = out;
                 }
-            }
-        }
+                any_lost
+            },
+        );
         drop(snapshot);
-        let ports = ports.get_mut(..count).unwrap_or_default();
-        let routed = if lost == 0 { count } else { drop_lost(cx, batch, ports) };
+        let routed = if any_lost { drop_lost(cx, batch, ports) } else { count };
         cx.route_by(batch, ports.get(..routed).unwrap_or_default());
     }
 

@@ -208,11 +208,6 @@ proptest! {
     }
 
     #[test]
-    fn ranges_follow_the_definition(steps in steps()) {
-        follows_the_definition::<RangesWriter>(&steps);
-    }
-
-    #[test]
     fn linear_follows_the_definition(steps in steps()) {
         follows_the_definition::<LinearWriter>(&steps);
     }
@@ -268,6 +263,31 @@ proptest! {
     }
 }
 
+proptest! {
+    // A change of a short prefix is one of a quarter of a million entries.
+    #![proptest_config(ProptestConfig::with_cases(12))]
+
+    #[test]
+    fn ranges_follow_the_definition(steps in steps()) {
+        follows_the_definition::<RangesWriter>(&steps);
+    }
+
+    #[test]
+    fn poptrie_follows_the_definition(steps in steps()) {
+        follows_the_definition::<PoptrieWriter>(&steps);
+    }
+
+    #[test]
+    fn ranges_change_each_address_once((old, new) in some_routes()) {
+        changes_each_address_once::<RangesWriter>(&old, &new);
+    }
+
+    #[test]
+    fn poptrie_changes_each_address_once((old, new) in some_routes()) {
+        changes_each_address_once::<PoptrieWriter>(&old, &new);
+    }
+}
+
 #[test]
 fn the_shortest_prefixes() {
     fn short<W: FibWriter>() {
@@ -292,6 +312,7 @@ fn the_shortest_prefixes() {
     short::<Dir24x8Writer>();
     short::<RadixWriter>();
     short::<RangesWriter>();
+    short::<PoptrieWriter>();
 }
 
 #[test]
@@ -443,13 +464,15 @@ fn memory_does_not_grow_with_changes() {
     }
     churn::<Dir24x8Writer>(1000);
     churn::<RadixWriter>(1000);
+    churn::<RangesWriter>(250);
+    churn::<PoptrieWriter>(250);
     churn::<LinearWriter>(1000);
 }
 
 /// Threads look addresses up while routes come and go around them, hops and all.
 #[test]
 fn readers_never_see_what_was_not() {
-    fn race<W: FibWriter>() {
+    fn race<W: FibWriter>(rounds: u32) {
         let table = RouteTable::<W>::new(Order::Address).unwrap();
         let (short, long) = (Prefix::new(0x0a01_0200, 23), Prefix::new(0x0a01_0240, 27));
         let (inside, outside) = (0x0a01_0241, 0x0a01_0201);
@@ -473,7 +496,7 @@ fn readers_never_see_what_was_not() {
                     }
                 });
             }
-            for round in 0..200 {
+            for round in 0..rounds {
                 // A hop of its own for each round: numbers are freed and given out again.
                 let specific = route(long, 3000 + round * 3);
                 table.apply(&[Command::Add(specific)]).unwrap();
@@ -487,10 +510,71 @@ fn readers_never_see_what_was_not() {
             done.store(true, Ordering::Relaxed);
         });
     }
+    race::<Dir24x8Writer>(200);
+    race::<RadixWriter>(200);
+    // A change of the default route is one of a quarter of a million entries.
+    race::<RangesWriter>(20);
+    race::<PoptrieWriter>(20);
+    race::<SortedWriter>(200);
+}
+
+/// Routes come and go in half of the networks; lookups in the other half always find what is there, and a hop
+/// that is seen in a network which changes is one that it has had.
+#[test]
+fn routes_that_do_not_change_are_found_while_others_do() {
+    fn race<W: FibWriter>() {
+        const ROUTES: u32 = 200;
+        let table = RouteTable::<W>::new(Order::Address).unwrap();
+        // Neighbours: a /24 with a /26 within, an even one that stays and an odd one that changes.
+        let outer = |number: u32| Prefix::new(0x0a00_0000 | number << 8, 24);
+        let inner = |number: u32| Prefix::new(0x0a00_0040 | number << 8, 26);
+        let routes = (0..ROUTES)
+            .flat_map(|n| [route(outer(n), 3 * n), route(inner(n), 3 * (n + ROUTES))])
+            .collect::<Vec<_>>();
+        table.load(&routes).unwrap();
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let addresses: Vec<u32> =
+                    routes.iter().map(|route| route.prefix.first() | 0x3f).collect();
+                let mut ids = vec![HopId::NONE; addresses.len()];
+                while !done.load(Ordering::Relaxed) {
+                    let snapshot = table.snapshot();
+                    snapshot.lookup_batch(&addresses, &mut ids);
+                    for (route, &id) in routes.iter().zip(&ids) {
+                        let number = route.prefix.first() >> 8 & 0xffff;
+                        let (found, outer) = (snapshot.hop(id), hop(3 * number));
+                        let expected = match number % 2 {
+                            0 => found == Some(route.hop),
+                            _ => found.is_none_or(|found| found == route.hop || found == outer),
+                        };
+                        assert!(expected, "{route}: {found:?}");
+                    }
+                    drop(snapshot);
+                    std::thread::yield_now();
+                }
+            });
+            for round in 0..4 {
+                for number in (1..ROUTES).step_by(2) {
+                    let (outer, inner) =
+                        (routes[2 * number as usize], routes[2 * number as usize + 1]);
+                    let commands = match round % 2 {
+                        0 => [
+                            Command::Remove(inner.prefix, None),
+                            Command::Remove(outer.prefix, None),
+                        ],
+                        _ => [Command::Add(outer), Command::Add(inner)],
+                    };
+                    commands.iter().for_each(|&command| table.apply(&[command]).unwrap());
+                }
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+    }
     race::<Dir24x8Writer>();
     race::<RadixWriter>();
     race::<RangesWriter>();
-    race::<SortedWriter>();
+    race::<PoptrieWriter>();
 }
 
 #[test]
