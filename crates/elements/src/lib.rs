@@ -9,6 +9,7 @@ pub mod devices;
 pub mod ethernet;
 pub mod icmp;
 pub mod ip;
+pub mod ip6;
 pub mod measure;
 pub mod queueing;
 pub mod standard;

@@ -19,6 +19,7 @@ const ARGUMENTS: &[(&str, &str)] = &[
     ("EtherEncap", "0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2"),
     ("EtherRewrite", "2:0:0:0:0:1, 2:0:0:0:0:2"),
     ("FixIPSrc", "10.0.0.1"),
+    ("GetIP6Address", "24"),
     ("GetIPAddress", "16"),
     ("HostEtherFilter", "2:0:0:0:0:1"),
     ("ICMPError", "10.0.0.1, timeexceeded"),
@@ -29,6 +30,7 @@ const ARGUMENTS: &[(&str, &str)] = &[
     ("IPFragmenter", "100"),
     ("IPGWOptions", "10.0.0.1"),
     ("LinearIPLookup", "10.0.0.0/8 0, 0.0.0.0/0 1"),
+    ("LookupIP6Route", "2001:db8::/32 0, ::/0 1"),
     ("LookupIPRoute", "10.0.0.0/8 0, 0.0.0.0/0 1"),
     ("LookupIPRouteMP", "10.0.0.0/8 0, 0.0.0.0/0 1"),
     ("Paint", "1"),
@@ -39,6 +41,8 @@ const ARGUMENTS: &[(&str, &str)] = &[
     ("RangeIPLookup", "10.0.0.0/8 0, 0.0.0.0/0 1"),
     ("RatedUnqueue", "1000000"),
     ("Script", "TYPE PACKET, return 0"),
+    ("SetIP6Address", "2001:db8::1"),
+    ("SetIP6DSCP", "46"),
     ("SetIPAddress", "10.0.0.1"),
     ("SortedIPLookup", "10.0.0.0/8 0, 0.0.0.0/0 1"),
     ("StaticIPLookup", "10.0.0.0/8 0, 0.0.0.0/0 1"),
@@ -121,9 +125,10 @@ fn ports(name: &str, class: millrace_core::Class) -> (usize, usize) {
 
 /// A packet that is random, or nearly right, or cut short, with annotations that may be wrong.
 fn hostile(rng: &mut Rng) -> Option<Packet> {
-    let mut bytes: Vec<u8> = match rng.u8(0..4) {
+    let mut bytes: Vec<u8> = match rng.u8(0..5) {
         0 => (0..rng.usize(0..120)).map(|_| rng.u8(..)).collect(),
         1 => arp(rng),
+        2 => ip6(rng),
         _ => ip(rng),
     };
     for _ in 0..rng.usize(0..3) {
@@ -144,6 +149,9 @@ fn hostile(rng: &mut Rng) -> Option<Packet> {
         packet.set_mac_header(rng.usize(0..20) as isize);
     }
     packet.set_dst_ip([rng.u32(..), 0x0a00_0002, 0xffff_ffff, 0][rng.usize(0..4)].into());
+    if rng.u8(0..4) == 0 {
+        packet.set_dst_ip6([0x2001_0db8 << 96, rng.u128(..)][rng.usize(0..2)].into());
+    }
     packet.set_paint(rng.u8(0..4));
     packet.set_packet_type(if rng.bool() { PacketType::Broadcast } else { PacketType::Host });
     packet.set_fix_ip_src(rng.bool());
@@ -193,6 +201,26 @@ fn ip(rng: &mut Rng) -> Vec<u8> {
     packet.extend(payload);
     if rng.bool() {
         let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 9, 8, 0];
+        frame.append(&mut packet);
+        return frame;
+    }
+    packet
+}
+
+/// An IPv6 packet, in a frame or bare; extension headers and wrong lengths among them.
+fn ip6(rng: &mut Rng) -> Vec<u8> {
+    let payload: Vec<u8> = (0..rng.usize(0..300)).map(|_| rng.u8(..)).collect();
+    let length = if rng.u8(0..8) == 0 { rng.u16(..) } else { payload.len() as u16 };
+    let next_header = [0, 6, 17, 43, 44, 58, rng.u8(..)][rng.usize(0..7)];
+    let mut packet = vec![0x60, rng.u8(..), 0, 0];
+    packet.extend(length.to_be_bytes());
+    packet.extend([next_header, rng.u8(0..3)]);
+    for host in [rng.u8(..), rng.u8(..)] {
+        packet.extend([[0x20, 1, 0xd, 0xb8], [0; 4], [0; 4], [0, 0, 0, host]].concat());
+    }
+    packet.extend(payload);
+    if rng.bool() {
+        let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 9, 0x86, 0xdd];
         frame.append(&mut packet);
         return frame;
     }

@@ -135,9 +135,18 @@ pub(crate) fn has_right_transport_checksum(bytes: &[u8]) -> bool {
 /// Pushes packets at an element that are random, malformed, truncated or falsely marked, some of
 /// them shared. It must not panic and account for each of them.
 pub(crate) fn withstands(element: &str, outputs: usize) {
+    withstands_all(element, outputs, damaged());
+}
+
+/// Does as [`withstands`], with packets that are random or as given.
+pub(crate) fn withstands_all(
+    element: &str,
+    outputs: usize,
+    damaged: impl Strategy<Value = Vec<u8>> + 'static,
+) {
     let rig = RefCell::new(Rig::new(element, 1, outputs).unwrap());
     let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) };
-    proptest!(config, |(hostile in prop::collection::vec(hostile(), 1..12))| {
+    proptest!(config, |(hostile in prop::collection::vec(hostile(damaged), 1..12))| {
         let packets = hostile.iter().flat_map(Hostile::packets).collect();
         let mut rig = rig.borrow_mut();
         rig.push_packets(0, packets);
@@ -170,8 +179,8 @@ impl Hostile {
     }
 }
 
-fn hostile() -> impl Strategy<Value = Hostile> {
-    let bytes = prop_oneof![prop::collection::vec(any::<u8>(), 0..120), damaged()];
+fn hostile(damaged: impl Strategy<Value = Vec<u8>> + 'static) -> impl Strategy<Value = Hostile> {
+    let bytes = prop_oneof![prop::collection::vec(any::<u8>(), 0..120), damaged];
     let mark = prop_oneof![
         4 => Just(Some((0isize, 20usize))),
         2 => Just(Some((0, 60))),

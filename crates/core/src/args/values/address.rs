@@ -43,12 +43,7 @@ impl Arg for Vec<Ipv4Addr> {
     const EXPECTS: &'static str = "IP addresses, separated by spaces";
 
     fn parse(text: &ArgText, scope: &Scope<'_>) -> Result<Self, ArgError> {
-        let mut addresses = Self::new();
-        for place in text.places_of_words() {
-            let address = ipv4(text.part(place.clone()).as_str(), scope);
-            addresses.push(address.ok_or_else(|| ArgError::default().at(place))?);
-        }
-        Ok(addresses)
+        each_word(text, |word| ipv4(word, scope))
     }
 
     fn placeholder() -> Self {
@@ -102,6 +97,16 @@ impl Arg for Ipv4Network {
     }
 }
 
+/// Reads a list with spaces between; an error names the word that is wrong.
+fn each_word<T>(text: &ArgText, read: impl Fn(&str) -> Option<T>) -> Result<Vec<T>, ArgError> {
+    let mut words = Vec::new();
+    for place in text.places_of_words() {
+        let word = read(text.part(place.clone()).as_str());
+        words.push(word.ok_or_else(|| ArgError::default().at(place))?);
+    }
+    Ok(words)
+}
+
 fn ipv4(text: &str, scope: &Scope<'_>) -> Option<Ipv4Addr> {
     parse_ipv4(text).or_else(|| scope.ipv4_named(text))
 }
@@ -125,6 +130,19 @@ impl Arg for Ipv6Addr {
 
     fn placeholder() -> Self {
         Self::UNSPECIFIED
+    }
+}
+
+/// Addresses with spaces between.
+impl Arg for Vec<Ipv6Addr> {
+    const EXPECTS: &'static str = "IPv6 addresses, separated by spaces";
+
+    fn parse(text: &ArgText, scope: &Scope<'_>) -> Result<Self, ArgError> {
+        each_word(text, |word| ipv6(word, scope))
+    }
+
+    fn placeholder() -> Self {
+        Self::new()
     }
 }
 
@@ -386,6 +404,12 @@ mod tests {
             rejects::<Ipv6Prefix>(wrong, "parse error");
         }
         rejects::<Ipv6Addr>("1:2:3", "parse error");
+        let list = ArgText::from("2001:db8::1  10.0.0.1");
+        let error = ArgError::default().at(13..21);
+        assert_eq!(Vec::<Ipv6Addr>::parse(&list, &Scope::builtin()), Err(error));
+        let list = ArgText::from(" 2001:db8::1 ::1 ");
+        let addresses = vec![address, Ipv6Addr::LOCALHOST];
+        assert_eq!(Vec::<Ipv6Addr>::parse(&list, &Scope::builtin()), Ok(addresses));
     }
 
     #[test]

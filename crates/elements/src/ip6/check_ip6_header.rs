@@ -1,0 +1,263 @@
+//! CheckIP6Header - checks IPv6 headers
+//!
+//! # Synopsis
+//! `CheckIP6Header([BADADDRS, OFFSET])`
+//!
+//! # Description
+//! Checks that each packet has a sound IPv6 header OFFSET bytes in: that the version is 6, that the packet
+//! holds the payload that the header tells of, and that the source address may be one: not a multicast
+//! address (RFC 4291, 2.7) and none of BADADDRS. `::` is a good source on a link and a bad one for a router
+//! (RFC 4291, 2.5.2), which should list it.
+//!
+//! Sound packets get their network and transport header marks; what follows the payload, such as the
+//! padding of short Ethernet frames, is cut off. The destination annotation is GetIP6Address's to set.
+//!
+//! A message is printed for the first bad packet.
+//!
+//! # Arguments
+//! - BADADDRS: source addresses to refuse, separated by spaces. Positional or keyword, default none.
+//! - OFFSET: bytes in front of the IPv6 header. Positional or keyword, default 0.
+//!
+//! # Ports
+//! One agnostic input. Output 0, agnostic: sound packets. Output 1, push, may be left out: bad
+//! packets, unchanged.
+//!
+//! # Handlers
+//! - `count` (read): sound packets.
+//! - `drops` (read): bad packets, dropped or sent to output 1.
+//!
+//! # Drops
+//! Without output 1:
+//! - truncated: no room for an IPv6 header.
+//! - bad version: not IP version 6.
+//! - bad length: the payload length exceeds the packet.
+//! - bad source address: a multicast address, or one of BADADDRS.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(DATA \<6000000000001140 20010db8000000000000000000000001
+//!                       20010db8000100000000000000000002>, LIMIT 10)
+//!     -> CheckIP6Header(:: ::1)
+//!     -> Discard;
+//! ```
+//!
+//! # See also
+//! MarkIP6Header, GetIP6Address, CheckIPHeader
+
+use std::net::Ipv6Addr;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use millrace_core::headers::{Header, Ipv6Header};
+use millrace_core::{
+    Batch, Class, Context, Count, Element, Failed, Handlers, Packet, PerThread, Reason, Setup,
+    register,
+};
+
+/// The element; its manual is at the top of the file.
+pub struct CheckIp6Header {
+    name: String,
+    offset: u32,
+    bad_sources: Vec<[u8; 16]>,
+    counts: PerThread<Counts>,
+    reported: AtomicBool,
+}
+
+#[derive(Default)]
+struct Counts {
+    good: Count,
+    bad: Count,
+}
+
+register!(CheckIp6Header, "check_ip6_header.rs");
+
+impl Element for CheckIp6Header {
+    const CLASS: Class = Class::new("CheckIP6Header", "1/1-2", "a/ah");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let name = setup.name().to_owned();
+        let bad_sources: Vec<Ipv6Addr> = setup.args.positional("BADADDRS", Vec::new());
+        let offset = setup.args.positional("OFFSET", 0);
+        setup.args.complete()?;
+        Ok(Self {
+            name,
+            offset,
+            bad_sources: bad_sources.iter().map(Ipv6Addr::octets).collect(),
+            counts: PerThread::default(),
+            reported: AtomicBool::new(false),
+        })
+    }
+
+    #[inline]
+    fn simple_action(&self, cx: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
+        match self.check(&mut packet) {
+            Ok(()) => Some(packet),
+            Err(fault) => self.reject(cx, packet, fault),
+        }
+    }
+
+    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
+        batch.map_filter(|packet| self.simple_action(cx, &mut (), packet));
+        self.counts.mine(cx).good.add(batch.len() as u64);
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("count", |element, _| element.total(|counts| &counts.good));
+        handlers.read("drops", |element, _| element.total(|counts| &counts.bad));
+    }
+}
+
+impl CheckIp6Header {
+    /// Checks, marks and shortens a packet.
+    #[inline(always)]
+    fn check(&self, packet: &mut Packet) -> Result<(), Reason> {
+        let offset = self.offset as usize;
+        let data = packet.data().get(offset..).unwrap_or_default();
+        let Some((ip, payload)) = Ipv6Header::view(data) else { return Err(Reason::Truncated) };
+        if ip.version() != 6 {
+            return Err(Reason::BadVersion);
+        }
+        let payload_len = usize::from(ip.payload_len.get());
+        if payload_len > payload.len() {
+            return Err(Reason::BadLength);
+        }
+        if ip.src[0] == MULTICAST || self.bad_sources.contains(&ip.src) {
+            return Err(Reason::BadSource);
+        }
+        packet.set_network_header(offset as isize, Ipv6Header::LEN);
+        packet.truncate(offset + Ipv6Header::LEN + payload_len);
+        Ok(())
+    }
+
+    #[cold]
+    fn reject(&self, cx: &mut Context, packet: Packet, fault: Reason) -> Option<Packet> {
+        if !self.reported.swap(true, Relaxed) {
+            let message = format!("{}: IPv6 header check failed: {fault}", self.name);
+            cx.router().chatter(&message);
+        }
+        self.counts.mine(cx).bad.add(1);
+        cx.push_or_drop(1, packet, fault);
+        None
+    }
+
+    fn total(&self, count: fn(&Counts) -> &Count) -> u64 {
+        self.counts.iter().map(|counts| count(counts).get()).sum()
+    }
+}
+
+/// The first byte of multicast addresses (RFC 4291, 2.4).
+const MULTICAST: u8 = 0xff;
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use millrace_core::testing::Rig;
+    use millrace_core::{Packet, Reason};
+    use proptest::prelude::*;
+
+    use crate::ip6::test_packets::{Datagram, withstands};
+
+    /// The reason for which a packet is dropped; none when it passes.
+    fn fate(element: &str, bytes: &[u8]) -> Option<Reason> {
+        let mut rig = Rig::new(element, 1, 1).unwrap();
+        let passed = rig.push(0, &[bytes])[0].len();
+        let drops = rig.stats().drops;
+        assert_eq!(passed + drops.len(), 1);
+        drops.first().map(|drop| drop.0)
+    }
+
+    #[test]
+    fn a_sound_packet_is_marked_and_trimmed() {
+        let datagram = Datagram::default().bytes();
+        let frame = [&[0; 14], datagram.as_slice(), &[0; 9]].concat();
+        for element in ["CheckIP6Header(, 14)", "CheckIP6Header(OFFSET 14)"] {
+            let mut rig = Rig::new(element, 1, 1).unwrap();
+            let out = rig.push_packets(0, vec![Packet::from_bytes(&frame).unwrap()]);
+            let packet = &out[0][0];
+            assert_eq!(packet.network_data(), Some(datagram.as_slice()));
+            assert_eq!(packet.transport_offset(), Some(54));
+            assert_eq!(rig.read("count").unwrap(), "1");
+            assert_eq!(rig.read("drops").unwrap(), "0");
+        }
+    }
+
+    #[test]
+    fn each_fault_has_its_reason() {
+        let sound = Datagram::default().bytes();
+        let edited = |at: usize, byte: u8| {
+            let mut bytes = sound.clone();
+            bytes[at] = byte;
+            bytes
+        };
+        let beyond = sound.len() as u8 - 40 + 1;
+        for (bytes, reason) in [
+            (sound.clone(), None),
+            (sound[..39].to_vec(), Some(Reason::Truncated)),
+            (sound[..40].to_vec(), Some(Reason::BadLength)),
+            (Vec::new(), Some(Reason::Truncated)),
+            (edited(0, 0x45), Some(Reason::BadVersion)),
+            (edited(5, beyond), Some(Reason::BadLength)),
+            (edited(5, 0), None),
+            (edited(8, 0xff), Some(Reason::BadSource)),
+        ] {
+            assert_eq!(fate("CheckIP6Header", &bytes), reason, "{bytes:02x?}");
+        }
+    }
+
+    #[test]
+    fn sources_are_refused_as_configured() {
+        let from = |source: &str| {
+            Datagram { source: source.parse().unwrap(), ..Datagram::default() }.bytes()
+        };
+        let listed = "CheckIP6Header(:: 2001:db8::bad)";
+        for bad in ["::", "2001:db8::bad", "ff02::1", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"] {
+            assert_eq!(fate(listed, &from(bad)), Some(Reason::BadSource), "{bad}");
+        }
+        assert_eq!(fate(listed, &from("::1")), None);
+        assert_eq!(fate("CheckIP6Header", &from("::")), None);
+        assert_eq!(fate("CheckIP6Header(BADADDRS ::1)", &from("::1")), Some(Reason::BadSource));
+    }
+
+    #[test]
+    fn wrong_arguments_are_refused() {
+        for arguments in ["14", "10.0.0.1", "::1, -1", "::1, 2, 3", "OFFSETS 3"] {
+            let element = format!("CheckIP6Header({arguments})");
+            assert!(Rig::new(&element, 1, 1).is_err(), "{element}");
+        }
+    }
+
+    #[test]
+    fn bad_packets_leave_by_the_second_output() {
+        let mut rig = Rig::new("CheckIP6Header", 1, 2).unwrap();
+        let sound = Datagram::default().bytes();
+        let out = rig.push(0, &[&b"bad"[..], &sound, &[0; 40]]);
+        assert_eq!(out, [vec![sound], vec![b"bad".to_vec(), vec![0; 40]]]);
+        assert_eq!(rig.stats().dropped(), 0);
+        assert_eq!(rig.read("drops").unwrap(), "2");
+    }
+
+    /// Etherparse, an independent reader, takes for sound what we do.
+    #[test]
+    fn agrees_with_etherparse() {
+        let rig = RefCell::new(Rig::new("CheckIP6Header", 1, 1).unwrap());
+        let edits = prop::collection::vec((0usize..8, any::<u8>()), 0..3);
+        proptest!(|(edits in edits, cut in 0usize..60)| {
+            let mut bytes = Datagram::default().bytes();
+            edits.into_iter().for_each(|(at, byte)| bytes[at] = byte);
+            bytes.truncate(bytes.len() - cut.min(bytes.len()));
+            let oracle = etherparse::Ipv6Header::from_slice(&bytes)
+                .ok()
+                .filter(|(header, payload)| usize::from(header.payload_length) <= payload.len())
+                .map(|(header, _)| 40 + usize::from(header.payload_length));
+            let out = rig.borrow_mut().push(0, &[bytes]);
+            prop_assert_eq!(out[0].first().map(Vec::len), oracle);
+        });
+    }
+
+    #[test]
+    fn withstands_anything() {
+        withstands("CheckIP6Header(::)", 1);
+        withstands("CheckIP6Header(, 3)", 2);
+    }
+}

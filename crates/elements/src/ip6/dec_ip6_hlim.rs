@@ -1,0 +1,138 @@
+//! DecIP6HLIM - takes one hop off the hop limit
+//!
+//! # Synopsis
+//! `DecIP6HLIM()`
+//!
+//! # Description
+//! Decrements the hop limit of each IPv6 packet (RFC 8200, 3). A packet whose hop limit is 1 or 0 goes to
+//! output 1 unchanged, usually to an ICMP6Error.
+//!
+//! # Arguments
+//! None.
+//!
+//! # Ports
+//! One agnostic input. Output 0, agnostic: packets that may travel on. Output 1, push, may be left
+//! out: packets that may not.
+//!
+//! # Handlers
+//! - `drops` (read): packets whose hop limit ran out.
+//!
+//! # Drops
+//! - ttl expired: the hop limit ran out, without output 1.
+//! - header not set: the packet's IPv6 header is not known.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(DATA \<6000000000001140 20010db8000000000000000000000001
+//!                       20010db8000100000000000000000002>, LIMIT 10)
+//!     -> CheckIP6Header
+//!     -> DecIP6HLIM
+//!     -> Discard;
+//! ```
+//!
+//! # See also
+//! CheckIP6Header, DecIPTTL
+
+use millrace_core::headers::{Header, Ipv6Header};
+use millrace_core::{
+    Class, Context, Count, Element, Failed, Handlers, Packet, PerThread, Reason, Setup, register,
+};
+
+/// The element; its manual is at the top of the file.
+pub struct DecIp6Hlim {
+    drops: PerThread<Count>,
+}
+
+register!(DecIp6Hlim, "dec_ip6_hlim.rs");
+
+impl Element for DecIp6Hlim {
+    const CLASS: Class = Class::new("DecIP6HLIM", "1/1-2", "a/ah");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        setup.args.complete()?;
+        Ok(Self { drops: PerThread::default() })
+    }
+
+    #[inline]
+    fn simple_action(&self, cx: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
+        let Some((ip, _)) = packet.network_data().and_then(Ipv6Header::view) else {
+            return cx.drop(packet, Reason::NoHeader);
+        };
+        if ip.hop_limit <= 1 {
+            return self.expire(cx, packet);
+        }
+        if let Some((ip, _)) = packet.network_data_mut().and_then(Ipv6Header::view_mut) {
+            ip.hop_limit = ip.hop_limit.saturating_sub(1);
+        }
+        Some(packet)
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("drops", |element, _| element.drops.total());
+    }
+}
+
+impl DecIp6Hlim {
+    #[cold]
+    fn expire(&self, cx: &mut Context, packet: Packet) -> Option<Packet> {
+        self.drops.mine(cx).add(1);
+        cx.push_or_drop(1, packet, Reason::TtlExpired);
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::testing::Rig;
+    use millrace_core::{Packet, Reason};
+
+    use crate::ip6::test_packets::{Datagram, withstands};
+
+    fn with_hop_limit(hop_limit: u8) -> Datagram {
+        Datagram { hop_limit, ..Datagram::default() }
+    }
+
+    #[test]
+    fn packets_travel_one_hop_less() {
+        let mut rig = Rig::new("DecIP6HLIM", 1, 2).unwrap();
+        let packets = [255, 2, 1, 0].map(|limit| with_hop_limit(limit).packet());
+        let out = rig.push_packets(0, packets.into());
+        let bytes = |packets: &[Packet]| -> Vec<Vec<u8>> {
+            packets.iter().map(|packet| packet.data().to_vec()).collect()
+        };
+        assert_eq!(bytes(&out[0]), [with_hop_limit(254).bytes(), with_hop_limit(1).bytes()]);
+        assert_eq!(bytes(&out[1]), [with_hop_limit(1).bytes(), with_hop_limit(0).bytes()]);
+        assert_eq!(rig.read("drops").unwrap(), "2");
+    }
+
+    #[test]
+    fn expired_packets_are_dropped_without_a_second_output() {
+        let mut rig = Rig::new("DecIP6HLIM", 1, 1).unwrap();
+        let mut lost = with_hop_limit(9).packet();
+        lost.clear_network_header();
+        rig.push_packets(0, vec![with_hop_limit(1).packet(), lost]);
+        assert_eq!(rig.stats().drops, [(Reason::TtlExpired, 1), (Reason::NoHeader, 1)]);
+    }
+
+    #[test]
+    fn the_other_holder_of_a_shared_packet_sees_nothing() {
+        let packet = with_hop_limit(9).packet();
+        let twin = packet.share().unwrap();
+        let mut rig = Rig::new("DecIP6HLIM", 1, 1).unwrap();
+        let out = rig.push_packets(0, vec![packet]);
+        assert_eq!(out[0][0].data(), with_hop_limit(8).bytes());
+        assert_eq!(twin.data(), with_hop_limit(9).bytes());
+    }
+
+    #[test]
+    fn takes_no_arguments() {
+        assert!(Rig::new("DecIP6HLIM(1)", 1, 1).is_err());
+    }
+
+    #[test]
+    fn withstands_anything() {
+        withstands("DecIP6HLIM", 1);
+        withstands("DecIP6HLIM", 2);
+    }
+}

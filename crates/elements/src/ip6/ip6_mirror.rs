@@ -1,0 +1,110 @@
+//! IP6Mirror - swaps source and destination of IPv6 packets
+//!
+//! # Synopsis
+//! `IP6Mirror()`
+//!
+//! # Description
+//! Swaps the source and destination addresses of each IPv6 packet, and the ports of a UDP datagram or TCP
+//! segment right behind the header. Checksums stay right: they are sums over both. The destination
+//! annotation stays as it is.
+//!
+//! # Arguments
+//! None.
+//!
+//! # Ports
+//! One agnostic input, one agnostic output.
+//!
+//! # Handlers
+//! None of its own.
+//!
+//! # Drops
+//! - header not set: the packet's IPv6 header is not known.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(DATA \<6000000000001140 20010db8000000000000000000000001
+//!                       20010db8000100000000000000000002>, LIMIT 10)
+//!     -> CheckIP6Header
+//!     -> IP6Mirror
+//!     -> Discard;
+//! ```
+//!
+//! # See also
+//! EtherMirror, CheckIP6Header
+
+use millrace_core::headers::{Header, Ipv6Header, protocol};
+use millrace_core::{Class, Context, Element, Failed, Packet, Reason, Setup, register};
+
+/// The element; its manual is at the top of the file.
+pub struct Ip6Mirror;
+
+register!(Ip6Mirror, "ip6_mirror.rs");
+
+impl Element for Ip6Mirror {
+    const CLASS: Class = Class::new("IP6Mirror", "1/1", "a/a");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        setup.args.complete()?;
+        Ok(Self)
+    }
+
+    #[inline]
+    fn simple_action(&self, cx: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
+        let Some((ip, payload)) = packet.network_data_mut().and_then(Ipv6Header::view_mut) else {
+            return cx.drop(packet, Reason::NoHeader);
+        };
+        std::mem::swap(&mut ip.src, &mut ip.dst);
+        // Both protocols start with the ports, and neither has a header of less than eight bytes.
+        if matches!(ip.next_header, protocol::TCP | protocol::UDP)
+            && let Some([a, b, c, d, ..]) = payload.first_chunk_mut::<8>()
+        {
+            std::mem::swap(a, c);
+            std::mem::swap(b, d);
+        }
+        Some(packet)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::testing::Rig;
+    use millrace_core::{Packet, Reason};
+
+    use crate::ip6::test_packets::{Datagram, withstands};
+
+    fn mirrored(datagram: &Datagram) -> Vec<u8> {
+        let mut rig = Rig::new("IP6Mirror", 1, 1).unwrap();
+        rig.push_packets(0, vec![datagram.packet()])[0][0].data().to_vec()
+    }
+
+    #[test]
+    fn swaps_addresses_and_ports() {
+        let there = Datagram::udp(1234, 5678, b"data");
+        let (source, destination) = (there.destination, there.source);
+        let back = Datagram { source, destination, ..Datagram::udp(5678, 1234, b"data") };
+        // The checksum of the datagram is that of its mirror image.
+        assert_eq!(mirrored(&there), back.bytes());
+        assert_eq!(mirrored(&back), there.bytes());
+    }
+
+    #[test]
+    fn leaves_what_are_no_ports() {
+        for (next_header, payload) in [(58, &[1, 2, 3, 4, 5, 6, 7, 8][..]), (17, &[1, 2, 3, 4])] {
+            let there = Datagram { next_header, payload: payload.to_vec(), ..Datagram::default() };
+            assert_eq!(mirrored(&there)[40..], *payload, "{next_header}");
+        }
+    }
+
+    #[test]
+    fn packets_without_a_header_are_dropped() {
+        let mut rig = Rig::new("IP6Mirror", 1, 1).unwrap();
+        rig.push_packets(0, vec![Packet::from_bytes(&[0x60; 60]).unwrap()]);
+        assert_eq!(rig.stats().drops, [(Reason::NoHeader, 1)]);
+    }
+
+    #[test]
+    fn withstands_anything() {
+        withstands("IP6Mirror", 1);
+    }
+}

@@ -1,0 +1,183 @@
+//! LookupIP6Route - routes IPv6 packets by a table
+//!
+//! # Synopsis
+//! `LookupIP6Route(DST/LEN [GATEWAY] OUTPUT, ...)`
+//!
+//! # Description
+//! Looks up each packet's IPv6 destination annotation: the route of the longest prefix that holds the
+//! address decides. Sends the packet by the route's output, and sets the annotation to the route's
+//! gateway, if it has one.
+//!
+//! The table is a tree in arrays that the processor's cache can hold; the packets of a batch are looked
+//! up side by side. Each change makes another tree, packets never wait for one. A group of changes by
+//! `ctrl` costs as much as one.
+//!
+//! # Arguments
+//! - Routes, one an argument: a network, or an address for itself alone; perhaps a gateway, `-` or `::`
+//!   being none; an output. Of several routes for one network the first counts.
+//!
+//! # Ports
+//! One push input, any number of push outputs.
+//!
+//! # Handlers
+//! - `table` (read): the routes, one a line: network, gateway or `-`, output. They stand in the order of
+//!   adding; a new route takes the first place that is free.
+//! - `lookup` (read): the output and the gateway, if there is one, for the address that is given; -1 when
+//!   there is no route.
+//! - `add` (write): adds a route, `DST/LEN [GATEWAY] OUTPUT`. Fails when its network has one.
+//! - `set` (write): adds a route, or replaces its network's.
+//! - `remove` (write): removes the route of a network, `DST/LEN [GATEWAY OUTPUT]`. Fails when there is
+//!   none, or it is another one.
+//! - `ctrl` (write): carries out `add ...`, `set ...` and `remove ...` commands, one a line; all, or none
+//!   when one of them fails. Packets see the table before all commands or after them.
+//! - `flush` (write): removes all routes.
+//!
+//! # Drops
+//! - no route: no route's network holds the destination annotation.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(DATA \<6000000000001140 20010db8000000000000000000000001
+//!                       20010db8000100000000000000000002>, LIMIT 10)
+//!     -> CheckIP6Header
+//!     -> GetIP6Address(24)
+//!     -> r :: LookupIP6Route(2001:db8::/32 fe80::1 0, 2001:db8:1::/48 0, ::/0 1);
+//! r [0] -> Discard;
+//! r [1] -> Discard;
+//! ```
+//!
+//! # See also
+//! GetIP6Address, CheckIP6Header, DirectIPLookup
+
+use std::net::Ipv6Addr;
+
+use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Setup, register};
+
+use super::tree::TreeWriter;
+use crate::ip::lookup::Order;
+use crate::ip::lookup::routing::{
+    Routing, RoutingElement, Scratch, flush_handler, read_handlers, write_handlers,
+};
+
+/// The element; its manual is at the top of the file.
+pub struct LookupIp6Route(Routing<TreeWriter, Ipv6Addr>);
+
+register!(LookupIp6Route, "lookup_ip6_route.rs");
+
+impl Element for LookupIp6Route {
+    const CLASS: Class = Class::new("LookupIP6Route", "1/-", "h/h");
+    type Local = Scratch<Ipv6Addr>;
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        Routing::configure(setup, Order::FirstFree).map(Self)
+    }
+
+    fn push(&self, cx: &mut Context, scratch: &mut Self::Local, _port: usize, batch: &mut Batch) {
+        self.0.push(cx, scratch, batch);
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        read_handlers(handlers);
+        write_handlers(handlers);
+        flush_handler(handlers);
+    }
+}
+
+impl RoutingElement<Ipv6Addr> for LookupIp6Route {
+    type Writer = TreeWriter;
+
+    fn routing(&self) -> &Routing<TreeWriter, Ipv6Addr> {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::testing::Rig;
+    use millrace_core::{Packet, Reason};
+
+    fn packet(destination: &str) -> Packet {
+        let mut packet = Packet::from_bytes(b"x").unwrap();
+        packet.set_dst_ip6(destination.parse().unwrap());
+        packet
+    }
+
+    fn lookup(rig: &Rig, address: &str) -> String {
+        let read = rig.router().read("x.lookup", address.as_bytes());
+        String::from_utf8(read.unwrap()).unwrap()
+    }
+
+    #[test]
+    fn packets_go_by_their_longest_prefix() {
+        let routes =
+            "2001:db8::/32 1, 2001:db8:1::/48 fe80::1 0, 2001:db8:1::7 2, 2001:db8:1::/80 - 1";
+        let mut rig = Rig::new(&format!("LookupIP6Route({routes})"), 1, 3).unwrap();
+        let destinations =
+            ["2001:db8:1::7", "2001:db8:2::", "::1", "2001:db8:1:1::", "2001:db8:1::8"];
+        let out = rig.push_packets(0, destinations.map(packet).into());
+        let destinations: Vec<Vec<String>> = out
+            .iter()
+            .map(|port| port.iter().map(|packet| packet.dst_ip6().to_string()).collect())
+            .collect();
+        assert_eq!(
+            destinations,
+            [vec!["fe80::1"], vec!["2001:db8:2::", "2001:db8:1::8"], vec!["2001:db8:1::7"]]
+        );
+        assert_eq!(rig.stats().drops, [(Reason::NoRoute, 1)]);
+        assert!(rig.stats().balanced());
+    }
+
+    #[test]
+    fn routes_come_and_go() {
+        let mut rig = Rig::new("LookupIP6Route", 1, 3).unwrap();
+        let steps = [
+            ("add", "2001:db8::/32 fe80::1 0", "0 fe80::1"),
+            ("add", "2001:db8::/48 ::0 1", "1"),
+            ("add", "2001:db8::4/127 2", "2"),
+            ("remove", "2001:db8::/48 - 1", "2"),
+            ("remove", "2001:db8::4/127", "0 fe80::1"),
+            ("set", "2001:db8::/32 1", "1"),
+            ("ctrl", "remove 2001:db8::/32\nadd ::/0 fe80::2 2", "2 fe80::2"),
+            ("remove", "::0/0", "-1"),
+        ];
+        for (handler, text, found) in steps {
+            rig.write(handler, text).unwrap();
+            assert_eq!(lookup(&rig, "2001:db8::5"), found, "{handler} {text}");
+        }
+    }
+
+    #[test]
+    fn the_table_is_listed_and_emptied() {
+        let routes = "::/0 fe80::1 0, 2001:db8:aaaa::/48 0, 2001:db8::/32 0";
+        let mut rig = Rig::new(&format!("LookupIP6Route({routes})"), 1, 1).unwrap();
+        rig.write("remove", "2001:db8:aaaa::/48").unwrap();
+        rig.write("add", "2001:db8:bbbb::/48 0").unwrap();
+        assert_eq!(
+            rig.read("table").unwrap(),
+            "::/0\t\tfe80::1\t\t0\n2001:db8:bbbb::/48\t-\t\t0\n2001:db8::/32\t\t-\t\t0\n"
+        );
+        rig.write("flush", "").unwrap();
+        assert_eq!(rig.read("table").unwrap(), "");
+        assert_eq!(lookup(&rig, "::1"), "-1");
+    }
+
+    #[test]
+    fn what_cannot_be_done_is_said() {
+        let mut rig = Rig::new("LookupIP6Route(2001:db8::/32 fe80::4 0)", 1, 1).unwrap();
+        for (handler, text, message) in [
+            ("add", "2001:db8::/32 0", "conflict with existing route ‘2001:db8::/32 fe80::4 0’"),
+            ("remove", "2001:db8::/33", "route ‘2001:db8::/33 - -1’ not found"),
+            ("remove", "2001:db8::/32 0", "route ‘2001:db8::/32 - 0’ not found"),
+            ("add", "2001:db9::/32 1", "bad OUTPUT"),
+            ("set", "2001:db8::/32", "expected ‘ADDR/MASK [GATEWAY] OUTPUT’"),
+            ("add", "10.0.0.0/8 0", "expected ‘ADDR/MASK [GATEWAY] OUTPUT’"),
+            ("ctrl", "flush", "bad command ‘flush’"),
+        ] {
+            let error = rig.write(handler, text).unwrap_err();
+            assert_eq!(error.to_string(), message, "{handler} {text}");
+        }
+        let error = rig.router().read("x.lookup", b"10.0.0.1").unwrap_err();
+        assert_eq!(error.to_string(), "expected IPv6 address");
+        assert!(Rig::new("LookupIP6Route(2001:db8::/32 1)", 1, 1).is_err());
+    }
+}

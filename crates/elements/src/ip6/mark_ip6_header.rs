@@ -1,0 +1,96 @@
+//! MarkIP6Header - says where the IPv6 header is
+//!
+//! # Synopsis
+//! `MarkIP6Header([OFFSET])`
+//!
+//! # Description
+//! Marks packets as IPv6 packets: notes that the IPv6 header starts OFFSET bytes into the packet, and what
+//! follows it 40 bytes behind. Checks nothing and shortens nothing; CheckIP6Header does.
+//!
+//! A packet that ends before its IPv6 header begins goes on without the mark.
+//!
+//! # Arguments
+//! - OFFSET: bytes in front of the IPv6 header. Positional, default 0.
+//!
+//! # Ports
+//! One agnostic input, one agnostic output.
+//!
+//! # Handlers
+//! None of its own.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(DATA \<6000000000001140 20010db8000000000000000000000001
+//!                       20010db8000100000000000000000002>, LIMIT 10)
+//!     -> MarkIP6Header
+//!     -> SetIP6DSCP(46)
+//!     -> Discard;
+//! ```
+//!
+//! # See also
+//! CheckIP6Header, MarkIPHeader
+
+use millrace_core::headers::{Header, Ipv6Header};
+use millrace_core::{Class, Context, Element, Failed, Packet, Setup, register};
+
+/// The element; its manual is at the top of the file.
+pub struct MarkIp6Header {
+    offset: u32,
+}
+
+register!(MarkIp6Header, "mark_ip6_header.rs");
+
+impl Element for MarkIp6Header {
+    const CLASS: Class = Class::new("MarkIP6Header", "1/1", "a/a");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let offset = setup.args.positional("OFFSET", 0);
+        setup.args.complete()?;
+        Ok(Self { offset })
+    }
+
+    #[inline]
+    fn simple_action(&self, _cx: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
+        if packet.data().len() > self.offset as usize {
+            packet.set_network_header(self.offset as isize, Ipv6Header::LEN);
+        } else {
+            packet.clear_network_header();
+            packet.clear_transport_header();
+        }
+        Some(packet)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::Packet;
+    use millrace_core::testing::Rig;
+
+    use crate::ip6::test_packets::withstands;
+
+    #[test]
+    fn marks_network_and_transport_header() {
+        let mut rig = Rig::new("MarkIP6Header(2)", 1, 1).unwrap();
+        let out = rig.push_packets(0, vec![Packet::from_bytes(&[0x60; 60]).unwrap()]);
+        assert_eq!(out[0][0].network_header(), Some(2));
+        assert_eq!(out[0][0].transport_header(), Some(42));
+    }
+
+    #[test]
+    fn a_packet_without_the_header_loses_an_old_mark() {
+        let mut rig = Rig::new("MarkIP6Header(OFFSET 14)", 1, 1).unwrap();
+        let mut packet = Packet::from_bytes(&[0x60; 14]).unwrap();
+        packet.set_network_header(0, 4);
+        let out = rig.push_packets(0, vec![packet]);
+        assert_eq!((out[0][0].network_header(), out[0][0].transport_header()), (None, None));
+    }
+
+    #[test]
+    fn withstands_anything() {
+        withstands("MarkIP6Header(3)", 1);
+    }
+}
