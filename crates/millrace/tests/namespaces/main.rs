@@ -6,6 +6,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "what cannot be set up fails the test")]
 
+mod ip6;
 mod program;
 mod rings;
 mod tap;
