@@ -77,6 +77,7 @@ impl Fib<Ipv6Addr> for Tree {
         self.0.hop(place, address)
     }
 
+    #[inline(always)]
     fn lookup_batch(&self, addresses: &[u128], hops: &mut [HopId]) {
         let count = addresses.len().min(hops.len());
         let (addresses, hops) = (&addresses[..count], &mut hops[..count]);
@@ -92,7 +93,7 @@ impl Fib<Ipv6Addr> for Tree {
 }
 
 impl Levels {
-    #[inline]
+    #[inline(always)]
     fn lookup_lanes(&self, addresses: &[u128; LANES], hops: &mut [HopId; LANES]) {
         let mut places = [0usize; LANES];
         for level in &self.levels {
