@@ -462,10 +462,11 @@ impl Slot {
         self.refcnt().load(Ordering::Acquire) == 1
     }
 
-    /// 0 when the slot has a buffer of its own that nobody else looks at.
+    /// 1 when the slot has a buffer of its own that nobody else looks at; never 0. Who goes by it has a fence
+    /// to [acquire](Ordering::Acquire) what they did with the buffer.
     #[inline(always)]
-    pub(super) fn soleness(self) -> usize {
-        usize::from(self.refcnt().load(Ordering::Acquire) ^ 1)
+    pub(super) fn holders_word(self) -> u16 {
+        self.refcnt().load(Ordering::Relaxed)
     }
 
     /// Whether the slot is a descriptor that looks at another slot's buffer.

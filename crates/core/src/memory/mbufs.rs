@@ -1,6 +1,7 @@
 //! Bursts of mbufs: packets that travel between a batch and a driver as addresses, in one call.
 
 use std::ptr::NonNull;
+use std::sync::atomic::{Ordering, fence};
 
 use super::batch::Batch;
 use super::descriptor::{Descriptor, FLAG_EXTERNAL, LARGE, Slot, prefetch};
@@ -119,21 +120,33 @@ struct Scan {
 }
 
 impl Scan {
-    /// Without branches on what the packets are.
+    /// Without branches on what the packets are, and with few instructions for each: one to look at each field.
     #[inline(always)]
     fn of<const OWN_POOL: bool>(packets: &[Packet], limits: &Limits) -> Scan {
         let own = limits.pool.map_or(0, <*const ()>::addr);
         let (mut bytes, mut longest, mut odd) = (0, 0, 0);
+        // Nobody else looks at any of them when this is 1 in the end: no count is 0.
+        let mut holders = 0;
+        // All of them are mbufs when `FLAG_EXTERNAL` is left of these.
+        let mut flags = FLAG_EXTERNAL;
         for packet in packets {
             let slot = packet.slot();
-            bytes += packet.len();
-            longest = longest.max(packet.len());
-            odd |= slot.soleness() | usize::from(!slot.flags() & FLAG_EXTERNAL);
+            let len = slot.pkt_len();
+            bytes += len as usize;
+            longest = longest.max(len);
+            holders |= slot.holders_word();
+            flags &= slot.flags();
             if OWN_POOL {
                 odd |= (slot.pool().addr() ^ own) | usize::from(!slot.is_direct());
             }
         }
-        Scan { bytes, as_they_are: odd == 0 && longest <= limits.longest }
+        // What the others did with the bytes that they have let go of comes before.
+        fence(Ordering::Acquire);
+        let own = holders == 1 && flags == FLAG_EXTERNAL && odd == 0;
+        Scan {
+            bytes,
+            as_they_are: (own || packets.is_empty()) && longest as usize <= limits.longest,
+        }
     }
 }
 
