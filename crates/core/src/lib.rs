@@ -31,7 +31,7 @@ pub use element::{
     CLASSES, Call, Class, ClassInfo, Element, Failed, HandlerError, Handlers, Init, Refused,
     Registry, Setup,
 };
-pub use engine::{Context, Engine, Notifier, Task, Timer};
+pub use engine::{BiasedGuard, BiasedMutex, Context, Engine, Notifier, Task, Timer};
 pub use memory::{Arena, Batch, Packet, PacketType};
 pub use router::Router;
 pub use stats::{Count, PerThread};

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::biased::Identity;
 use super::dispatch::{NOWHERE, Waiting, Wiring};
 use super::task::Move;
 use super::timer::{Inbox, TimerQueue};
@@ -22,6 +23,7 @@ use crate::time::Timestamp;
 #[repr(align(128))]
 pub struct Context {
     thread: usize,
+    identity: Identity,
     router: Arc<Router>,
     /// One an element; the last one is the engine's own.
     stats: Arc<[NodeStats]>,
@@ -258,6 +260,12 @@ impl Context {
     #[inline]
     pub fn thread(&self) -> usize {
         self.thread
+    }
+
+    /// Who this is among all contexts of the process.
+    #[inline]
+    pub(super) fn identity(&self) -> &Identity {
+        &self.identity
     }
 
     /// The time, read once a round of the thread's loop.
@@ -573,6 +581,7 @@ impl From<Parts> for Context {
         let Parts { thread, router, stats, nodes, wiring, tasks, waker, seed } = parts;
         Self {
             thread,
+            identity: Identity::new(),
             now: router.clock().now(),
             woken: None,
             router,

@@ -7,6 +7,7 @@
 //! on what all of them left for it. Nothing is called recursively on the push side; a pull
 //! ([`Context::pull`]) calls upstream at once.
 
+mod biased;
 mod context;
 mod dispatch;
 mod notifier;
@@ -15,6 +16,7 @@ mod task;
 mod timer;
 mod waker;
 
+pub use biased::{BiasedGuard, BiasedMutex};
 pub use context::Context;
 pub(crate) use context::Parts;
 pub use notifier::Notifier;

@@ -1,14 +1,14 @@
 //! Transmitting to a device: what ToDevice and its relatives share. A queue for each thread that
 //! reaches the element, as far as the device has so many; waiting for room; counters and handlers.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use millrace_core::element::{Listening, Transmitting};
 use millrace_core::{
-    Batch, Context, Count, Element, Handlers, Init, PerThread, Reason, Refused, Setup, Task, Timer,
-    Timestamp,
+    Batch, BiasedGuard, BiasedMutex, Context, Count, Element, Handlers, Init, PerThread, Reason,
+    Refused, Setup, Task, Timer, Timestamp,
 };
 use millrace_io::{Opened, QueueCounts, Queues, TxOptions, TxQueue, trouble};
 
@@ -63,9 +63,10 @@ struct Lanes {
     of_thread: Vec<usize>,
 }
 
-/// A queue, behind a lock because threads may have to share it.
+/// A queue, behind a lock because threads may have to share it. A thread that has it for itself pays nothing
+/// for that.
 #[repr(align(128))]
-struct Lane(Mutex<Port>);
+struct Lane(BiasedMutex<Port>);
 
 /// A queue and what waits for it.
 struct Port {
@@ -264,13 +265,15 @@ impl Transmission {
     }
 
     /// The queue of the running thread; none before the start of the run.
-    fn port(&self, cx: &Context) -> Option<MutexGuard<'_, Port>> {
+    fn port(&self, cx: &Context) -> Option<BiasedGuard<'_, Port>> {
         let Lanes { lanes, of_thread } = self.lanes.get()?;
-        Some(lanes.get(*of_thread.get(cx.thread())?)?.port())
+        Some(lanes.get(*of_thread.get(cx.thread())?)?.0.lock(cx))
     }
 
-    fn ports(&self) -> impl Iterator<Item = MutexGuard<'_, Port>> {
-        self.lanes.get().into_iter().flat_map(|lanes| &lanes.lanes).map(Lane::port)
+    /// All queues, for who is not a thread that transmits.
+    fn ports(&self) -> impl Iterator<Item = BiasedGuard<'_, Port>> {
+        let lanes = self.lanes.get().into_iter().flat_map(|lanes| &lanes.lanes);
+        lanes.map(|lane| lane.0.visit())
     }
 
     fn pad(&self, batch: &mut Batch) {
@@ -400,17 +403,13 @@ fn pushers(init: &Init<'_>) -> u64 {
 
 impl Lane {
     fn new(queue: Box<dyn TxQueue>) -> Self {
-        Self(Mutex::new(Port {
+        Self(BiasedMutex::new(Port {
             queue: Some(queue),
             counts: QueueCounts::default(),
             waiting: Batch::new(),
             backoff: 0,
             complaint: <(String, Timestamp)>::default(),
         }))
-    }
-
-    fn port(&self) -> MutexGuard<'_, Port> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

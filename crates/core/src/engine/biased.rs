@@ -1,0 +1,450 @@
+//! A mutex that is free of charge for the thread that uses it most.
+//!
+//! What belongs to one thread, and is looked at by others once in a while, is a device's queue: its thread
+//! receives a million bursts a second, and somebody asks for its counters once in a second. A mutex makes
+//! the thread pay for that with a locked instruction a burst, which waits until all that the driver has just
+//! stored into the packets has left the store buffer: dearer than the instruction itself.
+//!
+//! A biased lock (Russell and Detlefs, OOPSLA'06) turns the price around. One context, the *keeper*, says by
+//! a plain store that it is inside, then looks whether it still is the keeper, by a plain load. Who else wants
+//! to get in, takes a mutex, takes the keeper's place away and then has the kernel run a memory barrier on
+//! every core that runs a thread of this process (`membarrier(2)`, private expedited): after that, either the
+//! keeper's store can be seen here, and one waits for it to come out, or the keeper's load finds its place
+//! taken. That costs microseconds; the keeper, nothing.
+//!
+//! Where the kernel has no such barrier there is no keeper, and what is left is the mutex.
+
+#![allow(unsafe_code, reason = "the value is reached by two ways that exclude each other")]
+
+use std::cell::{Cell, UnsafeCell};
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering, compiler_fence};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+
+use super::Context;
+
+/// A value that one thread at a time gets at, cheapest the one that does most often.
+///
+/// The first context that [locks](Self::lock) it becomes its keeper. When another context comes, for the task
+/// has moved or threads share the value, there is none, until one context has been alone here for a while.
+/// [Visitors](Self::visit), who come without a context, leave the keeper in its place.
+///
+/// Like [`Mutex`], it is not for who is inside already: one waits for oneself for ever.
+#[repr(align(128))]
+pub struct BiasedMutex<T> {
+    /// The stall of the keeper, one of `inner.stalls`; null when there is none or somebody else is inside.
+    keeper: AtomicPtr<Stall>,
+    /// For everybody but the keeper.
+    gate: Mutex<Gate>,
+    value: UnsafeCell<T>,
+}
+
+/// Where a context that keeps, or has kept, the value says that it is inside. Each has its own, so that a
+/// context that does not know yet that it is the keeper no more disturbs nobody.
+struct Stall {
+    owner: u64,
+    inside: AtomicBool,
+}
+
+/// What is known of those who came by the gate.
+struct Gate {
+    /// Of each context that was a keeper once. Boxed and never taken out: `keeper` points there.
+    #[expect(clippy::vec_box, reason = "pointers to them outlive the vector's growth")]
+    stalls: Vec<Box<Stall>>,
+    /// Which context came last, and how often without another between.
+    last: u64,
+    times: u32,
+    /// How often a context must come so to become the keeper. It grows each time that the bias was wrong.
+    patience: u32,
+}
+
+/// How often a context comes alone before it keeps the value again.
+const PATIENCE: u32 = 64;
+/// The most that is asked for: a barrier of some microseconds in so many visits is nothing.
+const MOST_PATIENCE: u32 = 4096;
+
+// SAFETY: one holder at a time gets at the value, as with `Mutex`.
+unsafe impl<T: Send> Sync for BiasedMutex<T> {}
+
+impl<T> BiasedMutex<T> {
+    /// A value that nobody keeps yet.
+    pub fn new(value: T) -> Self {
+        let gate = Gate { stalls: Vec::new(), last: 0, times: 0, patience: 0 };
+        Self {
+            keeper: AtomicPtr::new(ptr::null_mut()),
+            gate: Mutex::new(gate),
+            value: UnsafeCell::new(value),
+        }
+    }
+
+    /// Waits until nobody else is inside.
+    #[inline]
+    pub fn lock(&self, cx: &Context) -> BiasedGuard<'_, T> {
+        self.lock_as(cx.identity())
+    }
+
+    /// As [`lock`](Self::lock), but does not wait for others that came by the gate; the keeper's turn is
+    /// waited for, unless it is one's own.
+    #[inline]
+    pub fn try_lock(&self, cx: &Context) -> Option<BiasedGuard<'_, T>> {
+        self.try_lock_as(cx.identity())
+    }
+
+    /// Waits until nobody else is inside: for who has no context, as handlers. The keeper stays the keeper.
+    pub fn visit(&self) -> BiasedGuard<'_, T> {
+        let gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
+        let keeper = self.keeper.load(Ordering::Relaxed);
+        self.enter_by(None, gate, keeper)
+    }
+
+    #[inline]
+    fn lock_as(&self, identity: &Identity) -> BiasedGuard<'_, T> {
+        self.enter_as_keeper(identity).unwrap_or_else(|| {
+            self.enter_as(identity, self.gate.lock().unwrap_or_else(PoisonError::into_inner))
+        })
+    }
+
+    #[inline]
+    fn try_lock_as(&self, identity: &Identity) -> Option<BiasedGuard<'_, T>> {
+        self.enter_as_keeper(identity).or_else(|| self.try_gate(identity))
+    }
+
+    /// The keeper's way: no locked instruction, and no write to a line that others write to.
+    #[inline(always)]
+    fn enter_as_keeper(&self, identity: &Identity) -> Option<BiasedGuard<'_, T>> {
+        let stall = self.keeper.load(Ordering::Acquire);
+        // SAFETY: null, or a stall, which lives as long as the mutex.
+        let own = unsafe { stall.as_ref() }.filter(|stall| stall.owner == identity.number)?;
+        if own.inside.load(Ordering::Acquire) {
+            return None;
+        }
+        own.inside.store(true, Ordering::Relaxed);
+        // The processor may carry out the load below before the store; `take_place` has a barrier for both.
+        compiler_fence(Ordering::SeqCst);
+        if self.keeper.load(Ordering::Acquire) != stall {
+            own.inside.store(false, Ordering::Release);
+            return None;
+        }
+        Some(BiasedGuard { mutex: self, way: Way::Kept(own), here: PhantomData })
+    }
+
+    #[cold]
+    fn try_gate(&self, identity: &Identity) -> Option<BiasedGuard<'_, T>> {
+        let gate = match self.gate.try_lock() {
+            Ok(gate) => gate,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        let inside = |stall: &Stall| stall.inside.load(Ordering::Acquire);
+        let own = gate.stalls.iter().find(|stall| stall.owner == identity.number);
+        let free = !own.is_some_and(|stall| inside(stall));
+        free.then(|| self.enter_as(identity, gate))
+    }
+
+    /// Enters by the gate, and says who is the keeper afterwards.
+    #[cold]
+    fn enter_as<'a>(
+        &'a self,
+        identity: &Identity,
+        mut gate: MutexGuard<'a, Gate>,
+    ) -> BiasedGuard<'a, T> {
+        let keeper = self.keeper.load(Ordering::Relaxed);
+        // SAFETY: null, or a stall, which lives as long as the mutex.
+        let next = match unsafe { keeper.as_ref() } {
+            Some(stall) if stall.owner == identity.number => keeper,
+            Some(_) => {
+                gate.bias_was_wrong(identity);
+                ptr::null_mut()
+            }
+            None => gate.next_keeper(identity),
+        };
+        self.enter_by(Some(identity), gate, next)
+    }
+
+    fn enter_by<'a>(
+        &'a self,
+        identity: Option<&Identity>,
+        gate: MutexGuard<'a, Gate>,
+        next: *mut Stall,
+    ) -> BiasedGuard<'a, T> {
+        self.take_place(identity);
+        BiasedGuard { mutex: self, way: Way::Gate { next, _held: gate }, here: PhantomData }
+    }
+
+    /// Takes the keeper's place and waits until it is out. Only with the gate.
+    fn take_place(&self, identity: Option<&Identity>) {
+        // The gate's holder alone writes it.
+        let stall = self.keeper.load(Ordering::Relaxed);
+        // SAFETY: null, or a stall, which lives as long as the mutex.
+        let Some(keeper) = (unsafe { stall.as_ref() }) else { return };
+        self.keeper.store(ptr::null_mut(), Ordering::SeqCst);
+        // One's own stores and loads are seen in order.
+        if identity.is_none_or(|own| own.number != keeper.owner) {
+            barrier::everywhere();
+        }
+        let mut rounds = 0u32;
+        while keeper.inside.load(Ordering::Acquire) {
+            rounds = rounds.saturating_add(1);
+            match rounds {
+                0..1000 => std::hint::spin_loop(),
+                // Its thread may wait for this core.
+                _ => std::thread::yield_now(),
+            }
+        }
+    }
+
+    /// The value, when nobody else can have it.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.value.get_mut()
+    }
+}
+
+impl Gate {
+    /// Another context than the keeper has come.
+    fn bias_was_wrong(&mut self, by: &Identity) {
+        self.patience = (self.patience * 2).clamp(PATIENCE, MOST_PATIENCE);
+        (self.last, self.times) = (by.number, 1);
+    }
+
+    /// A context has come, and there is no keeper.
+    fn next_keeper(&mut self, identity: &Identity) -> *mut Stall {
+        if self.last != identity.number {
+            (self.last, self.times) = (identity.number, 0);
+        }
+        self.times = self.times.saturating_add(1);
+        if self.times <= self.patience || !barrier::is_there() {
+            return ptr::null_mut();
+        }
+        let at = self.stalls.iter().position(|stall| stall.owner == identity.number);
+        let at = at.unwrap_or_else(|| {
+            let inside = AtomicBool::new(false);
+            self.stalls.push(Box::new(Stall { owner: identity.number, inside }));
+            self.stalls.len() - 1
+        });
+        self.stalls.get_mut(at).map_or(ptr::null_mut(), |stall| &raw mut **stall)
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for BiasedMutex<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BiasedMutex").finish_non_exhaustive()
+    }
+}
+
+/// The value of a [`BiasedMutex`], until this is dropped.
+pub struct BiasedGuard<'a, T> {
+    mutex: &'a BiasedMutex<T>,
+    way: Way<'a>,
+    /// It stays on its thread: the next to use the keeper's stall is its context.
+    here: PhantomData<*const ()>,
+}
+
+/// How a guard's holder came in.
+enum Way<'a> {
+    Kept(&'a Stall),
+    /// With the keeper afterwards.
+    Gate {
+        next: *mut Stall,
+        _held: MutexGuard<'a, Gate>,
+    },
+}
+
+impl<T> Deref for BiasedGuard<'_, T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        // SAFETY: while a guard exists nobody else gets one (see the module).
+        unsafe { &*self.mutex.value.get() }
+    }
+}
+
+impl<T> DerefMut for BiasedGuard<'_, T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as above, and the guard is borrowed alone.
+        unsafe { &mut *self.mutex.value.get() }
+    }
+}
+
+impl<T> Drop for BiasedGuard<'_, T> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        match &self.way {
+            Way::Kept(stall) => stall.inside.store(false, Ordering::Release),
+            // The gate opens after that.
+            Way::Gate { next, .. } => self.mutex.keeper.store(*next, Ordering::Release),
+        }
+    }
+}
+
+/// Who a context is. There are no two with one number, and a reference to one is on one thread at a time: so
+/// the keeper's stores are all in one order.
+pub(super) struct Identity {
+    number: u64,
+    /// Not to be shared between threads.
+    alone: PhantomData<Cell<()>>,
+}
+
+impl Identity {
+    pub(super) fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Self { number: NEXT.fetch_add(1, Ordering::Relaxed), alone: PhantomData }
+    }
+}
+
+/// The barrier that the kernel runs on other threads' cores.
+mod barrier {
+    use rustix::thread::{MembarrierCommand, membarrier};
+
+    use super::OnceLock;
+
+    /// Whether the kernel has it. The first call registers the process.
+    pub(super) fn is_there() -> bool {
+        static THERE: OnceLock<bool> = OnceLock::new();
+        *THERE.get_or_init(|| {
+            !cfg!(miri) && membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok()
+        })
+    }
+
+    /// Has every thread of the process pass a full memory barrier before this returns. Only for who has seen
+    /// that it [is there](is_there).
+    pub(super) fn everywhere() {
+        if membarrier(MembarrierCommand::PrivateExpedited).is_err() {
+            // The kernel says no to a registered process only when somebody has forbidden the call since, and
+            // then nobody can tell any more who is inside: to go on would be to corrupt a device's queue.
+            eprintln!("millrace: membarrier(2) was allowed and is no more");
+            std::process::abort();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+    use std::thread;
+
+    use super::*;
+
+    /// Two halves that are changed one after the other: whoever sees them differ was let in too early.
+    #[derive(Default)]
+    struct Pair(u64, u64);
+
+    impl Pair {
+        fn add(&mut self) {
+            assert_eq!(self.0, self.1);
+            self.0 += 1;
+            std::hint::black_box(&mut *self);
+            self.1 += 1;
+        }
+    }
+
+    fn keeps<T>(mutex: &BiasedMutex<T>, identity: &Identity) -> bool {
+        mutex.enter_as_keeper(identity).is_some()
+    }
+
+    #[test]
+    fn the_first_context_keeps_the_value_and_visitors_do_not_change_that() {
+        let (mutex, own) = (BiasedMutex::new(0), Identity::new());
+        *mutex.lock_as(&own) += 1;
+        assert_eq!(keeps(&mutex, &own), barrier::is_there());
+        *mutex.visit() += 1;
+        assert_eq!(keeps(&mutex, &own), barrier::is_there());
+        assert_eq!(*mutex.lock_as(&own), 2);
+    }
+
+    #[test]
+    fn who_is_inside_is_not_let_in_again() {
+        let (mutex, own, other) = (BiasedMutex::new(()), Identity::new(), Identity::new());
+        for round in 0..3 {
+            let guard = mutex.try_lock_as(&own).unwrap();
+            assert!(mutex.try_lock_as(&own).is_none(), "round {round}");
+            drop(guard);
+        }
+        let guard = mutex.visit();
+        assert!(mutex.try_lock_as(&own).is_none() && mutex.try_lock_as(&other).is_none());
+        drop(guard);
+        assert!(mutex.try_lock_as(&own).is_some());
+    }
+
+    #[test]
+    fn a_context_that_stays_takes_over_from_one_that_went() {
+        let (mutex, old, new) = (BiasedMutex::new(()), Identity::new(), Identity::new());
+        drop(mutex.lock_as(&old));
+        for _ in 0..=PATIENCE {
+            assert!(!keeps(&mutex, &new));
+            drop(mutex.lock_as(&new));
+        }
+        assert_eq!(keeps(&mutex, &new), barrier::is_there());
+        assert!(!keeps(&mutex, &old));
+        // Going back takes longer: the bias was wrong once more.
+        for _ in 0..=PATIENCE {
+            drop(mutex.lock_as(&old));
+        }
+        assert!(!keeps(&mutex, &old));
+        for _ in 0..=PATIENCE {
+            drop(mutex.lock_as(&old));
+        }
+        assert_eq!(keeps(&mutex, &old), barrier::is_there());
+    }
+
+    #[test]
+    fn contexts_that_take_turns_have_no_keeper() {
+        let (mutex, one, two) = (BiasedMutex::new(()), Identity::new(), Identity::new());
+        for _ in 0..3 * MOST_PATIENCE {
+            drop(mutex.lock_as(&one));
+            drop(mutex.lock_as(&two));
+        }
+        assert!(!keeps(&mutex, &one) && !keeps(&mutex, &two));
+    }
+
+    #[test]
+    fn nobody_sees_a_half_done_change() {
+        const CHANGES: u64 = if cfg!(miri) { 50 } else { 100_000 };
+        let mutex = BiasedMutex::new(Pair::default());
+        let visits = AtomicUsize::new(0);
+        let done = AtomicBool::new(false);
+        // One thread that keeps the value, one that comes from time to time and then again often, a visitor.
+        let added = thread::scope(|scope| {
+            let keeper = scope.spawn(|| {
+                let own = Identity::new();
+                (0..CHANGES).for_each(|_| mutex.lock_as(&own).add());
+                CHANGES
+            });
+            let other = scope.spawn(|| {
+                let own = Identity::new();
+                let mut added = 0;
+                for round in 0..CHANGES / 50 {
+                    let often = if round % 16 == 0 { 200 } else { 1 };
+                    for _ in 0..often {
+                        if let Some(mut pair) = mutex.try_lock_as(&own) {
+                            pair.add();
+                            added += 1;
+                        }
+                    }
+                    thread::yield_now();
+                }
+                added
+            });
+            let visitor = scope.spawn(|| {
+                let mut added = 0;
+                while !done.load(Ordering::Relaxed) {
+                    mutex.visit().add();
+                    added += 1;
+                    visits.fetch_add(1, Ordering::Relaxed);
+                    thread::yield_now();
+                }
+                added
+            });
+            let added = keeper.join().unwrap() + other.join().unwrap();
+            done.store(true, Ordering::Relaxed);
+            added + visitor.join().unwrap()
+        });
+        let pair = mutex.visit();
+        assert_eq!((pair.0, pair.1), (added, added));
+        assert!(visits.into_inner() > 0);
+    }
+}
