@@ -19,3 +19,18 @@ pub fn now() -> u64 {
         u64::try_from(START.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 }
+
+/// Whether cycles are all of one length, also when the processor rests or changes its frequency, so that time
+/// can be told by them (Intel's manual, volume 3B, 19.17.1, "Invariant TSC").
+pub fn are_steady() -> bool {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        const EXTENDED: u32 = 0x8000_0000;
+        const POWER: u32 = 0x8000_0007;
+        const INVARIANT: u32 = 1 << 8;
+        let leaf = std::arch::x86_64::__cpuid;
+        leaf(EXTENDED).eax >= POWER && leaf(POWER).edx & INVARIANT != 0
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    false
+}

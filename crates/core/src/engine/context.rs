@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::biased::Identity;
 use super::dispatch::{NOWHERE, Waiting, Wiring};
+use super::round::Rounds;
 use super::task::Move;
 use super::timer::{Inbox, TimerQueue};
 use super::{Task, Waker};
@@ -28,6 +29,7 @@ pub struct Context {
     /// One an element; the last one is the engine's own.
     stats: Arc<[NodeStats]>,
     now: Timestamp,
+    rounds: Rounds,
     /// When a device ended the thread's sleep, until the first packets are sent on.
     woken: Option<Timestamp>,
     /// The element that runs, which of its tasks or timers, and its outputs and inputs.
@@ -268,7 +270,8 @@ impl Context {
         &self.identity
     }
 
-    /// The time, read once a round of the thread's loop.
+    /// The time when this round of the thread's loop began. It is told by the processor's time stamp counter,
+    /// where that is steady, and is within a microsecond of the clock's.
     #[inline]
     pub fn now(&self) -> Timestamp {
         self.now
@@ -276,7 +279,7 @@ impl Context {
 
     /// The time, read afresh.
     pub fn refresh_now(&mut self) -> Timestamp {
-        self.now = self.router.clock().now();
+        self.set_now(self.router.clock().now());
         self.now
     }
 
@@ -343,7 +346,7 @@ impl Context {
     /// Runs each scheduled task once, and what it sent. Returns whether one did anything.
     pub(super) fn run_tasks(&mut self) -> bool {
         let mut worked = false;
-        self.refresh_now();
+        self.begin_round();
         if self.waker.has_moves() || !self.leaving.is_empty() {
             worked |= self.move_tasks();
         }
@@ -354,13 +357,32 @@ impl Context {
             }
             task.begin();
             let (element, index) = (task.element(), task.index());
-            self.charge();
             let start = self.mark;
             worked |= self.run_node(element, index, |node, cx| node.run_task(cx));
             self.run_waiting();
-            self.tasks[at].add_cycles(self.mark.wrapping_sub(start));
+            let cycles = self.mark.wrapping_sub(start).wrapping_mul(self.rounds.weight());
+            self.tasks[at].add_cycles(cycles);
         }
+        self.rounds.note(worked);
         worked
+    }
+
+    /// Looks at the time. What was between the last round's elements and this moment is no element's.
+    #[inline]
+    fn begin_round(&mut self) {
+        let cycle = crate::cycles::now();
+        let idle = cycle.wrapping_sub(self.mark).wrapping_mul(self.rounds.weight());
+        self.here().cycles.add(idle);
+        self.mark = cycle;
+        self.rounds.begin();
+        let now = self.rounds.time(cycle, self.router.clock());
+        self.set_now(now);
+    }
+
+    /// Sets the time, which does not go back: the clock and the counter may be a little apart.
+    #[inline]
+    fn set_now(&mut self, now: Timestamp) {
+        self.now = self.now.max(now);
     }
 
     /// Makes the state of elements anew, in memory near the running thread. Only before the first round.
@@ -552,14 +574,15 @@ impl Context {
         self.running = before;
     }
 
-    /// Adds the cycles since the last change of element to the one that runs.
+    /// Adds the cycles since the last change of element to the one that runs, in rounds that are counted.
     #[inline]
     fn charge(&mut self) {
-        if !COUNTED {
+        let weight = self.rounds.weight();
+        if !COUNTED || weight == 0 {
             return;
         }
         let now = crate::cycles::now();
-        self.here().cycles.add(now.wrapping_sub(self.mark));
+        self.here().cycles.add(now.wrapping_sub(self.mark).wrapping_mul(weight));
         self.mark = now;
     }
 }
@@ -583,6 +606,7 @@ impl From<Parts> for Context {
             thread,
             identity: Identity::new(),
             now: router.clock().now(),
+            rounds: Rounds::new(),
             woken: None,
             router,
             stats,

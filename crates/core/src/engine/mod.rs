@@ -11,6 +11,7 @@ mod biased;
 mod context;
 mod dispatch;
 mod notifier;
+mod round;
 mod run;
 mod task;
 mod timer;
