@@ -7,6 +7,7 @@ pub mod classify;
 pub mod control;
 pub mod devices;
 pub mod ethernet;
+mod fusions;
 pub mod icmp;
 pub mod ip;
 pub mod ip6;

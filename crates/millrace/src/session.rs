@@ -28,6 +28,8 @@ pub(crate) struct Choices {
     pub(crate) threads: Option<usize>,
     /// The cores to pin threads to; none to pin none.
     pub(crate) affinity: Option<Affinity>,
+    /// Whether elements in a row run one by one, even if they could run as one.
+    pub(crate) no_optimise: bool,
     /// A directory laid out as another machine's `/sys`; none for this machine.
     pub(crate) machine: Option<PathBuf>,
     /// Virtual time, and when it starts, in seconds after the epoch.
@@ -62,7 +64,17 @@ impl Choices {
             Some(start) => virtual_clock(start)?,
             None => Clock::real(),
         };
-        Ok(Options { threads, cores, pin, topology, clock, services, ..Options::default() })
+        let optimise = !self.no_optimise;
+        Ok(Options {
+            threads,
+            cores,
+            pin,
+            topology,
+            optimise,
+            clock,
+            services,
+            ..Options::default()
+        })
     }
 }
 

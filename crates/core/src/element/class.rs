@@ -25,6 +25,8 @@ pub struct Class {
     pub information: bool,
     /// Keeps batches small: hands on packets one at a time, whatever it gets.
     pub breaks_batches: bool,
+    /// Passes packets on, from input 0 to output 0, without a look at them (Null).
+    pub transparent: bool,
     /// Packets that arrive leave on another thread (Pipeliner).
     pub crosses_threads: bool,
     /// Each thread's packets leave by one output, that of the thread's number modulo the number of
@@ -53,6 +55,7 @@ impl Class {
             ordered: false,
             information: false,
             breaks_batches: false,
+            transparent: false,
             crosses_threads: false,
             by_thread: false,
         }
@@ -104,6 +107,13 @@ impl Class {
     #[must_use]
     pub const fn breaks_batches(mut self) -> Self {
         self.breaks_batches = true;
+        self
+    }
+
+    /// Says that packets are passed on without a look at them.
+    #[must_use]
+    pub const fn transparent(mut self) -> Self {
+        self.transparent = true;
         self
     }
 

@@ -8,15 +8,20 @@ mod class;
 mod handler_call;
 mod handlers;
 pub(crate) mod node;
+mod per_packet;
 mod receiving;
 mod registry;
+mod row;
 mod setup;
 
 pub use class::{Class, Flow, PortCount, PortKind, Processing};
 pub use handler_call::HandlerCall;
 pub use handlers::{ANY_HANDLER, Call, Handler, HandlerError, Handlers, IntoText, Text};
+pub use per_packet::{PerPacket, Way};
 pub use receiving::{Receiver, Receiving, Transmitting, share};
 pub use registry::{CLASSES, ClassInfo, Registry};
+pub(crate) use row::FusedRow;
+pub use row::{FUSIONS, Fusion, One, OnePass, Row, Shared, Then};
 pub use setup::{Init, Listening, Refused, Setup};
 
 pub use crate::args::Failed;
@@ -30,7 +35,8 @@ use crate::memory::{Batch, Packet};
 /// Write [`simple_action`](Element::simple_action) for an element that treats packets one by one,
 /// [`process`](Element::process) for one that treats batches from its first input to its first
 /// output in push and pull alike, [`push`](Element::push) and [`pull`](Element::pull) for any
-/// other, [`run_task`](Element::run_task) for one that acts of its own accord.
+/// other, [`PerPacket`] beside for one that treats packets one by one in few words and is often passed,
+/// [`run_task`](Element::run_task) for one that acts of its own accord.
 pub trait Element: Sized + Send + Sync + 'static {
     /// Name, port counts and processing.
     const CLASS: Class;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::biased::Identity;
+use super::chain::Chain;
 use super::dispatch::{NOWHERE, Waiting, Wiring};
 use super::round::Rounds;
 use super::task::Move;
@@ -40,6 +41,10 @@ pub struct Context {
     /// One instance of each element that this thread reaches; absent while it runs.
     nodes: Vec<Option<Box<dyn Node>>>,
     wiring: Arc<Wiring>,
+    /// For each frame the chain that begins there; absent while it runs.
+    chains: Vec<Option<Box<Chain>>>,
+    /// The frames inside the chain that runs.
+    inside: Vec<(usize, u64)>,
     tasks: Vec<Task>,
     leaving: Vec<Leaving>,
     timers: TimerQueue,
@@ -500,6 +505,7 @@ impl Context {
 
     /// Drops what still waits when the router has stopped.
     pub(super) fn drop_waiting(&mut self) {
+        self.share_cycles_out();
         while let Some((frame, mut batch)) = self.waiting.next() {
             let element = self.wiring.frames[frame as usize].0 as usize;
             let stats = &self.stats[element];
@@ -539,6 +545,9 @@ impl Context {
 
     #[inline]
     fn run_frame(&mut self, frame: usize, mut batch: Batch) {
+        if self.run_chain(frame, &mut batch) {
+            return self.waiting.give_spare(batch);
+        }
         let (element, port) = self.wiring.frames[frame];
         let element = element as usize;
         let Some(mut node) = self.nodes[element].take() else {
@@ -556,6 +565,74 @@ impl Context {
         self.nodes[element] = Some(node);
         self.give_batch(batch);
         self.leave(before);
+    }
+
+    /// Takes a batch through the chain that begins at `frame`; false if there is none for it.
+    #[inline]
+    fn run_chain(&mut self, frame: usize, batch: &mut Batch) -> bool {
+        let Some(mut chain) = self.chains[frame].take() else { return false };
+        let takes = chain.takes(self);
+        if takes {
+            chain.run(self, batch);
+            if self.counts_cycles() {
+                let now = crate::cycles::now();
+                let cycles = now.wrapping_sub(self.mark).wrapping_mul(self.rounds.weight());
+                chain.add_cycles(cycles);
+                self.mark = now;
+            }
+        }
+        self.chains[frame] = Some(chain);
+        takes
+    }
+
+    /// Whether the cycles of this round are counted.
+    #[inline]
+    pub(super) fn counts_cycles(&self) -> bool {
+        COUNTED && self.rounds.weight() != 0
+    }
+
+    /// Shares the cycles of all chains out among their elements, for who reads them.
+    pub(super) fn share_cycles_out(&mut self) {
+        for frame in 0..self.chains.len() {
+            if let Some(mut chain) = self.chains[frame].take() {
+                chain.share_out(self);
+                self.chains[frame] = Some(chain);
+            }
+        }
+    }
+
+    /// Runs `f` as `element`, to which what it sends and drops is counted; its cycles are not.
+    #[inline]
+    pub(crate) fn run_as<R>(&mut self, element: usize, f: impl FnOnce(&mut Self) -> R) -> R {
+        let before = self.enter(element, 0);
+        let result = f(self);
+        self.running = before;
+        result
+    }
+
+    /// Makes other frames those inside the chain that runs.
+    pub(super) fn swap_inside(&mut self, inside: &mut Vec<(usize, u64)>) {
+        std::mem::swap(&mut self.inside, inside);
+    }
+
+    /// Whether packets have been sent to the middle of the chain that runs.
+    pub(crate) fn has_waiting_inside(&self) -> bool {
+        self.is_pending(&self.inside)
+    }
+
+    /// Whether packets wait at one of the frames that are given as words of bits.
+    #[inline]
+    pub(super) fn is_pending(&self, frames: &[(usize, u64)]) -> bool {
+        self.waiting.any_pending(frames)
+    }
+
+    pub(super) fn waiting(&mut self) -> &mut Waiting {
+        &mut self.waiting
+    }
+
+    #[inline]
+    pub(super) fn stats_of(&self, element: usize) -> &NodeStats {
+        &self.stats[element]
     }
 
     /// Makes `element` the running one; returns the one before. Cycles since the last
@@ -577,10 +654,10 @@ impl Context {
     /// Adds the cycles since the last change of element to the one that runs, in rounds that are counted.
     #[inline]
     fn charge(&mut self) {
-        let weight = self.rounds.weight();
-        if !COUNTED || weight == 0 {
+        if !self.counts_cycles() {
             return;
         }
+        let weight = self.rounds.weight();
         let now = crate::cycles::now();
         self.here().cycles.add(now.wrapping_sub(self.mark).wrapping_mul(weight));
         self.mark = now;
@@ -594,6 +671,7 @@ pub(crate) struct Parts {
     pub(crate) stats: Arc<[NodeStats]>,
     pub(crate) nodes: Vec<Option<Box<dyn Node>>>,
     pub(crate) wiring: Arc<Wiring>,
+    pub(crate) chains: Vec<Option<Box<Chain>>>,
     pub(crate) tasks: Vec<Task>,
     pub(crate) waker: Arc<Waker>,
     pub(crate) seed: u64,
@@ -601,7 +679,7 @@ pub(crate) struct Parts {
 
 impl From<Parts> for Context {
     fn from(parts: Parts) -> Self {
-        let Parts { thread, router, stats, nodes, wiring, tasks, waker, seed } = parts;
+        let Parts { thread, router, stats, nodes, wiring, chains, tasks, waker, seed } = parts;
         Self {
             thread,
             identity: Identity::new(),
@@ -615,6 +693,8 @@ impl From<Parts> for Context {
             waiting: Waiting::new(wiring.frames.len(), wiring.order),
             nodes,
             wiring,
+            chains,
+            inside: Vec::new(),
             tasks,
             leaving: Vec::new(),
             timers: TimerQueue::default(),

@@ -118,6 +118,28 @@ impl Waiting {
         }
     }
 
+    /// Puts a batch in front of those that wait at `frame`.
+    #[cold]
+    pub(crate) fn put_back(&mut self, frame: u32, batch: Batch) {
+        match self.order {
+            Order::Merged => {
+                let waiting = &mut self.frames[frame as usize];
+                match waiting.last {
+                    Some(_) => waiting.full.push_front(batch),
+                    None => waiting.last = Some(batch),
+                }
+                self.pending[frame as usize / 64] |= 1 << (frame % 64);
+            }
+            Order::DepthFirst => self.stack.push((frame, batch)),
+        }
+    }
+
+    /// Whether packets wait at one of the frames that are given as words of bits.
+    #[inline]
+    pub(crate) fn any_pending(&self, frames: &[(usize, u64)]) -> bool {
+        frames.iter().any(|&(word, bits)| self.pending[word] & bits != 0)
+    }
+
     /// Takes the batch that runs next and the frame that it waits at.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<(u32, Batch)> {

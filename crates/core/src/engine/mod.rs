@@ -6,8 +6,12 @@
 //! packets, upstream ones first, until none has: so an input that several paths reach runs once,
 //! on what all of them left for it. Nothing is called recursively on the push side; a pull
 //! ([`Context::pull`]) calls upstream at once.
+//!
+//! Where the graph optimiser has made a [`Chain`] of elements in a row, a batch that reaches the first of them
+//! goes through all of them in one loop.
 
 mod biased;
+mod chain;
 mod context;
 mod dispatch;
 mod notifier;
@@ -26,5 +30,6 @@ pub use task::Task;
 pub use timer::Timer;
 pub use waker::{DelayStats, RestStats};
 
+pub(crate) use chain::{Chain, Link};
 pub(crate) use dispatch::{Order, Wiring};
 pub(crate) use waker::Waker;

@@ -216,6 +216,7 @@ impl Context {
             };
             until = until.min(Timestamp::from_nanos(self.now().as_nanos().saturating_add(nap)));
         }
+        self.share_cycles_out();
         self.sleep(until, listens, heard)
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::mem::MaybeUninit;
-use std::ops::{Deref, DerefMut, Range};
+use std::ops::{ControlFlow, Deref, DerefMut, Range};
 
 use super::arena::{DEFAULT_HEADROOM, STANDARD_ROOM};
 use super::cache;
@@ -226,6 +226,31 @@ impl Batch {
             let Some(packet) = sieve.take() else { break };
             if let Some(packet) = f(packet) {
                 sieve.keep(packet);
+            }
+        }
+    }
+
+    /// [`map_filter`](Batch::map_filter) that `f` can break off: the packets behind stay in the batch as they
+    /// are. Returns then how many packets in front of these were kept.
+    #[inline(always)]
+    pub fn map_filter_while(
+        &mut self,
+        mut f: impl FnMut(Packet) -> ControlFlow<Option<Packet>, Option<Packet>>,
+    ) -> Option<usize> {
+        for packet in self.iter().take(Batch::LOOK_AHEAD) {
+            packet.slot().prefetch();
+        }
+        let mut sieve = Sieve { end: self.len, read: 0, kept: 0, batch: self };
+        sieve.batch.len = 0;
+        loop {
+            sieve.look_ahead::<{ Batch::LOOK_AHEAD }>();
+            match f(sieve.take()?) {
+                ControlFlow::Continue(Some(packet)) => sieve.keep(packet),
+                ControlFlow::Continue(None) => {}
+                ControlFlow::Break(packet) => {
+                    packet.into_iter().for_each(|packet| sieve.keep(packet));
+                    return Some(sieve.kept);
+                }
             }
         }
     }

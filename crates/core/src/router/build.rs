@@ -11,7 +11,7 @@ use crate::args::{Args, ElementLookup, Scope};
 use crate::clock::Clock;
 use crate::element::node::AnyElement;
 use crate::element::{ClassInfo, Handler, Init, Registry, Setup};
-use crate::engine::{Context, Engine, Order, Parts, Waker};
+use crate::engine::{Chain, Context, Engine, Order, Parts, Waker, Wiring};
 use crate::names::NameTable;
 use crate::services::{DeviceBook, Services};
 use crate::stats::NodeStats;
@@ -28,6 +28,8 @@ pub struct Options {
     pub pin: bool,
     /// The machine that it runs on.
     pub topology: Topology,
+    /// Whether elements in a row may run as one.
+    pub optimise: bool,
     /// The clock.
     pub clock: Clock,
     /// What the program gives to elements.
@@ -44,6 +46,7 @@ impl Default for Options {
             cores: Vec::new(),
             pin: false,
             topology: Topology::machine().clone(),
+            optimise: true,
             clock: Clock::real(),
             services: Services::default(),
             written: String::new(),
@@ -90,6 +93,7 @@ pub fn check(
             (true, false) => plan::Pinning::Free,
         },
         topology: &options.topology,
+        optimise: options.optimise,
     };
     let plan = Plan::new(&view, &mut draft, &means);
     let elements: Vec<Member> = graph
@@ -182,6 +186,7 @@ fn contexts(router: &Arc<Router>, seed: u64) -> Vec<Context> {
             .filter(|(_, planned)| planned.thread == thread && planned.runs)
             .map(|(draft, _)| draft.task.clone())
             .collect();
+        let chains = chains(router, thread, &wiring);
         let waker = router.wakers[thread].clone();
         tasks.iter().for_each(|task| task.settle(thread, router.wakers.clone()));
         let context = Context::from(Parts {
@@ -190,6 +195,7 @@ fn contexts(router: &Arc<Router>, seed: u64) -> Vec<Context> {
             stats: router.stats[thread].clone(),
             nodes,
             wiring: wiring.clone(),
+            chains,
             tasks,
             waker: waker.clone(),
             seed: seed.wrapping_add(thread as u64),
@@ -202,6 +208,30 @@ fn contexts(router: &Arc<Router>, seed: u64) -> Vec<Context> {
         contexts.push(context);
     }
     contexts
+}
+
+/// For each frame the chain that begins there, for one thread.
+fn chains(router: &Router, thread: usize, wiring: &Wiring) -> Vec<Option<Box<Chain>>> {
+    let frame_of = |element: usize| {
+        wiring.frames.iter().position(|frame| *frame == (element as u32, 0)).map(|at| at as u32)
+    };
+    let mut chains: Vec<Option<Box<Chain>>> = wiring.frames.iter().map(|_| None).collect();
+    for planned in &router.plan.chains {
+        let frames: Option<Vec<u32>> = planned.elements().map(frame_of).collect();
+        let Some([first, inside @ ..]) = frames.as_deref() else { continue };
+        let reached = |id: usize| router.plan.reach[id] >> thread & 1 == 1;
+        if !planned.elements().all(reached) {
+            continue;
+        }
+        let element_of = |id: usize| router.elements[id].element.clone().into_any();
+        let members: Vec<_> = planned.members().map(element_of).collect();
+        let row = planned.fusion.and_then(|fusion| (fusion.make)(&members));
+        if row.is_some() || members.is_empty() {
+            let chain = Chain::new(*first, planned.links.clone(), row, inside);
+            chains[*first as usize] = Some(Box::new(chain));
+        }
+    }
+    chains
 }
 
 /// A router on its way from the graph.

@@ -19,7 +19,7 @@ pub use build::{Options, check, initialize};
 pub use control::ElementInfo;
 pub(crate) use draft::{Draft, Place};
 pub(crate) use path::Path;
-pub use plan::{Plan, PlannedReceiver, PlannedTask, PlannedTransmitter, Seat};
+pub use plan::{Plan, PlannedChain, PlannedReceiver, PlannedTask, PlannedTransmitter, Seat};
 
 use crate::args::{ElementLookup, Scope};
 use crate::clock::Clock;

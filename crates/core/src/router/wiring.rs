@@ -63,7 +63,7 @@ fn offsets(ports: &[Vec<PortKind>]) -> Vec<u32> {
 /// The order in which elements run: reverse postorder of a depth-first walk over push
 /// connections, last output first. So every element comes after those upstream of it (except
 /// around loops), and what hangs on an earlier output comes before what hangs on a later one.
-fn ranks(outputs: &[Vec<PortKind>], connections: &[Link], starts: &[usize]) -> Vec<u32> {
+pub(super) fn ranks(outputs: &[Vec<PortKind>], connections: &[Link], starts: &[usize]) -> Vec<u32> {
     let n = outputs.len();
     let mut next: Vec<Vec<(usize, usize)>> = vec![Vec::new(); n];
     for &((from, output), (to, _)) in connections {

@@ -72,8 +72,8 @@ use millrace_core::args::{Ipv4Network, Seconds};
 use millrace_core::headers::{ArpHeader, EthernetHeader, Header, U16, arp_operation, ether_type};
 use millrace_core::net::EtherAddress;
 use millrace_core::{
-    Arg, Args, Batch, Class, Context, Element, Failed, Handlers, Packet, Reason, Setup, Timer,
-    Timestamp, register,
+    Arg, Args, Batch, Class, Context, Element, Failed, Handlers, Packet, PerPacket, Reason, Setup,
+    Timer, Timestamp, Way, register,
 };
 use zerocopy::IntoBytes;
 
@@ -95,9 +95,28 @@ pub struct ARPQuerier {
     timer: Timer,
 }
 
-/// A thread's last entries, by the low bits of the address.
+/// What a thread knows of the addresses that it sent to last, by their low bits.
 #[derive(Default)]
-pub struct Recent(Vec<Option<(Ipv4Addr, Arc<Entry>)>>);
+pub struct Recent {
+    known: Vec<Option<Known>>,
+    /// Counts batches.
+    batch: u64,
+}
+
+struct Known {
+    ip: Ipv4Addr,
+    header: EthernetHeader,
+    entry: Arc<Entry>,
+    /// The batch that the entry was found good for.
+    batch: u64,
+}
+
+/// What one batch needs.
+pub struct Pass<'a> {
+    querier: &'a ARPQuerier,
+    recent: &'a mut Recent,
+    now: Timestamp,
+}
 
 register!(ARPQuerier, "arp_querier.rs");
 
@@ -143,7 +162,7 @@ impl Element for ARPQuerier {
 
     fn push(&self, cx: &mut Context, recent: &mut Recent, port: usize, batch: &mut Batch) {
         if port == 0 {
-            batch.map_filter(|packet| self.take_ip(cx, recent, packet));
+            self.treat_batch(cx, recent, batch);
             cx.push_batch(0, batch);
         } else {
             for packet in batch.drain() {
@@ -222,21 +241,20 @@ impl Element for ARPQuerier {
 }
 
 impl ARPQuerier {
-    /// Puts an IP packet into its frame; or lets it wait, and asks.
-    #[inline]
+    /// Puts an IP packet into its frame after a look into the table; or lets it wait, and asks.
     fn take_ip(&self, cx: &mut Context, recent: &mut Recent, packet: Packet) -> Option<Packet> {
         let ip = packet.dst_ip();
         let now = cx.now();
-        if let Some(entry) = recent.find(&self.cache, ip)
-            && let Some(ether) = self.cache.ether(&entry, now)
-        {
-            if entry.is_stale(now, self.poll_after) && entry.poll(now) {
-                let to = if self.broadcast_poll { BROADCAST } else { ether };
-                self.query(cx, ip, to, packet.vlan_tci());
-            }
-            return Some(self.encapsulate(packet, ether));
+        let Some(entry) = self.cache.find(ip) else { return self.take_unknown(cx, ip, packet) };
+        let Some(ether) = self.cache.ether(&entry, now) else {
+            return self.take_unknown(cx, ip, packet);
+        };
+        if entry.is_stale(now, self.poll_after) && entry.poll(now) {
+            let to = if self.broadcast_poll { BROADCAST } else { ether };
+            self.query(cx, ip, to, packet.vlan_tci());
         }
-        self.take_unknown(cx, ip, packet)
+        recent.learn(ip, self.header_to(ether), entry);
+        Some(self.encapsulate(packet, ether))
     }
 
     #[cold]
@@ -332,13 +350,13 @@ impl ARPQuerier {
         cx.push(usize::from(cx.outputs() > 1), query);
     }
 
-    #[inline]
     fn encapsulate(&self, mut packet: Packet, to: EtherAddress) -> Packet {
-        let header =
-            EthernetHeader { dst: to, src: self.ether, ether_type: U16::new(ether_type::IPV4) };
-        packet.push_front(header.as_bytes());
-        packet.set_mac_header(0);
+        prepend(&mut packet, &self.header_to(to));
         packet
+    }
+
+    fn header_to(&self, to: EtherAddress) -> EthernetHeader {
+        EthernetHeader { dst: to, src: self.ether, ether_type: U16::new(ether_type::IPV4) }
     }
 
     fn count_drops(&self, cx: &mut Context, n: usize, reason: Reason) {
@@ -355,28 +373,78 @@ impl ARPQuerier {
     }
 }
 
-impl Recent {
-    const LEN: usize = 64;
+/// IP packets on their way to who is known.
+impl PerPacket for ARPQuerier {
+    type Pass<'a> = Pass<'a>;
 
-    /// The entry for an address: the one found last time, unless it has gone.
-    #[inline]
-    fn find(&mut self, cache: &ArpCache, ip: Ipv4Addr) -> Option<Arc<Entry>> {
-        let at = u32::from(ip) as usize % Self::LEN;
-        match self.0.get(at) {
-            Some(Some((known, entry))) if *known == ip && !entry.is_unknown() => {
-                Some(entry.clone())
+    #[inline(always)]
+    fn begin<'a>(&'a self, cx: &Context, recent: &'a mut Recent) -> Pass<'a> {
+        recent.batch = recent.batch.wrapping_add(1);
+        Pass { querier: self, recent, now: cx.now() }
+    }
+
+    #[inline(always)]
+    fn treat(pass: &mut Pass<'_>, packet: &mut Packet) -> Way {
+        let ip = packet.dst_ip();
+        let at = u32::from(ip) as usize % Recent::LEN;
+        match pass.recent.known.get(at) {
+            Some(Some(known)) if known.ip == ip && known.batch == pass.recent.batch => {
+                prepend(packet, &known.header);
+                Way::ON
             }
-            _ => self.look_up(cache, ip, at),
+            _ => Way::aside(0),
         }
     }
 
     #[cold]
-    fn look_up(&mut self, cache: &ArpCache, ip: Ipv4Addr, at: usize) -> Option<Arc<Entry>> {
-        let entry = cache.find(ip)?;
-        self.0.resize_with(Self::LEN, || None);
-        self.0[at] = Some((ip, entry.clone()));
-        Some(entry)
+    fn aside(
+        &self,
+        cx: &mut Context,
+        pass: &mut Pass<'_>,
+        mut packet: Packet,
+        _way: Way,
+    ) -> Option<Packet> {
+        match pass.recall(packet.dst_ip()) {
+            Some(header) => {
+                prepend(&mut packet, header);
+                Some(packet)
+            }
+            None => self.take_ip(cx, pass.recent, packet),
+        }
     }
+}
+
+impl Pass<'_> {
+    /// The header for an address that is known from a batch before and has nothing due.
+    fn recall(&mut self, ip: Ipv4Addr) -> Option<&EthernetHeader> {
+        let ARPQuerier { cache, poll_after, .. } = self.querier;
+        let known = self.recent.known.get_mut(u32::from(ip) as usize % Recent::LEN)?.as_mut()?;
+        let ether = cache.ether(&known.entry, self.now)?;
+        if known.ip != ip || known.entry.is_stale(self.now, *poll_after) {
+            return None;
+        }
+        // It may have moved to another machine.
+        known.header.dst = ether;
+        known.batch = self.recent.batch;
+        Some(&known.header)
+    }
+}
+
+impl Recent {
+    const LEN: usize = 64;
+
+    fn learn(&mut self, ip: Ipv4Addr, header: EthernetHeader, entry: Arc<Entry>) {
+        self.known.resize_with(Self::LEN, || None);
+        if let Some(known) = self.known.get_mut(u32::from(ip) as usize % Self::LEN) {
+            *known = Some(Known { ip, header, entry, batch: self.batch });
+        }
+    }
+}
+
+#[inline(always)]
+fn prepend(packet: &mut Packet, header: &EthernetHeader) {
+    packet.push_front(header.as_bytes());
+    packet.set_mac_header(0);
 }
 
 /// The argument ETH; the Ethernet address of the name given for IP when it is absent.

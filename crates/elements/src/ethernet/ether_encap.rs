@@ -31,7 +31,9 @@
 
 use arc_swap::ArcSwap;
 use millrace_core::headers::{EthernetHeader, U16};
-use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Setup, register};
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Handlers, Packet, PerPacket, Setup, Way, register,
+};
 use zerocopy::IntoBytes;
 
 /// The element; its manual is at the top of the file.
@@ -54,12 +56,8 @@ impl Element for EtherEncap {
         Ok(Self { header: ArcSwap::from_pointee(header) })
     }
 
-    fn process(&self, _cx: &mut Context, (): &mut (), batch: &mut Batch) {
-        let header = self.header.load();
-        batch.for_each(|packet| {
-            packet.push_front(header.as_bytes());
-            packet.set_mac_header(0);
-        });
+    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
+        self.treat_batch(cx, local, batch);
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
@@ -81,6 +79,22 @@ impl Element for EtherEncap {
             encap.change(|header| header.dst = dst);
             Ok(())
         });
+    }
+}
+
+impl PerPacket for EtherEncap {
+    type Pass<'a> = EthernetHeader;
+
+    #[inline(always)]
+    fn begin(&self, _cx: &Context, (): &mut ()) -> EthernetHeader {
+        **self.header.load()
+    }
+
+    #[inline(always)]
+    fn treat(header: &mut EthernetHeader, packet: &mut Packet) -> Way {
+        packet.push_front(header.as_bytes());
+        packet.set_mac_header(0);
+        Way::ON
     }
 }
 

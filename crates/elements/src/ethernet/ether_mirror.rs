@@ -28,7 +28,9 @@
 //! EtherRewrite, IPMirror
 
 use millrace_core::headers::EthernetHeader;
-use millrace_core::{Batch, Class, Context, Element, Failed, Reason, Setup, register};
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Packet, PerPacket, Reason, Setup, Way, register,
+};
 
 use super::rewrite_header;
 
@@ -46,16 +48,26 @@ impl Element for EtherMirror {
         Ok(Self)
     }
 
-    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
-        batch.map_filter(|mut packet| {
-            let mirrored = rewrite_header(&mut packet, |header: &mut EthernetHeader| {
-                std::mem::swap(&mut header.src, &mut header.dst);
-            });
-            match mirrored {
-                true => Some(packet),
-                false => cx.drop(packet, Reason::Truncated),
-            }
+    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
+        self.treat_batch(cx, local, batch);
+    }
+}
+
+impl PerPacket for EtherMirror {
+    type Pass<'a> = ();
+
+    #[inline(always)]
+    fn begin(&self, _cx: &Context, (): &mut ()) {}
+
+    #[inline(always)]
+    fn treat((): &mut (), packet: &mut Packet) -> Way {
+        let mirrored = rewrite_header(packet, |header: &mut EthernetHeader| {
+            std::mem::swap(&mut header.src, &mut header.dst);
         });
+        match mirrored {
+            true => Way::ON,
+            false => Way::drop(Reason::Truncated),
+        }
     }
 }
 

@@ -31,7 +31,10 @@
 use arc_swap::ArcSwap;
 use millrace_core::headers::EthernetHeader;
 use millrace_core::net::EtherAddress;
-use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Reason, Setup, register};
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Handlers, Packet, PerPacket, Reason, Setup, Way,
+    register,
+};
 
 use super::rewrite_header;
 
@@ -40,8 +43,9 @@ pub struct EtherRewrite {
     addresses: ArcSwap<Addresses>,
 }
 
+/// The addresses that frames get.
 #[derive(Clone, Copy)]
-struct Addresses {
+pub struct Addresses {
     src: EtherAddress,
     dst: EtherAddress,
 }
@@ -59,18 +63,8 @@ impl Element for EtherRewrite {
         Ok(Self { addresses: ArcSwap::from_pointee(Addresses { src, dst }) })
     }
 
-    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
-        let Addresses { src, dst } = **self.addresses.load();
-        batch.map_filter(|mut packet| {
-            let rewritten = rewrite_header(&mut packet, |header: &mut EthernetHeader| {
-                header.src = src;
-                header.dst = dst;
-            });
-            match rewritten {
-                true => Some(packet),
-                false => cx.drop(packet, Reason::Truncated),
-            }
-        });
+    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
+        self.treat_batch(cx, local, batch);
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
@@ -86,6 +80,27 @@ impl Element for EtherRewrite {
             rewrite.addresses.rcu(|addresses| Addresses { dst, ..**addresses });
             Ok(())
         });
+    }
+}
+
+impl PerPacket for EtherRewrite {
+    type Pass<'a> = Addresses;
+
+    #[inline(always)]
+    fn begin(&self, _cx: &Context, (): &mut ()) -> Addresses {
+        **self.addresses.load()
+    }
+
+    #[inline(always)]
+    fn treat(addresses: &mut Addresses, packet: &mut Packet) -> Way {
+        let rewritten = rewrite_header(packet, |header: &mut EthernetHeader| {
+            header.src = addresses.src;
+            header.dst = addresses.dst;
+        });
+        match rewritten {
+            true => Way::ON,
+            false => Way::drop(Reason::Truncated),
+        }
     }
 }
 

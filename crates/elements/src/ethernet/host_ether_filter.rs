@@ -34,7 +34,10 @@
 
 use millrace_core::headers::{EthernetHeader, Header};
 use millrace_core::net::EtherAddress;
-use millrace_core::{Batch, Class, Context, Element, Failed, PacketType, Reason, Setup, register};
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Packet, PacketType, PerPacket, Reason, Setup, Way,
+    register,
+};
 
 /// The element; its manual is at the top of the file.
 pub struct HostEtherFilter {
@@ -59,27 +62,38 @@ impl Element for HostEtherFilter {
         Ok(Self { address, drop_own, drop_other, offset: offset.into() })
     }
 
-    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
-        batch.map_filter(|mut packet| {
-            let frame = packet.data().get(self.offset..).unwrap_or_default();
-            let Some((header, _)) = EthernetHeader::view(frame) else {
-                cx.push_or_drop(1, packet, Reason::Truncated);
-                return None;
-            };
-            let kind = self.kind_of(header.dst);
-            let unwanted = (self.drop_own && header.src == self.address)
-                || (self.drop_other && kind == PacketType::OtherHost);
-            packet.set_packet_type(kind);
-            if unwanted {
-                cx.push_or_drop(1, packet, Reason::OtherHost);
-                return None;
-            }
-            Some(packet)
-        });
+    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
+        self.treat_batch(cx, local, batch);
+    }
+}
+
+impl PerPacket for HostEtherFilter {
+    type Pass<'a> = &'a Self;
+
+    #[inline(always)]
+    fn begin(&self, _cx: &Context, (): &mut ()) -> &Self {
+        self
+    }
+
+    #[inline(always)]
+    fn treat(filter: &mut &Self, packet: &mut Packet) -> Way {
+        let frame = packet.data().get(filter.offset..).unwrap_or_default();
+        let Some((header, _)) = EthernetHeader::view(frame) else {
+            return Way::output_or_drop(1, Reason::Truncated);
+        };
+        let kind = filter.kind_of(header.dst);
+        let unwanted = (filter.drop_own && header.src == filter.address)
+            || (filter.drop_other && kind == PacketType::OtherHost);
+        packet.set_packet_type(kind);
+        match unwanted {
+            true => Way::output_or_drop(1, Reason::OtherHost),
+            false => Way::ON,
+        }
     }
 }
 
 impl HostEtherFilter {
+    #[inline(always)]
     fn kind_of(&self, destination: EtherAddress) -> PacketType {
         if destination == self.address {
             PacketType::Host

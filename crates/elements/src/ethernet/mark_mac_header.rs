@@ -29,7 +29,9 @@
 //! # See also
 //! MarkIPHeader, EtherEncap
 
-use millrace_core::{Batch, Class, Context, Element, Failed, Reason, Setup, register};
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Packet, PerPacket, Reason, Setup, Way, register,
+};
 
 /// The element; its manual is at the top of the file.
 pub struct MarkMACHeader {
@@ -50,18 +52,30 @@ impl Element for MarkMACHeader {
         Ok(Self { offset, header_length })
     }
 
-    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
-        let end = usize::from(self.offset) + usize::from(self.header_length);
-        batch.map_filter(|mut packet| {
-            if packet.len() < end {
-                return cx.drop(packet, Reason::Truncated);
-            }
-            packet.set_mac_header(self.offset as isize);
-            if self.header_length > 0 {
-                packet.set_network_header(end as isize, 0);
-            }
-            Some(packet)
-        });
+    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
+        self.treat_batch(cx, local, batch);
+    }
+}
+
+impl PerPacket for MarkMACHeader {
+    type Pass<'a> = &'a Self;
+
+    #[inline(always)]
+    fn begin(&self, _cx: &Context, (): &mut ()) -> &Self {
+        self
+    }
+
+    #[inline(always)]
+    fn treat(mark: &mut &Self, packet: &mut Packet) -> Way {
+        let end = usize::from(mark.offset) + usize::from(mark.header_length);
+        if packet.len() < end {
+            return Way::drop(Reason::Truncated);
+        }
+        packet.set_mac_header(mark.offset as isize);
+        if mark.header_length > 0 {
+            packet.set_network_header(end as isize, 0);
+        }
+        Way::ON
     }
 }
 

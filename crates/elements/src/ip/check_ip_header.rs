@@ -60,9 +60,11 @@
 //! # See also
 //! CheckIPHeader2, MarkIPHeader, SetIPChecksum, StripIPHeader
 
-use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Setup, register};
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Handlers, Packet, PerPacket, Setup, Way, register,
+};
 
-use super::header_check::HeaderCheck;
+use super::header_check::{HeaderCheck, Pass};
 
 /// The element; its manual is at the top of the file.
 pub struct CheckIpHeader(HeaderCheck);
@@ -77,12 +79,42 @@ impl Element for CheckIpHeader {
         HeaderCheck::configure(setup, true).map(Self)
     }
 
-    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
-        self.0.process(cx, batch);
+    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
+        self.treat_batch(cx, local, batch);
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
         HeaderCheck::handlers(handlers, |element| &element.0);
+    }
+}
+
+impl PerPacket for CheckIpHeader {
+    type Pass<'a> = Pass<'a>;
+
+    #[inline(always)]
+    fn begin(&self, _cx: &Context, (): &mut ()) -> Pass<'_> {
+        self.0.begin()
+    }
+
+    #[inline(always)]
+    fn treat(pass: &mut Pass<'_>, packet: &mut Packet) -> Way {
+        pass.treat(packet)
+    }
+
+    #[cold]
+    fn aside(
+        &self,
+        cx: &mut Context,
+        _pass: &mut Pass<'_>,
+        packet: Packet,
+        way: Way,
+    ) -> Option<Packet> {
+        self.0.reject(cx, packet, way)
+    }
+
+    #[inline(always)]
+    fn end(&self, cx: &mut Context, _pass: Pass<'_>, passed: usize) {
+        self.0.count_good(cx, passed);
     }
 }
 

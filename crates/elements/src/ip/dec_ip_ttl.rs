@@ -40,8 +40,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use millrace_core::headers::{Header, Ipv4Header};
 use millrace_core::{
-    Batch, Class, Context, Count, Element, Failed, Handlers, Packet, PerThread, Reason, Setup,
-    register,
+    Batch, Class, Context, Count, Element, Failed, Handlers, Packet, PerPacket, PerThread, Reason,
+    Setup, Way, register,
 };
 
 /// The element; its manual is at the top of the file.
@@ -64,10 +64,8 @@ impl Element for DecIpTtl {
         Ok(Self { active: active.into(), multicast, drops: PerThread::default() })
     }
 
-    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
-        if self.active.load(Relaxed) {
-            batch.map_filter(|packet| self.decrement(cx, packet));
-        }
+    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
+        self.treat_batch(cx, local, batch);
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
@@ -80,29 +78,47 @@ impl Element for DecIpTtl {
     }
 }
 
-impl DecIpTtl {
+impl PerPacket for DecIpTtl {
+    /// Whether it is active, and whether multicasts are treated.
+    type Pass<'a> = (bool, bool);
+
     #[inline(always)]
-    fn decrement(&self, cx: &mut Context, mut packet: Packet) -> Option<Packet> {
+    fn begin(&self, _cx: &Context, (): &mut ()) -> (bool, bool) {
+        (self.active.load(Relaxed), self.multicast)
+    }
+
+    #[inline(always)]
+    fn treat((active, multicast): &mut (bool, bool), packet: &mut Packet) -> Way {
+        if !*active {
+            return Way::ON;
+        }
         let Some((ip, _)) = packet.network_data().and_then(Ipv4Header::view) else {
-            return cx.drop(packet, Reason::NoHeader);
+            return Way::drop(Reason::NoHeader);
         };
-        if !self.multicast && ip.destination().is_multicast() {
-            return Some(packet);
+        if !*multicast && ip.destination().is_multicast() {
+            return Way::ON;
         }
         if ip.ttl <= 1 {
-            return self.expire(cx, packet);
+            return Way::output_or_drop(1, Reason::TtlExpired);
         }
         if let Some((ip, _)) = packet.network_data_mut().and_then(Ipv4Header::view_mut) {
             ip.decrement_ttl();
         }
-        Some(packet)
+        Way::ON
     }
 
     #[cold]
-    fn expire(&self, cx: &mut Context, packet: Packet) -> Option<Packet> {
-        self.drops.mine(cx).add(1);
-        cx.push_or_drop(1, packet, Reason::TtlExpired);
-        None
+    fn aside(
+        &self,
+        cx: &mut Context,
+        _pass: &mut (bool, bool),
+        packet: Packet,
+        way: Way,
+    ) -> Option<Packet> {
+        if way.reason() == Reason::TtlExpired {
+            self.drops.mine(cx).add(1);
+        }
+        cx.send_or_drop(packet, way)
     }
 }
 

@@ -33,8 +33,8 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use millrace_core::{
-    Batch, Class, Context, Count, Element, Failed, Handlers, Packet, PacketType, PerThread, Reason,
-    Setup, register,
+    Batch, Class, Context, Count, Element, Failed, Handlers, Packet, PacketType, PerPacket,
+    PerThread, Reason, Setup, Way, register,
 };
 
 /// The element; its manual is at the top of the file.
@@ -55,11 +55,8 @@ impl Element for DropBroadcasts {
         Ok(Self::default())
     }
 
-    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
-        batch.map_filter(|packet| match packet.packet_type() {
-            PacketType::Broadcast | PacketType::Multicast => self.reject(cx, packet),
-            _ => Some(packet),
-        });
+    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
+        self.treat_batch(cx, local, batch);
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
@@ -67,15 +64,29 @@ impl Element for DropBroadcasts {
     }
 }
 
-impl DropBroadcasts {
+impl PerPacket for DropBroadcasts {
+    type Pass<'a> = ();
+
+    #[inline(always)]
+    fn begin(&self, _cx: &Context, (): &mut ()) {}
+
+    #[inline(always)]
+    fn treat((): &mut (), packet: &mut Packet) -> Way {
+        match packet.packet_type() {
+            PacketType::Broadcast | PacketType::Multicast => {
+                Way::output_or_drop(1, Reason::Filtered)
+            }
+            _ => Way::ON,
+        }
+    }
+
     #[cold]
-    fn reject(&self, cx: &mut Context, packet: Packet) -> Option<Packet> {
+    fn aside(&self, cx: &mut Context, (): &mut (), packet: Packet, way: Way) -> Option<Packet> {
         if !self.reported.swap(true, Relaxed) {
             cx.router().chatter("DropBroadcasts: dropped a packet");
         }
         self.drops.mine(cx).add(1);
-        cx.push_or_drop(1, packet, Reason::Filtered);
-        None
+        cx.send_or_drop(packet, way)
     }
 }
 

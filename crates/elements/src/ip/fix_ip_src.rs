@@ -37,7 +37,9 @@
 use std::net::Ipv4Addr;
 
 use millrace_core::headers::{Header, Ipv4Header};
-use millrace_core::{Batch, Class, Context, Element, Failed, Packet, Setup, register};
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Packet, PerPacket, Setup, Way, register,
+};
 
 /// The element; its manual is at the top of the file.
 pub struct FixIpSrc {
@@ -56,12 +58,25 @@ impl Element for FixIpSrc {
         Ok(Self { address })
     }
 
-    fn process(&self, _cx: &mut Context, (): &mut (), batch: &mut Batch) {
-        batch.for_each(|packet| {
-            if packet.fix_ip_src() {
-                self.fix(packet);
-            }
-        });
+    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
+        self.treat_batch(cx, local, batch);
+    }
+}
+
+impl PerPacket for FixIpSrc {
+    type Pass<'a> = &'a Self;
+
+    #[inline(always)]
+    fn begin(&self, _cx: &Context, (): &mut ()) -> &Self {
+        self
+    }
+
+    #[inline(always)]
+    fn treat(fix: &mut &Self, packet: &mut Packet) -> Way {
+        if packet.fix_ip_src() {
+            fix.fix(packet);
+        }
+        Way::ON
     }
 }
 

@@ -36,7 +36,9 @@
 
 use millrace_core::args::Annotation;
 use millrace_core::headers::{Header, Ipv4Header};
-use millrace_core::{Batch, Class, Context, Element, Failed, Packet, Reason, Setup, register};
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Packet, PerPacket, Reason, Setup, Way, register,
+};
 
 /// The element; its manual is at the top of the file.
 pub struct GetIpAddress {
@@ -44,10 +46,14 @@ pub struct GetIpAddress {
     annotation: usize,
 }
 
+/// Where the address is.
 #[derive(Clone, Copy)]
-enum Place {
+pub enum Place {
+    /// At an offset from the start of the data.
     Offset(usize),
+    /// The IP header's source.
     Source,
+    /// The IP header's destination.
     Destination,
 }
 
@@ -79,40 +85,36 @@ impl Element for GetIpAddress {
         Ok(Self { place, annotation })
     }
 
-    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
-        match self.place {
-            Place::Offset(offset) => self.copy(cx, batch, Reason::Truncated, |packet| {
-                packet.data().get(offset..)?.first_chunk().copied()
-            }),
-            Place::Source => {
-                self.copy(cx, batch, Reason::NoHeader, |packet| Some(header(packet)?.src));
-            }
-            Place::Destination => {
-                self.copy(cx, batch, Reason::NoHeader, |packet| Some(header(packet)?.dst));
-            }
-        }
+    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
+        self.treat_batch(cx, local, batch);
     }
 }
 
-impl GetIpAddress {
+impl PerPacket for GetIpAddress {
+    type Pass<'a> = (Place, usize);
+
     #[inline(always)]
-    fn copy(
-        &self,
-        cx: &mut Context,
-        batch: &mut Batch,
-        absent: Reason,
-        address: impl Fn(&Packet) -> Option<[u8; 4]>,
-    ) {
-        batch.map_filter(|mut packet| match address(&packet) {
-            Some(address) => {
-                packet.set_anno_u32(self.annotation, u32::from_ne_bytes(address));
-                Some(packet)
+    fn begin(&self, _cx: &Context, (): &mut ()) -> (Place, usize) {
+        (self.place, self.annotation)
+    }
+
+    #[inline(always)]
+    fn treat((place, annotation): &mut (Place, usize), packet: &mut Packet) -> Way {
+        let (address, absent) = match *place {
+            Place::Offset(offset) => {
+                let bytes = packet.data().get(offset..).and_then(<[u8]>::first_chunk);
+                (bytes.copied(), Reason::Truncated)
             }
-            None => cx.drop(packet, absent),
-        });
+            Place::Source => (header(packet).map(|ip| ip.src), Reason::NoHeader),
+            Place::Destination => (header(packet).map(|ip| ip.dst), Reason::NoHeader),
+        };
+        let Some(address) = address else { return Way::drop(absent) };
+        packet.set_anno_u32(*annotation, u32::from_ne_bytes(address));
+        Way::ON
     }
 }
 
+#[inline(always)]
 fn header(packet: &Packet) -> Option<&Ipv4Header> {
     Some(Ipv4Header::view(packet.network_data()?)?.0)
 }

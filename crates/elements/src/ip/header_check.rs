@@ -8,7 +8,7 @@ use millrace_core::args::{Arg, ArgError, ArgText, Args, Ipv4Network, Kind, Scope
 use millrace_core::headers::{Header, Ipv4Header};
 use millrace_core::net::Ipv4Prefix;
 use millrace_core::{
-    Batch, Context, Count, Failed, Handlers, Packet, PerThread, Reason, Setup, checksum,
+    Context, Count, Failed, Handlers, Packet, PerThread, Reason, Setup, Way, checksum,
 };
 
 /// A configured check.
@@ -58,6 +58,7 @@ impl Fault {
         }
     }
 
+    #[inline(always)]
     fn reason(self) -> Reason {
         match self {
             Self::Tiny => Reason::Truncated,
@@ -70,22 +71,61 @@ impl Fault {
     }
 }
 
+/// What the check of one batch needs.
+pub struct Pass<'a> {
+    offset: usize,
+    checksum: bool,
+    bad_sources: &'a [[u8; 4]],
+    good_destinations: &'a [[u8; 4]],
+}
+
 /// The way of packets.
 impl HeaderCheck {
-    /// Checks and marks each packet; those that fail leave the batch for output 1.
-    #[inline]
-    pub(super) fn process(&self, cx: &mut Context, batch: &mut Batch) {
-        batch.map_filter(|mut packet| match self.check(&mut packet) {
-            Ok(()) => Some(packet),
-            Err(fault) => self.reject(cx, packet, fault),
-        });
-        self.counts.mine(cx).good.add(batch.len() as u64);
+    #[inline(always)]
+    pub(super) fn begin(&self) -> Pass<'_> {
+        Pass {
+            offset: self.offset as usize,
+            checksum: self.checksum,
+            bad_sources: &self.bad_sources,
+            good_destinations: &self.good_destinations,
+        }
+    }
+
+    /// Counts packets that passed.
+    #[inline(always)]
+    pub(super) fn count_good(&self, cx: &Context, passed: usize) {
+        self.counts.mine(cx).good.add(passed as u64);
+    }
+
+    /// Reports and counts a packet that did not pass, and sends it on its way.
+    #[cold]
+    pub(super) fn reject(&self, cx: &mut Context, packet: Packet, way: Way) -> Option<Packet> {
+        let fault = Fault::ALL.into_iter().find(|fault| fault.reason() == way.reason());
+        let fault = fault.unwrap_or(Fault::Tiny);
+        if self.verbose || !self.reported.swap(true, Relaxed) {
+            let message = format!("{}: IP header check failed: {}", self.name, fault.text());
+            cx.router().chatter(&message);
+        }
+        if let Some(count) = self.counts.mine(cx).faults.get(fault as usize) {
+            count.add(1);
+        }
+        cx.send_or_drop(packet, way)
+    }
+}
+
+impl Pass<'_> {
+    /// Checks and marks a packet; one that fails leaves by output 1.
+    #[inline(always)]
+    pub(super) fn treat(&self, packet: &mut Packet) -> Way {
+        match self.check(packet) {
+            Ok(()) => Way::ON,
+            Err(fault) => Way::output_or_drop(1, fault.reason()),
+        }
     }
 
     #[inline(always)]
     fn check(&self, packet: &mut Packet) -> Result<(), Fault> {
-        let offset = self.offset as usize;
-        let data = packet.data().get(offset..).unwrap_or_default();
+        let data = packet.data().get(self.offset..).unwrap_or_default();
         let Some((ip, _)) = Ipv4Header::view(data) else { return Err(Fault::Tiny) };
         if ip.version() != 4 {
             return Err(Fault::Version);
@@ -106,23 +146,10 @@ impl HeaderCheck {
             return Err(Fault::Source);
         }
         let destination = ip.destination();
-        packet.set_network_header(offset as isize, header_len);
-        packet.truncate(offset + total_len);
+        packet.set_network_header(self.offset as isize, header_len);
+        packet.truncate(self.offset + total_len);
         packet.set_dst_ip(destination);
         Ok(())
-    }
-
-    #[cold]
-    fn reject(&self, cx: &mut Context, packet: Packet, fault: Fault) -> Option<Packet> {
-        if self.verbose || !self.reported.swap(true, Relaxed) {
-            let message = format!("{}: IP header check failed: {}", self.name, fault.text());
-            cx.router().chatter(&message);
-        }
-        if let Some(count) = self.counts.mine(cx).faults.get(fault as usize) {
-            count.add(1);
-        }
-        cx.push_or_drop(1, packet, fault.reason());
-        None
     }
 }
 

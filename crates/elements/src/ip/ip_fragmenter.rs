@@ -56,8 +56,8 @@ use millrace_core::args::Kind;
 use millrace_core::headers::{Header, Ipv4Header, Options, ipv4_option};
 use millrace_core::memory::DEFAULT_HEADROOM;
 use millrace_core::{
-    Batch, Class, Context, Count, Element, Failed, Handlers, Packet, PerThread, Reason, Setup,
-    register,
+    Batch, Class, Context, Count, Element, Failed, Handlers, Packet, PerPacket, PerThread, Reason,
+    Setup, Way, register,
 };
 
 /// The element; its manual is at the top of the file.
@@ -118,6 +118,37 @@ impl Element for IpFragmenter {
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("drops", |element, _| element.sum(|counts| &counts.drops));
         handlers.read("fragments", |element, _| element.sum(|counts| &counts.fragments));
+    }
+}
+
+impl PerPacket for IpFragmenter {
+    const SENDS_ON: bool = true;
+    /// The MTU, and room for fragments.
+    type Pass<'a> = (usize, &'a mut Vec<Packet>);
+
+    #[inline(always)]
+    fn begin<'a>(&'a self, _cx: &Context, rest: &'a mut Vec<Packet>) -> Self::Pass<'a> {
+        (self.mtu, rest)
+    }
+
+    #[inline(always)]
+    fn treat((mtu, _): &mut Self::Pass<'_>, packet: &mut Packet) -> Way {
+        match packet.network_data() {
+            Some(bytes) if bytes.len() <= *mtu => Way::ON,
+            _ => Way::aside(0),
+        }
+    }
+
+    #[cold]
+    fn aside(
+        &self,
+        cx: &mut Context,
+        (_, rest): &mut Self::Pass<'_>,
+        packet: Packet,
+        _way: Way,
+    ) -> Option<Packet> {
+        self.send_in_fragments(cx, rest, packet);
+        None
     }
 }
 

@@ -46,8 +46,8 @@ use std::net::Ipv4Addr;
 
 use millrace_core::headers::{Header, Ipv4Header, Options, ipv4_option};
 use millrace_core::{
-    Batch, Class, Context, Count, Element, Failed, Handlers, Packet, PerThread, Reason, Setup,
-    Timestamp, register,
+    Batch, Class, Context, Count, Element, Failed, Handlers, Packet, PerPacket, PerThread, Reason,
+    Setup, Timestamp, Way, register,
 };
 
 /// The element; its manual is at the top of the file.
@@ -71,16 +71,36 @@ impl Element for IpGwOptions {
         Ok(Self { address, all_addresses, drops: PerThread::default() })
     }
 
-    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
-        batch.map_filter(|packet| match packet.network_data().and_then(Ipv4Header::view) {
-            Some((ip, _)) if ip.header_len() <= Ipv4Header::LEN => Some(packet),
-            Some(_) => self.treat_options(cx, packet),
-            None => cx.drop(packet, Reason::NoHeader),
-        });
+    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
+        self.treat_batch(cx, local, batch);
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("drops", |element, _| element.drops.total());
+    }
+}
+
+impl PerPacket for IpGwOptions {
+    type Pass<'a> = ();
+
+    #[inline(always)]
+    fn begin(&self, _cx: &Context, (): &mut ()) {}
+
+    #[inline(always)]
+    fn treat((): &mut (), packet: &mut Packet) -> Way {
+        match packet.network_data().and_then(Ipv4Header::view) {
+            Some((ip, _)) if ip.header_len() <= Ipv4Header::LEN => Way::ON,
+            Some(_) => Way::aside(0),
+            None => Way::drop(Reason::NoHeader),
+        }
+    }
+
+    #[cold]
+    fn aside(&self, cx: &mut Context, (): &mut (), packet: Packet, way: Way) -> Option<Packet> {
+        match way.note() {
+            Some(_) => self.treat_options(cx, packet),
+            None => cx.send_or_drop(packet, way),
+        }
     }
 }
 

@@ -33,7 +33,9 @@
 //! # See also
 //! CheckIPHeader, CheckIPHeader2, StripIPHeader
 
-use millrace_core::{Batch, Class, Context, Element, Failed, Setup, register};
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Packet, PerPacket, Setup, Way, register,
+};
 
 /// The element; its manual is at the top of the file.
 pub struct MarkIpHeader {
@@ -52,17 +54,32 @@ impl Element for MarkIpHeader {
         Ok(Self { offset })
     }
 
-    fn process(&self, _cx: &mut Context, (): &mut (), batch: &mut Batch) {
-        batch.for_each(|packet| match packet.data().get(self.offset as usize) {
+    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
+        self.treat_batch(cx, local, batch);
+    }
+}
+
+impl PerPacket for MarkIpHeader {
+    type Pass<'a> = usize;
+
+    #[inline(always)]
+    fn begin(&self, _cx: &Context, (): &mut ()) -> usize {
+        self.offset as usize
+    }
+
+    #[inline(always)]
+    fn treat(offset: &mut usize, packet: &mut Packet) -> Way {
+        match packet.data().get(*offset) {
             Some(version_ihl) => {
                 let header_len = usize::from(version_ihl & 0xf) * 4;
-                packet.set_network_header(self.offset as isize, header_len);
+                packet.set_network_header(*offset as isize, header_len);
             }
             None => {
                 packet.clear_network_header();
                 packet.clear_transport_header();
             }
-        });
+        }
+        Way::ON
     }
 }
 

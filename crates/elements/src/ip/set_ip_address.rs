@@ -31,7 +31,9 @@ use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use millrace_core::args::Annotation;
-use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Setup, register};
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Handlers, Packet, PerPacket, Setup, Way, register,
+};
 
 /// The element; its manual is at the top of the file.
 pub struct SetIpAddress {
@@ -52,10 +54,8 @@ impl Element for SetIpAddress {
         Ok(Self { address: address.to_bits().into(), annotation })
     }
 
-    fn process(&self, _cx: &mut Context, (): &mut (), batch: &mut Batch) {
-        // Annotations hold addresses in network order.
-        let address = self.address.load(Relaxed).to_be();
-        batch.for_each(|packet| packet.set_anno_u32(self.annotation, address));
+    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
+        self.treat_batch(cx, local, batch);
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
@@ -64,6 +64,22 @@ impl Element for SetIpAddress {
             element.address.store(call.parse::<Ipv4Addr>()?.to_bits(), Relaxed);
             Ok(())
         });
+    }
+}
+
+impl PerPacket for SetIpAddress {
+    type Pass<'a> = (usize, u32);
+
+    #[inline(always)]
+    fn begin(&self, _cx: &Context, (): &mut ()) -> (usize, u32) {
+        // Annotations hold addresses in network order.
+        (self.annotation, self.address.load(Relaxed).to_be())
+    }
+
+    #[inline(always)]
+    fn treat((annotation, address): &mut (usize, u32), packet: &mut Packet) -> Way {
+        packet.set_anno_u32(*annotation, *address);
+        Way::ON
     }
 }
 

@@ -40,8 +40,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use millrace_core::headers::{Header, Ipv4Header};
 use millrace_core::{
-    Batch, Class, Context, Count, Element, Failed, Handlers, Packet, PerThread, Reason, Setup,
-    register,
+    Batch, Class, Context, Count, Element, Failed, Handlers, Packet, PerPacket, PerThread, Reason,
+    Setup, Way, register,
 };
 
 /// The element; its manual is at the top of the file.
@@ -62,15 +62,32 @@ impl Element for SetIpChecksum {
         Ok(Self::default())
     }
 
-    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
-        batch.map_filter(|mut packet| match Ipv4Header::fill_checksum(header(&mut packet)) {
-            true => Some(packet),
-            false => self.reject(cx, packet),
-        });
+    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
+        self.treat_batch(cx, local, batch);
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("drops", |element, _| element.drops.total());
+    }
+}
+
+impl PerPacket for SetIpChecksum {
+    type Pass<'a> = ();
+
+    #[inline(always)]
+    fn begin(&self, _cx: &Context, (): &mut ()) {}
+
+    #[inline(always)]
+    fn treat((): &mut (), packet: &mut Packet) -> Way {
+        match Ipv4Header::fill_checksum(header(packet)) {
+            true => Way::ON,
+            false => Way::aside(0),
+        }
+    }
+
+    #[cold]
+    fn aside(&self, cx: &mut Context, (): &mut (), packet: Packet, _way: Way) -> Option<Packet> {
+        self.reject(cx, packet)
     }
 }
 

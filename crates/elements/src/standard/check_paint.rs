@@ -28,9 +28,12 @@
 //! # See also
 //! Paint, PaintTee, PaintSwitch
 
-use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Reason, Setup, register};
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Handlers, Packet, PerPacket, Reason, Setup, Way,
+    register,
+};
 
-use super::color::Color;
+use super::color::{Color, Shade};
 
 /// The element; its manual is at the top of the file.
 pub struct CheckPaint {
@@ -47,19 +50,29 @@ impl Element for CheckPaint {
         Ok(Self { color: Color::configure(setup)? })
     }
 
-    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
-        let color = self.color.get();
-        batch.map_filter(|packet| {
-            if self.color.of(&packet) == color {
-                return Some(packet);
-            }
-            cx.push_or_drop(1, packet, Reason::Filtered);
-            None
-        });
+    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
+        self.treat_batch(cx, local, batch);
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
         Color::handlers(handlers, |check| &check.color);
+    }
+}
+
+impl PerPacket for CheckPaint {
+    type Pass<'a> = Shade;
+
+    #[inline(always)]
+    fn begin(&self, _cx: &Context, (): &mut ()) -> Shade {
+        self.color.shade()
+    }
+
+    #[inline(always)]
+    fn treat(shade: &mut Shade, packet: &mut Packet) -> Way {
+        match shade.is_on(packet) {
+            true => Way::ON,
+            false => Way::output_or_drop(1, Reason::Filtered),
+        }
     }
 }
 

@@ -23,21 +23,15 @@ impl Color {
         Ok(Self { value: value.into(), anno })
     }
 
+    /// The color at this moment, and where packets have theirs.
+    #[inline(always)]
+    pub(super) fn shade(&self) -> Shade {
+        Shade { color: self.get(), anno: self.anno }
+    }
+
     /// The color at this moment.
     pub(super) fn get(&self) -> u8 {
         self.value.load(Relaxed)
-    }
-
-    /// The color of a packet.
-    #[inline]
-    pub(super) fn of(&self, packet: &Packet) -> u8 {
-        packet.anno_u8(self.anno)
-    }
-
-    /// Gives a packet a color.
-    #[inline]
-    pub(super) fn paint(&self, packet: &mut Packet, color: u8) {
-        packet.set_anno_u8(self.anno, color);
     }
 
     /// The handler `color`.
@@ -47,5 +41,25 @@ impl Color {
             color(element).value.store(call.parse()?, Relaxed);
             Ok(())
         });
+    }
+}
+
+/// What one batch needs of a color.
+pub struct Shade {
+    color: u8,
+    anno: usize,
+}
+
+impl Shade {
+    /// Whether a packet has the color.
+    #[inline(always)]
+    pub(super) fn is_on(&self, packet: &Packet) -> bool {
+        packet.anno_u8(self.anno) == self.color
+    }
+
+    /// Gives a packet the color.
+    #[inline(always)]
+    pub(super) fn paint(&self, packet: &mut Packet) {
+        packet.set_anno_u8(self.anno, self.color);
     }
 }

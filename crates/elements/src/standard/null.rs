@@ -34,7 +34,7 @@ pub struct Null;
 register!(Null, "null.rs");
 
 impl Element for Null {
-    const CLASS: Class = Class::new("Null", "1/1", "a/a");
+    const CLASS: Class = Class::new("Null", "1/1", "a/a").transparent();
     type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {

@@ -27,9 +27,11 @@
 //! # See also
 //! CheckPaint, PaintTee, PaintSwitch
 
-use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Setup, register};
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Handlers, Packet, PerPacket, Setup, Way, register,
+};
 
-use super::color::Color;
+use super::color::{Color, Shade};
 
 /// The element; its manual is at the top of the file.
 pub struct Paint {
@@ -46,13 +48,27 @@ impl Element for Paint {
         Ok(Self { color: Color::configure(setup)? })
     }
 
-    fn process(&self, _cx: &mut Context, (): &mut (), batch: &mut Batch) {
-        let color = self.color.get();
-        batch.for_each(|packet| self.color.paint(packet, color));
+    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
+        self.treat_batch(cx, local, batch);
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
         Color::handlers(handlers, |paint| &paint.color);
+    }
+}
+
+impl PerPacket for Paint {
+    type Pass<'a> = Shade;
+
+    #[inline(always)]
+    fn begin(&self, _cx: &Context, (): &mut ()) -> Shade {
+        self.color.shade()
+    }
+
+    #[inline(always)]
+    fn treat(shade: &mut Shade, packet: &mut Packet) -> Way {
+        shade.paint(packet);
+        Way::ON
     }
 }
 

@@ -28,7 +28,9 @@
 //! # See also
 //! Unstrip
 
-use millrace_core::{Batch, Class, Context, Element, Failed, Reason, Setup, register};
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Packet, PerPacket, Reason, Setup, Way, register,
+};
 
 /// The element; its manual is at the top of the file.
 pub struct Strip {
@@ -47,11 +49,25 @@ impl Element for Strip {
         Ok(Self { length: length as usize })
     }
 
-    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
-        batch.map_filter(|mut packet| match packet.strip(self.length) {
-            true => Some(packet),
-            false => cx.drop(packet, Reason::Truncated),
-        });
+    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
+        self.treat_batch(cx, local, batch);
+    }
+}
+
+impl PerPacket for Strip {
+    type Pass<'a> = usize;
+
+    #[inline(always)]
+    fn begin(&self, _cx: &Context, (): &mut ()) -> usize {
+        self.length
+    }
+
+    #[inline(always)]
+    fn treat(length: &mut usize, packet: &mut Packet) -> Way {
+        match packet.strip(*length) {
+            true => Way::ON,
+            false => Way::drop(Reason::Truncated),
+        }
     }
 }
 

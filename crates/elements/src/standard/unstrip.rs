@@ -28,7 +28,9 @@
 //! Strip
 
 use millrace_core::args::Kind;
-use millrace_core::{Batch, Class, Context, Element, Failed, Setup, register};
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Packet, PerPacket, Setup, Way, register,
+};
 
 /// The element; its manual is at the top of the file.
 pub struct Unstrip {
@@ -47,13 +49,26 @@ impl Element for Unstrip {
         Ok(Self { length: length.unwrap_or(0) as usize })
     }
 
-    fn process(&self, _cx: &mut Context, (): &mut (), batch: &mut Batch) {
-        batch.for_each(|packet| {
-            if !packet.unstrip(self.length) {
-                // There is less headroom: the packet moves to make some.
-                packet.prepend(self.length);
-            }
-        });
+    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
+        self.treat_batch(cx, local, batch);
+    }
+}
+
+impl PerPacket for Unstrip {
+    type Pass<'a> = usize;
+
+    #[inline(always)]
+    fn begin(&self, _cx: &Context, (): &mut ()) -> usize {
+        self.length
+    }
+
+    #[inline(always)]
+    fn treat(length: &mut usize, packet: &mut Packet) -> Way {
+        if !packet.unstrip(*length) {
+            // There is less headroom: the packet moves to make some.
+            packet.prepend(*length);
+        }
+        Way::ON
     }
 }
 

@@ -39,6 +39,11 @@ pub struct Bench {
 impl Bench {
     /// A router with this configuration, which must be right.
     pub fn new(config: &str) -> Self {
+        Self::with(config, Options::default())
+    }
+
+    /// A router with this configuration, which must be right, and these options but for clock and devices.
+    pub fn with(config: &str, options: Options) -> Self {
         let network = Network::default();
         let ends = (0..4).map(|n| {
             let near = Interface::new(format!("eth{n}"));
@@ -47,13 +52,18 @@ impl Bench {
         let ends = ends.collect();
         let mut services = Services::default();
         services.insert(Devices(Box::new(network)));
-        let options = Options { clock: Clock::virtual_(), services, ..Options::default() };
+        let options = Options { clock: Clock::virtual_(), services, ..options };
         let engine = engine(config, options).unwrap_or_else(|messages| panic!("{messages:#?}"));
         Self { engine, ends }
     }
 
     /// Lets frames arrive and the router run; returns how many frames left.
     pub fn feed(&mut self, port: usize, frames: &[Vec<u8>]) -> usize {
+        self.exchange(port, frames).iter().map(Vec::len).sum()
+    }
+
+    /// Lets frames arrive and the router run; returns the frames that left, by device.
+    pub fn exchange(&mut self, port: usize, frames: &[Vec<u8>]) -> Vec<Vec<Vec<u8>>> {
         for frame in frames {
             if let Some(packet) = Packet::from_bytes(frame) {
                 // A full wire loses frames, as wires do.
@@ -61,7 +71,8 @@ impl Bench {
             }
         }
         self.engine.settle();
-        self.ends.iter().map(|end| std::iter::from_fn(|| end.receive()).count()).sum()
+        let take = |end: &End| end.receive().map(|packet| packet.data().to_vec());
+        self.ends.iter().map(|end| std::iter::from_fn(|| take(end)).collect()).collect()
     }
 
     /// Lets virtual time pass, timers and all.

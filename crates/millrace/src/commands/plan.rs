@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use millrace_core::Router;
-use millrace_core::router::Seat;
+use millrace_core::router::{PlannedChain, Seat};
 use millrace_io::{DefaultMethod, Method};
 use serde_json::{Value, json};
 
@@ -31,6 +31,10 @@ pub(crate) struct Plan {
     /// With the threads pinned to cores: near their devices, from core N on, or to those of a list
     #[arg(long, value_name = "auto|N|LIST", num_args = 0..=1, require_equals = true, default_missing_value = "auto")]
     affinity: Option<Affinity>,
+
+    /// With elements in a row run one by one, even if they could run as one
+    #[arg(long)]
+    no_optimise: bool,
 
     /// For the machine whose /sys is, as it is or copied, at this place
     #[arg(long, value_name = "DIR")]
@@ -58,6 +62,7 @@ impl Plan {
         let choices = Choices {
             threads: Some(self.threads),
             affinity: self.affinity,
+            no_optimise: self.no_optimise,
             machine: self.sys,
             ..Choices::default()
         };
@@ -100,6 +105,12 @@ struct Reached<'a> {
     name: &'a str,
     class: &'a str,
     threads: Vec<usize>,
+}
+
+impl Reached<'_> {
+    fn full_name(&self) -> String {
+        format!("{} :: {}", self.name, self.class)
+    }
 }
 
 impl<'a> Facts<'a> {
@@ -158,10 +169,27 @@ impl<'a> Facts<'a> {
             }
         }
         devices(self.router).into_iter().for_each(&mut say);
+        self.say_chains(&mut say);
         self.say_reach(&mut say);
         self.say_counts(&mut say);
         self.router.plan().notes.iter().cloned().for_each(&mut say);
         text
+    }
+
+    /// Which elements run as one.
+    fn say_chains(&self, say: &mut impl FnMut(String)) {
+        if self.router.plan().chains.is_empty() {
+            return;
+        }
+        say("In one loop run, where packets reach the first of them".to_owned());
+        for chain in &self.router.plan().chains {
+            let names: Vec<String> = self.of_chain(chain).map(Reached::full_name).collect();
+            say(format!("  {}", names.join(" -> ")));
+        }
+    }
+
+    fn of_chain(&self, chain: &PlannedChain) -> impl Iterator<Item = &Reached<'a>> {
+        chain.elements().filter_map(|id| self.elements.get(id))
     }
 
     /// Who reaches what: in groups, because most elements are reached by the same threads.
@@ -170,8 +198,7 @@ impl<'a> Facts<'a> {
         let (reached, infos) = (&self.elements, self.router.elements());
         let shown = reached.iter().zip(infos).filter(|(_, info)| !info.class.information);
         for (element, _) in shown {
-            let name = format!("{} :: {}", element.name, element.class);
-            groups.entry(&element.threads).or_default().push(name);
+            groups.entry(&element.threads).or_default().push(element.full_name());
         }
         for (threads, names) in groups {
             say(match threads {
@@ -274,10 +301,16 @@ impl<'a> Facts<'a> {
                 })
             })
             .collect();
+        let chains: Vec<Vec<&str>> = plan
+            .chains
+            .iter()
+            .map(|chain| self.of_chain(chain).map(|e| e.name).collect())
+            .collect();
         json!({
             "threads": threads,
             "receivers": receivers,
             "transmitters": transmitters,
+            "chains": chains,
             "elements": elements,
             "notes": plan.notes,
         })

@@ -48,6 +48,10 @@ pub(crate) struct Run {
     #[arg(long, value_name = "auto|N|LIST", num_args = 0..=1, require_equals = true, default_missing_value = "auto")]
     affinity: Option<Affinity>,
 
+    /// Runs elements in a row one by one, even if they could run as one
+    #[arg(long)]
+    no_optimise: bool,
+
     /// Runs on a virtual clock, which jumps to the next timer when there is nothing to do
     #[arg(long, value_name = "START", num_args = 0..=1, require_equals = true, default_missing_value = "1000000000")]
     simtime: Option<f64>,
@@ -113,6 +117,7 @@ impl Run {
         let choices = Choices {
             threads: Some(self.threads),
             affinity: self.affinity.clone(),
+            no_optimise: self.no_optimise,
             simtime: self.simtime,
             ..Choices::default()
         };

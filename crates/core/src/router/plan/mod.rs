@@ -14,9 +14,11 @@
 //! 2. [`assign`]: which threads receive from which device, by how many queues;
 //! 3. homes of the tasks that stay where they are put, and of timers;
 //! 4. homes of the tasks that carry packets over, away from where these come from;
-//! 5. thread vectors, transmit queues, and the threads that may count references plainly.
+//! 5. thread vectors, transmit queues, and the threads that may count references plainly;
+//! 6. [`chains`]: which elements in a row run as one.
 
 mod assign;
+mod chains;
 mod reach;
 mod seats;
 
@@ -29,6 +31,7 @@ use crate::element::{ClassInfo, PortKind, share};
 use crate::stats::MAX_THREADS;
 use crate::topology::Topology;
 use assign::{Applicant, assign};
+pub use chains::PlannedChain;
 use reach::Ways;
 use seats::{Demand, seats};
 
@@ -57,6 +60,8 @@ pub struct Plan {
     /// The threads whose packets do not get to other threads, one bit each: they count references
     /// to shared packets without atomic instructions.
     pub plain: u64,
+    /// Elements in a row that run as one.
+    pub chains: Vec<PlannedChain>,
     /// What in the configuration the plan could not follow, in sentences.
     pub notes: Vec<String>,
     ways: Ways,
@@ -132,6 +137,8 @@ pub(super) struct Means<'a> {
     pub(super) threads: usize,
     pub(super) pinning: Pinning,
     pub(super) topology: &'a Topology,
+    /// Whether elements in a row may run as one.
+    pub(super) optimise: bool,
 }
 
 impl Plan {
@@ -155,6 +162,9 @@ impl Plan {
         plan.place_transmitters(graph, draft, means.topology);
         plan.find_plain(graph);
         plan.sort_tasks(draft);
+        if means.optimise {
+            plan.find_chains(graph);
+        }
         draft.receivers = receivers;
         plan
     }
@@ -179,6 +189,14 @@ impl Plan {
     pub(super) fn out_of_reach(&self, element: usize, thread: usize) -> Option<usize> {
         let reached = self.ways.from(element, thread);
         reached.into_iter().find(|&id| self.reach.get(id).is_none_or(|r| r >> thread & 1 == 0))
+    }
+
+    /// Where the order of effects shows, elements run one by one.
+    fn find_chains(&mut self, graph: &Graph<'_>) {
+        if !graph.classes.iter().any(|info| info.class.ordered) {
+            let starts: Vec<usize> = self.running().map(|task| task.element).collect();
+            self.chains = chains::find(graph, &starts);
+        }
     }
 
     /// Numbers of threads in the configuration that there are not wrap around, and that is told.
