@@ -122,6 +122,7 @@ const _: () = {
     assert!(offset_of!(Descriptor, capacity) == 92);
     assert!(offset_of!(Descriptor, annotations) == 128);
     assert!(offset_of!(Descriptor, timestamp) == 176);
+    assert!(offset_of!(Descriptor, transport) == 188);
     assert!(offset_of!(Descriptor, flags) == 190);
 };
 
@@ -369,30 +370,42 @@ impl Slot {
     }
 
     /// As [`adopt`](Slot::adopt), for what a driver has just received: with the MAC header where data starts
-    /// in packets as nearly all are, [plain](Slot::plainness) ones. Two stores where the compiler may use
-    /// 32 bytes for one.
+    /// in packets as nearly all are, [plain](Slot::is_plain) ones. One store where the compiler may use 64
+    /// bytes for one.
     #[inline(always)]
     pub(super) fn adopt_plain(self) {
-        const HALVES: [[u64; 4]; 2] = [[0; 4], [0, 0, 0, Private::PLAIN_HEADERS]];
+        const LINE: [u64; 8] = [0, 0, 0, 0, 0, 0, 0, Private::PLAIN_HEADERS];
         // SAFETY: live descriptor, called by its one holder; line 2 is a `Private`, whose last word is headers
         // and flags.
-        unsafe {
-            let line = (&raw mut (*self.0.as_ptr()).annotations).cast::<[u64; 4]>();
-            line.write(HALVES[0]);
-            line.add(1).write(HALVES[1]);
-        }
+        unsafe { (&raw mut (*self.0.as_ptr()).annotations).cast::<[u64; 8]>().write(LINE) };
     }
 
-    /// 0 when the data starts behind DPDK's headroom, nobody else holds the mbuf, and it has one segment.
+    /// `data_off`, the reference count, `nb_segs` and `port` of an mbuf that a driver has just handed over.
     #[inline(always)]
-    pub(super) fn plainness(self) -> u64 {
-        const PLAIN: u64 = HEADROOM as u64 | 1 << 16 | 1 << 32;
-        const PORT: u64 = 0xffff << 48;
+    pub(super) fn rearm_word(self) -> u64 {
         // SAFETY: live descriptor; the four fields are a `Rearm`, and a driver that could change the count has
         // handed the mbuf over.
-        let rearm = unsafe { (&raw const (*self.0.as_ptr()).data_off).cast::<u64>().read() };
-        (rearm ^ PLAIN) & !PORT
+        unsafe { (&raw const (*self.0.as_ptr()).data_off).cast::<u64>().read() }
     }
+
+    /// Whether, by its [rearm word](Slot::rearm_word), a packet's data starts behind DPDK's headroom, nobody
+    /// else holds it, and it has one segment.
+    #[inline(always)]
+    pub(super) fn is_plain(rearm: u64) -> bool {
+        const PLAIN: u64 = HEADROOM as u64 | 1 << 16 | 1 << 32;
+        const PORT: u64 = 0xffff << 48;
+        rearm & !PORT == PLAIN
+    }
+
+    /// The place of the transport header and the flags, in one.
+    #[inline(always)]
+    pub(super) fn last_word(self) -> u32 {
+        // SAFETY: live descriptor, written by its holder alone; the two fields are one word (asserted above).
+        unsafe { (&raw const (*self.0.as_ptr()).transport).cast::<u32>().read() }
+    }
+
+    /// The bit of the [last word](Slot::last_word) that is set in every mbuf.
+    pub(super) const EXTERNAL_IN_LAST_WORD: u32 = (FLAG_EXTERNAL as u32) << 16;
 
     /// As [`adopt`](Slot::adopt), with what another slot has in line 2.
     pub(super) fn adopt_like(self, other: Slot) {

@@ -4,7 +4,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{Ordering, fence};
 
 use super::batch::Batch;
-use super::descriptor::{Descriptor, FLAG_EXTERNAL, LARGE, Slot, prefetch};
+use super::descriptor::{Descriptor, LARGE, Slot, prefetch};
 use super::packet::Packet;
 
 /// The driver's side of a descriptor: the address of an mbuf.
@@ -77,7 +77,7 @@ impl Batch {
             None => Scan::of::<false>(self, limits),
             Some(_) => Scan::of::<true>(self, limits),
         };
-        let (offered, mut bytes) = match scan.as_they_are {
+        let (offered, mut bytes) = match scan.as_they_are(limits) {
             true => (self.len(), scan.bytes),
             false => self.make_ready(ready),
         };
@@ -112,79 +112,109 @@ pub struct Limits {
     pub pool: Option<*const ()>,
 }
 
-/// What is seen in one pass over packets that are to be transmitted.
+/// What is seen in one pass over packets that are to be transmitted: one instruction or two for each field, and
+/// no branches on what the packets are.
 struct Scan {
     bytes: usize,
-    /// Whether all can be handed over as they are.
-    as_they_are: bool,
+    longest: u32,
+    /// 1 in the end when nobody else looks at any of them: no count is 0.
+    holders: u16,
+    /// All of them are mbufs when the flag is left.
+    flags: u32,
+    /// 0 in the end when all are of the one pool, with buffers of their own.
+    odd: usize,
 }
 
 impl Scan {
-    /// Without branches on what the packets are, and with few instructions for each: one to look at each field.
     #[inline(always)]
     fn of<const OWN_POOL: bool>(packets: &[Packet], limits: &Limits) -> Scan {
         let own = limits.pool.map_or(0, <*const ()>::addr);
-        let (mut bytes, mut longest, mut odd) = (0, 0, 0);
-        // Nobody else looks at any of them when this is 1 in the end: no count is 0.
-        let mut holders = 0;
-        // All of them are mbufs when `FLAG_EXTERNAL` is left of these.
-        let mut flags = FLAG_EXTERNAL;
-        for packet in packets {
-            let slot = packet.slot();
-            let len = slot.pkt_len();
-            bytes += len as usize;
-            longest = longest.max(len);
-            holders |= slot.holders_word();
-            flags &= slot.flags();
-            if OWN_POOL {
-                odd |= (slot.pool().addr() ^ own) | usize::from(!slot.is_direct());
-            }
+        let mut scan = Scan { bytes: 0, longest: 0, holders: 0, flags: u32::MAX, odd: 0 };
+        let (fours, rest) = packets.as_chunks::<4>();
+        for four in fours {
+            four.iter().for_each(|packet| scan.add::<OWN_POOL>(packet, own));
         }
+        rest.iter().for_each(|packet| scan.add::<OWN_POOL>(packet, own));
         // What the others did with the bytes that they have let go of comes before.
         fence(Ordering::Acquire);
-        let own = holders == 1 && flags == FLAG_EXTERNAL && odd == 0;
-        Scan {
-            bytes,
-            as_they_are: (own || packets.is_empty()) && longest as usize <= limits.longest,
+        scan
+    }
+
+    #[inline(always)]
+    fn add<const OWN_POOL: bool>(&mut self, packet: &Packet, own: usize) {
+        let slot = packet.slot();
+        let len = slot.pkt_len();
+        self.bytes += len as usize;
+        self.longest = self.longest.max(len);
+        self.holders |= slot.holders_word();
+        self.flags &= slot.last_word();
+        if OWN_POOL {
+            self.odd |= (slot.pool().addr() ^ own) | usize::from(!slot.is_direct());
         }
+    }
+
+    /// Whether all can be handed over as they are.
+    fn as_they_are(&self, limits: &Limits) -> bool {
+        let mbufs = self.flags & Slot::EXTERNAL_IN_LAST_WORD != 0;
+        // Of no packets, no count was seen.
+        self.holders <= 1 && mbufs && self.odd == 0 && self.longest as usize <= limits.longest
     }
 }
 
 /// Makes packets of what a driver has received.
 #[inline]
 fn adopt(received: &[Packet]) -> Burst {
-    #[cfg(target_arch = "x86_64")]
-    if std::arch::is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has it.
-        return unsafe { adopt_by_avx2(received) };
+    if received.is_empty() {
+        return Burst::default();
     }
-    adopt_each(received)
-}
-
-/// The same with wider stores.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-fn adopt_by_avx2(received: &[Packet]) -> Burst {
-    adopt_each(received)
-}
-
-#[inline(always)]
-fn adopt_each(received: &[Packet]) -> Burst {
-    /// From a descriptor to the data of nearly all mbufs.
-    const DATA: usize = 192 + 128;
-    let mut burst = Burst { packets: received.len(), bytes: 0, scattered: 0 };
-    let mut odd = 0;
-    for packet in received {
-        let slot = packet.slot();
-        slot.adopt_plain();
-        prefetch(slot.as_ptr().cast::<u8>().wrapping_add(DATA));
-        odd |= slot.plainness();
-        burst.bytes += packet.len();
-    }
-    if odd != 0 {
+    let seen = crate::isa::run(
+        #[inline(always)]
+        || Seen::of(received),
+    );
+    let mut burst = Burst { packets: received.len(), bytes: seen.bytes, scattered: 0 };
+    if !seen.are_plain() {
         burst.scattered = adopt_odd(received);
     }
     burst
+}
+
+/// What is seen of packets that were received.
+struct Seen {
+    bytes: usize,
+    /// Bits that one of their rearm words has, and bits that all have.
+    any: u64,
+    all: u64,
+}
+
+impl Seen {
+    #[inline(always)]
+    fn of(received: &[Packet]) -> Seen {
+        let mut seen = Seen { bytes: 0, any: 0, all: u64::MAX };
+        let (fours, rest) = received.as_chunks::<4>();
+        for four in fours {
+            four.iter().for_each(|packet| seen.add(packet));
+        }
+        rest.iter().for_each(|packet| seen.add(packet));
+        seen
+    }
+
+    #[inline(always)]
+    fn add(&mut self, packet: &Packet) {
+        /// From a descriptor to the data of nearly all mbufs.
+        const DATA: usize = 192 + 128;
+        let slot = packet.slot();
+        slot.adopt_plain();
+        prefetch(slot.as_ptr().cast::<u8>().wrapping_add(DATA));
+        let word = slot.rearm_word();
+        self.any |= word;
+        self.all &= word;
+        self.bytes += packet.len();
+    }
+
+    /// Whether all are as [`Slot::adopt_plain`] takes them to be.
+    fn are_plain(&self) -> bool {
+        Slot::is_plain(self.any) && Slot::is_plain(self.all)
+    }
 }
 
 /// Corrects what is otherwise in few packets. Returns how many have several segments.
