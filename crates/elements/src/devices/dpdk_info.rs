@@ -15,7 +15,7 @@
 //! - NB_MBUF: how many mbufs a pool has. Positional. Default 65536, or as many as there is memory for.
 //! - MBUF_SIZE: bytes of an mbuf's buffer, 128 of them in front of the packet. Default 2176, or what
 //!   the largest MTU needs.
-//! - MBUF_CACHE_SIZE: most mbufs that a thread keeps at hand, at most 512. Default 256.
+//! - MBUF_CACHE_SIZE: most mbufs that a thread keeps at hand, at most 512. Default 512.
 //! - RX_PTHRESH, RX_HTHRESH, RX_WTHRESH, TX_PTHRESH, TX_HTHRESH, TX_WTHRESH: prefetch, host and write-back
 //!   thresholds of receive and transmit rings, 0 to 255, where the card has them. The driver's own unless
 //!   given.

@@ -31,7 +31,8 @@
 //! - MAXQUEUES: the most queues.
 //! - MAXTHREADS, THREADOFFSET, NUMA: how many threads, the first of them, and whether they must be near
 //!   the card, as in FromDevice. MAXTHREADS -1 is no bound.
-//! - BURST: most packets received each time, 1 to 256. Default 32.
+//! - BURST: most packets received each time, 1 to 256. Default 128, whose descriptors and headers fill two
+//!   thirds of a first-level cache of 48 KiB; FastClick's is 32. Nobody waits for a burst to be full.
 //! - NDESC: entries of the receive ring; the driver's choice unless given.
 //! - MTU: the longest packet behind the Ethernet header, in bytes. The mbufs are made as large.
 //! - MAC: the port's Ethernet address.
@@ -93,6 +94,9 @@ use super::dpdk::{self, UsesPort};
 use super::receive::{self, Receives, Reception, Wanted};
 use super::threading;
 
+/// What is received each time, unless the configuration says otherwise.
+const BURST: u32 = 128;
+
 /// The element; its manual is at the top of the file.
 pub struct FromDpdkDevice {
     port: String,
@@ -112,7 +116,7 @@ impl Element for FromDpdkDevice {
         let queue: Option<i32> = args.in_range("QUEUE", Kind::Positional, -1..=4095);
         let promiscuous = args.positional("PROMISC", true);
         let burst = args.in_range("BURST", Kind::Keyword, 1..=Batch::CAPACITY as u32);
-        let burst = burst.unwrap_or(32) as usize;
+        let burst = burst.unwrap_or(BURST) as usize;
         let active = args.keyword("ACTIVE", true);
         let allow_nonexistent = args.keyword("ALLOW_NONEXISTENT", false);
         let timestamp = args.keyword("TIMESTAMP", false);

@@ -179,7 +179,7 @@ impl Reception {
         mut pass_on: impl FnMut(&mut Context, &mut Batch),
     ) -> bool {
         let slot = self.receiver.slot(cx.index());
-        let Some((lines, task)) = self.lines.get().zip(self.receiver.tasks().get(slot)) else {
+        let (Some(lines), Some(task)) = (self.lines.get(), self.receiver.tasks().get(slot)) else {
             return false;
         };
         if !self.is_active() {
@@ -189,7 +189,7 @@ impl Reception {
         let mut all = 0;
         let mut finished = true;
         let mut batch = cx.take_batch();
-        for &at in lines.shares.get(slot).into_iter().flatten() {
+        for &at in lines.shares.get(slot).map_or(&[][..], Vec::as_slice) {
             let Some(line) = lines.queues.get(at) else { continue };
             finished &= line.receive(cx, self, &mut batch);
             let n = batch.len();

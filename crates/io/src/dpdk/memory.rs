@@ -15,7 +15,7 @@ pub struct Memory {
     /// Bytes of an mbuf's buffer, 128 of headroom among them; 2,176, or what the MTU needs, unless
     /// given.
     pub room: Option<u16>,
-    /// How many mbufs a thread keeps at hand, at most 512; 256 unless given.
+    /// How many mbufs a thread keeps at hand, at most 512, which it is unless given.
     pub cache: Option<u32>,
     /// Thresholds of receive and transmit rings.
     pub thresholds: Thresholds,

@@ -30,6 +30,9 @@ static PORTS: Mutex<BTreeMap<u16, Arc<Port>>> = Mutex::new(BTreeMap::new());
 const MBUFS: u32 = 65_536;
 const FEWEST_MBUFS: u32 = 4096;
 
+/// Mbufs that a thread keeps at hand: two bursts of the longest kind, so that none goes by the pool's ring.
+const CACHE: u32 = 512;
+
 /// Bytes around a packet: Ethernet header, two VLAN tags, check sequence.
 const FRAME: u32 = 14 + 8 + 4;
 
@@ -341,7 +344,7 @@ impl Port {
         config.mtu = wanted.mtu.unwrap_or(0);
         config.room = memory.room.unwrap_or_else(largest_room);
         config.mbufs = memory.mbufs.unwrap_or(MBUFS);
-        config.cache = memory.cache.unwrap_or(256);
+        config.cache = memory.cache.unwrap_or(CACHE);
         config.offloads = wanted.offloads;
         if !wanted.any_packet {
             config.offloads |= self.info.offloads & offload::FAST_FREE;
