@@ -35,9 +35,6 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         "overhead" | "router" => {
             command.env(VARIANTS, build_variants(&["uncounted"])?);
         }
-        "figures" => {
-            command.env(VARIANTS, build_variants(&["no-prefetch"])?);
-        }
         _ => (),
     }
     command.args(["run", "--release", "--manifest-path"]);

@@ -8,19 +8,19 @@
 //! packets and reads the counters between them: what disturbs the machine for a moment spoils a
 //! slice, not the run. Where a slice begins and ends, callgrind is told too.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use millrace_core::memory::DEFAULT_HEADROOM;
 use millrace_core::net::{EtherAddress, Ipv4Prefix};
-use millrace_core::{Batch, Packet, Router, cycles};
+use millrace_core::{Batch, Router, cycles};
 use millrace_io::{
     Backend, Capabilities, DeviceError, Opened, RxOptions, RxQueue, TxOptions, TxQueue,
 };
 
-use super::counters::{Counters, Counts};
+use super::instructions::Instructions;
 use crate::callgrind::mark;
 use crate::traffic::FRAME_LEN;
 
@@ -47,16 +47,6 @@ impl Length {
     }
 }
 
-/// How the devices deal with packet memory.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Manner {
-    /// Packets are taken and given back one by one, rather than a burst at a time.
-    pub(crate) singly: bool,
-    /// So many packets stay with the transmitting devices before they are given back, as in the rings of
-    /// cards: memory comes back when it is in no near cache any more.
-    pub(crate) held: usize,
-}
-
 /// The frames of a trace, one after the other and over again.
 pub(crate) type Trace = Arc<[[u8; FRAME_LEN]]>;
 
@@ -70,8 +60,8 @@ pub(crate) struct Slice {
     pub(crate) packets: u64,
     /// Cycles of the time stamp counter.
     pub(crate) cycles: u64,
-    /// What the processor counted.
-    pub(crate) counts: Counts,
+    /// Instructions, where the machine counts them.
+    pub(crate) instructions: Option<u64>,
     /// Cycles in each element, by its index.
     pub(crate) elements: Vec<u64>,
 }
@@ -82,7 +72,6 @@ pub(crate) struct BenchDevices(Arc<State>);
 
 struct State {
     length: Length,
-    manner: Manner,
     trace: Trace,
     router: OnceLock<Arc<Router>>,
     received: AtomicU64,
@@ -92,10 +81,9 @@ struct State {
 }
 
 impl BenchDevices {
-    pub(crate) fn new(trace: Trace, length: Length, manner: Manner) -> Self {
+    pub(crate) fn new(trace: Trace, length: Length) -> Self {
         Self(Arc::new(State {
             length,
-            manner,
             trace,
             router: OnceLock::new(),
             received: AtomicU64::new(0),
@@ -160,11 +148,7 @@ impl Backend for BenchDevices {
         device: &str,
         _options: &TxOptions,
     ) -> Result<Opened<dyn TxQueue>, DeviceError> {
-        Ok(opened(Box::new(Sink {
-            state: self.0.clone(),
-            device: device.to_owned(),
-            held: VecDeque::with_capacity(self.0.manner.held + Batch::CAPACITY),
-        })))
+        Ok(opened(Box::new(Sink { state: self.0.clone(), device: device.to_owned() })))
     }
 
     fn ether(&self, _device: &str) -> Option<EtherAddress> {
@@ -218,11 +202,7 @@ impl RxQueue for Replay {
             return Ok(0);
         }
         let start = batch.len();
-        let wanted = max.min(usize::try_from(left).unwrap_or(max));
-        let n = match self.state.manner.singly {
-            false => batch.allocate(wanted, FRAME_LEN),
-            true => (0..wanted).map(|_| batch.allocate(1, FRAME_LEN)).sum(),
-        };
+        let n = batch.allocate(max.min(usize::try_from(left).unwrap_or(max)), FRAME_LEN);
         let trace = &*self.state.trace;
         for packet in batch.iter_mut().skip(start) {
             let Some(frame) = trace.get(self.next) else { break };
@@ -262,7 +242,7 @@ impl Replay {
 struct StopWatch {
     /// At how many packets the next bound is.
     next: u64,
-    counters: Option<Counters>,
+    instructions: Option<Instructions>,
     /// The bound that the running slice began with.
     bound: Option<Bound>,
 }
@@ -270,7 +250,7 @@ struct StopWatch {
 struct Bound {
     packets: u64,
     cycles: u64,
-    counts: Counts,
+    instructions: Option<u64>,
     elements: Vec<u64>,
     /// Cycles that reading the counters took. They are counted to the receiving element, which was
     /// running, and to no slice.
@@ -279,7 +259,7 @@ struct Bound {
 
 impl StopWatch {
     fn new(length: &Length) -> Self {
-        Self { next: length.warm_up, counters: Counters::start().ok(), bound: None }
+        Self { next: length.warm_up, instructions: Instructions::start().ok(), bound: None }
     }
 
     /// Ends a slice and begins the next one.
@@ -288,7 +268,7 @@ impl StopWatch {
             mark();
         }
         let cycles = cycles::now();
-        let counts = self.read_counters();
+        let instructions = self.read_instructions();
         let Some(router) = state.router.get() else { return };
         let elements: Vec<u64> = (0..router.len()).map(|id| router.stats_of(id).cycles).collect();
         if let Some(bound) = &self.bound {
@@ -304,7 +284,7 @@ impl StopWatch {
             lock(&state.slices).push(Slice {
                 packets: packets - bound.packets,
                 cycles: cycles.wrapping_sub(bound.cycles),
-                counts: counts.since(bound.counts),
+                instructions: instructions.zip(bound.instructions).map(|(now, then)| now - then),
                 elements: spent.collect(),
             });
         }
@@ -312,17 +292,17 @@ impl StopWatch {
             true => packets + state.length.slice,
             false => u64::MAX,
         };
-        let counts = self.read_counters();
+        let instructions = self.read_instructions();
         let begin = cycles::now();
         let overhead = begin.wrapping_sub(cycles);
-        self.bound = Some(Bound { packets, cycles: begin, counts, elements, overhead });
+        self.bound = Some(Bound { packets, cycles: begin, instructions, elements, overhead });
         if self.next < u64::MAX {
             mark();
         }
     }
 
-    fn read_counters(&mut self) -> Counts {
-        self.counters.as_mut().map(Counters::read).unwrap_or_default()
+    fn read_instructions(&mut self) -> Option<u64> {
+        self.instructions.as_mut().and_then(|counter| counter.read().ok())
     }
 }
 
@@ -330,8 +310,6 @@ impl StopWatch {
 struct Sink {
     state: Arc<State>,
     device: String,
-    /// Packets that are still with the device, those of [`Manner::held`].
-    held: VecDeque<Packet>,
 }
 
 impl TxQueue for Sink {
@@ -342,31 +320,11 @@ impl TxQueue for Sink {
             let frames = kept.entry(self.device.clone()).or_default();
             frames.extend(batch.iter().map(|packet| packet.data().to_vec()));
         }
-        self.give_back(batch);
+        batch.clear();
         // One thread transmits.
         let before = self.state.transmitted.load(Relaxed);
         self.state.transmitted.store(before + n as u64, Relaxed);
         Ok(n)
-    }
-}
-
-impl Sink {
-    /// Gives memory back: that of the packets, or of those that have been held for long enough.
-    #[inline]
-    fn give_back(&mut self, batch: &mut Batch) {
-        let Manner { singly, held } = self.state.manner;
-        if held > 0 {
-            self.held.extend(batch.drain());
-            let over = self.held.len().saturating_sub(held).min(Batch::CAPACITY);
-            for packet in self.held.drain(..over) {
-                // There is room for as many as a batch holds.
-                let _ = batch.push(packet);
-            }
-        }
-        match singly {
-            false => batch.clear(),
-            true => batch.drain().for_each(drop),
-        }
     }
 }
 

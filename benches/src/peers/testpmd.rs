@@ -1,5 +1,8 @@
-//! `dpdk-testpmd`, DPDK's own forwarder: its mode `io` hands every burst that it received on, as it is.
-//! FromDPDKDevice -> ToDPDKDevice does the same work with a graph around it.
+//! `dpdk-testpmd`, DPDK's own forwarder: its mode `io` hands every burst that it received on, as it is, and
+//! its mode `macswap` swaps the Ethernet addresses of each packet. FromDPDKDevice -> ToDPDKDevice does the same
+//! work with a graph around it, and so does EtherMirror between them.
+//!
+//! Each is measured with the bursts that the programs choose by themselves, and with bursts of one length.
 //!
 //! Both run on one core and on virtual devices: `net_null` makes packets out of nothing and swallows
 //! them, so what is compared is overhead alone; `net_pcap` replays a capture from memory, at about the
@@ -30,7 +33,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(100..=60_000))]
     window: u64,
 
-    /// Most packets at a time, 1 to 256, of both programs; may be given several times.
+    /// Most packets at a time, 1 to 256, of both programs; may be given several times. Each program's own choice is
+    /// measured besides.
     #[arg(long, value_name = "N", default_values_t = [32, 64, 128, 256], value_parser = clap::value_parser!(u16).range(1..=256))]
     burst: Vec<u16>,
 
@@ -39,13 +43,44 @@ pub(crate) struct Options {
     json: Option<PathBuf>,
 }
 
-/// Both programs on one device with bursts of one length: packets in a second of processor time.
+/// What both programs do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// They hand packets on.
+    Io,
+    /// They swap the Ethernet addresses.
+    MacSwap,
+}
+
+impl Mode {
+    const ALL: [Mode; 2] = [Mode::Io, Mode::MacSwap];
+
+    /// testpmd's name of it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Mode::Io => "io",
+            Mode::MacSwap => "macswap",
+        }
+    }
+
+    /// The graph that does the same, between the devices.
+    fn elements(self) -> &'static str {
+        match self {
+            Mode::Io => "",
+            Mode::MacSwap => "-> EtherMirror ",
+        }
+    }
+}
+
+/// Both programs at the same work on one device: packets in a second of processor time.
 #[derive(Clone, Debug)]
 pub(crate) struct Comparison {
     /// The device's driver.
     pub(crate) device: &'static str,
-    /// Most packets at a time.
-    pub(crate) burst: u16,
+    /// What they do.
+    pub(crate) mode: Mode,
+    /// Most packets at a time; each program's own choice unless given.
+    pub(crate) burst: Option<u16>,
     /// A rate of each round.
     pub(crate) ours: Vec<f64>,
     /// A rate of testpmd in each round.
@@ -65,6 +100,7 @@ impl Comparison {
         json!({
             "group": "dpdk",
             "name": self.device,
+            "mode": self.mode.name(),
             "value": self.burst,
             "mpps": mpps(&self.ours),
             "testpmd_mpps": mpps(&self.theirs),
@@ -92,13 +128,14 @@ impl Options {
 /// The table for people.
 pub(crate) fn tell(rows: &[Comparison]) -> String {
     let mut text =
-        format!("{:<12}{:>6}{:>12}{:>12}{:>8}\n", "DPDK, io", "burst", "Mpps", "testpmd", "ratio");
+        format!("{:<20}{:>6}{:>12}{:>12}{:>8}\n", "DPDK", "burst", "Mpps", "testpmd", "ratio");
     for row in rows {
         let mpps = |rates: &[f64]| median(rates.to_vec()).unwrap_or(f64::NAN) / 1e6;
         text.push_str(&format!(
-            "{:<12}{:>6}{:>12.2}{:>12.2}{:>8.2}\n",
+            "{:<12}{:<8}{:>6}{:>12.2}{:>12.2}{:>8.2}\n",
             row.device,
-            row.burst,
+            row.mode.name(),
+            row.burst.map_or_else(|| "own".to_owned(), |burst| burst.to_string()),
             mpps(&row.ours),
             mpps(&row.theirs),
             row.ratio()
@@ -129,14 +166,18 @@ pub(crate) fn compare(
     let devices = [("net_null", "net_null0,size=64"), ("net_pcap", replay.as_str())];
     let mut rows: Vec<(&str, Comparison)> = Vec::new();
     for (device, argument) in devices {
-        rows.extend(bursts.iter().map(|&burst| {
-            (argument, Comparison { device, burst, ours: Vec::new(), theirs: Vec::new() })
-        }));
+        for mode in Mode::ALL {
+            let bursts = std::iter::once(None).chain(bursts.iter().copied().map(Some));
+            rows.extend(bursts.map(|burst| {
+                (argument, Comparison { device, mode, burst, ours: Vec::new(), theirs: Vec::new() })
+            }));
+        }
     }
     let outcome = (0..rounds).try_for_each(|_| {
         rows.iter_mut().try_for_each(|(device, row)| {
-            row.ours.push(run_millrace(&millrace, device, row.burst, last, window)?);
-            row.theirs.push(run_testpmd(&testpmd, device, row.burst, [first, last], window)?);
+            let work = Work { device, mode: row.mode, burst: row.burst };
+            row.ours.push(run_millrace(&millrace, work, last, window)?);
+            row.theirs.push(run_testpmd(&testpmd, work, [first, last], window)?);
             anyhow::Ok(())
         })
     });
@@ -184,19 +225,29 @@ fn environment(device: &str) -> Vec<String> {
     words.map(str::to_owned).into_iter().chain([vdev]).collect()
 }
 
+/// What a program is to do.
+#[derive(Clone, Copy)]
+struct Work<'a> {
+    /// The device, as DPDK wants it.
+    device: &'a str,
+    mode: Mode,
+    burst: Option<u16>,
+}
+
 fn run_millrace(
     program: &Path,
-    device: &str,
-    burst: u16,
+    work: Work<'_>,
     core: usize,
     window: Duration,
 ) -> anyhow::Result<f64> {
     let mut command = Command::new(program);
     command.args(["run", "--json", &format!("--affinity={core}"), "--dpdk"]);
-    command.args(environment(device)).args(["--", "-e"]);
+    command.args(environment(work.device)).args(["--", "-e"]);
+    let burst = work.burst.map(|burst| format!(", BURST {burst}")).unwrap_or_default();
+    let elements = work.mode.elements();
     command.arg(format!(
         "DPDKInfo(NB_MBUF 8192);
-         from :: FromDPDKDevice(0, BURST {burst}) -> ToDPDKDevice(0);"
+         from :: FromDPDKDevice(0{burst}) {elements}-> ToDPDKDevice(0);"
     ));
     let mut running = Running::start(&mut command)?;
     running.wait_for("opened by driver")?;
@@ -216,15 +267,15 @@ fn run_millrace(
 
 fn run_testpmd(
     program: &Path,
-    device: &str,
-    burst: u16,
+    work: Work<'_>,
     [main, core]: [usize; 2],
     window: Duration,
 ) -> anyhow::Result<f64> {
     let mut command = Command::new(program);
-    command.args(environment(device)).arg(format!("--lcores=0@{main},1@{core}"));
-    command.args(["--", "--forward-mode=io", "--nb-cores=1", "--total-num-mbufs=8192"]);
-    command.args(["--auto-start", &format!("--burst={burst}")]);
+    command.args(environment(work.device)).arg(format!("--lcores=0@{main},1@{core}"));
+    command.args(["--", "--nb-cores=1", "--total-num-mbufs=8192", "--auto-start"]);
+    command.arg(format!("--forward-mode={}", work.mode.name()));
+    command.args(work.burst.map(|burst| format!("--burst={burst}")));
     let mut running = Running::start(&mut command)?;
     let worker = running.worker()?;
     let before = running.processor_time(worker)?;
