@@ -3,6 +3,7 @@
 mod callgrind;
 mod cycles;
 mod elements;
+mod figures;
 mod gate;
 mod graph;
 mod io;
@@ -49,6 +50,11 @@ enum Suite {
     /// A turn of a program that `overhead` compares.
     #[command(hide = true)]
     OverheadWorker(overhead::Worker),
+    /// The figures of the papers that this work stands on: tables, and plots with --svg.
+    Figures(figures::Options),
+    /// A part of a figure that runs in a process of its own.
+    #[command(hide = true)]
+    FiguresWorker(figures::Worker),
     /// What `gate` runs under callgrind.
     #[command(hide = true)]
     GateWorker(gate::Worker),
@@ -68,6 +74,8 @@ fn main() -> ExitCode {
         Suite::Gate(options) => options.run(),
         Suite::Overhead(options) => options.run(),
         Suite::OverheadWorker(options) => options.run(),
+        Suite::Figures(options) => options.run(),
+        Suite::FiguresWorker(options) => options.run(),
         Suite::GateWorker(options) => options.run(),
     };
     match done {

@@ -35,6 +35,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         "overhead" | "router" => {
             command.env(VARIANTS, build_variants(&["uncounted"])?);
         }
+        "figures" => {
+            command.env(VARIANTS, build_variants(&["no-prefetch"])?);
+        }
         _ => (),
     }
     command.args(["run", "--release", "--manifest-path"]);

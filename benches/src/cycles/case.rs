@@ -5,7 +5,7 @@ use millrace_core::router::Options;
 use millrace_core::services::Services;
 use millrace_io::Devices;
 
-use super::devices::{BenchDevices, Length, Slice, Trace, Transmitted};
+use super::devices::{BenchDevices, Length, Manner, Slice, Trace, Transmitted};
 use crate::graph::{Graph, drops};
 
 /// A configuration with what is done to it before it runs.
@@ -25,6 +25,8 @@ pub(crate) struct Run {
     pub(crate) transmitted: Transmitted,
     /// Each element's class, by its index.
     pub(crate) classes: Vec<&'static str>,
+    /// Packets in a batch that arrived at each element, in the mean.
+    pub(crate) batches: Vec<f64>,
 }
 
 impl Configuration {
@@ -39,7 +41,22 @@ impl Configuration {
         trace: &Trace,
         length: Length,
     ) -> anyhow::Result<Run> {
-        let devices = BenchDevices::new(trace.clone(), length);
+        self.run_in(Manner::default(), burst, core, trace, length)
+    }
+
+    /// [Runs](Self::run) it on devices that have their own manner of dealing with packet memory.
+    ///
+    /// # Errors
+    /// As `run`.
+    pub(crate) fn run_in(
+        &self,
+        manner: Manner,
+        burst: usize,
+        core: usize,
+        trace: &Trace,
+        length: Length,
+    ) -> anyhow::Result<Run> {
+        let devices = BenchDevices::new(trace.clone(), length, manner);
         let mut services = Services::default();
         services.insert(Devices(Box::new(devices.clone())));
         let options = Options { cores: vec![core], services, ..Options::default() };
@@ -60,6 +77,10 @@ impl Configuration {
             slices: devices.take_slices(),
             transmitted: devices.take_kept(),
             classes: router.elements().map(|element| element.class.name).collect(),
+            batches: (0..router.len())
+                .map(|id| router.stats_of(id))
+                .map(|stats| stats.received as f64 / stats.batches.max(1) as f64)
+                .collect(),
         })
     }
 

@@ -8,19 +8,19 @@
 //! packets and reads the counters between them: what disturbs the machine for a moment spoils a
 //! slice, not the run. Where a slice begins and ends, callgrind is told too.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use millrace_core::memory::DEFAULT_HEADROOM;
 use millrace_core::net::{EtherAddress, Ipv4Prefix};
-use millrace_core::{Batch, Router, cycles};
+use millrace_core::{Batch, Packet, Router, cycles};
 use millrace_io::{
     Backend, Capabilities, DeviceError, Opened, RxOptions, RxQueue, TxOptions, TxQueue,
 };
 
-use super::instructions::Instructions;
+use super::counters::{Counters, Counts};
 use crate::callgrind::mark;
 use crate::traffic::FRAME_LEN;
 
@@ -47,6 +47,16 @@ impl Length {
     }
 }
 
+/// How the devices deal with packet memory.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Manner {
+    /// Packets are taken and given back one by one, rather than a burst at a time.
+    pub(crate) singly: bool,
+    /// So many packets stay with the transmitting devices before they are given back, as in the rings of
+    /// cards: memory comes back when it is in no near cache any more.
+    pub(crate) held: usize,
+}
+
 /// The frames of a trace, one after the other and over again.
 pub(crate) type Trace = Arc<[[u8; FRAME_LEN]]>;
 
@@ -60,8 +70,8 @@ pub(crate) struct Slice {
     pub(crate) packets: u64,
     /// Cycles of the time stamp counter.
     pub(crate) cycles: u64,
-    /// Instructions, where the machine counts them.
-    pub(crate) instructions: Option<u64>,
+    /// What the processor counted.
+    pub(crate) counts: Counts,
     /// Cycles in each element, by its index.
     pub(crate) elements: Vec<u64>,
 }
@@ -72,6 +82,7 @@ pub(crate) struct BenchDevices(Arc<State>);
 
 struct State {
     length: Length,
+    manner: Manner,
     trace: Trace,
     router: OnceLock<Arc<Router>>,
     received: AtomicU64,
@@ -81,9 +92,10 @@ struct State {
 }
 
 impl BenchDevices {
-    pub(crate) fn new(trace: Trace, length: Length) -> Self {
+    pub(crate) fn new(trace: Trace, length: Length, manner: Manner) -> Self {
         Self(Arc::new(State {
             length,
+            manner,
             trace,
             router: OnceLock::new(),
             received: AtomicU64::new(0),
@@ -148,7 +160,11 @@ impl Backend for BenchDevices {
         device: &str,
         _options: &TxOptions,
     ) -> Result<Opened<dyn TxQueue>, DeviceError> {
-        Ok(opened(Box::new(Sink { state: self.0.clone(), device: device.to_owned() })))
+        Ok(opened(Box::new(Sink {
+            state: self.0.clone(),
+            device: device.to_owned(),
+            held: VecDeque::with_capacity(self.0.manner.held + Batch::CAPACITY),
+        })))
     }
 
     fn ether(&self, _device: &str) -> Option<EtherAddress> {
@@ -202,7 +218,11 @@ impl RxQueue for Replay {
             return Ok(0);
         }
         let start = batch.len();
-        let n = batch.allocate(max.min(usize::try_from(left).unwrap_or(max)), FRAME_LEN);
+        let wanted = max.min(usize::try_from(left).unwrap_or(max));
+        let n = match self.state.manner.singly {
+            false => batch.allocate(wanted, FRAME_LEN),
+            true => (0..wanted).map(|_| batch.allocate(1, FRAME_LEN)).sum(),
+        };
         let trace = &*self.state.trace;
         for packet in batch.iter_mut().skip(start) {
             let Some(frame) = trace.get(self.next) else { break };
@@ -242,7 +262,7 @@ impl Replay {
 struct StopWatch {
     /// At how many packets the next bound is.
     next: u64,
-    instructions: Option<Instructions>,
+    counters: Option<Counters>,
     /// The bound that the running slice began with.
     bound: Option<Bound>,
 }
@@ -250,7 +270,7 @@ struct StopWatch {
 struct Bound {
     packets: u64,
     cycles: u64,
-    instructions: Option<u64>,
+    counts: Counts,
     elements: Vec<u64>,
     /// Cycles that reading the counters took. They are counted to the receiving element, which was
     /// running, and to no slice.
@@ -259,7 +279,7 @@ struct Bound {
 
 impl StopWatch {
     fn new(length: &Length) -> Self {
-        Self { next: length.warm_up, instructions: Instructions::start().ok(), bound: None }
+        Self { next: length.warm_up, counters: Counters::start().ok(), bound: None }
     }
 
     /// Ends a slice and begins the next one.
@@ -268,7 +288,7 @@ impl StopWatch {
             mark();
         }
         let cycles = cycles::now();
-        let instructions = self.read_instructions();
+        let counts = self.read_counters();
         let Some(router) = state.router.get() else { return };
         let elements: Vec<u64> = (0..router.len()).map(|id| router.stats_of(id).cycles).collect();
         if let Some(bound) = &self.bound {
@@ -284,7 +304,7 @@ impl StopWatch {
             lock(&state.slices).push(Slice {
                 packets: packets - bound.packets,
                 cycles: cycles.wrapping_sub(bound.cycles),
-                instructions: instructions.zip(bound.instructions).map(|(now, then)| now - then),
+                counts: counts.since(bound.counts),
                 elements: spent.collect(),
             });
         }
@@ -292,17 +312,17 @@ impl StopWatch {
             true => packets + state.length.slice,
             false => u64::MAX,
         };
-        let instructions = self.read_instructions();
+        let counts = self.read_counters();
         let begin = cycles::now();
         let overhead = begin.wrapping_sub(cycles);
-        self.bound = Some(Bound { packets, cycles: begin, instructions, elements, overhead });
+        self.bound = Some(Bound { packets, cycles: begin, counts, elements, overhead });
         if self.next < u64::MAX {
             mark();
         }
     }
 
-    fn read_instructions(&mut self) -> Option<u64> {
-        self.instructions.as_mut().and_then(|counter| counter.read().ok())
+    fn read_counters(&mut self) -> Counts {
+        self.counters.as_mut().map(Counters::read).unwrap_or_default()
     }
 }
 
@@ -310,6 +330,8 @@ impl StopWatch {
 struct Sink {
     state: Arc<State>,
     device: String,
+    /// Packets that are still with the device, those of [`Manner::held`].
+    held: VecDeque<Packet>,
 }
 
 impl TxQueue for Sink {
@@ -320,11 +342,31 @@ impl TxQueue for Sink {
             let frames = kept.entry(self.device.clone()).or_default();
             frames.extend(batch.iter().map(|packet| packet.data().to_vec()));
         }
-        batch.clear();
+        self.give_back(batch);
         // One thread transmits.
         let before = self.state.transmitted.load(Relaxed);
         self.state.transmitted.store(before + n as u64, Relaxed);
         Ok(n)
+    }
+}
+
+impl Sink {
+    /// Gives memory back: that of the packets, or of those that have been held for long enough.
+    #[inline]
+    fn give_back(&mut self, batch: &mut Batch) {
+        let Manner { singly, held } = self.state.manner;
+        if held > 0 {
+            self.held.extend(batch.drain());
+            let over = self.held.len().saturating_sub(held).min(Batch::CAPACITY);
+            for packet in self.held.drain(..over) {
+                // There is room for as many as a batch holds.
+                let _ = batch.push(packet);
+            }
+        }
+        match singly {
+            false => batch.clear(),
+            true => batch.drain().for_each(drop),
+        }
     }
 }
 

@@ -43,8 +43,9 @@ impl Figures {
         let slices = run.slices.iter();
         let cycles = slices.clone().map(|slice| per_packet(slice.cycles, slice.packets));
         self.cycles.extend(median(cycles.collect()));
-        let instructions =
-            slices.clone().filter_map(|slice| Some(per_packet(slice.instructions?, slice.packets)));
+        let instructions = slices
+            .clone()
+            .filter_map(|slice| Some(per_packet(slice.counts.instructions?, slice.packets)));
         self.instructions.extend(median(instructions.collect()));
 
         let mut members: BTreeMap<&'static str, Vec<usize>> = BTreeMap::new();
@@ -184,6 +185,7 @@ fn element_table(rows: &[&Figures]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cycles::counters::Counts;
     use crate::cycles::devices::{Slice, Transmitted};
     use crate::graph::Graph;
 
@@ -208,12 +210,17 @@ mod tests {
             let slice = |cycles| Slice {
                 packets: 10,
                 cycles,
-                instructions: Some(50),
+                counts: Counts { instructions: Some(50), ..Counts::default() },
                 elements: vec![cycles / 2, 40, 60],
             };
             let slices = vec![slice(cycles), slice(1_000_000), slice(cycles)];
             let classes = vec!["FromDevice", "Null", "Null"];
-            figures.add(&Run { slices, transmitted: Transmitted::default(), classes });
+            figures.add(&Run {
+                slices,
+                transmitted: Transmitted::default(),
+                classes,
+                batches: Vec::new(),
+            });
         }
         figures
     }

@@ -6,9 +6,9 @@
 //! it does with one packet at a time.
 
 mod case;
+mod counters;
 mod devices;
 mod figures;
-mod instructions;
 mod rounds;
 pub(crate) mod suites;
 
@@ -16,10 +16,10 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
-pub(crate) use self::case::Configuration;
-pub(crate) use self::devices::{Length, Trace};
+pub(crate) use self::case::{Configuration, Run};
+use self::counters::Counters;
+pub(crate) use self::devices::{INGRESS, Length, Manner, Trace};
 use self::figures::Figures;
-use self::instructions::Instructions;
 pub(crate) use self::rounds::{Case, Turns};
 use crate::machine::{self, Machine};
 use crate::{report, traffic};
@@ -81,7 +81,7 @@ impl Options {
             traffic::FRAME_LEN,
             self.rounds
         );
-        if let Err(error) = Instructions::start() {
+        if let Err(error) = Counters::start() {
             println!("no column for instructions: the kernel gives no counter of them: {error}\n");
         }
 

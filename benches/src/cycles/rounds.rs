@@ -1,7 +1,7 @@
 //! Cases that take turns.
 
 use super::case::{Configuration, Run};
-use super::devices::{Length, Trace};
+use super::devices::{Length, Slice, Trace};
 use crate::report::median;
 
 /// A configuration with bursts of one length.
@@ -49,7 +49,14 @@ impl Turns {
 impl Run {
     /// Cycles a packet: the median of the slices.
     pub(crate) fn cycles(&self) -> Option<f64> {
+        self.per_packet(|slice| Some(slice.cycles))
+    }
+
+    /// Something that was counted, for a packet: the median of the slices. None where it was not counted.
+    pub(crate) fn per_packet(&self, count: impl Fn(&Slice) -> Option<u64>) -> Option<f64> {
         let slices = self.slices.iter();
-        median(slices.map(|slice| slice.cycles as f64 / slice.packets.max(1) as f64).collect())
+        let counts =
+            slices.filter_map(|slice| Some(count(slice)? as f64 / slice.packets.max(1) as f64));
+        median(counts.collect())
     }
 }

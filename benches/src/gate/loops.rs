@@ -6,6 +6,7 @@ use millrace_core::{Batch, checksum};
 
 use crate::callgrind::mark;
 use crate::cycles::{Configuration, Length, Trace, suites};
+use crate::overhead::chain;
 use crate::traffic::{self, FRAME_LEN, Route};
 
 /// A loop with a name.
@@ -72,6 +73,10 @@ fn graphs(routes: &[Route], trace: &Trace) -> Vec<Loop> {
         let name = &configuration.graph.name;
         loops.push(graph(format!("{name}, bursts of 32"), &configuration, 32));
         loops.push(graph(format!("{name}, bursts of 256"), &configuration, 256));
+    }
+    // What the engine takes for an element, whatever an optimiser makes of elements that it knows.
+    for link in ["BenchPass", "BenchPacketwise", "BenchOneByOne"] {
+        loops.push(graph(format!("chain of {link}"), &chain(link, 32), 32));
     }
     let elements = suites::elements(routes).into_iter();
     for configuration in elements.filter(|one| !BY_THE_CLOCK.contains(&one.graph.name.as_str())) {

@@ -1,0 +1,242 @@
+//! What a figure is: panels with axes and series, from which follow its table, its JSON and its plot.
+
+use serde_json::{Value, json};
+
+use crate::report::rounded;
+
+/// A figure.
+#[derive(Clone, Debug)]
+pub(super) struct Figure {
+    /// The word for `--only`, and the names of its files.
+    pub(super) name: &'static str,
+    /// What it shows, in a line.
+    pub(super) title: String,
+    /// Its panels.
+    pub(super) panels: Vec<Panel>,
+    /// What one must know to read it right.
+    pub(super) notes: Vec<String>,
+}
+
+/// One pair of axes.
+#[derive(Clone, Debug)]
+pub(super) struct Panel {
+    /// What it shows.
+    pub(super) title: String,
+    /// From left to right.
+    pub(super) x: Axis,
+    /// Upwards.
+    pub(super) y: Axis,
+    /// What is drawn.
+    pub(super) series: Vec<Series>,
+}
+
+/// An axis.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Axis {
+    /// What it measures, with the unit.
+    pub(super) label: String,
+    /// How values are placed along it.
+    pub(super) scale: Scale,
+}
+
+/// How values are placed along an axis.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Scale {
+    /// Evenly, from 0.
+    Linear,
+    /// By the logarithm, with a mark at each power of two.
+    Log2,
+    /// By the logarithm, with a mark at each power of ten.
+    Log10,
+    /// These names, at 0, 1, 2 and so on. On such an axis bars stand.
+    Names(Vec<String>),
+}
+
+impl Axis {
+    pub(super) fn new(label: impl Into<String>, scale: Scale) -> Self {
+        Self { label: label.into(), scale }
+    }
+
+    /// A value, as a table says it.
+    fn tell(&self, value: f64) -> String {
+        match &self.scale {
+            Scale::Names(names) => names.get(value as usize).cloned().unwrap_or_default(),
+            _ => short(value),
+        }
+    }
+}
+
+/// Points that belong together.
+#[derive(Clone, Debug)]
+pub(super) struct Series {
+    /// What they are of.
+    pub(super) label: String,
+    /// The points, from left to right.
+    pub(super) points: Vec<(f64, f64)>,
+}
+
+impl Series {
+    pub(super) fn new(label: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
+        Self { label: label.into(), points }
+    }
+}
+
+impl Figure {
+    /// The table for people.
+    pub(super) fn table(&self) -> String {
+        let mut text = format!("{}: {}\n", self.name, self.title);
+        for panel in &self.panels {
+            text.push_str(&format!("\n  {}; {}\n", panel.title, panel.y.label));
+            text.push_str(&panel.table());
+        }
+        for note in &self.notes {
+            text.push_str(&format!("\n  {note}\n"));
+        }
+        text
+    }
+
+    /// The rows of the report for programs: one a series.
+    pub(super) fn rows(&self) -> Vec<Value> {
+        let rows = self.panels.iter().flat_map(|panel| {
+            panel.series.iter().map(move |series| {
+                let points = series.points.iter();
+                let points = points.map(|(x, y)| match &panel.x.scale {
+                    Scale::Names(_) => json!([panel.x.tell(*x), rounded(*y)]),
+                    _ => json!([x, rounded(*y)]),
+                });
+                json!({
+                    "figure": self.name,
+                    "panel": panel.title,
+                    "x": panel.x.label,
+                    "y": panel.y.label,
+                    "series": series.label,
+                    "points": points.collect::<Vec<_>>(),
+                })
+            })
+        });
+        rows.collect()
+    }
+}
+
+impl Panel {
+    /// A line for each place on the x axis, a column for each series.
+    fn table(&self) -> String {
+        let mut places: Vec<f64> =
+            self.series.iter().flat_map(|one| one.points.iter().map(|point| point.0)).collect();
+        places.sort_by(f64::total_cmp);
+        places.dedup();
+        let first = places.iter().map(|&x| self.x.tell(x).chars().count());
+        let first = first.chain([self.x.label.chars().count()]).max().unwrap_or(0);
+        let widths: Vec<usize> =
+            self.series.iter().map(|one| one.label.chars().count().max(9)).collect();
+        let mut text = format!("  {:<first$}", self.x.label);
+        for (series, &width) in self.series.iter().zip(&widths) {
+            text.push_str(&format!("  {:>width$}", series.label));
+        }
+        text.push('\n');
+        for x in places {
+            text.push_str(&format!("  {:<first$}", self.x.tell(x)));
+            for (series, &width) in self.series.iter().zip(&widths) {
+                let y = series.points.iter().find(|point| point.0 == x).map(|point| point.1);
+                let y = y.map_or("-".to_owned(), |y| format!("{y:.2}"));
+                text.push_str(&format!("  {y:>width$}"));
+            }
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// A number as short as a mark on an axis: 512, 10K, 1M, 0.25.
+pub(super) fn short(value: f64) -> String {
+    let (scaled, unit) = match value.abs() {
+        size if size >= 1e6 && value % 1e5 == 0.0 => (value / 1e6, "M"),
+        size if size >= 1e4 && value % 1e2 == 0.0 => (value / 1e3, "K"),
+        _ => (value, ""),
+    };
+    // No more digits than tell it.
+    let digits = (0..3).find(|&digits| {
+        let power = 10f64.powi(digits);
+        ((scaled * power).round() / power - scaled).abs() < 1e-9
+    });
+    format!("{scaled:.*}{unit}", digits.unwrap_or(3) as usize)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A figure with every kind of axis.
+    pub(in crate::figures) fn example() -> Figure {
+        let points = vec![(1.0, 0.5), (16.0, 4.0), (256.0, 12.25)];
+        let names = Scale::Names(vec!["off".into(), "on & <on>".into()]);
+        Figure {
+            name: "example",
+            title: "An example".into(),
+            panels: vec![
+                Panel {
+                    title: "Speed".into(),
+                    x: Axis::new("burst, packets", Scale::Log2),
+                    y: Axis::new("Mpps", Scale::Linear),
+                    series: vec![
+                        Series::new("a", points.clone()),
+                        Series::new("b", points.iter().take(2).copied().collect()),
+                    ],
+                },
+                Panel {
+                    title: "Latency".into(),
+                    x: Axis::new("routes", Scale::Log10),
+                    y: Axis::new("\u{b5}s", Scale::Log10),
+                    series: vec![Series::new("p99", points)],
+                },
+                Panel {
+                    title: "Steps".into(),
+                    x: Axis::new("prefetch", names),
+                    y: Axis::new("Mpps", Scale::Linear),
+                    series: vec![Series::new("c", vec![(0.0, 1.0), (1.0, 2.0)])],
+                },
+            ],
+            notes: vec!["Made up.".into()],
+        }
+    }
+
+    #[test]
+    fn the_table_has_a_line_a_place_and_a_column_a_series() {
+        let text = example().table();
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+        let lines: Vec<String> = lines.iter().map(|line| words(line)).collect();
+        for line in
+            ["burst, packets a b", "16 4.00 4.00", "256 12.25 -", "on & <on> 2.00", "Made up."]
+        {
+            assert!(lines.iter().any(|found| found == line), "{line}\n{text}");
+        }
+    }
+
+    #[test]
+    fn the_report_has_a_row_a_series() {
+        let rows = example().rows();
+        assert_eq!(rows.len(), 4);
+        assert_eq!(rows[1]["points"], json!([[1.0, 0.5], [16.0, 4.0]]));
+        assert_eq!(rows[3]["points"], json!([["off", 1.0], ["on & <on>", 2.0]]));
+    }
+
+    #[test]
+    fn marks_are_short() {
+        let cases = [
+            (0.0, "0"),
+            (1.0, "1"),
+            (512.0, "512"),
+            (1000.0, "1000"),
+            (10_000.0, "10K"),
+            (130_000.0, "130K"),
+            (512_000.0, "512K"),
+            (1_000_000.0, "1M"),
+            (0.25, "0.25"),
+            (2.5, "2.5"),
+        ];
+        for (value, text) in cases {
+            assert_eq!(short(value), text);
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! How long packets take through the full router when it has little, much and almost too much to do. What arrives
+//! is what is in a batch: at low load a packet waits for nobody.
+
+use anyhow::Context;
+
+use super::Bench;
+use super::figure::{Axis, Figure, Panel, Scale, Series};
+use super::open_loop::{self, Passage, Schedule};
+use crate::cycles::suites;
+use crate::graph::Graph;
+use crate::report::median;
+
+/// Loads, in percent of capacity. The targets name 10, 50 and 90.
+const LOADS: [u32; 5] = [10, 25, 50, 75, 90];
+
+/// Most packets at a time.
+const BURSTS: [usize; 3] = [8, 32, 256];
+
+/// Makes the figure.
+///
+/// # Errors
+/// The router is wrong or loses packets.
+pub(super) fn figure(bench: &Bench) -> anyhow::Result<Figure> {
+    let routers = suites::routers(&bench.routes);
+    let router = routers.into_iter().find(|one| one.graph.name == "full-router");
+    let router = router.context("there is no full router")?;
+    let mut middle = Vec::new();
+    let mut late = Vec::new();
+    let loads = bench.values(&LOADS);
+    for burst in bench.values(&BURSTS) {
+        router.gate(burst, bench.core, &bench.trace)?;
+        let gap = gap_at_capacity(bench, &router.graph, burst)?;
+        let mut found = vec![(Vec::new(), Vec::new()); loads.len()];
+        for round in 0..bench.rounds {
+            for (load, (p50, p99)) in loads.iter().zip(&mut found) {
+                let gap = gap * 100.0 / f64::from(*load);
+                let schedule = poisson(packets(bench), gap, u64::from(round * 100 + load));
+                let passage =
+                    open_loop::run(&router.graph, burst, bench.core, &bench.trace, schedule)?;
+                let (middle, late) = percentiles(passage);
+                p50.push(middle / bench.machine.hertz * 1e6);
+                p99.push(late / bench.machine.hertz * 1e6);
+            }
+        }
+        let (p50, p99): (Vec<_>, Vec<_>) = found.into_iter().unzip();
+        let points = |rounds: Vec<Vec<f64>>| {
+            let points = loads.iter().zip(rounds);
+            points.filter_map(|(load, rounds)| Some((f64::from(*load), median(rounds)?))).collect()
+        };
+        middle.push(Series::new(format!("bursts of {burst} at most"), points(p50)));
+        late.push(Series::new(format!("bursts of {burst} at most"), points(p99)));
+    }
+    let panel = |title: &str, series| Panel {
+        title: title.to_owned(),
+        x: Axis::new("load, percent of capacity", Scale::Linear),
+        y: Axis::new("\u{b5}s from due to transmitted", Scale::Log10),
+        series,
+    };
+    Ok(Figure {
+        name: "latency",
+        title: "Through the full router, packets arriving at random".to_owned(),
+        panels: vec![panel("The median", middle), panel("The 99th percentile", late)],
+        notes: vec![
+            "Poisson arrivals that wait for nobody, on devices in memory; capacity is that with the same bursts. \
+             A neighbour on the machine shows in the 99th percentile."
+                .to_owned(),
+        ],
+    })
+}
+
+/// Packets of a run.
+fn packets(bench: &Bench) -> usize {
+    // As many as a timed run's of configurations, a third of them for each load.
+    let packets = bench.length.slice * bench.length.slices / 3;
+    usize::try_from(packets).unwrap_or(usize::MAX).max(300)
+}
+
+/// Cycles between packets when they come as fast as they can go.
+fn gap_at_capacity(bench: &Bench, graph: &Graph, burst: usize) -> anyhow::Result<f64> {
+    let count = packets(bench);
+    let mut gaps = Vec::new();
+    for _ in 0..bench.rounds {
+        // All are due at once.
+        let schedule = vec![0; count].into();
+        let passage = open_loop::run(graph, burst, bench.core, &bench.trace, schedule)?;
+        gaps.push(passage.took as f64 / count as f64);
+    }
+    median(gaps).context("no rounds")
+}
+
+/// When packets are due that come independently of one another, so many cycles apart in the mean.
+fn poisson(count: usize, gap: f64, seed: u64) -> Schedule {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut at = 0.0;
+    let next = |_| {
+        at -= gap * (1.0 - random.f64()).ln();
+        at as u64
+    };
+    (0..count).map(next).collect()
+}
+
+/// The median and the 99th percentile, in cycles.
+fn percentiles(passage: Passage) -> (f64, f64) {
+    let mut latencies = passage.latencies;
+    latencies.sort_unstable();
+    let at = |part: usize| {
+        let place = latencies.len().saturating_sub(1) * part / 100;
+        latencies.get(place).copied().unwrap_or(0) as f64
+    };
+    (at(50), at(99))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cycles::Trace;
+    use crate::traffic;
+
+    #[test]
+    fn arrivals_are_in_order_and_as_far_apart_as_asked() {
+        let schedule = poisson(10_000, 500.0, 1);
+        assert!(schedule.is_sorted());
+        let mean = *schedule.last().unwrap() as f64 / 10_000.0;
+        assert!((480.0..520.0).contains(&mean), "{mean}");
+        assert_eq!(schedule, poisson(10_000, 500.0, 1));
+    }
+
+    #[test]
+    fn percentiles_are_values_that_occurred() {
+        let passage = Passage { latencies: (1..=200).rev().collect(), took: 0 };
+        assert_eq!(percentiles(passage), (100.0, 198.0));
+        assert_eq!(percentiles(Passage { latencies: Vec::new(), took: 0 }), (0.0, 0.0));
+    }
+
+    #[test]
+    fn a_packet_is_late_from_its_due_time_on() {
+        let trace: Trace = traffic::trace(&traffic::routes(10)).unwrap().into();
+        let text = "FromDevice(eth0, BURST $burst) -> ToDevice(eth1);".to_owned();
+        let graph = Graph { name: "forward".to_owned(), text, writes: Vec::new() };
+        let core = crate::machine::last_core().unwrap();
+        // Ten packets a million cycles apart: none can come out sooner.
+        let schedule: Schedule = (0..10).map(|n| n * 1_000_000).collect();
+        let passage = open_loop::run(&graph, 32, core, &trace, schedule).unwrap();
+        assert_eq!(passage.latencies.len(), 10);
+        assert!(passage.took >= 9_000_000, "{}", passage.took);
+    }
+}

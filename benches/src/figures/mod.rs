@@ -1,0 +1,229 @@
+//! The figures of the papers that this work stands on, measured on this work: each is a command that gives a
+//! table, a report for programs and a plot.
+//!
+//! | name | after |
+//! |---|---|
+//! | `vectors` | VPP (Barach et al., 2018), figure 2: the length of vectors |
+//! | `loops` | VPP, figure 3: multi-loops and prefetching |
+//! | `batching` | DoubleClick (Kim et al., APSys 2012), figure 2: I/O batching, then computation batching |
+//! | `steps` | FastClick (Barbette et al., ANCS 2015), figure 15: one thing switched on after the other |
+//! | `split` | DoubleClick's open question: what a classifier leaves of a batch |
+//! | `latency` | how long packets take at low, middling and high load |
+//! | `growth` | what more routes, rules and elements cost |
+//!
+//! Everything runs in memory, on the devices of [`crate::cycles`] or, where packets must arrive at given times,
+//! on devices of its own ([`open_loop`]).
+
+mod batching;
+mod figure;
+mod growth;
+mod latency;
+mod loops;
+mod open_loop;
+mod plot;
+mod split;
+mod steps;
+mod vectors;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use serde_json::json;
+
+use self::figure::Figure;
+use crate::cycles::{Length, Trace, Turns};
+use crate::machine::{self, Machine};
+use crate::traffic::{self, Route};
+use crate::{cycles, report};
+
+/// Which figures, and where they go.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Makes only the figure of this name; may be given several times.
+    #[arg(long, value_name = "NAME", value_parser = NAMES)]
+    only: Vec<String>,
+
+    /// Writes each figure's plot into this directory, as NAME.svg.
+    #[arg(long, value_name = "DIRECTORY")]
+    svg: Option<PathBuf>,
+
+    /// Writes each figure's report for programs into this directory, as NAME.json.
+    #[arg(long, value_name = "DIRECTORY")]
+    json: Option<PathBuf>,
+
+    /// How often each case is measured; the figures show medians.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+
+    /// The core to run on; the last one unless given.
+    #[arg(long, value_name = "N")]
+    core: Option<usize>,
+}
+
+/// Makes a figure.
+type Maker = fn(&Bench) -> anyhow::Result<Figure>;
+
+/// The figures, in the order of the book's page.
+const FIGURES: [(&str, Maker); 7] = [
+    ("vectors", vectors::figure),
+    ("loops", loops::figure),
+    ("batching", batching::figure),
+    ("steps", steps::figure),
+    ("split", split::figure),
+    ("latency", latency::figure),
+    ("growth", growth::figure),
+];
+
+const NAMES: [&str; 7] = {
+    let mut names = [""; 7];
+    let mut at = 0;
+    while at < names.len() {
+        names[at] = FIGURES[at].0;
+        at += 1;
+    }
+    names
+};
+
+/// What every figure is made on.
+struct Bench {
+    machine: Machine,
+    core: usize,
+    rounds: u32,
+    length: Length,
+    /// The routes in tables that do not change their size.
+    routes: Vec<Route>,
+    trace: Trace,
+    /// Whether to do no more than shows that the figures can be made: two values of what varies, and no
+    /// processes beside this one.
+    brief: bool,
+}
+
+/// Routes in tables: as many as keep the first cache busy and are filled in no time.
+const ROUTES: usize = 10_000;
+
+impl Options {
+    /// Makes the figures.
+    ///
+    /// # Errors
+    /// A configuration is wrong or loses packets, or a file cannot be written.
+    pub(crate) fn run(&self) -> anyhow::Result<()> {
+        let routes = traffic::routes(ROUTES);
+        let bench = Bench {
+            machine: Machine::look(),
+            core: self.core.map_or_else(machine::last_core, Ok)?,
+            rounds: self.rounds,
+            length: cycles::LENGTH,
+            trace: traffic::trace(&routes)?.into(),
+            routes,
+            brief: false,
+        };
+        for place in self.svg.iter().chain(&self.json) {
+            std::fs::create_dir_all(place).with_context(|| place.display().to_string())?;
+        }
+        println!("{}, commit {}\n", bench.machine.cpu, bench.machine.commit);
+        for (name, make) in FIGURES {
+            if self.only.is_empty() || self.only.iter().any(|only| only == name) {
+                let figure = make(&bench).with_context(|| format!("the figure {name}"))?;
+                println!("{}", figure.table());
+                self.write(&bench, &figure)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, bench: &Bench, figure: &Figure) -> anyhow::Result<()> {
+        if let Some(place) = &self.svg {
+            let file = place.join(format!("{}.svg", figure.name));
+            std::fs::write(&file, plot::svg(figure)).with_context(|| file.display().to_string())?;
+        }
+        let file = self.json.as_ref().map(|place| place.join(format!("{}.json", figure.name)));
+        let options = json!({
+            "suite": "figures",
+            "rounds": self.rounds,
+            "core": bench.core,
+            "notes": figure.notes,
+        });
+        report::write(file.as_deref(), &bench.machine, options, figure.rows())
+    }
+}
+
+impl Bench {
+    fn turns(&self) -> Turns {
+        let Self { rounds, length, core, ref trace, .. } = *self;
+        Turns { rounds, length, core, trace: trace.clone() }
+    }
+
+    /// The values of what varies: all, or in brief the first two.
+    fn values<T: Copy>(&self, all: &[T]) -> Vec<T> {
+        let count = if self.brief { 2 } else { all.len() };
+        all.iter().copied().take(count).collect()
+    }
+
+    /// Millions of packets a second that take so many cycles each.
+    fn mpps(&self, cycles: f64) -> f64 {
+        self.machine.hertz / cycles / 1e6
+    }
+}
+
+/// The part of a figure that runs in a process of its own.
+#[derive(clap::Args)]
+pub(crate) struct Worker {
+    /// Which part.
+    #[arg(value_name = "NAME")]
+    name: String,
+
+    #[arg(long)]
+    core: usize,
+
+    /// What the part wants to know.
+    words: Vec<String>,
+}
+
+impl Worker {
+    /// Runs it and prints what it finds.
+    ///
+    /// # Errors
+    /// A configuration is wrong or loses packets.
+    pub(crate) fn run(&self) -> anyhow::Result<()> {
+        match self.name.as_str() {
+            "vectors" => vectors::work(self.core),
+            "steps" => steps::work(self.core, &self.words),
+            name => bail!("no figure {name} has work to do"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_figure_can_be_made_and_drawn() {
+        let routes = traffic::routes(100);
+        let bench = Bench {
+            machine: Machine { cpu: String::new(), hertz: 2e9, commit: String::new() },
+            core: machine::last_core().unwrap(),
+            rounds: 1,
+            length: Length { warm_up: 256, slice: 512, slices: 1, keep: false },
+            trace: traffic::trace(&routes).unwrap().into(),
+            routes,
+            brief: true,
+        };
+        for (name, make) in FIGURES {
+            let figure = make(&bench).unwrap_or_else(|error| panic!("{name}: {error:#}"));
+            assert_eq!(figure.name, name);
+            assert!(!figure.panels.is_empty(), "{name}");
+            for panel in &figure.panels {
+                assert!(!panel.series.is_empty(), "{name}: {}", panel.title);
+                for series in &panel.series {
+                    let sane = |&(_, y): &(f64, f64)| y.is_finite() && y >= 0.0;
+                    assert!(!series.points.is_empty(), "{name}: {}", series.label);
+                    assert!(series.points.iter().all(sane), "{name}: {series:?}");
+                }
+            }
+            let picture = plot::svg(&figure);
+            assert!(!picture.contains("NaN"), "{name}");
+            assert!(figure.table().lines().count() > 3, "{name}");
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! Devices on which packets arrive at given times, whether anybody takes them or not.
+//!
+//! Each packet carries in its last bytes the moment at which it was due; where it is transmitted, the time since
+//! then is written down. A packet that has to wait because those before it are slow is late from its due time on,
+//! so slowness hides nothing (Tene's "coordinated omission").
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use anyhow::ensure;
+use millrace_core::net::{EtherAddress, Ipv4Prefix};
+use millrace_core::router::Options;
+use millrace_core::services::Services;
+use millrace_core::{Batch, Router, cycles};
+use millrace_io::{
+    Backend, Capabilities, DeviceError, Devices, Opened, RxOptions, RxQueue, TxOptions, TxQueue,
+};
+
+use crate::cycles::{INGRESS, Trace};
+use crate::graph::{Graph, drops};
+use crate::traffic::FRAME_LEN;
+
+/// When packets are due, in cycles of the time stamp counter since the first may come.
+pub(super) type Schedule = Arc<[u64]>;
+
+/// What a run has shown.
+pub(super) struct Passage {
+    /// Cycles from a packet's due time to its transmission, in no order.
+    pub(super) latencies: Vec<u64>,
+    /// Cycles from the first packet's due time to the last one's transmission.
+    pub(super) took: u64,
+}
+
+/// Runs a graph on one core on packets that are due as scheduled.
+///
+/// # Errors
+/// The graph is wrong, or not every packet comes out.
+pub(super) fn run(
+    graph: &Graph,
+    burst: usize,
+    core: usize,
+    trace: &Trace,
+    schedule: Schedule,
+) -> anyhow::Result<Passage> {
+    let packets = schedule.len();
+    let devices = OpenLoop(Arc::new(State {
+        trace: trace.clone(),
+        schedule,
+        router: OnceLock::new(),
+        received: AtomicU64::new(0),
+        transmitted: AtomicU64::new(0),
+        passages: Mutex::default(),
+    }));
+    let mut services = Services::default();
+    services.insert(Devices(Box::new(devices.clone())));
+    let options = Options { cores: vec![core], services, ..Options::default() };
+    let engine = graph.engine(&[("burst", burst.to_string())], options)?;
+    let router = engine.router().clone();
+    // These devices have one router.
+    let _ = devices.0.router.set(router.clone());
+    let outcome = engine.run();
+    ensure!(outcome.complaints.is_empty(), "{}", outcome.complaints.join("; "));
+    let passages =
+        std::mem::take(&mut *devices.0.passages.lock().unwrap_or_else(PoisonError::into_inner));
+    ensure!(
+        passages.len() == packets,
+        "{}: of {packets} packets {} came out; dropped: {:?}",
+        graph.name,
+        passages.len(),
+        drops(&router)
+    );
+    let first = passages.iter().map(|passage| passage.due).min().unwrap_or(0);
+    let last = passages.iter().map(|passage| passage.out).max().unwrap_or(0);
+    let latencies =
+        passages.iter().map(|passage| passage.out.saturating_sub(passage.due)).collect();
+    Ok(Passage { latencies, took: last.saturating_sub(first) })
+}
+
+/// The devices. Clones are the same ones.
+#[derive(Clone)]
+struct OpenLoop(Arc<State>);
+
+struct State {
+    trace: Trace,
+    schedule: Schedule,
+    router: OnceLock<Arc<Router>>,
+    received: AtomicU64,
+    transmitted: AtomicU64,
+    passages: Mutex<Vec<One>>,
+}
+
+/// When a packet was due and when it was out.
+#[derive(Clone, Copy)]
+struct One {
+    due: u64,
+    out: u64,
+}
+
+impl Backend for OpenLoop {
+    fn open_rx(
+        &self,
+        device: &str,
+        options: &RxOptions,
+    ) -> Result<Opened<dyn RxQueue>, DeviceError> {
+        if !options.filter.is_empty() {
+            return Err(DeviceError::Unsupported {
+                device: device.to_owned(),
+                what: "a device of the bench has no filter in the kernel".to_owned(),
+            });
+        }
+        let queue = Arrivals {
+            state: self.0.clone(),
+            next: if device == INGRESS { 0 } else { usize::MAX },
+            start: None,
+            patience: PATIENCE,
+        };
+        Ok(opened(Box::new(queue)))
+    }
+
+    fn open_tx(
+        &self,
+        _device: &str,
+        _options: &TxOptions,
+    ) -> Result<Opened<dyn TxQueue>, DeviceError> {
+        let passages = Vec::with_capacity(self.0.schedule.len());
+        Ok(opened(Box::new(Exit { state: self.0.clone(), passages })))
+    }
+
+    fn ether(&self, _device: &str) -> Option<EtherAddress> {
+        None
+    }
+
+    fn ipv4(&self, _device: &str) -> Option<Ipv4Prefix> {
+        None
+    }
+}
+
+fn opened<Q: ?Sized>(queue: Box<Q>) -> Opened<Q> {
+    let capabilities = Capabilities { backend: "bench", ..Capabilities::default() };
+    Opened { queues: vec![queue], capabilities, changes: Vec::new() }
+}
+
+/// Where packets arrive.
+struct Arrivals {
+    state: Arc<State>,
+    /// The packet that is due next.
+    next: usize,
+    /// When the schedule began.
+    start: Option<u64>,
+    patience: u32,
+}
+
+/// How often, after the last packet, to look whether all have been transmitted.
+const PATIENCE: u32 = 1000;
+
+impl RxQueue for Arrivals {
+    fn receive(&mut self, batch: &mut Batch, max: usize) -> io::Result<usize> {
+        let now = cycles::now();
+        let begun = *self.start.get_or_insert(now);
+        let Some(schedule) = self.state.schedule.get(self.next..) else { return Ok(0) };
+        if schedule.is_empty() {
+            self.finish();
+            return Ok(0);
+        }
+        let due = schedule.iter().take(max).take_while(|due| begun + **due <= now).count();
+        let before = batch.len();
+        let n = batch.allocate(due, FRAME_LEN);
+        let frames = self.state.trace.iter().cycle();
+        let frames = frames.skip(self.next % self.state.trace.len().max(1));
+        for ((packet, frame), due) in batch.iter_mut().skip(before).zip(frames).zip(schedule) {
+            let mut frame = *frame;
+            if let Some(last) = frame.last_chunk_mut() {
+                *last = (begun + due).to_ne_bytes();
+            }
+            if let Some(buffer) = packet.buffer_mut().first_chunk_mut() {
+                *buffer = frame;
+            }
+            // The packet was made for so many bytes.
+            let _ = packet.set_len(FRAME_LEN);
+        }
+        self.next += n;
+        self.state.received.store(self.next as u64, Relaxed);
+        Ok(n)
+    }
+
+    fn is_finished(&self) -> bool {
+        self.next == usize::MAX || self.patience == 0
+    }
+}
+
+impl Arrivals {
+    /// Stops the router as soon as everything has come out, or should have.
+    fn finish(&mut self) {
+        self.patience = self.patience.saturating_sub(1);
+        if self.state.transmitted.load(Relaxed) >= self.state.received.load(Relaxed) {
+            self.patience = 0;
+        }
+        if self.patience == 0
+            && let Some(router) = self.state.router.get()
+        {
+            router.halt();
+        }
+    }
+}
+
+/// Where packets leave.
+struct Exit {
+    state: Arc<State>,
+    passages: Vec<One>,
+}
+
+impl TxQueue for Exit {
+    fn transmit(&mut self, batch: &mut Batch) -> io::Result<usize> {
+        let n = batch.len();
+        let out = cycles::now();
+        self.passages.extend(batch.iter().filter_map(|packet| {
+            let due = packet.data().last_chunk().map(|bytes| u64::from_ne_bytes(*bytes))?;
+            Some(One { due, out })
+        }));
+        batch.clear();
+        // One thread transmits.
+        let before = self.state.transmitted.load(Relaxed);
+        self.state.transmitted.store(before + n as u64, Relaxed);
+        Ok(n)
+    }
+}
+
+impl Drop for Exit {
+    fn drop(&mut self) {
+        let mut passages = self.state.passages.lock().unwrap_or_else(PoisonError::into_inner);
+        passages.append(&mut self.passages);
+    }
+}

@@ -1,0 +1,147 @@
+//! What a classifier leaves of a batch: DoubleClick's open question.
+//!
+//! A classifier divides packets four ways, each way has an element, and the ways join again. Once in the engine's
+//! own order, in which the join runs when all four ways have left their packets for it, and once depth first, as
+//! recursive calls would have it: then the join runs once for each way.
+
+use anyhow::Context;
+
+use super::Bench;
+use super::figure::{Axis, Figure, Panel, Scale, Series};
+use crate::cycles::{Configuration, Run};
+use crate::graph::Graph;
+use crate::report::median;
+
+/// Lengths of bursts.
+const BURSTS: [usize; 7] = [4, 8, 16, 32, 64, 128, 256];
+
+/// Makes the figure.
+///
+/// # Errors
+/// A configuration is wrong or loses packets.
+pub(super) fn figure(bench: &Bench) -> anyhow::Result<Figure> {
+    let (mut batches, mut speeds) = (Vec::new(), Vec::new());
+    for (label, configuration) in
+        [("merged, as the engine does", merged()), ("depth first", depth_first())]
+    {
+        let (mut mean, mut speed) = (Vec::new(), Vec::new());
+        for burst in bench.values(&BURSTS) {
+            configuration.gate(burst, bench.core, &bench.trace)?;
+            let mut cycles = Vec::new();
+            for _ in 0..bench.rounds {
+                let run = configuration.run(burst, bench.core, &bench.trace, bench.length)?;
+                cycles.extend(run.cycles());
+                if cycles.len() == 1 {
+                    mean.push((burst as f64, 100.0 * at_join(&run)? / at_source(&run)?));
+                }
+            }
+            let cycles = median(cycles).context("no rounds")?;
+            speed.push((burst as f64, bench.mpps(cycles)));
+        }
+        batches.push(Series::new(label, mean));
+        speeds.push(Series::new(label, speed));
+    }
+    let panel = |title: &str, label: &str, series| Panel {
+        title: title.to_owned(),
+        x: Axis::new("burst at the source, packets", Scale::Log2),
+        y: Axis::new(label, Scale::Linear),
+        series,
+    };
+    Ok(Figure {
+        name: "split",
+        title: "Split four ways and joined".to_owned(),
+        panels: vec![
+            panel("The mean batch at the join", "percent of the source's", batches),
+            panel("Speed", "Mpps, one core", speeds),
+        ],
+        notes: vec!["Each way keeps its order.".to_owned()],
+    })
+}
+
+/// Divides by the lowest bits of the destination's address, and joins.
+const GRAPH: &str = "\
+FromDevice(eth0, BURST $burst) -> split :: Classifier(33/00%03, 33/01%03, 33/02%03, -);
+join :: BenchBatchwise -> ToDevice(eth1);
+split[0] -> BenchPass -> join;
+split[1] -> BenchPass -> join;
+split[2] -> BenchPass -> join;
+split[3] -> BenchPass -> join;
+";
+
+/// In the engine's order.
+fn merged() -> Configuration {
+    let graph = Graph { name: "split".to_owned(), text: GRAPH.to_owned(), writes: Vec::new() };
+    Configuration { graph, class: None }
+}
+
+/// The same beside an element on which no packet arrives, but with which the graph runs depth first.
+fn depth_first() -> Configuration {
+    let mut configuration = merged();
+    configuration.graph.name = "split, depth first".to_owned();
+    configuration
+        .graph
+        .text
+        .push_str("Idle -> ordered :: BenchSingles -> Discard;\nordered[1] -> [1] ordered;\n");
+    configuration
+}
+
+fn at_source(run: &Run) -> anyhow::Result<f64> {
+    batch(run, "Classifier")
+}
+
+fn at_join(run: &Run) -> anyhow::Result<f64> {
+    batch(run, "BenchBatchwise")
+}
+
+/// The mean batch at the element of a class.
+fn batch(run: &Run, class: &str) -> anyhow::Result<f64> {
+    let at = run.classes.iter().position(|found| *found == class);
+    at.and_then(|at| run.batches.get(at)).copied().with_context(|| format!("there is no {class}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cycles::{Length, Trace};
+    use crate::traffic::{self, FRAME_LEN};
+
+    const LENGTH: Length = Length { warm_up: 0, slice: 4096, slices: 1, keep: true };
+
+    fn run(configuration: &Configuration, burst: usize) -> (Trace, Run) {
+        let trace: Trace = traffic::trace(&traffic::routes(100)).unwrap().into();
+        let core = crate::machine::last_core().unwrap();
+        let run = configuration.run(burst, core, &trace, LENGTH).unwrap();
+        (trace, run)
+    }
+
+    #[test]
+    fn the_join_gets_batches_like_the_source() {
+        for burst in BURSTS {
+            let (_, run) = run(&merged(), burst);
+            let (source, join) = (at_source(&run).unwrap(), at_join(&run).unwrap());
+            assert!(source > burst as f64 * 0.99, "{burst}: {source}");
+            assert!(join >= 0.9 * source, "{burst}: {join} of {source}");
+        }
+        // The measure can tell: depth first it is a quarter.
+        let (_, run) = run(&depth_first(), 256);
+        assert!(at_join(&run).unwrap() < 0.3 * at_source(&run).unwrap());
+    }
+
+    #[test]
+    fn each_way_keeps_its_order() {
+        for configuration in [merged(), depth_first()] {
+            let (trace, run) = run(&configuration, 64);
+            let sent = run.transmitted.get("eth1").unwrap();
+            let arrived: Vec<[u8; FRAME_LEN]> =
+                trace.iter().cycle().take(sent.len()).copied().collect();
+            for way in 0..4 {
+                let takes = |frame: &[u8]| frame[33] & 3 == way;
+                let sent = sent.iter().filter(|frame| takes(frame)).map(Vec::as_slice);
+                let arrived =
+                    arrived.iter().filter(|frame| takes(&frame[..])).map(|frame| &frame[..]);
+                assert!(arrived.clone().count() > 100);
+                assert!(sent.eq(arrived), "{}, way {way}", configuration.graph.name);
+            }
+        }
+    }
+}
