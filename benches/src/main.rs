@@ -7,12 +7,15 @@ mod figures;
 mod gate;
 mod graph;
 mod io;
+mod lookup6;
 mod machine;
+mod mixed;
 mod overhead;
 mod peers;
 mod report;
 mod threads;
 mod traffic;
+mod traffic6;
 
 use std::process::ExitCode;
 
@@ -43,6 +46,10 @@ enum Suite {
     /// Packets a second on one thread and on two: full push, push to pull, pipelined; queues of
     /// their own and shared ones.
     Threads(threads::Options),
+    /// IPv6 routing tables: building, lookups, changes, memory.
+    Lookup6(lookup6::Options),
+    /// Mixed traffic, a third each rewritten, IPv4 and IPv6, beside IPv4 alone.
+    Mixed(mixed::Options),
     /// Instructions that hot loops take, held against the budget in benches/budget.json.
     Gate(gate::Options),
     /// What the framework costs: elements that do nothing, elements for single packets, counters.
@@ -71,6 +78,8 @@ fn main() -> ExitCode {
         Suite::Io(options) => options.run(),
         Suite::Dpdk(options) => options.run(),
         Suite::Threads(options) => options.run(),
+        Suite::Lookup6(options) => options.run(),
+        Suite::Mixed(options) => options.run(),
         Suite::Gate(options) => options.run(),
         Suite::Overhead(options) => options.run(),
         Suite::OverheadWorker(options) => options.run(),
