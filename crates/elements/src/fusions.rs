@@ -20,6 +20,10 @@ use crate::ip::ip_fragmenter::IpFragmenter;
 use crate::ip::ip_gw_options::IpGwOptions;
 use crate::ip::mark_ip_header::MarkIpHeader;
 use crate::ip::set_ip_checksum::SetIpChecksum;
+use crate::ip6::check_ip6_header::CheckIp6Header;
+use crate::ip6::dec_ip6_hlim::DecIp6Hlim;
+use crate::ip6::get_ip6_address::GetIp6Address;
+use crate::ip6::mark_ip6_header::MarkIp6Header;
 use crate::standard::check_paint::CheckPaint;
 use crate::standard::paint::Paint;
 use crate::standard::paint_tee::PaintTee;
@@ -38,6 +42,10 @@ fuse!(Strip, MarkIpHeader, GetIpAddress);
 fuse!(MarkIpHeader, GetIpAddress);
 fuse!(CheckIpHeader, GetIpAddress);
 fuse!(HostEtherFilter, Strip, CheckIpHeader);
+fuse!(Strip, CheckIp6Header);
+fuse!(Strip, CheckIp6Header, GetIp6Address);
+fuse!(CheckIp6Header, GetIp6Address);
+fuse!(Strip, MarkIp6Header, GetIp6Address);
 
 // From the lookup to the device.
 fuse!(DecIpTtl, EtherEncap);
@@ -53,6 +61,9 @@ fuse!(DropBroadcasts, CheckPaint => 1, IpGwOptions, FixIpSrc, DecIpTtl);
 fuse!(IpGwOptions, FixIpSrc, DecIpTtl, IpFragmenter, ARPQuerier);
 fuse!(IpGwOptions, FixIpSrc, DecIpTtl);
 fuse!(FixIpSrc, DecIpTtl, IpFragmenter, ARPQuerier);
+fuse!(DecIp6Hlim, EtherEncap);
+fuse!(DecIp6Hlim, EtherRewrite);
+fuse!(DecIp6Hlim, Unstrip, EtherRewrite);
 
 // Between.
 fuse!(DecIpTtl, SetIpChecksum);

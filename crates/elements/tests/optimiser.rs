@@ -7,6 +7,7 @@
 mod router;
 
 use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
 
 use fastrand::Rng;
 use millrace_core::Timestamp;
@@ -17,6 +18,7 @@ use millrace_core::stats::ElementStats;
 use router::Bench;
 
 const IP_ROUTER: &str = include_str!("../../../examples/ip-router.click");
+const IP6_ROUTER: &str = include_str!("../../../examples/ip6-router.click");
 
 /// What left by each device: for frames of each kind and shape, which take one way, their numbers in order.
 type Left = Vec<BTreeMap<Vec<u8>, Vec<[u8; 2]>>>;
@@ -38,6 +40,14 @@ fn the_ip_router_does_the_same_with_and_without() {
     let mut rng = Rng::with_seed(7);
     let rounds: Vec<Vec<Vec<u8>>> = (0..40).map(|_| burst(&mut rng)).collect();
     assert!(compare(IP_ROUTER, &rounds) >= 8, "the port's ways in and out are fused");
+}
+
+#[test]
+fn the_ip6_router_does_the_same_with_and_without() {
+    let mut rng = Rng::with_seed(6);
+    let burst = |rng: &mut Rng| (0..rng.u16(..120)).map(|n| frame6(rng.u8(..8), n)).collect();
+    let rounds: Vec<Vec<Vec<u8>>> = (0..40).map(|_| burst(&mut rng)).collect();
+    assert!(compare(IP6_ROUTER, &rounds) >= 4, "each port's ways in and out are fused");
 }
 
 /// Compares a configuration with itself unoptimised; returns how many chains it has.
@@ -174,6 +184,33 @@ fn configuration(rng: &mut Rng) -> String {
 fn burst(rng: &mut Rng) -> Vec<Vec<u8>> {
     let kinds = rng.u8(1..12);
     (0..rng.u16(..120)).map(|n| frame(rng.u8(..kinds), n)).collect()
+}
+
+/// A frame for both ports of the IPv6 router, as [`frame`] makes them for routers.
+fn frame6(kind: u8, number: u16) -> Vec<u8> {
+    const PAYLOAD: u16 = 20;
+    let (version, hop_limit) =
+        (if kind == 0 { 0x50 } else { 0x60 }, if kind == 1 { 1 } else { 64 });
+    let length = if kind == 2 { PAYLOAD + 1 } else { PAYLOAD };
+    let source: Ipv6Addr = if kind == 3 { "fe80::2" } else { "2001:db8::2" }.parse().unwrap();
+    let destination: Ipv6Addr = match kind {
+        4 => "2001:db8:2::2",
+        5 => "2001:db8:1::1",
+        6 => "2001:db8::2",
+        _ => "2001:db8:1::2",
+    }
+    .parse()
+    .unwrap();
+    let mut frame = vec![0x33, 0x33, 0, 0, 0, 1, 2, 0, 0, 0, 0, 9, 0x86, 0xdd];
+    frame.extend([version, 0, 0, 0]);
+    frame.extend(length.to_be_bytes());
+    frame.extend([59, hop_limit]);
+    frame.extend(source.octets());
+    frame.extend(destination.octets());
+    frame.resize(14 + 40 + usize::from(PAYLOAD), kind);
+    let end = frame.len() - 1;
+    frame[end - 2..end].copy_from_slice(&number.to_be_bytes());
+    frame
 }
 
 fn frame(kind: u8, number: u16) -> Vec<u8> {

@@ -49,8 +49,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use millrace_core::headers::{Header, Ipv6Header};
 use millrace_core::{
-    Batch, Class, Context, Count, Element, Failed, Handlers, Packet, PerThread, Reason, Setup,
-    register,
+    Batch, Class, Context, Count, Element, Failed, Handlers, Packet, PerPacket, PerThread, Reason,
+    Setup, Way, register,
 };
 
 /// The element; its manual is at the top of the file.
@@ -88,17 +88,8 @@ impl Element for CheckIp6Header {
         })
     }
 
-    #[inline]
-    fn simple_action(&self, cx: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
-        match self.check(&mut packet) {
-            Ok(()) => Some(packet),
-            Err(fault) => self.reject(cx, packet, fault),
-        }
-    }
-
-    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
-        batch.map_filter(|packet| self.simple_action(cx, &mut (), packet));
-        self.counts.mine(cx).good.add(batch.len() as u64);
+    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
+        self.treat_batch(cx, local, batch);
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
@@ -107,12 +98,55 @@ impl Element for CheckIp6Header {
     }
 }
 
-impl CheckIp6Header {
+/// What the check of one batch needs.
+pub struct Pass<'a> {
+    offset: usize,
+    bad_sources: &'a [[u8; 16]],
+}
+
+impl PerPacket for CheckIp6Header {
+    type Pass<'a> = Pass<'a>;
+
+    #[inline(always)]
+    fn begin(&self, _cx: &Context, (): &mut ()) -> Pass<'_> {
+        Pass { offset: self.offset as usize, bad_sources: &self.bad_sources }
+    }
+
+    #[inline(always)]
+    fn treat(pass: &mut Pass<'_>, packet: &mut Packet) -> Way {
+        match pass.check(packet) {
+            Ok(()) => Way::ON,
+            Err(fault) => Way::output_or_drop(1, fault),
+        }
+    }
+
+    #[cold]
+    fn aside(
+        &self,
+        cx: &mut Context,
+        _pass: &mut Pass<'_>,
+        packet: Packet,
+        way: Way,
+    ) -> Option<Packet> {
+        if !self.reported.swap(true, Relaxed) {
+            let fault = way.reason();
+            cx.router().chatter(&format!("{}: IPv6 header check failed: {fault}", self.name));
+        }
+        self.counts.mine(cx).bad.add(1);
+        cx.send_or_drop(packet, way)
+    }
+
+    #[inline(always)]
+    fn end(&self, cx: &mut Context, _pass: Pass<'_>, passed: usize) {
+        self.counts.mine(cx).good.add(passed as u64);
+    }
+}
+
+impl Pass<'_> {
     /// Checks, marks and shortens a packet.
     #[inline(always)]
     fn check(&self, packet: &mut Packet) -> Result<(), Reason> {
-        let offset = self.offset as usize;
-        let data = packet.data().get(offset..).unwrap_or_default();
+        let data = packet.data().get(self.offset..).unwrap_or_default();
         let Some((ip, payload)) = Ipv6Header::view(data) else { return Err(Reason::Truncated) };
         if ip.version() != 6 {
             return Err(Reason::BadVersion);
@@ -124,22 +158,13 @@ impl CheckIp6Header {
         if ip.src[0] == MULTICAST || self.bad_sources.contains(&ip.src) {
             return Err(Reason::BadSource);
         }
-        packet.set_network_header(offset as isize, Ipv6Header::LEN);
-        packet.truncate(offset + Ipv6Header::LEN + payload_len);
+        packet.set_network_header(self.offset as isize, Ipv6Header::LEN);
+        packet.truncate(self.offset + Ipv6Header::LEN + payload_len);
         Ok(())
     }
+}
 
-    #[cold]
-    fn reject(&self, cx: &mut Context, packet: Packet, fault: Reason) -> Option<Packet> {
-        if !self.reported.swap(true, Relaxed) {
-            let message = format!("{}: IPv6 header check failed: {fault}", self.name);
-            cx.router().chatter(&message);
-        }
-        self.counts.mine(cx).bad.add(1);
-        cx.push_or_drop(1, packet, fault);
-        None
-    }
-
+impl CheckIp6Header {
     fn total(&self, count: fn(&Counts) -> &Count) -> u64 {
         self.counts.iter().map(|counts| count(counts).get()).sum()
     }

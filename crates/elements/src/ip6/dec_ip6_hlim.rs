@@ -35,7 +35,8 @@
 
 use millrace_core::headers::{Header, Ipv6Header};
 use millrace_core::{
-    Class, Context, Count, Element, Failed, Handlers, Packet, PerThread, Reason, Setup, register,
+    Batch, Class, Context, Count, Element, Failed, Handlers, Packet, PerPacket, PerThread, Reason,
+    Setup, Way, register,
 };
 
 /// The element; its manual is at the top of the file.
@@ -54,18 +55,8 @@ impl Element for DecIp6Hlim {
         Ok(Self { drops: PerThread::default() })
     }
 
-    #[inline]
-    fn simple_action(&self, cx: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
-        let Some((ip, _)) = packet.network_data().and_then(Ipv6Header::view) else {
-            return cx.drop(packet, Reason::NoHeader);
-        };
-        if ip.hop_limit <= 1 {
-            return self.expire(cx, packet);
-        }
-        if let Some((ip, _)) = packet.network_data_mut().and_then(Ipv6Header::view_mut) {
-            ip.hop_limit = ip.hop_limit.saturating_sub(1);
-        }
-        Some(packet)
+    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
+        self.treat_batch(cx, local, batch);
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
@@ -73,12 +64,32 @@ impl Element for DecIp6Hlim {
     }
 }
 
-impl DecIp6Hlim {
+impl PerPacket for DecIp6Hlim {
+    type Pass<'a> = ();
+
+    #[inline(always)]
+    fn begin(&self, _cx: &Context, (): &mut ()) {}
+
+    #[inline(always)]
+    fn treat((): &mut (), packet: &mut Packet) -> Way {
+        let Some((ip, _)) = packet.network_data().and_then(Ipv6Header::view) else {
+            return Way::drop(Reason::NoHeader);
+        };
+        if ip.hop_limit <= 1 {
+            return Way::output_or_drop(1, Reason::TtlExpired);
+        }
+        if let Some((ip, _)) = packet.network_data_mut().and_then(Ipv6Header::view_mut) {
+            ip.hop_limit = ip.hop_limit.saturating_sub(1);
+        }
+        Way::ON
+    }
+
     #[cold]
-    fn expire(&self, cx: &mut Context, packet: Packet) -> Option<Packet> {
-        self.drops.mine(cx).add(1);
-        cx.push_or_drop(1, packet, Reason::TtlExpired);
-        None
+    fn aside(&self, cx: &mut Context, (): &mut (), packet: Packet, way: Way) -> Option<Packet> {
+        if way.reason() == Reason::TtlExpired {
+            self.drops.mine(cx).add(1);
+        }
+        cx.send_or_drop(packet, way)
     }
 }
 

@@ -32,7 +32,9 @@
 
 use std::net::Ipv6Addr;
 
-use millrace_core::{Class, Context, Element, Failed, Packet, Reason, Setup, register};
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Packet, PerPacket, Reason, Setup, Way, register,
+};
 
 /// The element; its manual is at the top of the file.
 pub struct GetIp6Address {
@@ -51,12 +53,25 @@ impl Element for GetIp6Address {
         Ok(Self { offset })
     }
 
-    #[inline]
-    fn simple_action(&self, cx: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
-        let bytes = packet.data().get(self.offset as usize..).and_then(<[u8]>::first_chunk::<16>);
-        let Some(&address) = bytes else { return cx.drop(packet, Reason::Truncated) };
+    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
+        self.treat_batch(cx, local, batch);
+    }
+}
+
+impl PerPacket for GetIp6Address {
+    type Pass<'a> = usize;
+
+    #[inline(always)]
+    fn begin(&self, _cx: &Context, (): &mut ()) -> usize {
+        self.offset as usize
+    }
+
+    #[inline(always)]
+    fn treat(offset: &mut usize, packet: &mut Packet) -> Way {
+        let bytes = packet.data().get(*offset..).and_then(<[u8]>::first_chunk::<16>);
+        let Some(&address) = bytes else { return Way::drop(Reason::Truncated) };
         packet.set_dst_ip6(Ipv6Addr::from(address));
-        Some(packet)
+        Way::ON
     }
 }
 

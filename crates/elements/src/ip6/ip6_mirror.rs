@@ -33,7 +33,9 @@
 //! EtherMirror, CheckIP6Header
 
 use millrace_core::headers::{Header, Ipv6Header, protocol};
-use millrace_core::{Class, Context, Element, Failed, Packet, Reason, Setup, register};
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Packet, PerPacket, Reason, Setup, Way, register,
+};
 
 /// The element; its manual is at the top of the file.
 pub struct Ip6Mirror;
@@ -49,10 +51,21 @@ impl Element for Ip6Mirror {
         Ok(Self)
     }
 
-    #[inline]
-    fn simple_action(&self, cx: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
+    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
+        self.treat_batch(cx, local, batch);
+    }
+}
+
+impl PerPacket for Ip6Mirror {
+    type Pass<'a> = ();
+
+    #[inline(always)]
+    fn begin(&self, _cx: &Context, (): &mut ()) {}
+
+    #[inline(always)]
+    fn treat((): &mut (), packet: &mut Packet) -> Way {
         let Some((ip, payload)) = packet.network_data_mut().and_then(Ipv6Header::view_mut) else {
-            return cx.drop(packet, Reason::NoHeader);
+            return Way::drop(Reason::NoHeader);
         };
         std::mem::swap(&mut ip.src, &mut ip.dst);
         // Both protocols start with the ports, and neither has a header of less than eight bytes.
@@ -62,7 +75,7 @@ impl Element for Ip6Mirror {
             std::mem::swap(a, c);
             std::mem::swap(b, d);
         }
-        Some(packet)
+        Way::ON
     }
 }
 

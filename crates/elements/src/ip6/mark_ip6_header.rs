@@ -34,7 +34,9 @@
 //! CheckIP6Header, MarkIPHeader
 
 use millrace_core::headers::{Header, Ipv6Header};
-use millrace_core::{Class, Context, Element, Failed, Packet, Setup, register};
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Packet, PerPacket, Setup, Way, register,
+};
 
 /// The element; its manual is at the top of the file.
 pub struct MarkIp6Header {
@@ -53,15 +55,28 @@ impl Element for MarkIp6Header {
         Ok(Self { offset })
     }
 
-    #[inline]
-    fn simple_action(&self, _cx: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
-        if packet.data().len() > self.offset as usize {
-            packet.set_network_header(self.offset as isize, Ipv6Header::LEN);
+    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
+        self.treat_batch(cx, local, batch);
+    }
+}
+
+impl PerPacket for MarkIp6Header {
+    type Pass<'a> = usize;
+
+    #[inline(always)]
+    fn begin(&self, _cx: &Context, (): &mut ()) -> usize {
+        self.offset as usize
+    }
+
+    #[inline(always)]
+    fn treat(offset: &mut usize, packet: &mut Packet) -> Way {
+        if packet.data().len() > *offset {
+            packet.set_network_header(*offset as isize, Ipv6Header::LEN);
         } else {
             packet.clear_network_header();
             packet.clear_transport_header();
         }
-        Some(packet)
+        Way::ON
     }
 }
 

@@ -28,7 +28,9 @@
 
 use std::net::Ipv6Addr;
 
-use millrace_core::{Class, Context, Element, Failed, Packet, Setup, register};
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Packet, PerPacket, Setup, Way, register,
+};
 
 /// The element; its manual is at the top of the file.
 pub struct SetIp6Address {
@@ -47,10 +49,23 @@ impl Element for SetIp6Address {
         Ok(Self { address })
     }
 
-    #[inline]
-    fn simple_action(&self, _cx: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
-        packet.set_dst_ip6(self.address);
-        Some(packet)
+    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
+        self.treat_batch(cx, local, batch);
+    }
+}
+
+impl PerPacket for SetIp6Address {
+    type Pass<'a> = Ipv6Addr;
+
+    #[inline(always)]
+    fn begin(&self, _cx: &Context, (): &mut ()) -> Ipv6Addr {
+        self.address
+    }
+
+    #[inline(always)]
+    fn treat(address: &mut Ipv6Addr, packet: &mut Packet) -> Way {
+        packet.set_dst_ip6(*address);
+        Way::ON
     }
 }
 

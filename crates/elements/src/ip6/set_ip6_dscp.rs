@@ -34,7 +34,10 @@
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 use millrace_core::headers::{Header, Ipv6Header};
-use millrace_core::{Class, Context, Element, Failed, Handlers, Packet, Reason, Setup, register};
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Handlers, Packet, PerPacket, Reason, Setup, Way,
+    register,
+};
 
 /// The element; its manual is at the top of the file.
 pub struct SetIp6Dscp {
@@ -57,14 +60,8 @@ impl Element for SetIp6Dscp {
         Ok(Self { dscp: dscp.unwrap_or_default().into() })
     }
 
-    #[inline]
-    fn simple_action(&self, cx: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
-        let Some((ip, _)) = packet.network_data_mut().and_then(Ipv6Header::view_mut) else {
-            return cx.drop(packet, Reason::NoHeader);
-        };
-        let word = ip.version_class_flow.get() & !(0x3f << SHIFT);
-        ip.version_class_flow.set(word | u32::from(self.dscp.load(Relaxed)) << SHIFT);
-        Some(packet)
+    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
+        self.treat_batch(cx, local, batch);
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
@@ -74,6 +71,26 @@ impl Element for SetIp6Dscp {
             element.dscp.store(dscp, Relaxed);
             Ok(())
         });
+    }
+}
+
+impl PerPacket for SetIp6Dscp {
+    /// The code point in its place in the first word of a header.
+    type Pass<'a> = u32;
+
+    #[inline(always)]
+    fn begin(&self, _cx: &Context, (): &mut ()) -> u32 {
+        u32::from(self.dscp.load(Relaxed)) << SHIFT
+    }
+
+    #[inline(always)]
+    fn treat(dscp: &mut u32, packet: &mut Packet) -> Way {
+        let Some((ip, _)) = packet.network_data_mut().and_then(Ipv6Header::view_mut) else {
+            return Way::drop(Reason::NoHeader);
+        };
+        let word = ip.version_class_flow.get() & !(0x3f << SHIFT);
+        ip.version_class_flow.set(word | *dscp);
+        Way::ON
     }
 }
 

@@ -40,7 +40,8 @@ const KEYS: usize = 16;
 struct Node([u64; KEYS]);
 
 impl Node {
-    /// The first key that is not less; there is one, or the node above would have led elsewhere.
+    /// The first key that is not less; there is one, or the node above would have led elsewhere. Four steps
+    /// without a jump: comparing with all keys takes twice the time, with vectors too.
     #[inline(always)]
     fn search(&self, key: u64) -> usize {
         let mut place = 0;
@@ -60,9 +61,10 @@ struct Targets([u32; KEYS]);
 /// The bit that makes a target the number of a tail. Numbers of hops are smaller.
 const TAIL: u32 = 1 << 31;
 
-/// Lookups that go down the tree side by side: enough to hide that memory is far, and few enough that their
-/// states stay in registers and the nearest cache.
-const LANES: usize = 16;
+/// Lookups that go down the tree side by side: enough to hide that each step waits for the one before it, and
+/// few enough that their places stay in registers. A lookup in four levels that are near takes 10.8 ns with 8,
+/// 12.3 with 16, 13.4 with 4 of them.
+const LANES: usize = 8;
 
 impl Fib<Ipv6Addr> for Tree {
     #[inline]
