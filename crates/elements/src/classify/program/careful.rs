@@ -71,4 +71,9 @@ impl Careful {
     pub(super) fn len(&self) -> usize {
         self.steps.len()
     }
+
+    /// Bytes that the steps take.
+    pub(super) fn bytes(&self) -> usize {
+        size_of_val(&*self.steps)
+    }
 }

@@ -28,6 +28,7 @@
 //! - `grouped`: tests of one word against many values as one step.
 //! - `matcher`: the forms that run; `careful` is the one for short packets, `lanes` the one for many
 //!   packets at once.
+//! - `index`: in place of a program, where there are many rules.
 //! - `pattern`, `filter`: the two languages.
 
 mod careful;
@@ -37,6 +38,7 @@ mod expr;
 mod filter;
 mod finding;
 mod grouped;
+mod index;
 mod insn;
 mod lanes;
 mod layout;
@@ -47,7 +49,7 @@ mod place;
 
 pub use decision::Program;
 pub use expr::Expr;
-pub use filter::{FilterProgram, IpSections};
+pub use filter::{Engine, FilterProgram, IpSections};
 pub use finding::Finding;
 pub use grouped::{Group, Grouped};
 pub use insn::{Form, Insn, Jump, Test};

@@ -6,7 +6,7 @@ use super::insn::Jump;
 pub const DROP: usize = usize::MAX;
 
 /// A step by its number, or an output with the highest bit set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Next(u32);
 
 impl Next {

@@ -8,6 +8,7 @@ mod primitive;
 mod words;
 
 use std::fmt;
+use std::sync::OnceLock;
 
 use millrace_core::args::Scope;
 
@@ -15,6 +16,7 @@ use super::decision::Program;
 use super::expr::Expr;
 use super::finding::Finding;
 use super::grouped::Grouped;
+use super::index::Index;
 use super::insn::{Form, Jump, Test};
 use super::layout::{Layout, NETWORK, TRANSPORT};
 use super::matcher::Matcher;
@@ -25,13 +27,32 @@ use super::next::Otherwise;
 /// Displayed, it is the text of IPFilter's `program` handler.
 #[derive(Clone, Debug)]
 pub struct FilterProgram {
-    grouped: Grouped,
+    running: Running,
     outputs: Vec<bool>,
-    matcher: Matcher<3>,
     /// What is looked at of packets: the MAC header, the transport header, anything but the flow.
     looks_at_mac: bool,
     looks_at_transport: bool,
     looks_past_flow: bool,
+}
+
+/// What runs in place of rules.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Engine {
+    /// What suits the number of rules: the program, or the index from
+    /// [`MANY_RULES`](FilterProgram::MANY_RULES) on.
+    #[default]
+    Fitting,
+    /// The decision program. What a packet costs and what compiling costs grows with the rules, the
+    /// latter with their square.
+    Program,
+    /// The index, whatever the number of rules.
+    Index,
+}
+
+#[derive(Clone, Debug)]
+enum Running {
+    Program { grouped: Grouped, matcher: Box<Matcher<3>> },
+    Index { index: Box<Index>, rules: Box<[(Expr<Test>, Jump)]>, grouped: OnceLock<Grouped> },
 }
 
 /// The parts of a packet that IP programs look at. Each runs to the end of the packet; one that
@@ -55,6 +76,9 @@ impl<'a> IpSections<'a> {
 }
 
 impl FilterProgram {
+    /// From so many rules on the index runs.
+    pub const MANY_RULES: usize = 48;
+
     /// Compiles the rules of an IPFilter with `outputs` outputs: `ACTION EXPRESSION` each, where
     /// the action is `allow` (output 0), `deny` or `drop`, or the number of an output.
     ///
@@ -67,11 +91,24 @@ impl FilterProgram {
         outputs: usize,
         scope: &Scope<'_>,
     ) -> Result<(Self, Vec<Finding>), Vec<Finding>> {
+        Self::compile_rules_for(Engine::Fitting, rules, outputs, scope)
+    }
+
+    /// [`compile_rules`](Self::compile_rules) for an engine of one's choice.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn compile_rules_for<S: AsRef<str>>(
+        engine: Engine,
+        rules: &[S],
+        outputs: usize,
+        scope: &Scope<'_>,
+    ) -> Result<(Self, Vec<Finding>), Vec<Finding>> {
         let mut compiler = Compiler::new(scope, outputs);
         for (argument, rule) in rules.iter().enumerate() {
             compiler.add_rule(argument, rule.as_ref());
         }
-        compiler.finish()
+        compiler.finish(engine)
     }
 
     /// Compiles the patterns of an IPClassifier: an expression for each output.
@@ -84,13 +121,25 @@ impl FilterProgram {
         patterns: &[S],
         scope: &Scope<'_>,
     ) -> Result<(Self, Vec<Finding>), Vec<Finding>> {
+        Self::compile_patterns_for(Engine::Fitting, patterns, scope)
+    }
+
+    /// [`compile_patterns`](Self::compile_patterns) for an engine of one's choice.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn compile_patterns_for<S: AsRef<str>>(
+        engine: Engine,
+        patterns: &[S],
+        scope: &Scope<'_>,
+    ) -> Result<(Self, Vec<Finding>), Vec<Finding>> {
         let mut compiler = Compiler::new(scope, patterns.len());
         for (output, pattern) in (0..).zip(patterns) {
             let pattern = pattern.as_ref();
             let words = words::words(pattern);
             compiler.add_expression(output as usize, pattern.len(), &words, Jump::Output(output));
         }
-        compiler.finish()
+        compiler.finish(engine)
     }
 
     /// The output for a packet, or [`DROP`](super::DROP) if the rule says so or there is none.
@@ -98,7 +147,10 @@ impl FilterProgram {
     /// A condition on bytes that a packet has not got does not hold; its negation does.
     #[inline]
     pub fn classify(&self, packet: &IpSections<'_>) -> usize {
-        self.matcher.classify(packet.in_order())
+        match &self.running {
+            Running::Program { matcher, .. } => matcher.classify(packet.in_order()),
+            Running::Index { index, .. } => index.classify(packet.in_order()),
+        }
     }
 
     /// Writes the port of each packet to `ports`. `sections` gives the parts of a packet; nothing if
@@ -115,19 +167,35 @@ impl FilterProgram {
             ports.fill(otherwise.port(self.classify(&IpSections::default())));
             return;
         }
-        self.matcher.classify_all(
-            packets,
-            #[inline(always)]
-            |packet| Some(sections(packet)?.in_order()),
-            otherwise,
-            ports,
-        );
+        match &self.running {
+            Running::Program { matcher, .. } => {
+                matcher.classify_all(
+                    packets,
+                    #[inline(always)]
+                    |packet| Some(sections(packet)?.in_order()),
+                    otherwise,
+                    ports,
+                );
+            }
+            Running::Index { index, .. } => {
+                index.classify_all(
+                    packets,
+                    #[inline(always)]
+                    |packet| Some(sections(packet)?.in_order()),
+                    otherwise,
+                    ports,
+                );
+            }
+        }
     }
 
     /// True if all packets are treated alike, so that none need have headers.
     #[inline(always)]
     pub fn is_constant(&self) -> bool {
-        self.grouped.constant().is_some()
+        match &self.running {
+            Running::Program { grouped, .. } => grouped.constant().is_some(),
+            Running::Index { index, .. } => index.constant().is_some(),
+        }
     }
 
     /// True if the MAC header counts.
@@ -152,11 +220,25 @@ impl FilterProgram {
     pub fn reaches(&self, output: usize) -> bool {
         self.outputs.get(output).copied().unwrap_or(false)
     }
+
+    /// Bytes that the index takes, if it is what runs.
+    pub fn index_bytes(&self) -> Option<usize> {
+        match &self.running {
+            Running::Program { .. } => None,
+            Running::Index { index, .. } => Some(index.bytes()),
+        }
+    }
 }
 
 impl fmt::Display for FilterProgram {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.grouped.fmt(out)
+        match &self.running {
+            Running::Program { grouped, .. } => grouped.fmt(out),
+            Running::Index { rules, grouped, .. } => {
+                let program = || Grouped::new(&merge(rules, Form::Click));
+                grouped.get_or_init(program).fmt(out)
+            }
+        }
     }
 }
 
@@ -225,29 +307,33 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    fn finish(self) -> Result<(FilterProgram, Vec<Finding>), Vec<Finding>> {
+    fn finish(self, engine: Engine) -> Result<(FilterProgram, Vec<Finding>), Vec<Finding>> {
         if self.findings.iter().any(|finding| finding.is_error) {
             return Err(self.findings);
         }
-        let program = merge(&self.rules, Form::Click);
-        let exact = merge(&self.rules, Form::Exact);
         let original = Program::from_rules(&self.rules, Layout::Ip, 0);
-        let matcher = Matcher::for_programs(&program, &exact, original.insns());
-        let reaches = |output: u32| program.reaches(output);
-        let outputs = (0..).map(reaches).take(self.outputs).collect();
-        let grouped = Grouped::new(&program);
         let tests = || original.insns().iter().map(|insn| insn.test).filter(|test| test.mask != 0);
         let looks_at_mac = tests().any(|test| test.offset < NETWORK);
         let looks_at_transport = tests().any(|test| test.offset >= TRANSPORT);
         let looks_past_flow = !tests().all(|test| lower::is_of_flow(&test));
-        let program = FilterProgram {
-            grouped,
-            outputs,
-            matcher,
-            looks_at_mac,
-            looks_at_transport,
-            looks_past_flow,
+        let with_index = match engine {
+            Engine::Fitting => self.rules.len() >= FilterProgram::MANY_RULES,
+            Engine::Program => false,
+            Engine::Index => true,
         };
+        let (running, outputs) = if with_index {
+            let index = Box::new(Index::new(&self.rules));
+            let outputs = (0..).map(|output| index.reaches(output)).take(self.outputs).collect();
+            (Running::Index { index, rules: self.rules.into(), grouped: OnceLock::new() }, outputs)
+        } else {
+            let program = merge(&self.rules, Form::Click);
+            let exact = merge(&self.rules, Form::Exact);
+            let matcher = Box::new(Matcher::for_programs(&program, &exact, original.insns()));
+            let outputs = (0..).map(|output| program.reaches(output)).take(self.outputs).collect();
+            (Running::Program { grouped: Grouped::new(&program), matcher }, outputs)
+        };
+        let program =
+            FilterProgram { running, outputs, looks_at_mac, looks_at_transport, looks_past_flow };
         Ok((program, self.findings))
     }
 }

@@ -1,7 +1,7 @@
 use millrace_core::args::Scope;
 use proptest::prelude::*;
 
-use super::super::{DROP, FilterProgram, IpSections};
+use super::super::{DROP, Engine, FilterProgram, IpSections};
 
 /// An IP packet as its bytes.
 #[derive(Clone, Debug)]
@@ -539,10 +539,13 @@ proptest! {
         packets in prop::collection::vec(packet(), 30),
     ) {
         let texts: Vec<&str> = patterns.iter().map(|pattern| pattern.text.as_str()).collect();
-        let (program, _) = FilterProgram::compile_patterns(&texts, &Scope::builtin()).unwrap();
-        for packet in &packets {
-            let wanted = patterns.iter().position(|pattern| (pattern.holds)(packet));
-            prop_assert_eq!(packet.classify(&program), wanted.unwrap_or(DROP), "{}", program);
+        for engine in [Engine::Program, Engine::Index] {
+            let scope = Scope::builtin();
+            let (program, _) = FilterProgram::compile_patterns_for(engine, &texts, &scope).unwrap();
+            for packet in &packets {
+                let wanted = patterns.iter().position(|pattern| (pattern.holds)(packet));
+                prop_assert_eq!(packet.classify(&program), wanted.unwrap_or(DROP), "{}", program);
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::super::filter::merge;
+use super::super::index::Index;
 use super::super::matcher::Matcher;
 use super::super::{DROP, Expr, Form, Grouped, Insn, Jump, Layout, Otherwise, Program, Test};
 use super::naive;
@@ -173,11 +174,13 @@ proptest! {
         let [program, exact] = [Form::Click, Form::Exact].map(|form| merge(&rules, form));
         let matcher = Matcher::<3>::for_programs(&program, &exact, original.insns());
         let ports = ports(&matcher, &packets);
+        let index = Index::new(&rules);
         for (nth, packet) in packets.iter().enumerate() {
             let sections = packet.each_ref().map(Vec::as_slice);
             let wanted = naive::classify(&rules, Layout::Ip, &sections);
             prop_assert_eq!(run(&exact, &sections), wanted);
             prop_assert_eq!(matcher.classify(sections), port(wanted));
+            prop_assert_eq!(index.classify(sections), port(wanted));
             prop_assert_eq!(ports[nth], expected_port(nth, port(wanted)));
             if has_all(original.insns(), Layout::Ip, &sections) {
                 prop_assert_eq!(run(&program, &sections), wanted);

@@ -1,0 +1,112 @@
+//! The fields of packets that rules look at.
+
+use std::collections::HashMap;
+
+use super::super::expr::Expr;
+use super::super::insn::{Jump, Test};
+use super::super::layout::Layout;
+use super::super::place::{Place, load_part};
+
+/// As many fields are told apart by the index. What rules say of others is asked when the rest of a
+/// rule holds.
+pub(super) const MAX_FIELDS: usize = 8;
+
+/// Some bits of a word of the packet: a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Field {
+    section: u8,
+    start: u16,
+    /// How many bits of the word stand behind the field.
+    shift: u8,
+    bits: u8,
+}
+
+/// What a test says of one field: that its bits under `mask` are `value`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Part {
+    pub(super) field: Field,
+    pub(super) value: u32,
+    pub(super) mask: u32,
+}
+
+impl Field {
+    /// The greatest value.
+    pub(super) fn greatest(self) -> u32 {
+        u32::MAX >> (32 - u32::from(self.bits))
+    }
+
+    /// How many bits values have.
+    pub(super) fn bits(self) -> u32 {
+        self.bits.into()
+    }
+
+    /// How many bytes of the word there must be for the field to be there.
+    #[inline(always)]
+    pub(super) fn needs(self) -> u8 {
+        4 - self.shift / 8
+    }
+
+    /// The field's value, if all of it is there.
+    #[inline(always)]
+    pub(super) fn read(self, sections: &[&[u8]; 3]) -> Option<u32> {
+        let bytes = sections.get(usize::from(self.section))?;
+        let word = load_part(bytes, self.start, self.needs())?;
+        Some(word >> self.shift & self.greatest())
+    }
+}
+
+/// The parts of a test, in the order of the bytes that they look at.
+pub(super) fn parts(place: &Place) -> impl Iterator<Item = Part> {
+    let (section, start, test) = (place.section, place.start, place.test);
+    bounds(section, start).iter().filter_map(move |&(shift, bits)| {
+        let field = Field { section, start, shift, bits };
+        let of_field = |word: u32| word >> shift & field.greatest();
+        let part = Part { field, value: of_field(test.value), mask: of_field(test.mask) };
+        (part.mask != 0).then_some(part)
+    })
+}
+
+/// The fields that a word consists of, as the bits behind each and its own; whatever tests of this
+/// language ask of most often is one of them.
+fn bounds(section: u8, start: u16) -> &'static [(u8, u8)] {
+    const ADDRESS: &[(u8, u8)] = &[(0, 32)];
+    const HALVES: &[(u8, u8)] = &[(16, 16), (0, 16)];
+    const BYTES: &[(u8, u8)] = &[(24, 8), (16, 8), (0, 16)];
+    match (section, start) {
+        // Both parts of an Ethernet address that are a word.
+        (0, 2 | 6) => ADDRESS,
+        // Version, type of service, length; time to live, protocol, checksum (RFC 791, 3.1).
+        (1, 0 | 8) => BYTES,
+        (1, 12 | 16) => ADDRESS,
+        // Numbers, then offset, flags and window (RFC 9293, 3.1).
+        (2, 4 | 8) => ADDRESS,
+        (2, 12) => BYTES,
+        _ => HALVES,
+    }
+}
+
+/// The fields that most rules look at.
+pub(super) fn choose(rules: &[(Expr<Test>, Jump)]) -> Vec<Field> {
+    let mut uses: HashMap<Field, usize> = HashMap::new();
+    for (expr, _) in rules {
+        count(expr, &mut uses);
+    }
+    let mut fields: Vec<(Field, usize)> = uses.into_iter().collect();
+    fields.sort_unstable_by_key(|&(field, uses)| (std::cmp::Reverse(uses), field));
+    fields.truncate(MAX_FIELDS);
+    fields.into_iter().map(|(field, _)| field).collect()
+}
+
+fn count(expr: &Expr<Test>, uses: &mut HashMap<Field, usize>) {
+    match expr {
+        Expr::Is(test) => {
+            for part in parts(&Place::new(test, Layout::Ip, 0)) {
+                *uses.entry(part.field).or_default() += 1;
+            }
+        }
+        Expr::All(list) | Expr::Any(list) | Expr::Choose(list) => {
+            list.iter().for_each(|expr| count(expr, uses));
+        }
+        Expr::Not { of, .. } => count(of, uses),
+    }
+}

@@ -1,0 +1,399 @@
+//! Many rules at once: a bit for each, fetched by the values of the packet's fields.
+//!
+//! A decision program asks one question after the other, so that what a packet costs grows with the
+//! rules. The index looks up each field of the packet once and gets, for each, which rules the value
+//! satisfies, as a set of bits; what all sets have in common are the rules that match (bit vectors:
+//! Lakshman and Stiliadis, SIGCOMM 1998; with a summary of each set, so that few words of it are
+//! read: Baboescu and Varghese, SIGCOMM 2001).
+//!
+//! - [`cubes`]: rules become *cubes*, a set of values for each field. Sets need be no ranges, so
+//!   that `port 80 or 443` is one. What cubes cannot say, because it is of a field that few rules
+//!   look at, is asked of the rule itself when its cube matches.
+//! - [`dimension`]: for each field, from a value to the bits of its cubes, in lines of 256. Memory
+//!   grows with what rules say, not with its square; see there.
+//! - Cubes are put into lines by what they say most narrowly: those of one source network together,
+//!   those of any source by their destination. A packet then has to do with few lines. Within a
+//!   line cubes stand in the order of their rules, and lines in the order of their first ones, so
+//!   that the search ends at the first line that can have no better rule.
+//!
+//! # Short packets
+//! Packets that lack a field that the index looks at go by the bits of those cubes that such
+//! packets can lie in, and each rule that is found is asked, byte by byte.
+
+mod cubes;
+mod dimension;
+mod fields;
+mod sets;
+
+use std::cmp::Reverse;
+
+use self::cubes::Cube;
+use self::dimension::{Dimension, LINE, Line, PAGE, Place as Entry};
+use self::fields::{Field, MAX_FIELDS};
+use super::careful::Careful;
+use super::expr::Expr;
+use super::insn::{Insn, Jump, Test};
+use super::lanes::LANES;
+use super::layout::Layout;
+use super::next::{DROP, Next, Otherwise};
+use super::place::Place;
+
+/// Executable rules over the three sections of IP packets.
+#[derive(Clone, Debug)]
+pub(super) struct Index {
+    dimensions: Box<[Dimension]>,
+    /// The rule of each cube, by the cube's place; with [`UNSURE`] if the rule is to be asked.
+    rule_of: Box<[u32]>,
+    /// The first rule in each line.
+    first_rule: Box<[u32]>,
+    outputs: Box<[Next]>,
+    careful: Careful,
+    /// Where each rule's steps begin, and where the last one's end.
+    starts: Box<[u32]>,
+    /// Where every packet goes, if all go the same way.
+    constant: Option<Next>,
+    /// The outputs of rules that are not beyond reach for a reason that is plain to see.
+    used: Vec<Next>,
+}
+
+/// The bit of rules that are to be asked, besides the number.
+const UNSURE: u32 = 1 << 31;
+
+/// No rule.
+const NONE: u32 = u32::MAX;
+
+/// Below so many lines it does not pay to begin a new one for every kind of cube.
+const FEW_LINES: usize = 4;
+
+/// What is known of several packets after their fields have been looked up.
+struct Found {
+    /// For each field the first row.
+    rows: [[u32; LANES]; MAX_FIELDS],
+    /// Lanes whose packets lack a field, and lanes without sections.
+    short: u32,
+    absent: u32,
+}
+
+impl Index {
+    /// Prepares rules.
+    pub(super) fn new(rules: &[(Expr<Test>, Jump)]) -> Self {
+        let mut insns = Vec::new();
+        let mut starts = vec![0];
+        for (expr, output) in rules {
+            let start = insns.len();
+            expr.emit(&mut insns);
+            let end = Jump::to(insns.len());
+            insns.iter_mut().skip(start).for_each(|insn| insn.redirect(*output, end));
+            starts.push(insns.len() as u32);
+        }
+        let place = |insn: &Insn| Place::new(&insn.test, Layout::Ip, 0);
+        let outputs: Box<[Next]> = rules.iter().map(|(_, output)| Next::new(*output)).collect();
+
+        let fields = fields::choose(rules);
+        let mut cubes = Vec::new();
+        let mut last_matches = false;
+        for (rule, (expr, _)) in (0..).zip(rules) {
+            let of_rule = cubes::cubes(expr, &fields);
+            last_matches = of_rule.iter().any(Cube::is_everything);
+            cubes.extend(of_rule.into_iter().map(|cube| (rule, cube)));
+            if last_matches {
+                // The rules behind are never reached.
+                break;
+            }
+        }
+        let mut used: Vec<Next> =
+            cubes.iter().map(|(rule, _)| output_of(&outputs, *rule)).collect();
+        if !last_matches {
+            used.push(Next::new(Jump::Drop));
+        }
+        used.sort_unstable();
+        used.dedup();
+        let constant = match used[..] {
+            [only] => Some(only),
+            _ => None,
+        };
+
+        let lines = lines(cubes, &fields);
+        let rule_of = by_place(&lines, |(rule, cube)| rule | if cube.exact { 0 } else { UNSURE });
+        let mut index = Self {
+            dimensions: Box::default(),
+            rule_of: rule_of.iter().map(|rule| rule.unwrap_or(NONE)).collect(),
+            first_rule: lines.iter().map(|line| line.first().map_or(NONE, |it| it.0)).collect(),
+            outputs,
+            careful: Careful::new(&insns, place),
+            starts: starts.into(),
+            constant,
+            used,
+        };
+        index.add_dimensions(&lines, &fields);
+        index
+    }
+
+    /// Makes the dimensions. The rules of cubes that say something of a field that takes too much
+    /// memory are asked.
+    fn add_dimensions(&mut self, lines: &[Vec<(u32, Cube)>], fields: &[Field]) {
+        let mut dimensions = Vec::new();
+        for (at, &field) in fields.iter().enumerate() {
+            let sets = by_place(lines, |(_, cube)| cube.sets.get(at).and_then(Option::as_ref));
+            let entries: Vec<Entry<'_>> = sets.iter().map(|set| Entry::of(*set)).collect();
+            match Dimension::new(field, &entries) {
+                Some(dimension) => dimensions.push(dimension),
+                None => {
+                    for (rule, set) in self.rule_of.iter_mut().zip(&sets) {
+                        *rule |= if matches!(set, Some(Some(_))) { UNSURE } else { 0 };
+                    }
+                }
+            }
+        }
+        self.dimensions = dimensions.into();
+    }
+
+    /// Where every packet goes, if all go the same way.
+    pub(super) fn constant(&self) -> Option<usize> {
+        self.constant.map(Next::output)
+    }
+
+    /// True unless it is plain that no packet leaves on this output.
+    pub(super) fn reaches(&self, output: u32) -> bool {
+        self.used.contains(&Next::new(Jump::Output(output)))
+    }
+
+    /// Bytes that the index takes, the rules' own steps included.
+    pub(super) fn bytes(&self) -> usize {
+        self.dimensions.iter().map(Dimension::bytes).sum::<usize>()
+            + size_of_val(&*self.rule_of)
+            + size_of_val(&*self.first_rule)
+            + size_of_val(&*self.outputs)
+            + size_of_val(&*self.starts)
+            + self.careful.bytes()
+    }
+
+    /// The output for a packet, or [`DROP`].
+    pub(super) fn classify(&self, sections: [&[u8]; 3]) -> usize {
+        let found = self.look_up(&[sections], |sections| Some(*sections));
+        let mut rules = [NONE; LANES];
+        self.search(&[sections], |sections| Some(*sections), &found, &mut rules);
+        self.output(rules[0])
+    }
+
+    /// Writes the port of each packet. `sections` gives those of a packet.
+    #[inline(always)]
+    pub(super) fn classify_all<'a, P>(
+        &self,
+        packets: &'a [P],
+        sections: impl Fn(&'a P) -> Option<[&'a [u8]; 3]>,
+        otherwise: Otherwise,
+        ports: &mut [u16],
+    ) {
+        let (mut packets, mut ports) = (packets, ports);
+        while !packets.is_empty() && !ports.is_empty() {
+            let count = packets.len().min(LANES).min(ports.len());
+            let (now, later) = packets.split_at(count);
+            let (result, free) = ports.split_at_mut(count);
+            (packets, ports) = (later, free);
+            let found = self.look_up(now, &sections);
+            let mut rules = [NONE; LANES];
+            self.search(now, &sections, &found, &mut rules);
+            for (lane, port) in result.iter_mut().enumerate() {
+                *port = match found.absent >> lane & 1 {
+                    0 => otherwise.port(self.output(rules[lane % LANES])),
+                    _ => otherwise.no_sections,
+                };
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn output(&self, rule: u32) -> usize {
+        self.outputs.get(rule as usize).map_or(DROP, |output| output.output())
+    }
+
+    /// Looks up the fields of up to [`LANES`] packets. Field by field: while one packet's value is
+    /// on its way from memory, the next one's is looked up.
+    #[inline(always)]
+    fn look_up<'a, P>(
+        &self,
+        packets: &'a [P],
+        sections: impl Fn(&'a P) -> Option<[&'a [u8]; 3]>,
+    ) -> Found {
+        let mut found = Found { rows: [[0; LANES]; MAX_FIELDS], short: 0, absent: 0 };
+        let mut values = [[0; LANES]; MAX_FIELDS];
+        let mut missing = [0_u32; MAX_FIELDS];
+        for (lane, packet) in packets.iter().enumerate() {
+            let Some(sections) = sections(packet) else {
+                found.absent |= 1 << (lane % LANES);
+                continue;
+            };
+            for (at, dimension) in self.dimensions.iter().enumerate() {
+                match dimension.field.read(&sections) {
+                    Some(value) => values[at % MAX_FIELDS][lane % LANES] = value,
+                    None => missing[at % MAX_FIELDS] |= 1 << (lane % LANES),
+                }
+            }
+        }
+        for (at, dimension) in self.dimensions.iter().enumerate() {
+            let (values, rows) = (&values[at % MAX_FIELDS], &mut found.rows[at % MAX_FIELDS]);
+            for lane in 0..packets.len().min(LANES) {
+                rows[lane] = dimension.find(values[lane]) as u32;
+            }
+            let missing = missing[at % MAX_FIELDS];
+            found.short |= missing;
+            if missing != 0 {
+                for (lane, row) in rows.iter_mut().enumerate() {
+                    if missing >> lane & 1 != 0 {
+                        *row = dimension.find_missing() as u32;
+                    }
+                }
+            }
+        }
+        found
+    }
+
+    /// Finds the first rule for each packet.
+    #[inline(always)]
+    fn search<'a, P>(
+        &self,
+        packets: &'a [P],
+        sections: impl Fn(&'a P) -> Option<[&'a [u8]; 3]>,
+        found: &Found,
+        rules: &mut [u32; LANES],
+    ) {
+        let mut specials = [[0; LANES]; MAX_FIELDS];
+        let mut firsts = [[0; LANES]; MAX_FIELDS];
+        for page in 0..self.first_rule.len().div_ceil(PAGE) {
+            let mut candidates = [u64::MAX; LANES];
+            for (at, dimension) in self.dimensions.iter().enumerate() {
+                let at = at % MAX_FIELDS;
+                for lane in 0..packets.len().min(LANES) {
+                    let row = dimension.row(found.rows[at][lane] as usize + page);
+                    candidates[lane] &= row.occupied;
+                    specials[at][lane] = row.special;
+                    firsts[at][lane] = row.first;
+                }
+            }
+            for (lane, packet) in packets.iter().enumerate() {
+                let lane = lane % LANES;
+                if found.absent >> lane & 1 != 0 {
+                    continue;
+                }
+                let is_short = found.short >> lane & 1 != 0;
+                let mut left = candidates[lane];
+                while left != 0 {
+                    let column = page * PAGE + left.trailing_zeros() as usize;
+                    left &= left - 1;
+                    // Without fields there are as many candidates as a page has lines.
+                    let first = self.first_rule.get(column).copied().unwrap_or(NONE);
+                    if first >= rules[lane] {
+                        break;
+                    }
+                    let mut line: Line = [u64::MAX; LINE / 64];
+                    for (at, dimension) in self.dimensions.iter().enumerate() {
+                        let at = at % MAX_FIELDS;
+                        let other = dimension.line(specials[at][lane], firsts[at][lane], column);
+                        for nth in 0..line.len() {
+                            line[nth] &= other[nth];
+                        }
+                    }
+                    self.first_in(&line, column, &mut rules[lane], |rule| {
+                        let satisfies = |it: [&[u8]; 3]| self.is_satisfied(rule, &it);
+                        !is_short && rule & UNSURE == 0 || sections(packet).is_some_and(satisfies)
+                    });
+                }
+            }
+        }
+    }
+
+    /// Lowers `best` to the first rule of a line's cubes that `matches`, if it is lower.
+    #[inline(always)]
+    fn first_in(
+        &self,
+        line: &Line,
+        column: usize,
+        best: &mut u32,
+        mut matches: impl FnMut(u32) -> bool,
+    ) {
+        for (nth, &word) in line.iter().enumerate() {
+            let mut left = word;
+            while left != 0 {
+                let cube = column * LINE + nth * 64 + left.trailing_zeros() as usize;
+                left &= left - 1;
+                let Some(&rule) = self.rule_of.get(cube) else { return };
+                if rule & !UNSURE >= *best {
+                    return;
+                }
+                if matches(rule) {
+                    *best = rule & !UNSURE;
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Whether a packet satisfies a rule, byte by byte.
+    #[cold]
+    #[inline(never)]
+    fn is_satisfied(&self, rule: u32, sections: &[&[u8]; 3]) -> bool {
+        let rule = (rule & !UNSURE) as usize;
+        let (Some(&start), Some(&end)) = (self.starts.get(rule), self.starts.get(rule + 1)) else {
+            return false;
+        };
+        self.careful.run(start as usize, end as usize, sections).is_some()
+    }
+}
+
+fn output_of(outputs: &[Next], rule: u32) -> Next {
+    outputs.get(rule as usize).copied().unwrap_or(Next::new(Jump::Drop))
+}
+
+/// Puts cubes into lines, with the number of their rules. See the module's text for the order.
+fn lines(cubes: Vec<(u32, Cube)>, fields: &[Field]) -> Vec<Vec<(u32, Cube)>> {
+    let few = cubes.len() <= FEW_LINES * LINE;
+    let mut cubes: Vec<(Vec<(usize, u32)>, (u32, Cube))> =
+        cubes.into_iter().map(|(rule, cube)| (narrowest(&cube, fields), (rule, cube))).collect();
+    cubes.sort_by(|(a, (rule, _)), (b, (other, _))| (a, rule).cmp(&(b, other)));
+    let mut lines: Vec<Vec<(u32, Cube)>> = Vec::new();
+    let mut kind = None;
+    for (key, cube) in cubes {
+        let this = key.first().map(|(field, _)| *field);
+        let room = lines.last().is_some_and(|line| line.len() < LINE);
+        match lines.last_mut().filter(|_| room && (few || kind == this)) {
+            Some(line) => line.push(cube),
+            None => lines.push(vec![cube]),
+        }
+        kind = this;
+    }
+    for line in &mut lines {
+        line.sort_by_key(|(rule, _)| *rule);
+    }
+    lines.sort_by_key(|line| line.first().map(|(rule, _)| *rule));
+    lines
+}
+
+/// The fields that a cube restricts to less than one in a thousand values, the most restricted one
+/// first, with the first value.
+fn narrowest(cube: &Cube, fields: &[Field]) -> Vec<(usize, u32)> {
+    let mut narrow: Vec<(u32, usize, u32)> = Vec::new();
+    for (at, (set, field)) in cube.sets.iter().zip(fields).enumerate() {
+        let Some(set) = set else { continue };
+        let share = set.size().max(1).ilog2();
+        let rest = field.bits().saturating_sub(share);
+        if rest >= 10 {
+            narrow.push((rest, at, set.ranges.first().map_or(0, |range| range.0)));
+        }
+    }
+    narrow.sort_by_key(|&(rest, at, _)| (Reverse(rest), at));
+    narrow.into_iter().map(|(_, at, first)| (at, first)).collect()
+}
+
+/// Something of each cube, at the cube's place.
+fn by_place<'a, T>(
+    lines: &'a [Vec<(u32, Cube)>],
+    of: impl Fn(&'a (u32, Cube)) -> T,
+) -> Vec<Option<T>> {
+    let mut places = Vec::with_capacity(lines.len() * LINE);
+    for line in lines {
+        places.extend(line.iter().map(|cube| Some(of(cube))));
+        places.resize_with(places.len().next_multiple_of(LINE), || None);
+    }
+    places
+}
