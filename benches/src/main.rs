@@ -13,6 +13,7 @@ mod mixed;
 mod overhead;
 mod peers;
 mod report;
+mod rules;
 mod threads;
 mod traffic;
 mod traffic6;
@@ -50,6 +51,9 @@ enum Suite {
     Lookup6(lookup6::Options),
     /// Mixed traffic, a third each rewritten, IPv4 and IPv6, beside IPv4 alone.
     Mixed(mixed::Options),
+    /// Cycles a packet, time to compile and memory of IPFilter and IPClassifier, by their number of
+    /// rules.
+    Rules(rules::Options),
     /// Instructions that hot loops take, held against the budget in benches/budget.json.
     Gate(gate::Options),
     /// What the framework costs: elements that do nothing, elements for single packets, counters.
@@ -80,6 +84,7 @@ fn main() -> ExitCode {
         Suite::Threads(options) => options.run(),
         Suite::Lookup6(options) => options.run(),
         Suite::Mixed(options) => options.run(),
+        Suite::Rules(options) => options.run(),
         Suite::Gate(options) => options.run(),
         Suite::Overhead(options) => options.run(),
         Suite::OverheadWorker(options) => options.run(),

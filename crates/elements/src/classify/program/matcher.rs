@@ -124,6 +124,12 @@ impl<const N: usize> Matcher<N> {
         }
     }
 
+    /// Bytes that the forms of the program take.
+    pub(super) fn bytes(&self) -> usize {
+        let sets = self.sets.iter().map(|set| size_of_val(set) + size_of_val(&**set));
+        size_of_val(&*self.steps) + sets.sum::<usize>() + self.careful.bytes()
+    }
+
     #[inline(always)]
     fn accepts(&self, step: &Step, word: u32) -> bool {
         let word = word & step.mask;

@@ -221,11 +221,19 @@ impl FilterProgram {
         self.outputs.get(output).copied().unwrap_or(false)
     }
 
-    /// Bytes that the index takes, if it is what runs.
-    pub fn index_bytes(&self) -> Option<usize> {
+    /// What runs.
+    pub fn engine(&self) -> Engine {
         match &self.running {
-            Running::Program { .. } => None,
-            Running::Index { index, .. } => Some(index.bytes()),
+            Running::Program { .. } => Engine::Program,
+            Running::Index { .. } => Engine::Index,
+        }
+    }
+
+    /// Bytes that what runs takes, without the rules that it was made of.
+    pub fn bytes(&self) -> usize {
+        match &self.running {
+            Running::Program { matcher, .. } => matcher.bytes(),
+            Running::Index { index, .. } => index.bytes(),
         }
     }
 }
