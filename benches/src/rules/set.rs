@@ -120,13 +120,14 @@ pub(crate) fn rules(kind: &Kind, count: usize) -> Vec<Rule> {
     let mut random = fastrand::Rng::with_seed(SEED);
     let scaled = |prefixes: usize| (prefixes * count).div_ceil(10_000).max(1);
     let pools = kind.prefixes.map(|prefixes| pool(scaled(prefixes), &mut random));
+    // How many of each pool have been in a rule.
+    let mut used = [0, 0];
     let mut seen = HashSet::new();
     let mut rules: Vec<Rule> = Vec::with_capacity(count);
-    // A few rules more general than the pools allow are needed where the pools are small.
     while rules.len() < count {
         let mut net = |end: usize| match random.u8(..100) < kind.any[end] {
             true => (0, 0),
-            false => few_more_often(&pools[end], &mut random),
+            false => draw(&pools[end], count, &mut used[end], &mut random),
         };
         let nets = [net(0), net(1)];
         let protocol = match random.u8(..100) {
@@ -179,10 +180,16 @@ fn pool(count: usize, random: &mut fastrand::Rng) -> Vec<Prefix> {
     prefixes
 }
 
-/// One of a pool; half of the time one of the tenth in front.
-fn few_more_often(pool: &[Prefix], random: &mut fastrand::Rng) -> Prefix {
-    let many = if random.bool() { pool.len() } else { pool.len().div_ceil(10) };
-    pool.get(random.usize(..many)).copied().unwrap_or_default()
+/// One of a pool: the next new one as often as makes them last for `count` rules, else one of the
+/// tenth in front.
+fn draw(pool: &[Prefix], count: usize, used: &mut usize, random: &mut fastrand::Rng) -> Prefix {
+    let at = if random.usize(..count) < pool.len() {
+        *used += 1;
+        (*used - 1) % pool.len()
+    } else {
+        random.usize(..pool.len().div_ceil(10))
+    };
+    pool.get(at).copied().unwrap_or_default()
 }
 
 fn port_range((one, range): (u8, u8), random: &mut fastrand::Rng) -> Range {

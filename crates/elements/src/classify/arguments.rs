@@ -1,6 +1,5 @@
 //! The arguments of classifiers, and what is found wrong with them.
 
-use millrace_core::Call;
 use millrace_core::args::{ArgText, Args};
 
 use super::program::Finding;
@@ -55,10 +54,4 @@ impl Patterns {
             }
         }
     }
-}
-
-/// The configuration string that an element has by the configuration.
-pub(super) fn original_config(call: &Call<'_>) -> String {
-    let element = call.router().elements().nth(call.element());
-    element.map(|element| element.config.to_owned()).unwrap_or_default()
 }

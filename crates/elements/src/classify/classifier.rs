@@ -47,26 +47,21 @@
 //! # See also
 //! IPClassifier, IPFilter
 
-use arc_swap::ArcSwap;
 use millrace_core::args::Args;
+use millrace_core::element::HandlerError;
 use millrace_core::memory::Ports;
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Packet, Reason, Setup, isa, register,
+    Batch, Call, Class, Context, Element, Failed, Handlers, Packet, Reason, Setup, isa, register,
 };
 
-use super::arguments::{Patterns, original_config};
+use super::arguments::Patterns;
+use super::in_force::{self, Exchangeable, InForce};
 use super::program::PatternProgram;
 
 /// The element; its manual is at the top of the file.
 pub struct Classifier {
     outputs: usize,
-    current: ArcSwap<Current>,
-}
-
-struct Current {
-    /// The configuration that a handler wrote, unless it is the first.
-    written: Option<String>,
-    program: PatternProgram,
+    current: InForce<PatternProgram>,
 }
 
 register!(Classifier, "classifier.rs");
@@ -78,13 +73,11 @@ impl Element for Classifier {
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let outputs = setup.outputs();
         let program = compile(&mut setup.args, outputs)?;
-        let current = ArcSwap::from_pointee(Current { written: None, program });
-        Ok(Self { outputs, current })
+        Ok(Self { outputs, current: InForce::new(program) })
     }
 
     fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
-        let current = self.current.load();
-        let program = &current.program;
+        let program = self.current.load();
         let mut ports: Ports = [0; Batch::CAPACITY];
         let ports = ports.get_mut(..batch.len()).unwrap_or_default();
         let dropped = Context::port_to_drop(Reason::NoMatch);
@@ -96,19 +89,25 @@ impl Element for Classifier {
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
-        handlers.read("program", |classifier, _| classifier.current.load().program.to_string());
-        handlers.read("config", |classifier, call| match &classifier.current.load().written {
-            Some(written) => written.clone(),
-            None => original_config(call),
-        });
-        handlers.write("config", |classifier, call| {
-            let mut args = call.args();
-            let program = compile(&mut args, classifier.outputs);
-            let program = program.map_err(|Failed| args.messages())?;
-            let written = Some(call.text().into_owned());
-            classifier.current.store(Current { written, program }.into());
-            Ok(())
-        });
+        in_force::handlers(handlers);
+    }
+}
+
+impl Exchangeable for Classifier {
+    type Rules = PatternProgram;
+
+    fn in_force(&self) -> &InForce<PatternProgram> {
+        &self.current
+    }
+
+    fn recompile(&self, call: &Call<'_>) -> Result<PatternProgram, HandlerError> {
+        let mut args = call.args();
+        let program = compile(&mut args, self.outputs);
+        Ok(program.map_err(|Failed| args.messages())?)
+    }
+
+    fn program(program: &PatternProgram) -> String {
+        program.to_string()
     }
 }
 

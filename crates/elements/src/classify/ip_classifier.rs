@@ -48,7 +48,7 @@
 //! One push input; as many push outputs as there are patterns.
 //!
 //! # Handlers
-//! - `program` (read): the decision program; see IPFilter.
+//! - `program` (read): the decision program; see IPFilter, also of many patterns.
 //! - `config` (read, write): the patterns. New ones take effect at once, or not at all if there is
 //!   something wrong with one.
 //! - `patternN` (read, write): pattern N, counted from 0.
@@ -71,26 +71,25 @@
 //! # See also
 //! IPFilter, Classifier, CheckIPHeader, MarkIPHeader, AddressInfo
 
-use arc_swap::ArcSwap;
 use millrace_core::args::Args;
 use millrace_core::element::{ANY_HANDLER, HandlerError};
 use millrace_core::{
     Batch, Call, Class, Context, Element, Failed, Handlers, Reason, Setup, register,
 };
 
-use super::arguments::{Patterns, original_config};
+use super::arguments::Patterns;
+use super::in_force::{self, Exchangeable, InForce};
 use super::ip_packet;
 use super::program::FilterProgram;
 
 /// The element; its manual is at the top of the file.
 pub struct IpClassifier {
     outputs: usize,
-    current: ArcSwap<Current>,
+    current: InForce<Current>,
 }
 
-struct Current {
-    /// The configuration that a handler wrote, unless it is the first.
-    written: Option<String>,
+/// The patterns in force and what they were compiled to.
+pub(super) struct Current {
     patterns: Vec<String>,
     program: FilterProgram,
 }
@@ -104,7 +103,7 @@ impl Element for IpClassifier {
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let outputs = setup.outputs();
         let current = compile(&mut setup.args, outputs)?;
-        Ok(Self { outputs, current: ArcSwap::from_pointee(current) })
+        Ok(Self { outputs, current: InForce::new(current) })
     }
 
     fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
@@ -113,19 +112,7 @@ impl Element for IpClassifier {
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
-        handlers.read("program", |classifier, _| classifier.current.load().program.to_string());
-        handlers.read("config", |classifier, call| match &classifier.current.load().written {
-            Some(written) => written.clone(),
-            None => original_config(call),
-        });
-        handlers.write("config", |classifier, call| {
-            let mut args = call.args();
-            let current = compile(&mut args, classifier.outputs);
-            let current = current.map_err(|Failed| args.messages())?;
-            let written = Some(call.text().into_owned());
-            classifier.current.store(Current { written, ..current }.into());
-            Ok(())
-        });
+        in_force::handlers(handlers);
         handlers.try_read(ANY_HANDLER, |classifier, call| {
             let current = classifier.current.load();
             Ok(current.patterns.get(classifier.pattern(call)?).cloned().unwrap_or_default())
@@ -142,9 +129,27 @@ impl Element for IpClassifier {
                 errors.map(ToString::to_string).collect::<Vec<_>>().join("\n")
             })?;
             let written = Some(patterns.join(", "));
-            classifier.current.store(Current { written, patterns, program }.into());
+            classifier.current.exchange(Current { patterns, program }, written);
             Ok(())
         });
+    }
+}
+
+impl Exchangeable for IpClassifier {
+    type Rules = Current;
+
+    fn in_force(&self) -> &InForce<Current> {
+        &self.current
+    }
+
+    fn recompile(&self, call: &Call<'_>) -> Result<Current, HandlerError> {
+        let mut args = call.args();
+        let current = compile(&mut args, self.outputs);
+        Ok(current.map_err(|Failed| args.messages())?)
+    }
+
+    fn program(current: &Current) -> String {
+        current.program.to_string()
     }
 }
 
@@ -168,7 +173,7 @@ fn compile(args: &mut Args<'_>, outputs: usize) -> Result<Current, Failed> {
     args.complete()?;
     let (program, _) = compiled.map_err(|_| Failed)?;
     patterns.warn_of_unused(|output| program.reaches(output), args);
-    Ok(Current { written: None, patterns: patterns.plain, program })
+    Ok(Current { patterns: patterns.plain, program })
 }
 
 #[cfg(test)]

@@ -14,6 +14,11 @@
 //! Packets must have their IP header marked (CheckIPHeader and MarkIPHeader do that). Packets
 //! without are dropped, unless the rules treat all packets alike.
 //!
+//! Up to 31 rules become a decision program; what a packet costs grows with it. From 32 rules on an
+//! index finds the first rule that matches by looking up each field of the packet once, so that
+//! 10,000 rules cost little more than 100. It takes about as much memory as the rules have text,
+//! and 256 MiB at most; rules on fields beyond the eight that most rules look at cost more.
+//!
 //! # Arguments
 //! - ACTION PATTERN: a rule. Any number.
 //! - CACHING: whether each thread keeps the output of the last flow at hand for the next packet of
@@ -27,7 +32,8 @@
 //! - `program` (read): the decision program. Each line asks whether four bytes of the packet, under
 //!   a mask, have a value, and says what follows; `[X]` drops. Offsets from 512 on count from the
 //!   transport header, others from 256 on from the IP header, the rest from two bytes in front of
-//!   the MAC header. Click shows the same.
+//!   the MAC header. Click shows the same. Of 32 rules and more it is compiled when it is first
+//!   read, which takes seconds for thousands.
 //! - `config` (read, write): the arguments. New ones take effect at once, or not at all if there is
 //!   something wrong with one.
 //! - `cache_hits_count` (read): packets whose output was at hand; -1 without CACHING, as the next.
@@ -55,38 +61,31 @@
 //! # See also
 //! IPClassifier, Classifier, CheckIPHeader, MarkIPHeader, AddressInfo
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
-use arc_swap::ArcSwap;
 use millrace_core::args::{Args, Scope};
+use millrace_core::element::HandlerError;
 use millrace_core::{
-    Batch, Class, Context, Count, Element, Failed, Handlers, Init, Packet, PerThread, Reason,
+    Batch, Call, Class, Context, Count, Element, Failed, Handlers, Init, Packet, PerThread, Reason,
     Refused, Setup, register,
 };
 
-use super::arguments::{Patterns, original_config};
+use super::arguments::Patterns;
+use super::in_force::{self, Exchangeable, InForce};
 use super::ip_packet::{self, FlowKey};
 use super::program::FilterProgram;
 
 /// The element; its manual is at the top of the file.
 pub struct IpFilter {
     outputs: usize,
-    current: ArcSwap<Current>,
-    /// How many sets of rules there have been.
-    changes: AtomicU64,
+    current: InForce<Current>,
     hits: PerThread<Count>,
     misses: PerThread<Count>,
 }
 
-struct Current {
-    /// The configuration that a handler wrote, unless it is the first.
-    written: Option<String>,
+/// The rules in force and what they were compiled to.
+pub(super) struct Current {
     rules: Vec<String>,
     caching: bool,
     program: FilterProgram,
-    /// The number of this set of rules.
-    number: u64,
 }
 
 /// What the last flow was, and where it went by which rules.
@@ -104,23 +103,18 @@ impl Element for IpFilter {
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let outputs = setup.outputs();
-        let current = ArcSwap::from_pointee(configure(&mut setup.args, outputs)?);
-        Ok(Self {
-            outputs,
-            current,
-            changes: 0.into(),
-            hits: PerThread::default(),
-            misses: PerThread::default(),
-        })
+        let current = InForce::new(configure(&mut setup.args, outputs)?);
+        Ok(Self { outputs, current, hits: PerThread::default(), misses: PerThread::default() })
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        let Current { written, rules, caching, .. } = &**self.current.load();
-        if rules.iter().any(|rule| file_name(rule).is_some()) {
+        let current = self.current.load();
+        if current.rules.iter().any(|rule| file_name(rule).is_some()) {
             let scope = init.router().scope_of(init.id());
-            let program = compile_with_files(rules, self.outputs, &scope)?;
-            let (written, rules) = (written.clone(), rules.clone());
-            self.change(Current { written, rules, caching: *caching, program, number: 0 });
+            let program = compile_with_files(&current.rules, self.outputs, &scope)?;
+            let Current { rules, caching, .. } = &***current;
+            let current = Current { rules: rules.clone(), caching: *caching, program };
+            self.current.exchange(current, None);
         }
         Ok(())
     }
@@ -144,20 +138,7 @@ impl Element for IpFilter {
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
-        handlers.read("program", |filter, _| filter.current.load().program.to_string());
-        handlers.read("config", |filter, call| match &filter.current.load().written {
-            Some(written) => written.clone(),
-            None => original_config(call),
-        });
-        handlers.write("config", |filter, call| {
-            let mut args = call.args();
-            let current = configure(&mut args, filter.outputs);
-            let mut current = current.map_err(|Failed| args.messages())?;
-            current.program = compile_with_files(&current.rules, filter.outputs, &call.scope())?;
-            current.written = Some(call.text().into_owned());
-            filter.change(current);
-            Ok(())
-        });
+        in_force::handlers(handlers);
         handlers.read("cache_hits_count", |filter, _| filter.if_caching(|hits, _| hits));
         handlers.read("cache_misses_count", |filter, _| filter.if_caching(|_, misses| misses));
         handlers
@@ -169,13 +150,27 @@ impl Element for IpFilter {
     }
 }
 
-impl IpFilter {
-    /// Puts other rules in force.
-    fn change(&self, current: Current) {
-        let number = self.changes.fetch_add(1, Relaxed) + 1;
-        self.current.store(Arc::new(Current { number, ..current }));
+impl Exchangeable for IpFilter {
+    type Rules = Current;
+
+    fn in_force(&self) -> &InForce<Current> {
+        &self.current
     }
 
+    fn recompile(&self, call: &Call<'_>) -> Result<Current, HandlerError> {
+        let mut args = call.args();
+        let current = configure(&mut args, self.outputs);
+        let mut current = current.map_err(|Failed| args.messages())?;
+        current.program = compile_with_files(&current.rules, self.outputs, &call.scope())?;
+        Ok(current)
+    }
+
+    fn program(current: &Current) -> String {
+        current.program.to_string()
+    }
+}
+
+impl IpFilter {
     /// A number made of the packets that were classified from the cache and those that were not,
     /// or -1 when there is no cache.
     fn if_caching(&self, of: impl Fn(f64, f64) -> f64) -> f64 {
@@ -228,7 +223,7 @@ fn configure(args: &mut Args<'_>, outputs: usize) -> Result<Current, Failed> {
     rules.report(findings, args);
     args.complete()?;
     let (program, _) = compiled.map_err(|_| Failed)?;
-    Ok(Current { written: None, rules: rules.plain, caching, program, number: 0 })
+    Ok(Current { rules: rules.plain, caching, program })
 }
 
 /// The file that holds the rules that this one stands for.

@@ -2,6 +2,7 @@
 
 mod arguments;
 pub mod classifier;
+mod in_force;
 pub mod ip_classifier;
 pub mod ip_filter;
 mod ip_packet;

@@ -77,7 +77,7 @@ impl<'a> IpSections<'a> {
 
 impl FilterProgram {
     /// From so many rules on the index runs.
-    pub const MANY_RULES: usize = 48;
+    pub const MANY_RULES: usize = 32;
 
     /// Compiles the rules of an IPFilter with `outputs` outputs: `ACTION EXPRESSION` each, where
     /// the action is `allow` (output 0), `deny` or `drop`, or the number of an output.

@@ -180,6 +180,17 @@ impl Cube {
         self.exact && self.sets.iter().all(Option::is_none)
     }
 
+    /// Whether every packet of the other cube lies in this one and satisfies the rule.
+    pub(super) fn hides(&self, other: &Cube) -> bool {
+        let mut sets = self.sets.iter().zip(&other.sets);
+        self.exact
+            && sets.all(|sets| match sets {
+                (None, _) => true,
+                (Some(_), None) => false,
+                (Some(ours), Some(theirs)) => ours.contains(theirs),
+            })
+    }
+
     fn is_possible(&self) -> bool {
         !self.sets.iter().flatten().any(ValueSet::is_empty)
     }

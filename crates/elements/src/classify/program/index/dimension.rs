@@ -41,9 +41,9 @@ pub(super) struct Row {
 #[derive(Clone, Debug)]
 pub(super) struct Dimension {
     pub(super) field: Field,
-    /// From the upper bits of a value to the interval in which the values with these begin. One
-    /// more than upper bits can say, so that each has a next.
-    slots: Box<[u32]>,
+    /// From the upper bits of a value to the intervals that values with these lie in: the first one,
+    /// and how many.
+    slots: Box<[(u32, u32)]>,
     shift: u32,
     /// The first value of each interval.
     starts: Box<[u32]>,
@@ -95,12 +95,9 @@ impl Dimension {
     #[inline(always)]
     pub(super) fn find(&self, value: u32) -> usize {
         let slot = (value >> self.shift) as usize;
-        let (Some(&first), Some(&last)) = (self.slots.get(slot), self.slots.get(slot + 1)) else {
-            return 0;
-        };
-        // The last interval that begins at the value or before it lies from `first` to `last`.
-        let mut at = first as usize;
-        let mut count = (last - first) as usize + 1;
+        let Some(&(first, count)) = self.slots.get(slot) else { return 0 };
+        let (mut at, mut count) = (first as usize, count as usize);
+        // The last of these that begins at the value or before it.
         while count > 1 {
             let half = count / 2;
             let begins = self.starts.get(at + half).is_some_and(|&start| start <= value);
@@ -117,23 +114,32 @@ impl Dimension {
     }
 
     #[inline(always)]
-    pub(super) fn row(&self, at: usize) -> Row {
-        self.rows.get(at).copied().unwrap_or_default()
+    pub(super) fn row(&self, at: usize) -> &Row {
+        const NONE: &Row = &Row { occupied: 0, special: 0, first: 0 };
+        match self.rows.get(at) {
+            Some(row) => row,
+            None => NONE,
+        }
     }
 
-    /// A line of the interval that `special` and `first` are of; `column` is the line within all
-    /// pages.
+    /// A line by a row, which is at `row`; `column` is the line within all pages.
     #[inline(always)]
-    pub(super) fn line(&self, special: u64, first: u32, column: usize) -> &Line {
+    pub(super) fn line(&self, row: usize, column: usize) -> &Line {
         const NONE: &Line = &[0; LINE / 64];
+        let row = self.row(row);
         let bit = 1 << (column % PAGE);
-        let before = (special & (bit - 1)).count_ones() as usize;
-        let number = if special & bit != 0 {
-            self.specials.get(first as usize + before).map_or(0, |&number| number as usize)
-        } else {
-            column
-        };
-        self.lines.get(number).unwrap_or(NONE)
+        let mut number = column;
+        if row.special & bit != 0 {
+            let before = (row.special & (bit - 1)).count_ones() as usize;
+            match self.specials.get(row.first as usize + before) {
+                Some(&special) => number = special as usize,
+                None => return NONE,
+            }
+        }
+        match self.lines.get(number) {
+            Some(line) => line,
+            None => NONE,
+        }
     }
 
     /// Bytes that the tables take.
@@ -191,18 +197,25 @@ fn events(field: Field, sets: &[Place<'_>]) -> Vec<Event> {
 
 /// A table from the upper bits of values to intervals, with about two entries an interval, and by
 /// how much a value is to be shifted.
-fn slots(field: Field, starts: &[u32]) -> (Box<[u32]>, u32) {
+fn slots(field: Field, starts: &[u32]) -> (Box<[(u32, u32)]>, u32) {
     let bits = (starts.len().next_power_of_two().ilog2() + 1).min(16).min(field.bits());
     let shift = field.bits() - bits;
-    let mut slots = Vec::with_capacity((1 << bits) + 1);
-    let mut interval = 0;
+    let mut slots = Vec::with_capacity(1 << bits);
+    let mut first = 0;
     for slot in 0..1_u32 << bits {
-        while starts.get(interval + 1).is_some_and(|&start| start <= slot << shift) {
-            interval += 1;
+        let begins_by = |interval: usize, value: u32| {
+            starts.get(interval + 1).is_some_and(|&start| start <= value)
+        };
+        while begins_by(first, slot << shift) {
+            first += 1;
         }
-        slots.push(interval as u32);
+        let mut last = first;
+        while begins_by(last, slot << shift | ((1 << shift) - 1)) {
+            last += 1;
+        }
+        slots.push((first as u32, (last - first) as u32 + 1));
+        first = last;
     }
-    slots.push(starts.len() as u32 - 1);
     (slots.into(), shift)
 }
 

@@ -31,6 +31,7 @@ pub(super) struct Part {
 
 impl Field {
     /// The greatest value.
+    #[inline(always)]
     pub(super) fn greatest(self) -> u32 {
         u32::MAX >> (32 - u32::from(self.bits))
     }

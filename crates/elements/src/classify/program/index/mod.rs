@@ -102,7 +102,7 @@ impl Index {
             }
         }
         let mut used: Vec<Next> =
-            cubes.iter().map(|(rule, _)| output_of(&outputs, *rule)).collect();
+            visible(&cubes).map(|(rule, _)| output_of(&outputs, *rule)).collect();
         if !last_matches {
             used.push(Next::new(Jump::Drop));
         }
@@ -258,17 +258,12 @@ impl Index {
         found: &Found,
         rules: &mut [u32; LANES],
     ) {
-        let mut specials = [[0; LANES]; MAX_FIELDS];
-        let mut firsts = [[0; LANES]; MAX_FIELDS];
         for page in 0..self.first_rule.len().div_ceil(PAGE) {
             let mut candidates = [u64::MAX; LANES];
             for (at, dimension) in self.dimensions.iter().enumerate() {
-                let at = at % MAX_FIELDS;
+                let rows = &found.rows[at % MAX_FIELDS];
                 for lane in 0..packets.len().min(LANES) {
-                    let row = dimension.row(found.rows[at][lane] as usize + page);
-                    candidates[lane] &= row.occupied;
-                    specials[at][lane] = row.special;
-                    firsts[at][lane] = row.first;
+                    candidates[lane] &= dimension.row(rows[lane] as usize + page).occupied;
                 }
             }
             for (lane, packet) in packets.iter().enumerate() {
@@ -288,8 +283,8 @@ impl Index {
                     }
                     let mut line: Line = [u64::MAX; LINE / 64];
                     for (at, dimension) in self.dimensions.iter().enumerate() {
-                        let at = at % MAX_FIELDS;
-                        let other = dimension.line(specials[at][lane], firsts[at][lane], column);
+                        let row = found.rows[at % MAX_FIELDS][lane] as usize + page;
+                        let other = dimension.line(row, column);
                         for nth in 0..line.len() {
                             line[nth] &= other[nth];
                         }
@@ -341,6 +336,16 @@ impl Index {
     }
 }
 
+/// The cubes but those that lie within an earlier one, as far as it does not take long to tell.
+fn visible(cubes: &[(u32, Cube)]) -> impl Iterator<Item = &(u32, Cube)> {
+    const FEW: usize = 1000;
+    cubes.iter().enumerate().filter_map(|(nth, one)| {
+        let before = cubes.get(..nth.min(FEW)).unwrap_or_default();
+        let hidden = nth < FEW && before.iter().any(|(_, cube)| cube.hides(&one.1));
+        (!hidden).then_some(one)
+    })
+}
+
 fn output_of(outputs: &[Next], rule: u32) -> Next {
     outputs.get(rule as usize).copied().unwrap_or(Next::new(Jump::Drop))
 }
@@ -348,8 +353,8 @@ fn output_of(outputs: &[Next], rule: u32) -> Next {
 /// Puts cubes into lines, with the number of their rules. See the module's text for the order.
 fn lines(cubes: Vec<(u32, Cube)>, fields: &[Field]) -> Vec<Vec<(u32, Cube)>> {
     let few = cubes.len() <= FEW_LINES * LINE;
-    let mut cubes: Vec<(Vec<(usize, u32)>, (u32, Cube))> =
-        cubes.into_iter().map(|(rule, cube)| (narrowest(&cube, fields), (rule, cube))).collect();
+    let keyed = cubes.into_iter().map(|(rule, cube)| (narrowest(&cube, fields), (rule, cube)));
+    let mut cubes: Vec<_> = keyed.collect();
     cubes.sort_by(|(a, (rule, _)), (b, (other, _))| (a, rule).cmp(&(b, other)));
     let mut lines: Vec<Vec<(u32, Cube)>> = Vec::new();
     let mut kind = None;

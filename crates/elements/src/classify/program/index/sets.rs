@@ -89,6 +89,11 @@ impl ValueSet {
         Self { ranges, missing: self.missing || other.missing }
     }
 
+    /// Whether all that the other has is in this set.
+    pub(super) fn contains(&self, other: &Self) -> bool {
+        self.intersection(other) == *other
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.ranges.is_empty() && !self.missing
     }
