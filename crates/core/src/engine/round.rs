@@ -79,8 +79,8 @@ struct Watch {
 const COMPARE: u64 = 1 << 20;
 /// From comparisons further apart no rate is taken: the thread slept, and the counter may have.
 const APART: u64 = 16 * COMPARE;
-/// A comparison that takes longer was interrupted.
-const PROMPT: u64 = 4000;
+/// A comparison that takes longer was interrupted. Twice this is how far the time told may be off in the end.
+const PROMPT: u64 = 1000;
 
 impl Watch {
     fn new() -> Self {
@@ -114,7 +114,7 @@ impl Watch {
     fn set(&mut self, cycle: u64, nanos: i64) {
         let cycles = cycle.wrapping_sub(self.cycle);
         let elapsed = u128::try_from(nanos.saturating_sub(self.nanos)).unwrap_or(0);
-        if (COMPARE / 2..APART).contains(&cycles) {
+        if (COMPARE..APART).contains(&cycles) {
             // Of a counter slower than 250 MHz, or one that jumped, nothing is believed.
             let rate = u64::try_from((elapsed << 32) / u128::from(cycles)).unwrap_or(0);
             self.rate = if rate < 4 << 32 { rate } else { 0 };
