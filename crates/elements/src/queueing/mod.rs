@@ -1,5 +1,6 @@
 //! Queues and what moves packets out of them.
 
+mod chunks;
 pub mod cpu_queue;
 pub mod front_drop_queue;
 pub mod mixed_queue;

@@ -1,9 +1,10 @@
 //! What the shared queues have in common: packets behind a lock, counts, and signals to both sides.
 
-use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use millrace_core::{Batch, Context, Element, Failed, Handlers, Notifier, Packet, Reason, Setup};
+use millrace_core::{Batch, Context, Element, Failed, Handlers, Notifier, Reason, Setup};
+
+use super::chunks::Chunks;
 
 /// Packets in a row, and who is told about them. Any number of threads may put in and take out.
 pub(super) struct Store {
@@ -15,7 +16,7 @@ pub(super) struct Store {
 }
 
 struct Row {
-    packets: VecDeque<Packet>,
+    packets: Chunks,
     capacity: usize,
     highwater: usize,
     drops: u64,
@@ -33,7 +34,7 @@ impl Store {
         setup.args.complete()?;
         let store = Self {
             row: Mutex::new(Row {
-                packets: VecDeque::new(),
+                packets: Chunks::default(),
                 capacity: capacity as usize,
                 highwater: 0,
                 drops: 0,
@@ -50,7 +51,7 @@ impl Store {
     pub(super) fn append(&self, cx: &mut Context, batch: &mut Batch) {
         self.put(cx, batch, |row, batch| {
             let free = row.capacity.saturating_sub(row.packets.len());
-            row.packets.extend(batch.drain_front(free.min(batch.len())));
+            row.packets.append(batch, free);
         });
     }
 
@@ -58,20 +59,14 @@ impl Store {
     pub(super) fn append_all(&self, cx: &mut Context, batch: &mut Batch) {
         self.put(cx, batch, |row, batch| {
             let all = row.packets.len() + batch.len();
-            let mut excess = all.saturating_sub(row.capacity);
+            let excess = all.saturating_sub(row.capacity);
             let mut gone = Batch::new();
-            while excess > 0
-                && let Some(oldest) = row.packets.pop_front()
-            {
-                // No more go than come.
-                let _ = gone.push(oldest);
-                excess -= 1;
-            }
+            // No more go than come.
+            row.packets.take(excess, &mut gone);
             // A row shorter than the batch keeps the end of the batch.
-            for newest in batch.drain_front(excess.min(batch.len())) {
-                let _ = gone.push(newest);
-            }
-            row.packets.extend(batch.drain());
+            let newest = (excess - gone.len()).min(batch.len());
+            batch.drain_front(newest).move_to(&mut gone);
+            row.packets.append(batch, batch.len());
             std::mem::swap(batch, &mut gone);
         });
     }
@@ -119,11 +114,7 @@ impl Store {
     /// Takes packets from the front, at most `max` and as many as the batch has room for.
     pub(super) fn take(&self, cx: &mut Context, max: usize, batch: &mut Batch) {
         let mut row = self.row();
-        let n = max.min(batch.room()).min(row.packets.len());
-        for packet in row.packets.drain(..n) {
-            // There is room for n.
-            let _ = batch.push(packet);
-        }
+        row.packets.take(max, batch);
         let thrown_out = std::mem::take(&mut row.thrown_out);
         self.tell(&row);
         drop(row);
