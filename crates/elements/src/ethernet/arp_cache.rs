@@ -6,7 +6,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64};
 
 use arc_swap::ArcSwap;
 use millrace_core::net::EtherAddress;
@@ -19,6 +20,8 @@ pub(super) struct ArpCache {
     timeout: i64,
     /// The most entries; any number when 0.
     capacity: usize,
+    /// Counts changes: what was known before one may be wrong.
+    version: AtomicU32,
 }
 
 type Shard = HashMap<Ipv4Addr, Arc<Entry>, foldhash::fast::FixedState>;
@@ -41,7 +44,7 @@ const KNOWN: u64 = 1 << 48;
 impl ArpCache {
     pub(super) fn new(timeout: Timestamp, capacity: usize) -> Self {
         let shards = (0..SHARDS).map(|_| ArcSwap::default()).collect();
-        Self { shards, timeout: timeout.as_millis(), capacity }
+        Self { shards, timeout: timeout.as_millis(), capacity, version: 0.into() }
     }
 
     /// The entry for an address, whether anything is known or not.
@@ -71,10 +74,31 @@ impl ArpCache {
         match self.ensure(ip, now) {
             Some(entry) => {
                 entry.learn(ether, now);
+                self.note_change();
                 true
             }
             None => false,
         }
+    }
+
+    /// The number of changes so far. What was found in the table stays true while it stays the same, and until
+    /// [`good_until`](Self::good_until).
+    #[inline(always)]
+    pub(super) fn version(&self) -> u32 {
+        self.version.load(Acquire)
+    }
+
+    fn note_change(&self) {
+        self.version.fetch_add(1, AcqRel);
+    }
+
+    /// When an entry expires or is to be asked for again, after `poll_after`; in milliseconds since the epoch.
+    pub(super) fn good_until(&self, entry: &Entry, poll_after: Timestamp) -> i64 {
+        let after = |time: i64| match time {
+            0 => i64::MAX,
+            time => entry.live_at.load(Relaxed).saturating_add(time),
+        };
+        after(self.timeout).min(after(poll_after.as_millis()))
     }
 
     /// Removes an entry.
@@ -145,6 +169,7 @@ impl ArpCache {
             let kept = shard.iter().filter(|(ip, entry)| !goes(ip, entry));
             kept.map(|(ip, entry)| (*ip, entry.clone())).collect::<Shard>()
         });
+        self.note_change();
     }
 }
 

@@ -66,7 +66,7 @@
 
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use millrace_core::args::{Ipv4Network, Seconds};
 use millrace_core::headers::{ArpHeader, EthernetHeader, Header, U16, arp_operation, ether_type};
@@ -77,7 +77,7 @@ use millrace_core::{
 };
 use zerocopy::IntoBytes;
 
-use super::arp_cache::{ArpCache, Entry, Waiting};
+use super::arp_cache::{ArpCache, Waiting};
 
 /// The element; its manual is at the top of the file.
 pub struct ARPQuerier {
@@ -97,25 +97,24 @@ pub struct ARPQuerier {
 
 /// What a thread knows of the addresses that it sent to last, by their low bits.
 #[derive(Default)]
-pub struct Recent {
-    known: Vec<Option<Known>>,
-    /// Counts batches.
-    batch: u64,
-}
+pub struct Recent(Vec<Known>);
 
+#[derive(Clone)]
 struct Known {
     ip: Ipv4Addr,
     header: EthernetHeader,
-    entry: Arc<Entry>,
-    /// The batch that the entry was found good for.
-    batch: u64,
+    /// The version of the table that it was found in.
+    version: u32,
+    /// When it is to be looked at again, in milliseconds since the epoch.
+    good_until: i64,
 }
 
 /// What one batch needs.
 pub struct Pass<'a> {
-    querier: &'a ARPQuerier,
     recent: &'a mut Recent,
-    now: Timestamp,
+    version: u32,
+    /// In milliseconds since the epoch.
+    now: i64,
 }
 
 register!(ARPQuerier, "arp_querier.rs");
@@ -242,7 +241,7 @@ impl Element for ARPQuerier {
 
 impl ARPQuerier {
     /// Puts an IP packet into its frame after a look into the table; or lets it wait, and asks.
-    fn take_ip(&self, cx: &mut Context, recent: &mut Recent, packet: Packet) -> Option<Packet> {
+    fn take_ip(&self, cx: &mut Context, pass: &mut Pass<'_>, packet: Packet) -> Option<Packet> {
         let ip = packet.dst_ip();
         let now = cx.now();
         let Some(entry) = self.cache.find(ip) else { return self.take_unknown(cx, ip, packet) };
@@ -253,7 +252,9 @@ impl ARPQuerier {
             let to = if self.broadcast_poll { BROADCAST } else { ether };
             self.query(cx, ip, to, packet.vlan_tci());
         }
-        recent.learn(ip, self.header_to(ether), entry);
+        let good_until = self.cache.good_until(&entry, self.poll_after);
+        let header = self.header_to(ether);
+        pass.recent.learn(Known { ip, header, version: pass.version, good_until });
         Some(self.encapsulate(packet, ether))
     }
 
@@ -379,16 +380,17 @@ impl PerPacket for ARPQuerier {
 
     #[inline(always)]
     fn begin<'a>(&'a self, cx: &Context, recent: &'a mut Recent) -> Pass<'a> {
-        recent.batch = recent.batch.wrapping_add(1);
-        Pass { querier: self, recent, now: cx.now() }
+        Pass { recent, version: self.cache.version(), now: cx.now().as_millis() }
     }
 
     #[inline(always)]
     fn treat(pass: &mut Pass<'_>, packet: &mut Packet) -> Way {
         let ip = packet.dst_ip();
-        let at = u32::from(ip) as usize % Recent::LEN;
-        match pass.recent.known.get(at) {
-            Some(Some(known)) if known.ip == ip && known.batch == pass.recent.batch => {
+        match pass.recent.0.get(Recent::place(ip)) {
+            Some(known) if known.ip == ip && known.version == pass.version => {
+                if known.good_until <= pass.now {
+                    return Way::aside(0);
+                }
                 prepend(packet, &known.header);
                 Way::ON
             }
@@ -401,42 +403,28 @@ impl PerPacket for ARPQuerier {
         &self,
         cx: &mut Context,
         pass: &mut Pass<'_>,
-        mut packet: Packet,
+        packet: Packet,
         _way: Way,
     ) -> Option<Packet> {
-        match pass.recall(packet.dst_ip()) {
-            Some(header) => {
-                prepend(&mut packet, header);
-                Some(packet)
-            }
-            None => self.take_ip(cx, pass.recent, packet),
-        }
-    }
-}
-
-impl Pass<'_> {
-    /// The header for an address that is known from a batch before and has nothing due.
-    fn recall(&mut self, ip: Ipv4Addr) -> Option<&EthernetHeader> {
-        let ARPQuerier { cache, poll_after, .. } = self.querier;
-        let known = self.recent.known.get_mut(u32::from(ip) as usize % Recent::LEN)?.as_mut()?;
-        let ether = cache.ether(&known.entry, self.now)?;
-        if known.ip != ip || known.entry.is_stale(self.now, *poll_after) {
-            return None;
-        }
-        // It may have moved to another machine.
-        known.header.dst = ether;
-        known.batch = self.recent.batch;
-        Some(&known.header)
+        self.take_ip(cx, pass, packet)
     }
 }
 
 impl Recent {
-    const LEN: usize = 64;
+    const LEN: usize = 256;
 
-    fn learn(&mut self, ip: Ipv4Addr, header: EthernetHeader, entry: Arc<Entry>) {
-        self.known.resize_with(Self::LEN, || None);
-        if let Some(known) = self.known.get_mut(u32::from(ip) as usize % Self::LEN) {
-            *known = Some(Known { ip, header, entry, batch: self.batch });
+    #[inline(always)]
+    fn place(ip: Ipv4Addr) -> usize {
+        u32::from(ip) as usize % Self::LEN
+    }
+
+    fn learn(&mut self, known: Known) {
+        if self.0.is_empty() {
+            // No entry is good for the time before.
+            self.0.resize(Self::LEN, Known { good_until: i64::MIN, ..known.clone() });
+        }
+        if let Some(place) = self.0.get_mut(Self::place(known.ip)) {
+            *place = known;
         }
     }
 }
