@@ -20,7 +20,7 @@ pub fn verify(bytes: &[u8]) -> bool {
 
 /// The checksum after one of the 16-bit words that it covers changed from `old` to `new` (RFC 1624,
 /// equation 3).
-#[inline]
+#[inline(always)]
 pub fn update(checksum: u16, old: u16, new: u16) -> u16 {
     let sum = u32::from(!checksum) + u32::from(!old) + u32::from(new);
     !fold(u64::from(sum))

@@ -159,7 +159,34 @@ impl Context {
                     None => self.drop_batch(batch, reason_to_drop(*first)),
                 }
             }
+            _ if self.waiting.merges() && ports.iter().all(|&port| usize::from(port) < WAYS) => {
+                self.scatter(batch, ports);
+            }
             _ => batch.distribute(ports, |port, run| self.push_run(port, run)),
+        }
+    }
+
+    /// Distributes a batch whose packets go by few ports in no order to speak of.
+    fn scatter(&mut self, batch: &mut Batch, ports: &[u16]) {
+        let mut ways: [Option<Batch>; WAYS] = [const { None }; WAYS];
+        for (packet, &port) in batch.drain().zip(ports) {
+            match ways.get_mut(usize::from(port)) {
+                // Each has room for the whole batch.
+                Some(Some(way)) => drop(way.push(packet)),
+                Some(way) => {
+                    let mut first = self.waiting.take_spare();
+                    drop(first.push(packet));
+                    *way = Some(first);
+                }
+                // There are no such ports.
+                None => {}
+            }
+        }
+        for (port, way) in ways.into_iter().enumerate() {
+            if let Some(mut way) = way {
+                self.push_batch(port, &mut way);
+                self.waiting.give_spare(way);
+            }
         }
     }
 
@@ -336,6 +363,9 @@ impl Context {
         &self.stats[self.running.element]
     }
 }
+
+/// Ports below this one are scattered to packet by packet.
+const WAYS: usize = 16;
 
 /// Ports from here on are none, but reasons to drop.
 const DROPPED_FOR: u16 = 0xff00;

@@ -67,6 +67,12 @@ impl Waiting {
         }
     }
 
+    /// Whether what several paths leave at an input is treated together.
+    #[inline]
+    pub(crate) fn merges(&self) -> bool {
+        self.order == Order::Merged
+    }
+
     /// Adds a packet to those that wait at `frame`.
     #[inline]
     pub(crate) fn add(&mut self, frame: u32, packet: Packet) {

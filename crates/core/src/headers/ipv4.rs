@@ -165,7 +165,7 @@ impl Ipv4Header {
     }
 
     /// Takes one hop off the TTL and updates the checksum (RFC 1141).
-    #[inline]
+    #[inline(always)]
     pub fn decrement_ttl(&mut self) {
         let old = u16::from_be_bytes([self.ttl, self.protocol]);
         self.ttl = self.ttl.wrapping_sub(1);

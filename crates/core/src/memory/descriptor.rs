@@ -240,6 +240,14 @@ impl Slot {
         flags, set_flags: u16;
     }
 
+    /// `data_off`, read as the two bytes that it is. Where only its low half counts, the compiler otherwise reads four
+    /// bytes, and such a load behind the store of two waits until the store has left the processor: fifteen cycles.
+    #[inline(always)]
+    pub(super) fn data_off_alone(self) -> u16 {
+        // SAFETY: as in `data_off`; nobody else writes the field.
+        unsafe { std::ptr::read_volatile(&raw const (*self.0.as_ptr()).data_off) }
+    }
+
     /// Bytes of data.
     #[inline(always)]
     pub(super) fn pkt_len(self) -> u32 {

@@ -9,13 +9,13 @@ use super::packet::{Packet, REACH};
 
 impl Packet {
     /// The link-layer header's offset from the data; negative when it lies in the headroom.
-    #[inline]
+    #[inline(always)]
     pub fn mac_header(&self) -> Option<isize> {
         self.relative(self.slot().mac())
     }
 
     /// The network header's offset from the data; negative when it lies in the headroom.
-    #[inline]
+    #[inline(always)]
     pub fn network_header(&self) -> Option<isize> {
         self.relative(self.slot().network())
     }
@@ -51,7 +51,7 @@ impl Packet {
     }
 
     /// Sets the link-layer header, as an offset from the data.
-    #[inline]
+    #[inline(always)]
     pub fn set_mac_header(&mut self, offset: isize) {
         let offset = self.in_buffer(offset);
         self.slot().set_mac(offset);
@@ -59,7 +59,7 @@ impl Packet {
 
     /// Sets the network header, as an offset from the data, and the transport header `header_len` bytes
     /// behind it.
-    #[inline]
+    #[inline(always)]
     pub fn set_network_header(&mut self, offset: isize, header_len: usize) {
         let network = self.in_buffer(offset);
         let transport = offset.checked_add_unsigned(header_len);
@@ -69,7 +69,7 @@ impl Packet {
     }
 
     /// Sets the transport header, as an offset from the data.
-    #[inline]
+    #[inline(always)]
     pub fn set_transport_header(&mut self, offset: isize) {
         let offset = self.in_buffer(offset);
         self.slot().set_transport(offset);
@@ -100,7 +100,7 @@ impl Packet {
     }
 
     /// The bytes from the network header to the end of the packet.
-    #[inline]
+    #[inline(always)]
     pub fn network_data(&self) -> Option<&[u8]> {
         self.bytes_at(self.slot().network())
     }
@@ -119,7 +119,7 @@ impl Packet {
     }
 
     /// [`network_data`](Packet::network_data) for writing; a shared packet gets a copy of its own first.
-    #[inline]
+    #[inline(always)]
     pub fn network_data_mut(&mut self) -> Option<&mut [u8]> {
         self.make_sole();
         self.bytes_at_mut(self.slot().network())
@@ -158,13 +158,13 @@ impl Packet {
 
     /// From an offset relative to the data to one that the descriptor keeps. A header outside of the buffer,
     /// or farther than 32 KiB off in a large one, is not set.
-    #[inline]
+    #[inline(always)]
     fn in_buffer(&mut self, offset: isize) -> u16 {
         let buf_len = self.slot().buf_len();
         if buf_len == LARGE {
             return self.in_large_buffer(offset);
         }
-        let place = usize::from(self.slot().data_off()).wrapping_add_signed(offset);
+        let place = usize::from(self.slot().data_off_alone()).wrapping_add_signed(offset);
         if place <= usize::from(buf_len) { place as u16 } else { NO_HEADER }
     }
 

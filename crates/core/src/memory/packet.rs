@@ -273,7 +273,7 @@ impl Packet {
     }
 
     /// Takes `n` bytes off the front. False, and nothing changed, when there are fewer.
-    #[inline]
+    #[inline(always)]
     #[must_use = "a packet that is too short is not changed"]
     pub fn strip(&mut self, n: usize) -> bool {
         let len = self.len();
@@ -292,7 +292,7 @@ impl Packet {
 
     /// Puts `n` bytes of the headroom back in front, with what they held before. False, and nothing changed,
     /// when the headroom is smaller.
-    #[inline]
+    #[inline(always)]
     #[must_use = "a packet without the headroom is not changed"]
     pub fn unstrip(&mut self, n: usize) -> bool {
         match usize::from(self.0.data_off()).checked_sub(n) {
@@ -309,7 +309,7 @@ impl Packet {
 
     /// Grows the packet by `n` bytes in front and returns them; they hold stale bytes. Copies (counted) when
     /// the packet is shared or has no headroom left.
-    #[inline]
+    #[inline(always)]
     pub fn prepend(&mut self, n: usize) -> &mut [u8] {
         if !(self.0.is_sole() && n <= usize::from(self.0.data_off())) {
             self.make_headroom(n);
@@ -329,7 +329,7 @@ impl Packet {
     }
 
     /// Puts these bytes in front, as [`prepend`](Packet::prepend).
-    #[inline]
+    #[inline(always)]
     pub fn push_front(&mut self, bytes: &[u8]) {
         self.prepend(bytes.len()).copy_from_slice(bytes);
     }
@@ -370,7 +370,7 @@ impl Packet {
     }
 
     /// Shortens the packet to `len` bytes; a shorter one stays as it is.
-    #[inline]
+    #[inline(always)]
     pub fn truncate(&mut self, len: usize) {
         if len < self.len() {
             self.0.set_pkt_len(len as u32);
@@ -435,7 +435,7 @@ impl Packet {
     }
 
     /// To whom the link layer addressed the packet.
-    #[inline]
+    #[inline(always)]
     pub fn packet_type(&self) -> PacketType {
         match self.0.flags() & FLAG_TYPE_MASK {
             1 => PacketType::Broadcast,
@@ -449,7 +449,7 @@ impl Packet {
     }
 
     /// Sets the packet type.
-    #[inline]
+    #[inline(always)]
     pub fn set_packet_type(&mut self, packet_type: PacketType) {
         self.0.set_flags((self.0.flags() & !FLAG_TYPE_MASK) | packet_type as u16);
     }
