@@ -254,6 +254,8 @@ mod tests {
             let datagram = Datagram { options: vec![1, 1, 1, 0], ..Datagram::default() };
             let mut bytes = datagram.bytes();
             edits.into_iter().for_each(|(at, byte)| bytes[at] = byte);
+            // Etherparse leaves the reserved flag out, in its sum too.
+            bytes[6] &= 0x7f;
             if fix {
                 Ipv4Header::fill_checksum(&mut bytes);
             }
