@@ -34,11 +34,14 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Suite {
-    /// Cycles a packet in a forwarder, a minimal router and the full router of the examples.
-    Router(cycles::Options),
+    /// The table of targets: forwarders and routers beside DPDK's testpmd and l3fwd, on one core.
+    Router(peers::targets::Options),
+    /// Cycles a packet in a forwarder, a minimal router and the full router of the examples, on
+    /// devices in memory.
+    Cycles(cycles::Options),
     /// Cycles a packet in each element by itself.
     Elements(cycles::Options),
-    /// `router` and `elements`.
+    /// `cycles` and `elements`.
     All(cycles::Options),
     /// Packets a second through interfaces, by each method, beside the kernel's bridge.
     Io(io::Options),
@@ -76,7 +79,8 @@ fn main() -> ExitCode {
         eprintln!("bench: built without optimisation; the figures say nothing");
     }
     let done = match Cli::parse().suite {
-        Suite::Router(options) => options.run(Subject::Routers),
+        Suite::Router(options) => options.run(),
+        Suite::Cycles(options) => options.run(Subject::Routers),
         Suite::Elements(options) => options.run(Subject::Elements),
         Suite::All(options) => options.run(Subject::Both),
         Suite::Io(options) => options.run(),

@@ -6,7 +6,7 @@ use std::{env, fs};
 
 use anyhow::{Context, Result};
 
-use crate::shell;
+use crate::{data, l3fwd, shell};
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -15,10 +15,31 @@ pub(crate) struct Options {
     words: Vec<OsString>,
 }
 
+/// What to do where the peers cannot be had.
+const WITHOUT: &str = "bench router --without-peers measures what it can without them";
+
 impl Options {
     /// What somebody gives who writes these words.
     pub(crate) fn of(words: &[&str]) -> Self {
         Self { words: words.iter().map(OsString::from).collect() }
+    }
+
+    fn has(&self, word: &str) -> bool {
+        self.words.iter().any(|other| other == word)
+    }
+
+    fn wants_help(&self) -> bool {
+        self.has("--help") || self.has("-h")
+    }
+
+    /// True when the suite `router` needs what is fetched.
+    fn has_peers(&self) -> bool {
+        !self.wants_help() && !self.has("--without-peers")
+    }
+
+    /// True when the suite `router` measures the overhead too.
+    fn has_overhead(&self) -> bool {
+        !self.wants_help() && (self.has("overhead") || !self.has("--only"))
     }
 }
 
@@ -32,11 +53,20 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     command.current_dir(env::current_dir()?);
     match suite {
         "io" => build_for_io()?,
-        "overhead" | "router" => {
+        "overhead" => {
             command.env(VARIANTS, build_variants(&["uncounted"])?);
         }
         "figures" => {
             command.env(VARIANTS, build_variants(&["no-prefetch"])?);
+        }
+        "router" => {
+            if options.has_overhead() {
+                command.env(VARIANTS, build_variants(&["uncounted"])?);
+            }
+            if options.has_peers() {
+                command.env("MILLRACE_L3FWD", l3fwd::program().context(WITHOUT)?);
+                command.env("MILLRACE_ROUTES", data::routes().context(WITHOUT)?);
+            }
         }
         _ => (),
     }

@@ -1,4 +1,5 @@
-//! Data that tests use and the repository does not hold, fetched once into Cargo's target directory.
+//! Data that tests and benchmarks use and the repository does not hold, fetched once into Cargo's target
+//! directory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,6 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use millrace_testkit::find_program;
 
+use crate::apt::{Apt, Kind};
 use crate::shell;
 
 /// The folder with the captures of Debian's tcpdump source package: some hundreds of small files,
@@ -15,19 +17,14 @@ use crate::shell;
 /// # Errors
 /// They are not there and cannot be fetched.
 pub(crate) fn tcpdump_captures() -> Result<PathBuf> {
-    if let Some(folder) = fetched_captures() {
-        return Ok(folder);
-    }
-    let folder = captures_folder();
-    let work = shell::target().join(format!("xtask/fetch-{}", std::process::id()));
-    let fetched = fetch_tcpdump(&work).and_then(|captures| {
-        // Into place in one step, so that a run that is cut short leaves nothing half done.
-        fs::rename(&captures, &folder).with_context(|| folder.display().to_string())
-    });
-    let removed = fs::remove_dir_all(&work);
-    fetched?;
-    removed.with_context(|| work.display().to_string())?;
-    Ok(folder)
+    once(captures_folder(), |work| {
+        need(&["tar"], "the captures of Debian's tcpdump")?;
+        println!("fetching the captures of Debian's tcpdump source package (10 MB of lists, 2 MB)");
+        let apt = Apt::new(work, Kind::Source, "the captures of Debian's tcpdump")?;
+        let tree = work.join("tcpdump");
+        unpack(&apt.fetch("tcpdump")?, &tree, &[])?;
+        Ok(tree.join("tests"))
+    })
 }
 
 /// The folder of [`tcpdump_captures`] when it is there.
@@ -39,102 +36,64 @@ fn captures_folder() -> PathBuf {
     shell::target().join("xtask/tcpdump-captures")
 }
 
-/// Downloads and unpacks the source package under `work`; gives the folder with the captures.
-fn fetch_tcpdump(work: &Path) -> Result<PathBuf> {
-    for program in ["apt-get", "tar"] {
+/// A folder with the Internet's routes as RouteViews had them, out of Debian's package python3-pyasn:
+/// `ipasn_20140513.dat` has the 512,621 for IPv4 of 13 May 2014, `ipasn6_20151101.dat` those for both families of
+/// 1 November 2015. Each line is a prefix and an autonomous system's number; `;` stands before what is
+/// no route. Fetches them, saying so, when they are not there yet.
+///
+/// # Errors
+/// They are not there and cannot be fetched.
+pub(crate) fn routes() -> Result<PathBuf> {
+    once(shell::target().join("xtask/routes"), |work| {
+        need(&["dpkg-deb", "gzip"], "routes of the Internet")?;
+        println!("fetching the routes in Debian's package python3-pyasn (10 MB of lists, 10 MB)");
+        let apt = Apt::new(work, Kind::Binary, "routes of the Internet")?;
+        let tree = work.join("pyasn");
+        let package = apt.fetch("python3-pyasn")?;
+        shell::run(Command::new("dpkg-deb").arg("--extract").arg(package).arg(&tree))?;
+        let data = tree.join("usr/lib/python3/dist-packages/data");
+        let routes = work.join("routes");
+        fs::create_dir(&routes)?;
+        for name in ["ipasn_20140513.dat.gz", "ipasn6_20151101.dat.gz"] {
+            fs::rename(data.join(name), routes.join(name))?;
+            shell::run(Command::new("gzip").arg("--decompress").arg(routes.join(name)))?;
+        }
+        Ok(routes)
+    })
+}
+
+/// What is at `place`. When nothing is there, `make` makes it somewhere in a folder that it is given, and it
+/// is moved into place in one step, so that a run that is cut short leaves nothing half done.
+pub(crate) fn once(place: PathBuf, make: impl FnOnce(&Path) -> Result<PathBuf>) -> Result<PathBuf> {
+    if place.exists() {
+        return Ok(place);
+    }
+    let work = shell::target().join(format!("xtask/fetch-{}", std::process::id()));
+    fs::create_dir_all(&work).with_context(|| work.display().to_string())?;
+    let made = make(&work)
+        .and_then(|made| fs::rename(&made, &place).with_context(|| place.display().to_string()));
+    let removed = fs::remove_dir_all(&work);
+    made?;
+    removed.with_context(|| work.display().to_string())?;
+    Ok(place)
+}
+
+/// # Errors
+/// One of the programs is not installed.
+pub(crate) fn need(programs: &[&str], purpose: &str) -> Result<()> {
+    for program in programs {
         if find_program(program).is_none() {
-            bail!("fetching the captures of Debian's tcpdump needs {program}");
+            bail!("fetching {purpose} needs {program}");
         }
     }
-    let lists = work.join("lists");
-    fs::create_dir_all(lists.join("partial"))?;
-    let parts = work.join("sources.list.d");
-    if write_sources(Path::new("/etc/apt"), &parts)? == 0 {
-        bail!("fetching the captures of Debian's tcpdump needs a package source in /etc/apt");
-    }
-    println!("fetching the captures of Debian's tcpdump source package (10 MB of lists, 2 MB)");
-    // Source packages are seldom in a machine's own lists, so apt gets lists of its own here; it
-    // needs no root for that, and verifies signatures with the machine's keys all the same.
-    let apt = || {
-        let mut command = Command::new("apt-get");
-        command.current_dir(work).arg("-qq");
-        for (name, value) in [
-            ("Dir::Etc::SourceList", Path::new("/dev/null")),
-            ("Dir::Etc::SourceParts", parts.as_path()),
-            ("Dir::State::Lists", &lists),
-            ("Dir::Cache", work),
-            ("APT::Sandbox::User", Path::new("")),
-        ] {
-            command.arg("-o").arg(format!("{name}={}", value.display()));
-        }
-        command
-    };
-    shell::run(apt().arg("update"))?;
-    shell::run(apt().args(["source", "--download-only", "tcpdump"]))?;
-
-    let tree = work.join("tcpdump");
-    fs::create_dir_all(&tree)?;
-    let archive = find(work, |name| name.contains(".orig.tar.") && !name.ends_with(".asc"))?;
-    let unpack = ["--extract", "--strip-components=1", "--file"];
-    shell::run(Command::new("tar").current_dir(&tree).args(unpack).arg(archive))?;
-    Ok(tree.join("tests"))
+    Ok(())
 }
 
-/// Writes the package sources of `apt`, a folder like `/etc/apt`, as sources of source packages to
-/// files in `parts`. Returns how many files there are.
-fn write_sources(apt: &Path, parts: &Path) -> Result<usize> {
-    fs::create_dir_all(parts)?;
-    let folder = apt.join("sources.list.d");
-    let listed = fs::read_dir(&folder).map(|entries| entries.flatten().map(|entry| entry.path()));
-    let files = listed.into_iter().flatten().chain([apt.join("sources.list")]);
-    let mut written = 0;
-    for file in files {
-        let (Some(name), Ok(text)) = (file.file_name(), fs::read_to_string(&file)) else {
-            continue;
-        };
-        let converted = match file.extension().and_then(|extension| extension.to_str()) {
-            Some("sources") => converted(&text, "Types:", "Types: deb-src"),
-            Some("list") => converted(&text, "deb ", "deb-src "),
-            _ => continue,
-        };
-        fs::write(parts.join(name), converted)?;
-        written += 1;
-    }
-    Ok(written)
-}
-
-/// A text in which each line that starts with `start` has `replacement` in its place: the start of
-/// a line that goes on after a space, the whole of a field that ends in a colon.
-fn converted(text: &str, start: &str, replacement: &str) -> String {
-    let line = |line: &str| match line.strip_prefix(start) {
-        Some(_) if start.ends_with(':') => format!("{replacement}\n"),
-        Some(rest) => format!("{replacement}{rest}\n"),
-        None => format!("{line}\n"),
-    };
-    text.lines().map(line).collect()
-}
-
-fn find(folder: &Path, wanted: impl Fn(&str) -> bool) -> Result<PathBuf> {
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        if wanted(&entry.file_name().to_string_lossy()) {
-            return Ok(entry.path());
-        }
-    }
-    bail!("{} does not hold what was downloaded", folder.display())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn package_sources_become_sources_of_source_packages() {
-        let fields = "Types: deb\nURIs: http://mirror/debian\nSuites: bookworm\n";
-        let expected = "Types: deb-src\nURIs: http://mirror/debian\nSuites: bookworm\n";
-        assert_eq!(converted(fields, "Types:", "Types: deb-src"), expected);
-        let lines = "# comment\ndeb http://mirror/debian bookworm main\n";
-        let expected = "# comment\ndeb-src http://mirror/debian bookworm main\n";
-        assert_eq!(converted(lines, "deb ", "deb-src "), expected);
-    }
+/// Unpacks a released archive into a folder without the archive's own outermost one: all of it, or the
+/// files and folders of these names (with wildcards).
+pub(crate) fn unpack(archive: &Path, folder: &Path, members: &[&str]) -> Result<()> {
+    fs::create_dir_all(folder)?;
+    let mut command = Command::new("tar");
+    command.current_dir(folder).args(["--extract", "--strip-components=1", "--wildcards"]);
+    shell::run(command.arg("--file").arg(archive).args(members))
 }

@@ -5,10 +5,12 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod apt;
 mod bench;
 mod data;
 mod docs;
 mod house;
+mod l3fwd;
 mod manual;
 mod names;
 mod new_element;
@@ -33,7 +35,7 @@ enum Task {
     NewElement(new_element::Options),
     /// The book, with a page for each element.
     Docs,
-    /// What packets cost: routers and elements, measured in memory.
+    /// The speed: the table of targets beside the peers, and what packets cost where.
     #[command(disable_help_flag = true)]
     Bench(bench::Options),
 }

@@ -50,6 +50,19 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
+/// What a command prints on its standard output.
+///
+/// # Errors
+/// As [`run`]; or it prints something other than text.
+pub(crate) fn output(command: &mut Command) -> Result<String> {
+    let output = command.output().with_context(|| format!("cannot run {}", describe(command)))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        bail!("{} ended with {}: {}", describe(command), output.status, said.trim_end());
+    }
+    Ok(String::from_utf8(output.stdout)?)
+}
+
 /// True when a command can be started and ends with status 0; what it prints is thrown away.
 pub(crate) fn succeeds(command: &mut Command) -> bool {
     let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

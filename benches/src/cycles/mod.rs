@@ -40,7 +40,7 @@ pub(crate) struct Options {
     only: Vec<String>,
 
     /// Routes in the routers' tables.
-    #[arg(long, value_name = "N", default_value_t = 130_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, value_name = "N", default_value_t = ROUTES, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     routes: u32,
 
     /// The core to run on; the last one unless given.
@@ -60,10 +60,24 @@ pub(crate) enum Subject {
     Both,
 }
 
+/// Routes in the routers' tables unless another number is wanted.
+const ROUTES: u32 = 130_000;
+
 /// A run that is timed.
 pub(crate) const LENGTH: Length = Length { warm_up: 32_768, slice: 8192, slices: 32, keep: false };
 
 impl Options {
+    /// Options for the routers with their usual table.
+    pub(crate) fn routers(
+        rounds: u32,
+        burst: &[u16],
+        core: Option<usize>,
+        json: &Option<PathBuf>,
+    ) -> Self {
+        let (burst, json) = (burst.to_vec(), json.clone());
+        Self { rounds, burst, only: Vec::new(), routes: ROUTES, core, json }
+    }
+
     /// Measures and reports.
     ///
     /// # Errors

@@ -1,3 +1,9 @@
 //! Other programs that do the same, run in turns with this one.
 
+mod capture;
+mod program;
+mod reference;
+mod subject;
+pub(crate) mod targets;
+mod telemetry;
 pub(crate) mod testpmd;

@@ -18,6 +18,7 @@ use anyhow::{Context, bail, ensure};
 use millrace_testkit::find_program;
 use serde_json::{Value, json};
 
+use super::capture;
 use crate::machine::{self, Machine};
 use crate::report::{self, median, rounded};
 use crate::traffic;
@@ -160,9 +161,9 @@ pub(crate) fn compare(
     let millrace = build()?;
     let folder = std::env::temp_dir().join(format!("millrace-bench-{}", std::process::id()));
     std::fs::create_dir_all(&folder)?;
-    let capture = folder.join("trace.pcap");
-    std::fs::write(&capture, trace()?)?;
-    let replay = format!("net_pcap0,rx_pcap={},infinite_rx=1", capture.display());
+    let trace = folder.join("trace.pcap");
+    capture::write(&trace, &traffic::trace(&traffic::routes(256))?)?;
+    let replay = format!("net_pcap0,rx_pcap={},infinite_rx=1", trace.display());
     let devices = [("net_null", "net_null0,size=64"), ("net_pcap", replay.as_str())];
     let mut rows: Vec<(&str, Comparison)> = Vec::new();
     for (device, argument) in devices {
@@ -188,34 +189,18 @@ pub(crate) fn compare(
 }
 
 /// Builds the program and the plugin as users do; gives the program's path.
-fn build() -> anyhow::Result<PathBuf> {
+pub(crate) fn build() -> anyhow::Result<PathBuf> {
     let own = std::env::current_exe()?;
     let target = own.ancestors().nth(2).context("the bench is not where Cargo puts it")?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command.args(["build", "--quiet", "--release", "--bin", "millrace"]);
+    command.args(["build", "--quiet", "--release", "--bin", "millrace", "--lib"]);
     command
         .args(["--package", "millrace", "--package", "millrace-dpdk", "--target-dir"])
         .arg(target);
     command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."));
     ensure!(command.status()?.success(), "the program cannot be built");
     Ok(target.join("release/millrace"))
-}
-
-/// A capture of some hundred frames.
-fn trace() -> anyhow::Result<Vec<u8>> {
-    let mut file = Vec::new();
-    for word in [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 65_535, 1] {
-        file.extend(word.to_le_bytes());
-    }
-    for frame in traffic::trace(&traffic::routes(256))?.iter().take(512) {
-        let length = frame.len() as u32;
-        for word in [0, 0, length, length] {
-            file.extend(word.to_le_bytes());
-        }
-        file.extend(frame);
-    }
-    Ok(file)
 }
 
 /// Options of DPDK's that both programs get.

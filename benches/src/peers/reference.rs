@@ -1,0 +1,259 @@
+//! What becomes of a frame, worked out one by one and in the plainest way, to hold programs against
+//! before they are timed.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use anyhow::{Context, ensure};
+use etherparse::{Ipv4Header, Ipv6Header};
+
+use super::capture;
+use super::program::captured;
+use crate::traffic::{Route, Route6};
+
+/// The longest prefix that holds an address, by a map for each length: slow, and nothing to get wrong. There is
+/// a table for each family; addresses of IPv4 stand at the upper end of the number.
+pub(crate) struct Table {
+    v4: Lengths,
+    v6: Lengths,
+}
+
+struct Lengths(Vec<HashMap<u128, Hop>>);
+
+/// Where a route leads.
+#[derive(Clone, Copy, Debug)]
+struct Hop {
+    port: u8,
+    /// The gateway's number in the port's network.
+    host: u8,
+}
+
+impl Table {
+    /// A table of routes. Of several for one network the last counts.
+    pub(crate) fn new(routes: &[Route], routes6: &[Route6]) -> Self {
+        let v4 = routes.iter().map(|route| {
+            let [.., host] = route.gateway.octets();
+            let hop = Hop { port: route.output, host };
+            (upper(route.network), route.length, hop)
+        });
+        let v6 = routes6
+            .iter()
+            .map(|route| (route.network, route.length, Hop { port: route.output, host: 0 }));
+        Self { v4: Lengths::new(v4), v6: Lengths::new(v6) }
+    }
+}
+
+/// An address of IPv4 at the upper end.
+fn upper(address: u32) -> u128 {
+    u128::from(address) << 96
+}
+
+impl Lengths {
+    fn new(routes: impl Iterator<Item = (u128, u8, Hop)>) -> Self {
+        let mut lengths = vec![HashMap::new(); 129];
+        for (network, length, hop) in routes {
+            if let Some(length) = lengths.get_mut(usize::from(length)) {
+                length.insert(network, hop);
+            }
+        }
+        Self(lengths)
+    }
+
+    fn lookup(&self, address: u128) -> Option<Hop> {
+        let lengths = self.0.iter().enumerate().filter(|(_, networks)| !networks.is_empty());
+        lengths.rev().find_map(|(length, networks)| {
+            let mask = u128::MAX.checked_shl(128 - length as u32).unwrap_or(0);
+            networks.get(&(address & mask)).copied()
+        })
+    }
+}
+
+/// What a program does with frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Treatment {
+    /// Port 0 gives back what it got.
+    Nothing,
+    /// Port 0 gives it back with the Ethernet addresses swapped.
+    Swap,
+    /// The route's port sends it, one hop less, between these addresses.
+    Route(Addresses),
+    /// IPv4 and IPv6 are routed, between [`Addresses::OfPort`]; what is neither goes back as by `Swap`.
+    Mixed,
+}
+
+/// The Ethernet addresses of routed frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Addresses {
+    /// To host 2 of the port's network, as `minimal-router.click` has it.
+    OfPort,
+    /// To the gateway, as its ARP table has it.
+    OfGateway,
+    /// As l3fwd has them: its own default for hosts, and net_pcap's for ports.
+    OfL3fwd,
+}
+
+impl Treatment {
+    /// The port by which a frame leaves, and what has become of it.
+    ///
+    /// # Errors
+    /// It is no IPv4 packet, or has no route.
+    pub(crate) fn of(self, frame: &[u8], table: &Table) -> anyhow::Result<(usize, Vec<u8>)> {
+        let (header, payload) = frame.split_at_checked(14).context("a frame without a header")?;
+        match self {
+            Self::Nothing => Ok((0, frame.to_vec())),
+            Self::Swap => {
+                let [to, from, kind] = [0..6, 6..12, 12..14].map(|part| header.get(part));
+                let parts = [from, to, kind, Some(payload)];
+                Ok((0, parts.into_iter().flatten().flatten().copied().collect()))
+            }
+            Self::Route(addresses) => route(addresses, payload, table),
+            Self::Mixed => match header.get(12..) {
+                Some([0x08, 0x00]) => route(Addresses::OfPort, payload, table),
+                Some([0x86, 0xdd]) => route6(payload, table),
+                _ => Self::Swap.of(frame, table),
+            },
+        }
+    }
+}
+
+fn route(addresses: Addresses, packet: &[u8], table: &Table) -> anyhow::Result<(usize, Vec<u8>)> {
+    let (mut ip, rest) = Ipv4Header::from_slice(packet)?;
+    let hop = table.v4.lookup(upper(u32::from_be_bytes(ip.destination))).context("no route")?;
+    ip.time_to_live = ip.time_to_live.checked_sub(1).context("the TTL is 0")?;
+    ip.header_checksum = match ip.calc_header_checksum() {
+        // It adds one to the old sum, and so comes to the other zero that there is in one's complement.
+        0 if addresses == Addresses::OfL3fwd => 0xffff,
+        sum => sum,
+    };
+    let mut sent = addresses.of(hop).concat();
+    sent.extend([8, 0]);
+    ip.write_raw(&mut sent)?;
+    sent.extend(rest);
+    Ok((hop.port.into(), sent))
+}
+
+fn route6(packet: &[u8], table: &Table) -> anyhow::Result<(usize, Vec<u8>)> {
+    let (mut ip, rest) = Ipv6Header::from_slice(packet)?;
+    let hop = table.v6.lookup(u128::from_be_bytes(ip.destination)).context("no route for IPv6")?;
+    ip.hop_limit = ip.hop_limit.checked_sub(1).context("the hop limit is 0")?;
+    let mut sent = Addresses::OfPort.of(hop).concat();
+    sent.extend([0x86, 0xdd]);
+    ip.write(&mut sent)?;
+    sent.extend(rest);
+    Ok((hop.port.into(), sent))
+}
+
+impl Addresses {
+    /// Destination and source of a frame that takes a route.
+    fn of(self, Hop { port, host }: Hop) -> [[u8; 6]; 2] {
+        match self {
+            Self::OfPort => [[2, 0, 10, 0, port, 2], [2, 0, 10, 0, port, 1]],
+            Self::OfGateway => [[2, 0, 10, 0, port, host], [2, 0, 10, 0, port, 1]],
+            Self::OfL3fwd => [[2, 0, 0, 0, 0, port], [2, b'p', b'c', b'a', b'p', port]],
+        }
+    }
+}
+
+/// The frames that each of `ports` ports is to transmit for a trace, in order.
+///
+/// # Errors
+/// As [`Treatment::of`]; or one is to leave by a port that there is not.
+pub(crate) fn expected<F: AsRef<[u8]>>(
+    treatment: Treatment,
+    table: &Table,
+    trace: &[F],
+    ports: usize,
+) -> anyhow::Result<Vec<Vec<Vec<u8>>>> {
+    let mut expected = vec![Vec::new(); ports];
+    for frame in trace {
+        let (port, sent) = treatment.of(frame.as_ref(), table)?;
+        expected.get_mut(port).with_context(|| format!("no port {port}"))?.push(sent);
+    }
+    Ok(expected)
+}
+
+/// Holds what the ports transmitted, which is in files in `folder`, against what they should have.
+///
+/// # Errors
+/// Something differs.
+pub(crate) fn check(expected: &[Vec<Vec<u8>>], folder: &Path) -> anyhow::Result<()> {
+    for (port, expected) in expected.iter().enumerate() {
+        let sent = capture::read(&captured(folder, port))?;
+        ensure!(
+            sent.len() == expected.len(),
+            "port {port} transmits {} frames, not {}",
+            sent.len(),
+            expected.len()
+        );
+        let differs = sent.iter().zip(expected).position(|(sent, expected)| sent != expected);
+        if let Some(n) = differs {
+            let frame = |frames: &[Vec<u8>]| frames.get(n).map(|frame| hex(frame));
+            anyhow::bail!(
+                "frame {n} of port {port} is not as expected:\n{}\n{}",
+                frame(&sent).unwrap_or_default(),
+                frame(expected).unwrap_or_default()
+            );
+        }
+    }
+    Ok(())
+}
+
+fn hex(frame: &[u8]) -> String {
+    frame.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::traffic;
+
+    #[test]
+    fn the_longest_prefix_decides() {
+        let gateway = std::net::Ipv4Addr::new(10, 0, 1, 2);
+        let route = |network, length, output| Route { network, length, output, gateway };
+        let routes =
+            [route(0x0100_0000, 8, 1), route(0x0102_0000, 16, 2), route(0x0102_0304, 32, 3)];
+        let table = Table::new(&routes, &[]);
+        let output = |address| table.v4.lookup(upper(address)).map(|hop| hop.port);
+        assert_eq!(output(0x0102_0304), Some(3));
+        assert_eq!(output(0x0102_0305), Some(2));
+        assert_eq!(output(0x0103_0304), Some(1));
+        assert_eq!(output(0x0203_0304), None);
+    }
+
+    #[test]
+    fn frames_are_treated_as_the_rfcs_say() {
+        let routes = traffic::routes(100);
+        let table = Table::new(&routes, &[]);
+        let frame = traffic::trace(&routes).unwrap()[0];
+        assert_eq!(Treatment::Nothing.of(&frame, &table).unwrap(), (0, frame.to_vec()));
+
+        let (_, swapped) = Treatment::Swap.of(&frame, &table).unwrap();
+        assert_eq!(swapped[..6], frame[6..12]);
+        assert_eq!(swapped[6..12], frame[..6]);
+        assert_eq!(swapped[12..], frame[12..]);
+
+        let (port, routed) = Treatment::Route(Addresses::OfGateway).of(&frame, &table).unwrap();
+        let packet = etherparse::PacketHeaders::from_ethernet_slice(&routed).unwrap();
+        let Some(etherparse::NetHeaders::Ipv4(ip, _)) = packet.net else { panic!("no IPv4") };
+        assert_eq!((ip.time_to_live, ip.header_checksum), (63, ip.calc_header_checksum()));
+        assert_eq!(routed[4], port as u8);
+        assert_eq!(routed[34..], frame[34..]);
+    }
+
+    #[test]
+    fn mixed_frames_go_three_ways() {
+        let (routes, network) = (traffic::routes(100), 0x2001 << 112);
+        let routes6 = [Route6 { network, length: 16, output: 3 }];
+        let table = Table::new(&routes, &routes6);
+        let frames = traffic::mixed_trace(&routes, &routes6, 3).unwrap();
+        let treat = |frame| Treatment::Mixed.of(frame, &table).unwrap();
+        let treated: Vec<_> = frames.iter().map(|frame| treat(frame)).collect();
+        assert_eq!(treated[0], Treatment::Route(Addresses::OfPort).of(&frames[0], &table).unwrap());
+        assert_eq!(treated[2], Treatment::Swap.of(&frames[2], &table).unwrap());
+        let (port, routed) = &treated[1];
+        assert_eq!((*port, &routed[..6]), (3, &[2, 0, 10, 0, 3, 2][..]));
+        assert_eq!((frames[1][21], routed[21]), (64, 63));
+        assert_eq!((&routed[12..21], &routed[22..]), (&frames[1][12..21], &frames[1][22..]));
+    }
+}

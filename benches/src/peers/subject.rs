@@ -1,0 +1,482 @@
+//! The programs that take part: how each is started, what it is given, and what it must do with that.
+
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader, Write};
+use std::net::Ipv4Addr;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+
+use super::capture;
+use super::program::{Launch, PATIENCE, Ports, Program, Sample, wait};
+use super::reference::{self, Addresses, Table, Treatment};
+use super::testpmd::Mode;
+use crate::traffic::{self, FRAME_LEN, Route, Route6};
+
+/// A program and what it does, with bursts of a length or of its own choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Subject {
+    /// `millrace run` with a configuration.
+    Ours(Configuration, Input, Option<u16>),
+    /// DPDK's example, which only routes. Its bursts are of 32.
+    L3fwd(Input),
+    /// DPDK's forwarder, in a mode of its own.
+    Testpmd(Mode, Option<u16>),
+}
+
+/// The configurations of `benches/configs/dpdk`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Configuration {
+    Forward,
+    CrossConnect,
+    MinimalRouter,
+    FullRouter,
+    Mixed,
+}
+
+/// Routes and packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Input {
+    /// Which table.
+    pub(crate) size: Size,
+    /// The packets of the trace, each to a random destination.
+    pub(crate) destinations: Destinations,
+}
+
+/// How many routes there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Size {
+    /// 130,000 of the Internet's.
+    Some,
+    /// All 512,621.
+    All,
+}
+
+/// How many packets a trace has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Destinations {
+    /// 1,024.
+    Few,
+    /// 16,384, with more mbufs and longer rings.
+    Many,
+    /// 1,024, of which a third is IPv6 and another one neither.
+    Mixed,
+}
+
+impl Destinations {
+    const ALL: [Self; 3] = [Self::Few, Self::Many, Self::Mixed];
+
+    fn count(self) -> usize {
+        match self {
+            Self::Few | Self::Mixed => 1024,
+            Self::Many => 16_384,
+        }
+    }
+
+    /// Entries of a ring: l3fwd's default, and as many as the trace has packets.
+    fn ring(self) -> usize {
+        self.count()
+    }
+}
+
+/// The ports of a router: packets arrive on the first and leave by the others.
+const PORTS: usize = 4;
+
+/// The mbufs that l3fwd makes itself for that (`NB_MBUF` in its main.c): two rings a port, what it collects
+/// for each port, and a cache.
+fn mbufs(destinations: Destinations) -> usize {
+    const BURST: usize = 32;
+    const CACHE: usize = 256;
+    // The transmit rings stay as they are.
+    let rings = destinations.ring() + Destinations::Few.ring();
+    PORTS * (rings + BURST) + CACHE
+}
+
+/// Everything that programs are given: the programs themselves, routes, traces.
+pub(crate) struct Bench {
+    pub(crate) millrace: PathBuf,
+    pub(crate) l3fwd: PathBuf,
+    pub(crate) testpmd: PathBuf,
+    /// What programs leave behind.
+    pub(crate) folder: PathBuf,
+    /// The first core, for what does not forward, and the one that forwards.
+    pub(crate) cores: [usize; 2],
+    some: Routes,
+    all: Routes,
+}
+
+/// A table of routes, and packets for it.
+struct Routes {
+    routes: Vec<Route>,
+    routes6: Vec<Route6>,
+    table: Table,
+    /// Files for l3fwd.
+    rules: [PathBuf; 2],
+    /// For each of [`Destinations`].
+    traces: [Trace; 3],
+}
+
+struct Trace {
+    frames: Vec<[u8; FRAME_LEN]>,
+    file: PathBuf,
+}
+
+impl Bench {
+    /// Makes the tables and traces out of a folder with files of routes.
+    ///
+    /// # Errors
+    /// The routes cannot be read, or the files not be written.
+    pub(crate) fn new(
+        [millrace, l3fwd, testpmd]: [PathBuf; 3],
+        routes: &Path,
+        folder: PathBuf,
+        cores: [usize; 2],
+    ) -> anyhow::Result<Self> {
+        let [v4, v6] = ["ipasn_20140513.dat", "ipasn6_20151101.dat"].map(|name| routes.join(name));
+        let routes6 = traffic::real_routes6(&v6)?;
+        let some = traffic::real_routes(&v4, 130_000)?;
+        let some = Routes::new(&folder, "some", some, routes6.clone())?;
+        let all = traffic::real_routes(&v4, usize::MAX)?;
+        let all = Routes::new(&folder, "all", all, routes6)?;
+        Ok(Self { millrace, l3fwd, testpmd, folder, cores, some, all })
+    }
+
+    fn routes(&self, size: Size) -> &Routes {
+        match size {
+            Size::Some => &self.some,
+            Size::All => &self.all,
+        }
+    }
+
+    /// How many routes a table has.
+    pub(crate) fn count(&self, size: Size) -> usize {
+        self.routes(size).routes.len()
+    }
+}
+
+impl Routes {
+    fn new(
+        folder: &Path,
+        name: &str,
+        routes: Vec<Route>,
+        routes6: Vec<Route6>,
+    ) -> anyhow::Result<Self> {
+        let rules = ["v4", "v6"].map(|end| folder.join(format!("{name}.{end}")));
+        let [v4, v6] = &rules;
+        std::fs::write(v4, self::rules(&routes))?;
+        // l3fwd wants a route for IPv6 too, from the range for benchmarks (RFC 5180).
+        std::fs::write(v6, "R2001:2::/48 1\n")?;
+        let trace = |destinations: Destinations| {
+            let frames = match destinations {
+                Destinations::Mixed => {
+                    traffic::mixed_trace(&routes, &routes6, destinations.count())?
+                }
+                _ => traffic::trace_of(&routes, destinations.count())?,
+            };
+            let file = folder.join(format!("{name}-{destinations:?}.pcap"));
+            capture::write(&file, &frames)?;
+            anyhow::Ok(Trace { frames, file })
+        };
+        let [few, many, mixed] = Destinations::ALL.map(trace);
+        let (table, traces) = (Table::new(&routes, &routes6), [few?, many?, mixed?]);
+        Ok(Self { routes, routes6, table, rules, traces })
+    }
+
+    fn trace(&self, destinations: Destinations) -> &Trace {
+        let [few, many, mixed] = &self.traces;
+        match destinations {
+            Destinations::Few => few,
+            Destinations::Many => many,
+            Destinations::Mixed => mixed,
+        }
+    }
+}
+
+/// Routes as l3fwd reads them.
+fn rules(routes: &[Route]) -> String {
+    let mut text = String::with_capacity(routes.len() * 24);
+    for Route { network, length, output, .. } in routes {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "R{}/{length} {output}", Ipv4Addr::from_bits(*network));
+    }
+    text
+}
+
+impl Subject {
+    /// Its name in messages and files.
+    pub(crate) fn name(self) -> String {
+        let input = |Input { size, destinations }: Input| {
+            format!("{size:?}-{destinations:?}").to_lowercase()
+        };
+        match self {
+            Self::Ours(configuration, with, burst) => {
+                format!("millrace-{}-{}-{}", configuration.name(), input(with), length(burst))
+            }
+            Self::L3fwd(with) => format!("l3fwd-{}", input(with)),
+            Self::Testpmd(mode, burst) => format!("testpmd-{}-{}", mode.name(), length(burst)),
+        }
+    }
+
+    /// The program's name.
+    pub(crate) fn program(self) -> String {
+        match self {
+            Self::Ours(configuration, ..) => format!("our {}", configuration.name()),
+            Self::L3fwd(_) => "l3fwd".to_owned(),
+            Self::Testpmd(mode, _) => format!("testpmd {}", mode.name()),
+        }
+    }
+
+    fn input(self) -> Input {
+        match self {
+            Self::Ours(_, input, _) | Self::L3fwd(input) => input,
+            Self::Testpmd(..) => Input { size: Size::Some, destinations: Destinations::Few },
+        }
+    }
+
+    fn treatment(self) -> Treatment {
+        match self {
+            Self::Ours(Configuration::Forward, ..) | Self::Testpmd(Mode::Io, _) => {
+                Treatment::Nothing
+            }
+            Self::Ours(Configuration::CrossConnect, ..) | Self::Testpmd(Mode::MacSwap, _) => {
+                Treatment::Swap
+            }
+            Self::Ours(Configuration::MinimalRouter, ..) => Treatment::Route(Addresses::OfPort),
+            Self::Ours(Configuration::FullRouter, ..) => Treatment::Route(Addresses::OfGateway),
+            Self::Ours(Configuration::Mixed, ..) => Treatment::Mixed,
+            Self::L3fwd(_) => Treatment::Route(Addresses::OfL3fwd),
+        }
+    }
+
+    /// For its start.
+    fn patience(self) -> Duration {
+        match self {
+            // It fills a table in quadratic time.
+            Self::L3fwd(Input { size: Size::All, .. }) => Duration::from_secs(600),
+            _ => PATIENCE,
+        }
+    }
+
+    fn ports(self) -> usize {
+        match self.treatment() {
+            Treatment::Route(_) | Treatment::Mixed => PORTS,
+            Treatment::Nothing | Treatment::Swap => 1,
+        }
+    }
+
+    /// Lets it treat the trace once and holds every frame against the reference.
+    ///
+    /// # Errors
+    /// It does not run, or a frame is not as it should be.
+    pub(crate) fn gate(self, bench: &Bench) -> anyhow::Result<()> {
+        let name = format!("{}-gate", self.name());
+        let folder = bench.folder.join(&name);
+        std::fs::create_dir_all(&folder)?;
+        let trace = bench.routes(self.input().size).trace(self.input().destinations);
+        let expected = self.expected(bench)?;
+        let mut program = self.launch(bench, &name, Ports::Once(&trace.file, &folder))?;
+        program.wait_until_at_work(self.patience())?;
+        program.wait_for_packets(trace.frames.len())?;
+        drop(program);
+        reference::check(&expected, &folder).context(self.name())?;
+        std::fs::remove_dir_all(&folder)?;
+        Ok(())
+    }
+
+    /// Starts it and gives it work; it is paused then.
+    ///
+    /// # Errors
+    /// It does not run.
+    pub(crate) fn start(self, bench: &Bench) -> anyhow::Result<Program> {
+        let trace = bench.routes(self.input().size).trace(self.input().destinations);
+        let mut program = self.launch(bench, &self.name(), Ports::Endless(&trace.file))?;
+        program.wait_until_at_work(self.patience())?;
+        program.pause()?;
+        Ok(program)
+    }
+
+    /// Packets in a second of processor time.
+    ///
+    /// # Errors
+    /// The program has ended, did nothing, lost packets or sent them elsewhere.
+    pub(crate) fn rate(
+        self,
+        bench: &Bench,
+        program: &mut Program,
+        window: Duration,
+    ) -> anyhow::Result<f64> {
+        /// What may be in the program, or come between two questions, of all that passes in a window.
+        const SLACK: f64 = 0.03;
+
+        let done = program.measure(window)?;
+        let (packets, name) = (done.packets() as f64, self.name());
+        ensure!(packets > 0.0 && done.seconds > 0.0, "{name} did nothing");
+        ensure!(
+            packets > done.received as f64 * (1.0 - SLACK),
+            "{name} received {} packets and transmitted {packets}",
+            done.received
+        );
+        self.check_ports(bench, &done, SLACK).context(name)?;
+        Ok(packets / done.seconds)
+    }
+
+    /// Checks that each port had its part of the packets.
+    fn check_ports(self, bench: &Bench, done: &Sample, slack: f64) -> anyhow::Result<()> {
+        let expected = self.expected(bench)?;
+        let frames: usize = expected.iter().map(Vec::len).sum();
+        for (port, (sent, expected)) in done.transmitted.iter().zip(&expected).enumerate() {
+            let part = *sent as f64 / done.packets() as f64;
+            let due = expected.len() as f64 / frames as f64;
+            ensure!(
+                (part - due).abs() < slack,
+                "port {port} transmits {part:.3} of the packets, not {due:.3}"
+            );
+        }
+        Ok(())
+    }
+
+    fn expected(self, bench: &Bench) -> anyhow::Result<Vec<Vec<Vec<u8>>>> {
+        let routes = bench.routes(self.input().size);
+        let trace = routes.trace(self.input().destinations);
+        reference::expected(self.treatment(), &routes.table, &trace.frames, self.ports())
+    }
+
+    fn launch(self, bench: &Bench, name: &str, ports: Ports<'_>) -> anyhow::Result<Program> {
+        let [first, core] = bench.cores;
+        let control = bench.folder.join(format!("{name}.control"));
+        let (program, before, behind) = match self {
+            Self::Ours(configuration, Input { destinations, .. }, burst) => {
+                let before = format!(
+                    "run --json --affinity={core} --unix-socket={} --dpdk",
+                    control.display()
+                );
+                let (mbufs, ring) = (mbufs(destinations), destinations.ring());
+                let mut behind = vec!["--".to_owned(), "-e".to_owned()];
+                behind.push(match burst {
+                    Some(_) => configuration.text().to_owned(),
+                    None => configuration.text().replace(", BURST $burst", ""),
+                });
+                behind.extend([format!("mbufs={mbufs}"), format!("ring={ring}")]);
+                behind.extend(burst.map(|burst| format!("burst={burst}")));
+                (&bench.millrace, words(&before), behind)
+            }
+            Self::L3fwd(Input { size, destinations }) => {
+                let [v4, v6] = &bench.routes(size).rules;
+                let behind = format!(
+                    "-- -p 0xf -P --parse-ptype --lookup=lpm --rule_ipv4={} --rule_ipv6={} \
+                     --config=(0,0,0) --rx-queue-size={}",
+                    v4.display(),
+                    v6.display(),
+                    destinations.ring()
+                );
+                (&bench.l3fwd, words(&format!("--lcores=0@{core}")), words(&behind))
+            }
+            Self::Testpmd(mode, burst) => {
+                // Without --no-flush-rx it begins by throwing away what it receives.
+                let behind = format!(
+                    "-- --no-flush-rx --forward-mode={} --nb-cores=1 --total-num-mbufs={} \
+                     --auto-start",
+                    mode.name(),
+                    mbufs(Destinations::Few)
+                );
+                let mut behind = words(&behind);
+                behind.extend(burst.map(|burst| format!("--burst={burst}")));
+                (&bench.testpmd, words(&format!("--lcores=0@{first},1@{core}")), behind)
+            }
+        };
+        let launch = Launch {
+            name,
+            program,
+            before: &before,
+            behind: &behind,
+            ports: self.ports(),
+            // The second name is that of newer versions of DPDK.
+            threads: matches!(self, Self::Testpmd(..)).then_some(&["rte-worker-1", "dpdk-worker1"]),
+        };
+        let program = Program::start(&launch, ports, &bench.folder)?;
+        if let Self::Ours(configuration, Input { size, .. }, _) = self {
+            configure(configuration, bench.routes(size), &control).context(self.name())?;
+        }
+        Ok(program)
+    }
+}
+
+/// A length of bursts in words.
+pub(crate) fn length(burst: Option<u16>) -> String {
+    burst.map_or_else(|| "own".to_owned(), |burst| burst.to_string())
+}
+
+fn words(text: &str) -> Vec<String> {
+    text.split(' ').map(str::to_owned).collect()
+}
+
+impl Configuration {
+    /// Its name in reports, that of its file.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Forward => "forward",
+            Self::CrossConnect => "cross-connect",
+            Self::MinimalRouter => "minimal-router",
+            Self::FullRouter => "full-router",
+            Self::Mixed => "mixed",
+        }
+    }
+
+    fn text(self) -> &'static str {
+        match self {
+            Self::Forward => include_str!("../../configs/dpdk/forward.click"),
+            Self::CrossConnect => include_str!("../../configs/dpdk/cross-connect.click"),
+            Self::MinimalRouter => include_str!("../../configs/dpdk/minimal-router.click"),
+            Self::FullRouter => include_str!("../../configs/dpdk/full-router.click"),
+            Self::Mixed => include_str!("../../configs/dpdk/mixed.click"),
+        }
+    }
+}
+
+/// Gives a router its routes and neighbours by its control socket, and starts its source.
+fn configure(configuration: Configuration, routes: &Routes, socket: &Path) -> anyhow::Result<()> {
+    let connect = || Ok(Control::connect(socket).ok());
+    let control = wait(PATIENCE, connect)?;
+    let mut control = control.context("it opens no control socket")?;
+    if !matches!(configuration, Configuration::Forward | Configuration::CrossConnect) {
+        control.write("route.ctrl", &traffic::commands(&routes.routes))?;
+    }
+    if configuration == Configuration::Mixed {
+        control.write("route6.ctrl", &traffic::commands6(&routes.routes6))?;
+    }
+    if configuration == Configuration::FullRouter {
+        for (network, entry) in traffic::neighbours() {
+            control.write(&format!("eth{network}/arp.insert"), &entry)?;
+        }
+    }
+    control.write("source.active", "true")
+}
+
+/// A connection to a control socket (Click's protocol, version 1.3).
+struct Control(BufReader<UnixStream>);
+
+impl Control {
+    fn connect(path: &Path) -> anyhow::Result<Self> {
+        let mut control = Self(BufReader::new(UnixStream::connect(path)?));
+        // It begins by saying who it is.
+        control.line()?;
+        Ok(control)
+    }
+
+    fn write(&mut self, handler: &str, text: &str) -> anyhow::Result<()> {
+        let socket = self.0.get_mut();
+        write!(socket, "WRITEDATA {handler} {}\r\n", text.len())?;
+        socket.write_all(text.as_bytes())?;
+        let answer = self.line()?;
+        ensure!(answer.starts_with("200"), "{handler}: {}", answer.trim_end());
+        Ok(())
+    }
+
+    fn line(&mut self) -> anyhow::Result<String> {
+        let mut line = String::new();
+        self.0.read_line(&mut line)?;
+        Ok(line)
+    }
+}

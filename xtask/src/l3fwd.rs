@@ -1,0 +1,111 @@
+//! DPDK's example l3fwd, hand-written C that does nothing but route: fetched as Debian's source package
+//! dpdk, changed as little as it takes, and built against the installed DPDK.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::apt::{Apt, Kind};
+use crate::data;
+use crate::shell;
+
+/// A line of the sources that is replaced.
+struct Edit {
+    file: &'static str,
+    /// What the line starts with, behind its indentation. Exactly one line of the file does.
+    start: &'static str,
+    line: &'static str,
+}
+
+/// The changes: l3fwd asks for what net_pcap does not have, and its table is for a handful of routes.
+const EDITS: &[Edit] = &[
+    Edit {
+        file: "main.c",
+        start: ".offloads = RTE_ETH_RX_OFFLOAD_CHECKSUM,",
+        line: ".offloads = 0,",
+    },
+    Edit {
+        file: "l3fwd_lpm.c",
+        start: "#define IPV4_L3FWD_LPM_MAX_RULES ",
+        line: "#define IPV4_L3FWD_LPM_MAX_RULES (1 << 20)",
+    },
+    // As many networks of 24 bits may have longer prefixes within.
+    Edit {
+        file: "l3fwd_lpm.c",
+        start: "#define IPV4_L3FWD_LPM_NUMBER_TBL8S ",
+        line: "#define IPV4_L3FWD_LPM_NUMBER_TBL8S (1 << 14)",
+    },
+];
+
+/// The program. Fetches and builds it, saying so, when it is not there yet for the DPDK that is
+/// installed.
+///
+/// # Errors
+/// There is no DPDK, its sources cannot be fetched, do not look as expected, or cannot be built.
+pub(crate) fn program() -> Result<PathBuf> {
+    let version = shell::output(Command::new("pkg-config").args(["--modversion", "libdpdk"]))
+        .context("there is no DPDK to build l3fwd against: apt-get install dpdk-dev libdpdk-dev")?;
+    // Another edit makes another program.
+    let place = shell::target().join(format!("xtask/l3fwd-{}-1", version.trim()));
+    let folder = data::once(place, |work| {
+        data::need(&["tar", "make", "cc"], "and building DPDK's l3fwd")?;
+        println!("fetching and building DPDK's l3fwd (10 MB of lists, 16 MB)");
+        let apt = Apt::new(work, Kind::Source, "DPDK's l3fwd")?;
+        let archive = apt.fetch("dpdk")?;
+        let tree = work.join("dpdk");
+        data::unpack(&archive, &tree, &["*/VERSION", "*/examples/l3fwd", "*/examples/common"])?;
+        let fetched = fs::read_to_string(tree.join("VERSION"))?;
+        ensure!(
+            fetched.trim() == version.trim(),
+            "DPDK {} is installed, but its sources are of {}",
+            version.trim(),
+            fetched.trim()
+        );
+        let sources = tree.join("examples/l3fwd");
+        EDITS.iter().try_for_each(|edit| edit.apply(&sources))?;
+        // The example's own Makefile: -O3 and what pkg-config says of libdpdk.
+        shell::run(Command::new("make").arg("--silent").arg("--directory").arg(&sources))?;
+        Ok(tree)
+    })?;
+    Ok(folder.join("examples/l3fwd/build/l3fwd-shared"))
+}
+
+impl Edit {
+    fn apply(&self, sources: &Path) -> Result<()> {
+        let path = sources.join(self.file);
+        let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+        let text = self.edited(&text).with_context(|| path.display().to_string())?;
+        fs::write(&path, text).with_context(|| path.display().to_string())
+    }
+
+    fn edited(&self, text: &str) -> Result<String> {
+        let mut found = 0;
+        let line = |line: &str| match line.trim_start().starts_with(self.start) {
+            true => {
+                found += 1;
+                format!("{}\n", self.line)
+            }
+            false => format!("{line}\n"),
+        };
+        let edited = text.lines().map(line).collect();
+        match found {
+            1 => Ok(edited),
+            count => bail!("{count} lines start with ‘{}’, where one should", self.start),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_edit_replaces_exactly_one_line() {
+        let edit = Edit { file: "", start: "#define A ", line: "#define A 2" };
+        assert_eq!(edit.edited("b\n  #define A 1\nA\n").unwrap(), "b\n#define A 2\nA\n");
+        assert!(edit.edited("#define AB 1\n").is_err());
+        assert!(edit.edited("#define A 1\n#define A 1\n").is_err());
+    }
+}
