@@ -16,8 +16,9 @@
 //!
 //! Up to 31 rules become a decision program; what a packet costs grows with it. From 32 rules on an
 //! index finds the first rule that matches by looking up each field of the packet once, so that
-//! 10,000 rules cost little more than 100. It takes about as much memory as the rules have text,
-//! and 256 MiB at most; rules on fields beyond the eight that most rules look at cost more.
+//! 10,000 rules cost little more than 100. It takes some 350 bytes a rule where rules are like those
+//! of firewalls, and never more than 32 MiB for each of the eight fields that most rules look at.
+//! What rules say of other fields is asked rule by rule, when all else matches.
 //!
 //! # Arguments
 //! - ACTION PATTERN: a rule. Any number.
