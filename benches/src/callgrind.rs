@@ -6,9 +6,9 @@
 //! callgrind writes down what it has counted at every mark (`--dump-before`), so that whatever comes before
 //! and after a stretch, such as filling a table, is left out.
 //!
-//! Valgrind presents the same processor everywhere: one with AVX2 and without AVX-512, to libraries that
-//! choose their code by the processor too. Our own loops run as on a processor that has no more than every
-//! x86-64 ([`isa`]), so that the counts hold for machines without AVX2 as well. Caches, where they are asked for, are simulated: 32 KiB of 8
+//! Valgrind presents the same processor everywhere, to libraries that choose their code by the processor too:
+//! one without AVX-512, and with AVX2 if the machine has it. Which clones of our own loops run ([`isa`]) is said.
+//! Caches, where they are asked for, are simulated: 32 KiB of 8
 //! ways for instructions and for data, 2 MiB of 16 ways behind them; no prefetcher.
 
 use std::ffi::OsStr;
@@ -18,7 +18,7 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, bail, ensure};
-use millrace_core::isa;
+use millrace_core::isa::{self, Level};
 use millrace_testkit::find_program;
 use serde_json::{Value, json};
 
@@ -59,11 +59,16 @@ pub(crate) fn tell(name: &str, packets: u64) {
     println!("{}", json!({ "name": name, "packets": packets }));
 }
 
-/// Runs this program with `words` as a worker, and gives what was counted, stretch by stretch.
+/// Runs this program with `words` as a worker, on a processor of this `level`, and gives what was counted, stretch
+/// by stretch.
 ///
 /// # Errors
 /// There is no Valgrind, the worker fails, or what it tells does not fit what was counted.
-pub(crate) fn count<S: AsRef<OsStr>>(words: &[S], caches: bool) -> anyhow::Result<Vec<Stretch>> {
+pub(crate) fn count<S: AsRef<OsStr>>(
+    words: &[S],
+    level: Level,
+    caches: bool,
+) -> anyhow::Result<Vec<Stretch>> {
     let valgrind = find_program("valgrind").context(
         "valgrind counts the instructions and is not installed (Debian's package valgrind)",
     )?;
@@ -76,7 +81,7 @@ pub(crate) fn count<S: AsRef<OsStr>>(words: &[S], caches: bool) -> anyhow::Resul
         command.args(["--cache-sim=yes", "--I1=32768,8,64", "--D1=32768,8,64"]);
         command.arg("--LL=2097152,16,64");
     }
-    command.env(isa::VARIABLE, isa::Level::Baseline.name());
+    command.env(isa::VARIABLE, level.name());
     command.arg(std::env::current_exe().context("where this program is")?).args(words);
     let output = command.output().context("cannot run valgrind")?;
     ensure!(

@@ -25,12 +25,19 @@ fn a_loop_that_takes_more_than_its_budget_fails() {
     assert!(blessed.status.success(), "{}", String::from_utf8_lossy(&blessed.stderr));
     let again = gate(&budget, &[]);
     let text = String::from_utf8_lossy(&again.stdout);
-    assert!(again.status.success() && text.contains("1 loops within the budget"), "{text}");
+    assert!(again.status.success() && text.contains("loops within the budget"), "{text}");
 
-    // The same count against a budget of a third less.
+    // The same counts against a budget that is a third less for one of them.
     let written = std::fs::read_to_string(&budget).unwrap();
-    let count: f64 =
-        written.split("bytes\": ").nth(1).unwrap().split('\n').next().unwrap().parse().unwrap();
+    let count: f64 = written
+        .split("bytes\": ")
+        .nth(1)
+        .unwrap()
+        .split([',', '\n'])
+        .next()
+        .unwrap()
+        .parse()
+        .unwrap();
     let less = written.replace(&count.to_string(), &(count / 1.5).to_string());
     std::fs::write(&budget, less).unwrap();
     let failed = gate(&budget, &[]);

@@ -4,6 +4,7 @@
 
 use anyhow::Context;
 use millrace_core::Batch;
+use millrace_core::isa::Level;
 use millrace_testkit::find_program;
 
 use super::figure::{Axis, Figure, Panel, Scale, Series};
@@ -44,7 +45,7 @@ pub(super) fn figure(bench: &Bench) -> anyhow::Result<Figure> {
         Some(counted) => Some(counted),
         None if !bench.brief && find_program("valgrind").is_some() => {
             notes.push(
-                "Instructions and cache misses are counted by callgrind, on a processor without AVX and a simulated \
+                "Instructions and cache misses are counted by callgrind, on a processor without AVX-512 and a simulated \
                  cache without prefetcher; cycles are those of the machine's time stamp counter."
                     .to_owned(),
             );
@@ -102,7 +103,7 @@ fn by_processor(bench: &Bench, cases: &[Case]) -> anyhow::Result<Option<Counted>
 /// Counts by callgrind, beside the cycles a packet that the machine took.
 fn by_callgrind(bench: &Bench, cycles: &[f64]) -> anyhow::Result<Counted> {
     let words = ["figures-worker", "vectors", "--core", &bench.core.to_string()];
-    let counted = callgrind::count(&words, true)?;
+    let counted = callgrind::count(&words, Level::of_processor().min(Level::Avx2), true)?;
     let instructions: Vec<f64> =
         counted.iter().map(|one| one.per_packet(one.instructions)).collect();
     let per_cycle = instructions.iter().zip(cycles).map(|(count, cycles)| count / cycles).collect();
