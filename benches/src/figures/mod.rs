@@ -10,6 +10,7 @@
 //! | `split` | DoubleClick's open question: what a classifier leaves of a batch |
 //! | `latency` | how long packets take at low, middling and high load |
 //! | `growth` | what more routes, rules and elements cost |
+//! | `lookups`, `rules` | what the suites of these names have found, drawn from their reports |
 //!
 //! Everything runs in memory, on the devices of [`crate::cycles`] or, where packets must arrive at given times,
 //! on devices of its own ([`open_loop`]).
@@ -21,6 +22,7 @@ mod latency;
 mod loops;
 mod open_loop;
 mod plot;
+mod reports;
 mod split;
 mod steps;
 mod vectors;
@@ -50,6 +52,14 @@ pub(crate) struct Options {
     /// Writes each figure's report for programs into this directory, as NAME.json.
     #[arg(long, value_name = "DIRECTORY")]
     json: Option<PathBuf>,
+
+    /// Draws `lookups` from this report of `bench lookup --json`.
+    #[arg(long, value_name = "FILE")]
+    lookups: Option<PathBuf>,
+
+    /// Draws `rules` from this report of `bench rules --json`.
+    #[arg(long, value_name = "FILE")]
+    rules: Option<PathBuf>,
 
     /// How often each case is measured; the figures show medians.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
@@ -122,13 +132,29 @@ impl Options {
         }
         println!("{}, commit {}\n", bench.machine.cpu, bench.machine.commit);
         for (name, make) in FIGURES {
-            if self.only.is_empty() || self.only.iter().any(|only| only == name) {
+            if self.wants(name) {
                 let figure = make(&bench).with_context(|| format!("the figure {name}"))?;
                 println!("{}", figure.table());
                 self.write(&bench, &figure)?;
             }
         }
+        let lookups = self.lookups.as_deref().map(reports::lookups);
+        let rules = self.rules.as_deref().map(reports::rules);
+        for figure in [lookups, rules].into_iter().flatten() {
+            let figure = figure?;
+            println!("{}", figure.table());
+            self.write(&bench, &figure)?;
+        }
         Ok(())
+    }
+
+    /// Whether a figure that is measured here is wanted: those that are named, or all when none is named and
+    /// no report is to be drawn.
+    fn wants(&self, name: &str) -> bool {
+        match self.only.is_empty() {
+            true => self.lookups.is_none() && self.rules.is_none(),
+            false => self.only.iter().any(|only| only == name),
+        }
     }
 
     fn write(&self, bench: &Bench, figure: &Figure) -> anyhow::Result<()> {
