@@ -160,16 +160,20 @@ fn with_data<const AHEAD: usize>(batch: &mut Batch) {
 fn together<const PACKETS: usize>(batch: &mut Batch) {
     let (groups, rest) = batch.as_chunks_mut::<PACKETS>();
     for group in groups {
-        let mut frames = group.each_mut().map(frame);
-        let right = frames.each_ref().map(|frame| frame.as_deref().is_some_and(is_right));
-        for (frame, right) in frames.iter_mut().zip(right) {
-            if let (Some(frame), true) = (frame, right) {
+        let mut right = [false; PACKETS];
+        for (right, packet) in right.iter_mut().zip(group.iter_mut()) {
+            *right = frame(packet).is_some_and(|frame| is_right(frame));
+        }
+        for (right, packet) in right.into_iter().zip(group.iter_mut()) {
+            if right && let Some(frame) = frame(packet) {
                 rewrite(frame);
             }
         }
     }
-    for frame in rest.iter_mut().filter_map(frame) {
-        route(frame);
+    for packet in rest {
+        if let Some(frame) = frame(packet) {
+            route(frame);
+        }
     }
 }
 

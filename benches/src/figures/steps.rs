@@ -64,6 +64,12 @@ pub(super) fn figure(bench: &Bench) -> anyhow::Result<Figure> {
         );
         STEPS.iter().filter(|step| step.prefetch).map(|step| (step, None)).collect()
     };
+    for name in NAMES {
+        for batches in [true, false] {
+            let configuration = configuration(name, batches, &bench.routes)?;
+            configuration.gate(BURST, bench.core, &bench.trace)?;
+        }
+    }
     let mut found = vec![vec![Vec::new(); NAMES.len()]; steps.len()];
     for _ in 0..bench.rounds {
         for ((step, program), found) in steps.iter().zip(&mut found) {
@@ -140,15 +146,21 @@ fn run(
     length: Length,
 ) -> anyhow::Result<Vec<f64>> {
     let manner = Manner { singly: !step.recycling, held: HELD };
-    let routers = suites::routers(routes);
     let runs = NAMES.iter().map(|name| {
-        let whole = routers.iter().find(|one| one.graph.name == *name);
-        let mut configuration: Configuration = whole.with_context(|| format!("no {name}"))?.clone();
-        if !step.batches {
-            configuration = one_at_a_time(&configuration)?;
-        }
+        let configuration = configuration(name, step.batches, routes)?;
         let run = configuration.run_in(manner, BURST, core, trace, length)?;
         cycles_of(&run).context("no slices")
     });
     runs.collect()
+}
+
+/// One of the routers, with batches in its graph or with single packets.
+fn configuration(
+    name: &str,
+    batches: bool,
+    routes: &[traffic::Route],
+) -> anyhow::Result<Configuration> {
+    let whole = suites::routers(routes).into_iter().find(|one| one.graph.name == name);
+    let whole = whole.with_context(|| format!("there is no {name}"))?;
+    if batches { Ok(whole) } else { one_at_a_time(&whole) }
 }

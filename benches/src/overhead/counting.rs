@@ -24,6 +24,11 @@ pub(super) fn rows(core: usize, rounds: u32) -> anyhow::Result<Vec<Row>> {
     let names: Vec<(String, usize)> = cases(&[]).iter().map(Case::key).collect();
     let mut least = vec![(f64::INFINITY, f64::INFINITY); names.len()];
     if let Some(uncounted) = variant("uncounted") {
+        let routes = traffic::routes(ROUTES);
+        let trace: Trace = traffic::trace(&routes)?.into();
+        for Case { configuration, burst } in cases(&routes) {
+            configuration.gate(burst, core, &trace)?;
+        }
         let counted = std::env::current_exe().context("where this program is")?;
         for _ in 0..rounds {
             let (with, without) = (run(&counted, core)?, run(&uncounted, core)?);
