@@ -100,8 +100,9 @@ fn turns(bench: &Bench, batches: &mut [Batch], loops: &[Loop]) -> Vec<f64> {
     let mut found = vec![Vec::new(); loops.len()];
     for _ in 0..bench.rounds {
         for (work, found) in loops.iter().zip(&mut found) {
-            for batch in (0..times).flat_map(|_| 0..batches.len()) {
-                let Some(batch) = batches.get_mut(batch) else { continue };
+            let count = batches.len().max(1);
+            for at in 0..times * count {
+                let Some(batch) = batches.get_mut(at % count) else { continue };
                 // Batch by batch: what disturbs the machine for a moment spoils one.
                 let start = cycles::now();
                 work(black_box(batch));
