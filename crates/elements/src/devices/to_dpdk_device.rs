@@ -26,7 +26,8 @@
 //! - IQUEUE: for how many packets there is to be room before any is dropped: the ring has at least as
 //!   many entries, if the driver allows. A power of 2.
 //! - NDESC: entries of the ring; the driver's choice unless given.
-//! - BURST: with a pull input, most packets pulled each time, 1 to 256. Default 32. Pushed packets go in
+//! - BURST: with a pull input, most packets pulled each time, 1 to 256. Default 128, as many as
+//!   FromDPDKDevice receives at a time: else queues between the two overflow. Pushed packets go in
 //!   the batches in which they come.
 //! - TIMEOUT: how long packets may wait for a full BURST, in milliseconds. They do not wait.
 //! - MTU, MAC, PAUSE, FAST_FREE: as in FromDPDKDevice.
@@ -68,6 +69,10 @@ use millrace_io::{Method, Queues, TxOptions};
 
 use super::dpdk::{self, UsesPort};
 use super::transmit::{self, Transmission, Transmits, Wanted};
+
+/// The default of BURST. A source that brings more in its turn than this takes away in its own fills the
+/// queue between them.
+const BURST: u32 = 128;
 
 /// The element; its manual is at the top of the file.
 pub struct ToDpdkDevice {
@@ -112,7 +117,7 @@ impl Element for ToDpdkDevice {
                 ..TxOptions::default()
             },
             max_queues: [count, most].into_iter().flatten().filter_map(positive).min(),
-            burst: burst.unwrap_or(32) as usize,
+            burst: burst.unwrap_or(BURST) as usize,
             blocking,
             pad: false,
             debug: false,
