@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use millrace_core::cycles;
-use rustix::thread::{CpuSet, sched_getaffinity};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// The machine and the sources.
 pub(crate) struct Machine {
@@ -40,6 +40,17 @@ pub(crate) fn cores() -> anyhow::Result<Vec<usize>> {
 /// The kernel does not say.
 pub(crate) fn last_core() -> anyhow::Result<usize> {
     cores()?.pop().context("no core to run on")
+}
+
+/// Keeps the calling thread on a core.
+///
+/// # Errors
+/// The program may not run there.
+pub(crate) fn pin(core: usize) -> anyhow::Result<()> {
+    anyhow::ensure!(core < CpuSet::MAX_CPU, "core {core}: there is none");
+    let mut set = CpuSet::new();
+    set.set(core);
+    sched_setaffinity(None, &set).with_context(|| format!("core {core}"))
 }
 
 fn cpu() -> String {

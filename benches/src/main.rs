@@ -7,6 +7,7 @@ mod figures;
 mod gate;
 mod graph;
 mod io;
+mod lookup;
 mod lookup6;
 mod machine;
 mod mixed;
@@ -52,6 +53,11 @@ enum Suite {
     Threads(threads::Options),
     /// IPv6 routing tables: building, lookups, changes, memory.
     Lookup6(lookup6::Options),
+    /// Nanoseconds a lookup, memory, and changes a second of the routing tables, on the Internet's routes.
+    Lookup(lookup::Options),
+    /// What `lookup` runs under callgrind.
+    #[command(hide = true)]
+    LookupWorker(lookup::Worker),
     /// Mixed traffic, a third each rewritten, IPv4 and IPv6, beside IPv4 alone.
     Mixed(mixed::Options),
     /// Cycles a packet, time to compile and memory of IPFilter and IPClassifier, by their number of
@@ -87,6 +93,8 @@ fn main() -> ExitCode {
         Suite::Dpdk(options) => options.run(),
         Suite::Threads(options) => options.run(),
         Suite::Lookup6(options) => options.run(),
+        Suite::Lookup(options) => options.run(),
+        Suite::LookupWorker(options) => options.run(),
         Suite::Mixed(options) => options.run(),
         Suite::Rules(options) => options.run(),
         Suite::Gate(options) => options.run(),

@@ -37,9 +37,10 @@ fn captures_folder() -> PathBuf {
 }
 
 /// A folder with the Internet's routes as RouteViews had them, out of Debian's package python3-pyasn:
-/// `ipasn_20140513.dat` has the 512,621 for IPv4 of 13 May 2014, `ipasn6_20151101.dat` those for both families of
-/// 1 November 2015. Each line is a prefix and an autonomous system's number; `;` stands before what is
-/// no route. Fetches them, saying so, when they are not there yet.
+/// `ipasn_20140513.dat` has the 512,621 for IPv4 of 13 May 2014, `ipasn_20080501_v12.dat` the 270,849 of 1 May
+/// 2008, `ipasn6_20151101.dat` those for both families of 1 November 2015. Each line is a prefix and an
+/// autonomous system's number; `;` stands before what is no route. Fetches them, saying so, when they are
+/// not there yet.
 ///
 /// # Errors
 /// They are not there and cannot be fetched.
@@ -54,9 +55,10 @@ pub(crate) fn routes() -> Result<PathBuf> {
         let data = tree.join("usr/lib/python3/dist-packages/data");
         let routes = work.join("routes");
         fs::create_dir(&routes)?;
-        for name in ["ipasn_20140513.dat.gz", "ipasn6_20151101.dat.gz"] {
-            fs::rename(data.join(name), routes.join(name))?;
-            shell::run(Command::new("gzip").arg("--decompress").arg(routes.join(name)))?;
+        let tables = ["ipasn_20140513", "ipasn_20080501_v12", "ipasn6_20151101"];
+        for name in tables.map(|table| format!("{table}.dat.gz")) {
+            fs::rename(data.join(&name), routes.join(&name))?;
+            shell::run(Command::new("gzip").arg("--decompress").arg(routes.join(&name)))?;
         }
         Ok(routes)
     })

@@ -10,7 +10,8 @@
 //!
 //! The tables are those of DIR-24-8: most lookups read memory once, none more than twice, however
 //! many routes there are. That takes up to 48 MiB, less where networks have no routes, and more from
-//! 32,768 different next hops, or as many networks of 24 bits with longer prefixes within.
+//! 32,768 different next hops, or as many networks of 24 bits with longer prefixes within. The kernel is asked for
+//! huge pages under the tables.
 //!
 //! # Arguments
 //! - Routes, one an argument: a network, or an address for itself alone; perhaps a gateway, `-`

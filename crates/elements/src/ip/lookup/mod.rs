@@ -8,7 +8,8 @@
 //! |---|---|---|---|
 //! | [`Dir24x8`] | DirectIPLookup | one or two memory accesses | in place |
 //! | [`Radix`] | RadixIPLookup | up to seven | copies up to seven nodes |
-//! | [`Ranges`] | RangeIPLookup | a binary search in cache | copies the array |
+//! | [`Ranges`] | RangeIPLookup | a binary search in cache | makes the slots that it touches anew |
+//! | [`Poptrie`] | none: see below | two to five, in cache | makes the slots that it touches anew |
 //! | [`Linear`], [`Sorted`] | LinearIPLookup, SortedIPLookup | all routes | copies the list |
 //!
 //! All but the structures is written for [addresses](Address) of either family; what IPv6 packets are
@@ -25,6 +26,8 @@
 //!   which each address goes from its hop before the transaction to that after it directly (the
 //!   reason is told at `Change::rank`). Two addresses may be seen to change one after the other,
 //!   as they are when two packets are routed one after the other.
+//! - In structures with a directory of slots (`slotted.rs`), by a store for each slot that has changed, which
+//!   leads readers to a part that was made beside the old one.
 //!
 //! What a change leaves behind, such as the number of a hop without routes or a node that was
 //! copied, may still be held by readers. It is kept with the view that they have, and used again
@@ -33,30 +36,9 @@
 //! So a table that changes for ever does not grow, and no forwarding thread ever frees anything.
 //!
 //! # Figures
-//! One core of a Xeon virtual machine that others used too, 4 KiB pages, `--example lpm_bench`.
-//! Lookups to any route at random, and to 4,096 destinations; one after the other, each waiting for
-//! the one before, and in batches of 256; times in nanoseconds. An update is a transaction that adds
-//! or removes one route. The routes themselves take 13 to 17 MB more at 512,000.
-//!
-//! | 512,621 routes (RouteViews, May 2014) | DIR-24-8 | ranges | radix |
-//! |---|---|---|---|
-//! | any, one by one | 88 | 33 | 226 |
-//! | any, in batches | 8.9 | 22 | 45 |
-//! | near, one by one | 13 | 27 | 45 |
-//! | near, in batches | 3.6 | 20 | 26 |
-//! | update | 610 | 314,000 | 1,040 |
-//! | building, ms | 177 | 174 | 185 |
-//! | memory, MB | 52 | 2 | 17 |
-//!
-//! | 130,000 routes, synthetic | DIR-24-8 | ranges | radix |
-//! |---|---|---|---|
-//! | any, in batches | 8.5 | 18 | 38 |
-//! | near, in batches | 4.1 | 15 | 21 |
-//! | update | 570 | 335,000 | 960 |
-//! | building, ms | 139 | 78 | 158 |
-//! | memory, MB | 51 | 4 | 18 |
-//!
-//! To copy a DIR-24-8 table for each transaction would take milliseconds, and twice the memory.
+//! `cargo xtask bench lookup` compares the structures on the Internet's routes; `docs/design.md` has the table, and
+//! why DirectIPLookup is DIR-24-8. To copy a DIR-24-8 table for each transaction would take milliseconds, and twice the
+//! memory. [`Poptrie`] is what to take where the cache is small and destinations are many.
 
 mod address;
 mod blocks;

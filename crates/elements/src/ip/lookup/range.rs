@@ -80,6 +80,17 @@ impl<E: Entry> Arrays<E> {
     }
 
     #[inline(always)]
+    fn lookup(&self, address: u32) -> HopId {
+        let entry = self.directory(address);
+        // What an entry leads to was written before it.
+        fence(Ordering::Acquire);
+        match entry & PART {
+            0 => HopId(entry),
+            _ => self.search(entry & !PART, address),
+        }
+    }
+
+    #[inline(always)]
     fn lookup_batch(&self, addresses: &[u32], hops: &mut [HopId]) {
         for (hop, &address) in hops.iter_mut().zip(addresses) {
             hop.0 = self.directory(address);
@@ -104,12 +115,10 @@ impl<E: Entry> Arrays<E> {
 impl Fib for Ranges {
     #[inline]
     fn lookup(&self, address: u32) -> HopId {
-        let mut hop = [HopId::NONE];
         match &*self.0 {
-            Width::Narrow(arrays) => arrays.lookup_batch(&[address], &mut hop),
-            Width::Wide(arrays) => arrays.lookup_batch(&[address], &mut hop),
+            Width::Narrow(arrays) => arrays.lookup(address),
+            Width::Wide(arrays) => arrays.lookup(address),
         }
-        hop[0]
     }
 
     #[inline]

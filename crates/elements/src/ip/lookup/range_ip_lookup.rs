@@ -8,8 +8,8 @@
 //! address decides. Sends the packet by the route's output, and sets the annotation to the route's
 //! gateway, if it has one.
 //!
-//! The table is an array of address ranges, a few bytes a route, so that it stays in the processor's
-//! cache. Each change makes another array: a group of changes by `ctrl` costs as much as one.
+//! The table is a directory by the first 18 bits of an address, and arrays of address ranges, a few bytes a
+//! route, so that it stays in the processor's cache. A change makes the arrays anew that it touches.
 //!
 //! # Arguments
 //! - Routes, one an argument: a network, or an address for itself alone; perhaps a gateway, `-`

@@ -92,14 +92,13 @@ impl<W: FibWriter<A>, A: Address> Routing<W, A> {
         let (addresses, hops, ports) =
             (&mut addresses[..count], &mut hops[..count], &mut ports[..count]);
         let snapshot = self.table.snapshot();
-        let any_lost = isa::run(
+        isa::run(
             #[inline(always)]
             || {
                 for (address, packet) in addresses.iter_mut().zip(&*batch) {
                     *address = A::destination(packet).to_bits();
                 }
                 snapshot.lookup_batch(addresses, hops);
-                let mut any_lost = false;
                 let places = batch.iter_mut().zip(addresses).zip(hops).zip(&mut *ports);
                 for (((packet, address), hop), port) in places {
                     let address = A::from_bits(*address);
@@ -112,15 +111,12 @@ impl<W: FibWriter<A>, A: Address> Routing<W, A> {
                         None => (address, NO_ROUTE),
                     };
                     to.set_destination(packet);
-                    any_lost |= out == NO_ROUTE;
                     *port = out;
                 }
-                any_lost
             },
         );
         drop(snapshot);
-        let routed = if any_lost { drop_lost(cx, batch, ports) } else { count };
-        cx.route_by(batch, ports.get(..routed).unwrap_or_default());
+        cx.route_by(batch, ports);
     }
 
     fn syntax<'a>(&self, call: &'a Call<'_>) -> Syntax<'a> {
@@ -150,27 +146,8 @@ impl<W: FibWriter<A>, A: Address> Routing<W, A> {
     }
 }
 
-/// The port of a packet that has none: no element has so many outputs.
-const NO_ROUTE: u16 = u16::MAX;
-
-/// Drops the packets that have no port; closes the ports of the others up and returns how many
-/// there are.
-fn drop_lost(cx: &mut Context, batch: &mut Batch, ports: &mut [u16]) -> usize {
-    let (mut read, mut kept) = (0, 0);
-    batch.map_filter(|packet| {
-        let port = ports.get(read).copied().unwrap_or(NO_ROUTE);
-        read += 1;
-        if port == NO_ROUTE {
-            return cx.drop(packet, Reason::NoRoute);
-        }
-        if let Some(place) = ports.get_mut(kept) {
-            *place = port;
-        }
-        kept += 1;
-        Some(packet)
-    });
-    kept
-}
+/// The port of a packet that has no route.
+const NO_ROUTE: u16 = Context::port_to_drop(Reason::NoRoute);
 
 /// The handlers `table` and `lookup`.
 pub(crate) fn read_handlers<E: RoutingElement<A>, A: Address>(handlers: &mut Handlers<E>) {
@@ -254,6 +231,28 @@ mod tests {
                 "{class}"
             );
             assert_eq!(rig.stats().drops, [(Reason::NoRoute, 1)]);
+            assert!(rig.stats().balanced());
+        }
+    }
+
+    #[test]
+    fn packets_of_an_output_keep_their_order() {
+        for class in ALL {
+            let routes = "1/8 0, 2/8 10.0.0.1 1, 3/8 2, 4/8 0";
+            let mut rig = Rig::new(&format!("{class}({routes})"), 1, 3).unwrap();
+            // By turns, and then in runs.
+            let networks = (0..150).map(|n| n % 4).chain((0..100).map(|n| n / 25));
+            let packets = networks.zip(0u8..).map(|(network, number)| {
+                let mut packet = packet([network + 1, 0, 0, 1]);
+                packet.set_paint(number);
+                packet
+            });
+            let out = rig.push_packets(0, packets.collect());
+            let lengths: Vec<usize> = out.iter().map(Vec::len).collect();
+            assert_eq!(lengths, [38 + 37 + 50, 38 + 25, 37 + 25], "{class}");
+            for port in &out {
+                assert!(port.is_sorted_by_key(|packet| packet.paint()), "{class}");
+            }
             assert!(rig.stats().balanced());
         }
     }
