@@ -7,12 +7,12 @@ use std::time::Instant;
 
 use anyhow::Context;
 use millrace_core::isa;
-use millrace_core::net::Ipv6Prefix;
-use millrace_elements::ip::lookup::{Command, Hop, HopId, Order, Prefix, Route, RouteTable};
+use millrace_elements::ip::lookup::{Command, Hop, HopId, Order, Route, RouteTable};
 use millrace_elements::ip6::lookup::TreeWriter;
 use serde_json::json;
 
 use crate::machine::Machine;
+use crate::pyasn;
 use crate::report::{self, rounded};
 use crate::traffic6::{self, Route6};
 
@@ -161,17 +161,10 @@ fn update(table: &Table, routes: &[Route6], random: &mut fastrand::Rng) -> anyho
 }
 
 fn read(path: &Path) -> anyhow::Result<Vec<Route6>> {
-    let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
-    let lines = text.lines().filter(|line| !line.starts_with(';') && line.contains(':'));
-    lines.map(|line| parse(line).with_context(|| format!("no route: {line}"))).collect()
-}
-
-fn parse(line: &str) -> Option<Route6> {
-    let (prefix, number) = line.trim().split_once(char::is_whitespace)?;
-    let prefix: Ipv6Prefix = prefix.parse().ok()?;
-    let prefix = Prefix::around(prefix.address().to_bits(), prefix.length());
-    // 64 hops.
-    let number = number.trim().parse::<u32>().ok()?.wrapping_mul(2_654_435_761) >> 26;
-    let gateway = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, number as u16 + 1);
-    Some(Route { prefix, hop: Hop { gateway, port: number % 4 } })
+    let route = |(prefix, system)| {
+        let hop = pyasn::neighbour(system);
+        let gateway = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, hop as u16 + 1);
+        Route { prefix, hop: Hop { gateway, port: hop % 4 } }
+    };
+    Ok(pyasn::read(path)?.into_iter().map(route).collect())
 }

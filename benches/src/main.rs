@@ -13,6 +13,7 @@ mod machine;
 mod mixed;
 mod overhead;
 mod peers;
+mod pyasn;
 mod report;
 mod rules;
 mod threads;

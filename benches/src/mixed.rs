@@ -53,7 +53,7 @@ fn routers(routes: usize) -> anyhow::Result<[Router; 2]> {
     let trace4 = traffic::trace(&routes4)?;
     let trace = traffic6::mixed(trace4.clone(), &routes6)?;
     let table = ("route.ctrl".to_owned(), traffic::commands(&routes4));
-    let table6 = ("route6.ctrl".to_owned(), traffic6::commands(&routes6));
+    let table6 = ("route6.ctrl".to_owned(), traffic::commands(&routes6));
     let router = |name: &str, text: &str, writes, trace: Vec<_>| {
         let graph = Graph { name: name.to_owned(), text: text.to_owned(), writes };
         Router { configuration: Configuration { graph, class: None }, trace: trace.into() }

@@ -2,11 +2,13 @@
 
 use std::collections::HashSet;
 use std::net::Ipv6Addr;
+use std::path::Path;
 
 use anyhow::Context;
 use etherparse::{EtherType, Ethernet2Header, IpNumber, Ipv6FlowLabel, Ipv6Header};
 use millrace_elements::ip::lookup::{Hop, Prefix, Route};
 
+use crate::pyasn;
 use crate::traffic::FRAME_LEN;
 
 /// A route of IPv6.
@@ -80,9 +82,7 @@ pub(crate) fn routes(count: usize) -> Vec<Route6> {
         let Some(allocation) = random.choice(&allocations) else { break };
         let prefix = Prefix::around(allocation | random.u128(..) >> 32, length);
         if seen.insert(prefix) {
-            let output = random.u16(1..=3);
-            let gateway = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, output, random.u16(2..=17));
-            routes.push(Route { prefix, hop: Hop { gateway, port: output.into() } });
+            routes.push(Route { prefix, hop: hop(&mut random) });
         }
     }
     routes
@@ -99,9 +99,21 @@ fn pick<T: Copy>(weighted: &[(T, u32)], random: &mut fastrand::Rng) -> Option<T>
     weighted.iter().find(here).map(|(value, _)| *value)
 }
 
-/// The routes as commands for the handler `ctrl` of a lookup element.
-pub(crate) fn commands(routes: &[Route6]) -> String {
-    routes.iter().map(|route| format!("add {route}\n")).collect()
+/// A gateway by chance.
+fn hop(random: &mut fastrand::Rng) -> Hop<Ipv6Addr> {
+    let output = random.u16(1..=3);
+    let gateway = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, output, random.u16(2..=17));
+    Hop { gateway, port: output.into() }
+}
+
+/// The Internet's routes out of a file of [`pyasn`], by gateways as [`routes`] has them.
+///
+/// # Errors
+/// The file cannot be read, or holds something else.
+pub(crate) fn real_routes(file: &Path) -> anyhow::Result<Vec<Route6>> {
+    let mut random = fastrand::Rng::with_seed(SEED);
+    let prefixes = pyasn::read(file)?.into_iter();
+    Ok(prefixes.map(|(prefix, _)| Route { prefix, hop: hop(&mut random) }).collect())
 }
 
 /// An address of a route's network.

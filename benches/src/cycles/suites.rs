@@ -1,8 +1,10 @@
 //! What is measured: whole routers, and chains of one element.
 
+use millrace_elements::ip::lookup::Route;
+
 use super::case::Configuration;
 use crate::graph::Graph;
-use crate::traffic::{self, Route};
+use crate::traffic;
 
 /// The forwarder and the routers, with `routes` in their tables.
 pub(crate) fn routers(routes: &[Route]) -> Vec<Configuration> {

@@ -30,13 +30,13 @@ mod vectors;
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
+use millrace_elements::ip::lookup::Route;
 use serde_json::json;
 
 use self::figure::Figure;
 use crate::cycles::{Length, Trace, Turns};
 use crate::machine::{self, Machine};
-use crate::traffic::{self, Route};
-use crate::{cycles, report};
+use crate::{cycles, report, traffic};
 
 /// Which figures, and where they go.
 #[derive(clap::Args)]

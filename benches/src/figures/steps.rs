@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, bail, ensure};
+use millrace_elements::ip::lookup::Route;
 
 use super::batching::{one_at_a_time, work as cycles_of};
 use super::figure::{Axis, Figure, Panel, Scale, Series};
@@ -140,7 +141,7 @@ pub(super) fn work(core: usize, words: &[String]) -> anyhow::Result<()> {
 /// Runs a step once. Gives cycles a packet, configuration by configuration.
 fn run(
     step: &Step,
-    routes: &[traffic::Route],
+    routes: &[Route],
     trace: &Trace,
     core: usize,
     length: Length,
@@ -155,11 +156,7 @@ fn run(
 }
 
 /// One of the routers, with batches in its graph or with single packets.
-fn configuration(
-    name: &str,
-    batches: bool,
-    routes: &[traffic::Route],
-) -> anyhow::Result<Configuration> {
+fn configuration(name: &str, batches: bool, routes: &[Route]) -> anyhow::Result<Configuration> {
     let whole = suites::routers(routes).into_iter().find(|one| one.graph.name == name);
     let whole = whole.with_context(|| format!("there is no {name}"))?;
     if batches { Ok(whole) } else { one_at_a_time(&whole) }

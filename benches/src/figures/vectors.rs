@@ -5,6 +5,7 @@
 use anyhow::Context;
 use millrace_core::Batch;
 use millrace_core::isa::Level;
+use millrace_elements::ip::lookup::Route;
 use millrace_testkit::find_program;
 
 use super::Bench;
@@ -111,7 +112,7 @@ fn by_callgrind(bench: &Bench, cycles: &[f64]) -> anyhow::Result<Counted> {
     Ok(Counted { how: " (simulated)", instructions, per_cycle, l1i_misses: misses })
 }
 
-fn cases(routes: &[traffic::Route], bursts: &[usize]) -> Vec<Case> {
+fn cases(routes: &[Route], bursts: &[usize]) -> Vec<Case> {
     let wanted = |one: &Configuration| NAMES.contains(&one.graph.name.as_str());
     let configurations = suites::routers(routes).into_iter().filter(wanted);
     configurations

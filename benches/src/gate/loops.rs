@@ -3,11 +3,12 @@
 use std::hint::black_box;
 
 use millrace_core::{Batch, checksum};
+use millrace_elements::ip::lookup::Route;
 
 use crate::callgrind::mark;
 use crate::cycles::{Configuration, Length, Trace, suites};
 use crate::overhead::chain;
-use crate::traffic::{self, FRAME_LEN, Route};
+use crate::traffic::{self, FRAME_LEN};
 
 /// A loop with a name.
 pub(super) struct Loop {

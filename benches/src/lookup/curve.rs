@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::measure::{self, Destinations, Lookups};
 use super::oracle::Oracle;
 use super::subject::Structure;
-use super::{table, tables};
-use crate::report;
+use super::table;
+use crate::{report, traffic};
 
 /// Numbers of routes.
 const ROUTES: [usize; 7] = [1, 10, 100, 1000, 10_000, 100_000, 1_000_000];
@@ -16,7 +16,7 @@ const ROUTES: [usize; 7] = [1, 10, 100, 1000, 10_000, 100_000, 1_000_000];
 /// # Errors
 /// A structure finds a wrong route.
 pub(crate) fn measure(structures: &[&Structure], rounds: u32) -> anyhow::Result<Vec<Value>> {
-    let all = tables::made_up(*ROUTES.last().unwrap_or(&1));
+    let all = traffic::routes(*ROUTES.last().unwrap_or(&1));
     let mut rows = Vec::new();
     let mut lines = Vec::new();
     for count in ROUTES {

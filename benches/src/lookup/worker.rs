@@ -6,8 +6,7 @@ use serde_json::{Value, json};
 
 use super::measure::Destinations;
 use super::subject::STRUCTURES;
-use super::tables;
-use crate::{callgrind, report};
+use crate::{callgrind, report, traffic};
 
 /// Routes of the table.
 const ROUTES: usize = 130_000;
@@ -24,7 +23,7 @@ impl Worker {
     /// # Errors
     /// There is not enough memory.
     pub(crate) fn run(&self) -> anyhow::Result<()> {
-        let routes = tables::made_up(ROUTES);
+        let routes = traffic::routes(ROUTES);
         let traffic = Destinations::few("1,024", 1024, &routes);
         let addresses = traffic.addresses.get(..1 << 16).unwrap_or(&traffic.addresses);
         for structure in STRUCTURES.iter().filter(|one| self.names.iter().any(|n| n == one.name)) {

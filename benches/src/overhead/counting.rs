@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, ensure};
+use millrace_elements::ip::lookup::Route;
 use serde_json::{Value, json};
 
 use super::{BURSTS, Row, variant};
@@ -50,7 +51,7 @@ pub(super) fn rows(core: usize, rounds: u32) -> anyhow::Result<Vec<Row>> {
 }
 
 /// The routers, with each length of bursts.
-fn cases(routes: &[traffic::Route]) -> Vec<Case> {
+fn cases(routes: &[Route]) -> Vec<Case> {
     let routers = suites::routers(routes).into_iter();
     routers
         .flat_map(|configuration| {

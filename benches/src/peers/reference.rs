@@ -6,10 +6,11 @@ use std::path::Path;
 
 use anyhow::{Context, ensure};
 use etherparse::{Ipv4Header, Ipv6Header};
+use millrace_elements::ip::lookup::Route;
 
 use super::capture;
 use super::program::captured;
-use crate::traffic::{Route, Route6};
+use crate::traffic6::Route6;
 
 /// The longest prefix that holds an address, by a map for each length: slow, and nothing to get wrong. There is
 /// a table for each family; addresses of IPv4 stand at the upper end of the number.
@@ -32,13 +33,14 @@ impl Table {
     /// A table of routes. Of several for one network the last counts.
     pub(crate) fn new(routes: &[Route], routes6: &[Route6]) -> Self {
         let v4 = routes.iter().map(|route| {
-            let [.., host] = route.gateway.octets();
-            let hop = Hop { port: route.output, host };
-            (upper(route.network), route.length, hop)
+            let [.., host] = route.hop.gateway.octets();
+            let hop = Hop { port: route.hop.port as u8, host };
+            (upper(route.prefix.first()), route.prefix.length(), hop)
         });
-        let v6 = routes6
-            .iter()
-            .map(|route| (route.network, route.length, Hop { port: route.output, host: 0 }));
+        let v6 = routes6.iter().map(|route| {
+            let hop = Hop { port: route.hop.port as u8, host: 0 };
+            (route.prefix.first(), route.prefix.length(), hop)
+        });
         Self { v4: Lengths::new(v4), v6: Lengths::new(v6) }
     }
 }
@@ -213,13 +215,18 @@ fn hex(frame: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use millrace_elements::ip::lookup::{self as elements, Prefix};
+
     use super::*;
-    use crate::traffic;
+    use crate::{traffic, traffic6};
 
     #[test]
     fn the_longest_prefix_decides() {
         let gateway = std::net::Ipv4Addr::new(10, 0, 1, 2);
-        let route = |network, length, output| Route { network, length, output, gateway };
+        let route = |network, length, port| Route {
+            prefix: Prefix::new(network, length),
+            hop: elements::Hop { gateway, port },
+        };
         let routes =
             [route(0x0100_0000, 8, 1), route(0x0102_0000, 16, 2), route(0x0102_0304, 32, 3)];
         let table = Table::new(&routes, &[]);
@@ -252,17 +259,26 @@ mod tests {
 
     #[test]
     fn mixed_frames_go_three_ways() {
-        let (routes, network) = (traffic::routes(100), 0x2001 << 112);
-        let routes6 = [Route6 { network, length: 16, output: 3 }];
-        let table = Table::new(&routes, &routes6);
-        let frames = traffic::mixed_trace(&routes, &routes6, 3).unwrap();
-        let treat = |frame| Treatment::Mixed.of(frame, &table).unwrap();
-        let treated: Vec<_> = frames.iter().map(|frame| treat(frame)).collect();
-        assert_eq!(treated[0], Treatment::Route(Addresses::OfPort).of(&frames[0], &table).unwrap());
-        assert_eq!(treated[2], Treatment::Swap.of(&frames[2], &table).unwrap());
-        let (port, routed) = &treated[1];
-        assert_eq!((*port, &routed[..6]), (3, &[2, 0, 10, 0, 3, 2][..]));
-        assert_eq!((frames[1][21], routed[21]), (64, 63));
-        assert_eq!((&routed[12..21], &routed[22..]), (&frames[1][12..21], &frames[1][22..]));
+        let routes = traffic::routes(100);
+        let routes6 = &traffic6::routes(100)[..1];
+        let table = Table::new(&routes, routes6);
+        let datagrams = traffic::trace_of(&routes, 1).unwrap();
+        for frame in traffic6::mixed(datagrams, routes6).unwrap() {
+            let (port, sent) = Treatment::Mixed.of(&frame, &table).unwrap();
+            let alone = |treatment: Treatment| treatment.of(&frame, &table).unwrap();
+            match frame[12..14] {
+                [0x08, 0x00] => {
+                    assert_eq!((port, sent), alone(Treatment::Route(Addresses::OfPort)));
+                }
+                [0x86, 0xdd] => {
+                    let output = routes6[0].hop.port;
+                    assert_eq!(port, output as usize);
+                    assert_eq!(sent[..6], [2, 0, 10, 0, output as u8, 2]);
+                    assert_eq!((frame[21], sent[21]), (64, 63));
+                    assert_eq!((&sent[12..21], &sent[22..]), (&frame[12..21], &frame[22..]));
+                }
+                _ => assert_eq!((port, sent), alone(Treatment::Swap)),
+            }
+        }
     }
 }

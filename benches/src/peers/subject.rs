@@ -2,18 +2,19 @@
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write};
-use std::net::Ipv4Addr;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use millrace_elements::ip::lookup::Route;
 
 use super::capture;
 use super::program::{Launch, PATIENCE, Ports, Program, Sample, wait};
 use super::reference::{self, Addresses, Table, Treatment};
 use super::testpmd::Mode;
-use crate::traffic::{self, FRAME_LEN, Route, Route6};
+use crate::traffic::{self, FRAME_LEN};
+use crate::traffic6::{self, Route6};
 
 /// A program and what it does, with bursts of a length or of its own choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +62,7 @@ pub(crate) enum Destinations {
     Few,
     /// 16,384, with more mbufs and longer rings.
     Many,
-    /// 1,024, of which a third is IPv6 and another one neither.
+    /// 1,023, of which a third is IPv6 and another one neither.
     Mixed,
 }
 
@@ -135,7 +136,7 @@ impl Bench {
         cores: [usize; 2],
     ) -> anyhow::Result<Self> {
         let [v4, v6] = ["ipasn_20140513.dat", "ipasn6_20151101.dat"].map(|name| routes.join(name));
-        let routes6 = traffic::real_routes6(&v6)?;
+        let routes6 = traffic6::real_routes(&v6)?;
         let some = traffic::real_routes(&v4, 130_000)?;
         let some = Routes::new(&folder, "some", some, routes6.clone())?;
         let all = traffic::real_routes(&v4, usize::MAX)?;
@@ -171,7 +172,8 @@ impl Routes {
         let trace = |destinations: Destinations| {
             let frames = match destinations {
                 Destinations::Mixed => {
-                    traffic::mixed_trace(&routes, &routes6, destinations.count())?
+                    let ipv4 = traffic::trace_of(&routes, destinations.count() / 3)?;
+                    traffic6::mixed(ipv4, &routes6)?
                 }
                 _ => traffic::trace_of(&routes, destinations.count())?,
             };
@@ -197,9 +199,9 @@ impl Routes {
 /// Routes as l3fwd reads them.
 fn rules(routes: &[Route]) -> String {
     let mut text = String::with_capacity(routes.len() * 24);
-    for Route { network, length, output, .. } in routes {
+    for Route { prefix, hop } in routes {
         // Writing to a String cannot fail.
-        let _ = writeln!(text, "R{}/{length} {output}", Ipv4Addr::from_bits(*network));
+        let _ = writeln!(text, "R{prefix} {}", hop.port);
     }
     text
 }
@@ -444,7 +446,7 @@ fn configure(configuration: Configuration, routes: &Routes, socket: &Path) -> an
         control.write("route.ctrl", &traffic::commands(&routes.routes))?;
     }
     if configuration == Configuration::Mixed {
-        control.write("route6.ctrl", &traffic::commands6(&routes.routes6))?;
+        control.write("route6.ctrl", &traffic::commands(&routes.routes6))?;
     }
     if configuration == Configuration::FullRouter {
         for (network, entry) in traffic::neighbours() {
