@@ -55,6 +55,13 @@ struct Frame {
     last: Option<Batch>,
 }
 
+impl Frame {
+    #[cold]
+    fn keep(&mut self, full: Batch) {
+        self.full.push_back(full);
+    }
+}
+
 impl Waiting {
     pub(crate) fn new(frames: usize, order: Order) -> Self {
         Self {
@@ -113,11 +120,14 @@ impl Waiting {
         }
     }
 
+    #[inline]
     fn add_last(&mut self, frame: u32, batch: Batch) {
         match self.order {
             Order::Merged => {
                 let waiting = &mut self.frames[frame as usize];
-                waiting.full.extend(waiting.last.replace(batch));
+                if let Some(full) = waiting.last.replace(batch) {
+                    waiting.keep(full);
+                }
                 self.pending[frame as usize / 64] |= 1 << (frame % 64);
             }
             Order::DepthFirst => self.sent.push((frame, batch)),
