@@ -149,21 +149,21 @@ impl Context {
         }
     }
 
-    /// Distributes a batch whose packets go by few ports in no order to speak of.
+    /// Distributes a batch whose packets go by few ports in no order to speak of. Ports that lead to one input
+    /// share a way, lest their packets change places.
     fn scatter(&mut self, batch: &mut Batch, ports: &[u16]) {
         let mut ways: [Option<Batch>; WAYS] = [const { None }; WAYS];
+        let mut way_of = [usize::MAX; WAYS];
         for (packet, &port) in batch.drain().zip(ports) {
-            match ways.get_mut(usize::from(port)) {
-                // Each has room for the whole batch.
-                Some(Some(way)) => drop(way.push(packet)),
-                Some(way) => {
-                    let mut first = self.waiting.take_spare();
-                    drop(first.push(packet));
-                    *way = Some(first);
-                }
-                // There are no such ports.
-                None => {}
+            let port = usize::from(port) % WAYS;
+            if way_of[port] == usize::MAX {
+                let target = self.target(port);
+                let same = |&other: &usize| ways[other].is_some() && self.target(other) == target;
+                way_of[port] = (0..WAYS).find(same).unwrap_or(port);
             }
+            let way = ways[way_of[port]].get_or_insert_with(|| self.waiting.take_spare());
+            // It has room for the whole batch.
+            let _ = way.push(packet);
         }
         for (port, way) in ways.into_iter().enumerate() {
             if let Some(mut way) = way {
