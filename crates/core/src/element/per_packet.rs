@@ -1,9 +1,10 @@
 //! Elements that treat packets one by one, in a form that can be fused with their neighbours.
 
+use std::ops::ControlFlow;
+
 use super::Element;
 use crate::drops::Reason;
 use crate::engine::Context;
-use crate::isa;
 use crate::memory::{Batch, Packet};
 
 /// An element that treats the packets of its input 0 one by one.
@@ -54,16 +55,45 @@ pub trait PerPacket: Element {
     #[inline]
     fn treat_batch(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
         let mut pass = self.begin(cx, local);
-        isa::run(
-            #[inline(always)]
-            || {
-                batch.map_filter(|mut packet| match Self::treat(&mut pass, &mut packet) {
-                    way if way.is_output(0) => Some(packet),
-                    way => self.aside(cx, &mut pass, packet, way),
-                });
-            },
-        );
+        let turned = batch.try_for_each(|packet| match Self::treat(&mut pass, packet) {
+            way if way.is_output(0) => Ok(()),
+            way => Err(way),
+        });
+        if let Err((first, way)) = turned {
+            self.treat_rest(cx, &mut pass, batch, (first, way));
+        }
         self.end(cx, pass, batch.len());
+    }
+}
+
+/// The packets of a batch from the first one on that has another way.
+trait Rest: PerPacket {
+    fn treat_rest(
+        &self,
+        cx: &mut Context,
+        pass: &mut Self::Pass<'_>,
+        batch: &mut Batch,
+        first: (usize, Way),
+    );
+}
+
+impl<E: PerPacket> Rest for E {
+    #[inline(never)]
+    fn treat_rest(
+        &self,
+        cx: &mut Context,
+        pass: &mut Self::Pass<'_>,
+        batch: &mut Batch,
+        (first, way): (usize, Way),
+    ) {
+        let mut turned = Some(way);
+        batch.map_filter_from(first, |mut packet| {
+            let way = turned.take().unwrap_or_else(|| Self::treat(pass, &mut packet));
+            ControlFlow::Continue(match way.is_output(0) {
+                true => Some(packet),
+                false => self.aside(cx, pass, packet, way),
+            })
+        });
     }
 }
 

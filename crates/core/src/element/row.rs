@@ -8,7 +8,6 @@ use linkme::distributed_slice;
 
 use super::{PerPacket, Way};
 use crate::engine::Context;
-use crate::isa;
 use crate::memory::{Batch, Packet};
 
 /// An element of some class.
@@ -248,18 +247,10 @@ impl<R: Row> FusedRow for R {
         let mut turned = [0usize; MOST];
         let mut pass = self.begin(cx);
         let all = batch.len();
-        let stopped = isa::run(
-            #[inline(always)]
-            || {
-                batch.map_filter_while(
-                    #[inline(always)]
-                    |mut packet| match R::treat(&mut pass, &mut packet) {
-                        Ok(()) => ControlFlow::Continue(Some(packet)),
-                        Err(way) => aside::<R>(cx, &mut pass, members, &mut turned, packet, way),
-                    },
-                )
-            },
-        );
+        let stopped = match batch.try_for_each(|packet| R::treat(&mut pass, packet)) {
+            Ok(()) => None,
+            Err(first) => treat_rest::<R>(cx, &mut pass, members, &mut turned, batch, first),
+        };
         let untreated = stopped.map_or(0, |kept| batch.len() - kept);
         let mut on = all - untreated;
         for ((_, passed), turned) in members.iter_mut().zip(turned) {
@@ -269,6 +260,27 @@ impl<R: Row> FusedRow for R {
         R::end(pass, cx, members);
         stopped
     }
+}
+
+/// Treats the packets of a batch from the first one on that has another way. Returns how many packets had gone on
+/// when it had to stop.
+#[inline(never)]
+fn treat_rest<R: Row>(
+    cx: &mut Context,
+    pass: &mut R::Pass<'_>,
+    members: &[(usize, usize)],
+    turned: &mut [usize; MOST],
+    batch: &mut Batch,
+    (first, way): (usize, (usize, Way)),
+) -> Option<usize> {
+    let mut known = Some(way);
+    batch.map_filter_from(first, |mut packet| {
+        let treated = known.take().map_or_else(|| R::treat(pass, &mut packet), Err);
+        match treated {
+            Ok(()) => ControlFlow::Continue(Some(packet)),
+            Err(way) => aside::<R>(cx, pass, members, turned, packet, way),
+        }
+    })
 }
 
 /// The most elements in a row.

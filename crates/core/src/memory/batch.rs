@@ -230,17 +230,38 @@ impl Batch {
         }
     }
 
-    /// [`map_filter`](Batch::map_filter) that `f` can break off: the packets behind stay in the batch as they
-    /// are. Returns then how many packets in front of these were kept.
+    /// Runs `f` on every packet, in order and in place, until it fails: with the place of that packet and the
+    /// failure.
     #[inline(always)]
-    pub fn map_filter_while(
+    pub fn try_for_each<E>(
         &mut self,
-        mut f: impl FnMut(Packet) -> ControlFlow<Option<Packet>, Option<Packet>>,
-    ) -> Option<usize> {
-        for packet in self.iter().take(Batch::LOOK_AHEAD) {
+        mut f: impl FnMut(&mut Packet) -> Result<(), E>,
+    ) -> Result<(), (usize, E)> {
+        let packets: &mut [Packet] = self;
+        let len = packets.len();
+        for packet in packets.iter().take(Batch::LOOK_AHEAD) {
             packet.slot().prefetch();
         }
-        let mut sieve = Sieve { end: self.len, read: 0, kept: 0, batch: self };
+        for index in 0..len {
+            if let Some(packet) = packets.get(index + Batch::LOOK_AHEAD) {
+                packet.slot().prefetch();
+            }
+            // SAFETY: `index` is below the length.
+            f(unsafe { packets.get_unchecked_mut(index) }).map_err(|failure| (index, failure))?;
+        }
+        Ok(())
+    }
+
+    /// [`map_filter`](Batch::map_filter) from the packet numbered `from` on, which `f` can break off: the packets
+    /// behind stay in the batch as they are. Returns then how many packets in front of these were kept.
+    #[inline(always)]
+    pub fn map_filter_from(
+        &mut self,
+        from: usize,
+        mut f: impl FnMut(Packet) -> ControlFlow<Option<Packet>, Option<Packet>>,
+    ) -> Option<usize> {
+        let from = from.min(self.len);
+        let mut sieve = Sieve { end: self.len, read: from, kept: from, batch: self };
         sieve.batch.len = 0;
         loop {
             sieve.look_ahead::<{ Batch::LOOK_AHEAD }>();
