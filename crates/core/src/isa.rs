@@ -54,8 +54,25 @@ pub const VARIABLE: &str = "MILLRACE_ISA";
 
 static LEVEL: AtomicU8 = AtomicU8::new(0);
 
+/// The level that [`VARIABLE`] asks for; `None` when it is not set, or empty.
+///
+/// # Errors
+/// There is no level of this name.
+pub fn asked() -> Result<Option<Level>, UnknownLevel> {
+    let Some(name) = std::env::var_os(VARIABLE).filter(|name| !name.is_empty()) else {
+        return Ok(None);
+    };
+    let level = Level::ALL.iter().find(|(_, known)| name == *known);
+    level.map(|(level, _)| Some(*level)).ok_or_else(|| UnknownLevel(name.display().to_string()))
+}
+
+/// [`VARIABLE`] asks for a level that there is not.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{VARIABLE}: there is no ‘{0}’, but baseline, avx2 and avx512")]
+pub struct UnknownLevel(String);
+
 /// The level that [`run`] uses: the processor's, or a lower one that [`VARIABLE`] asks for. A name
-/// that there is not counts as none.
+/// that there is not counts as none; programs ask [`asked`] first.
 #[inline(always)]
 pub fn level() -> Level {
     match LEVEL.load(Relaxed) {
@@ -69,9 +86,7 @@ pub fn level() -> Level {
 #[cold]
 fn look() -> Level {
     let has = Level::of_processor();
-    let asked = std::env::var(VARIABLE).ok();
-    let wanted = Level::ALL.iter().find(|(_, name)| asked.as_deref() == Some(name));
-    let level = wanted.map_or(has, |&(wanted, _)| has.min(wanted));
+    let level = asked().ok().flatten().map_or(has, |wanted| has.min(wanted));
     LEVEL.store(level as u8, Relaxed);
     level
 }

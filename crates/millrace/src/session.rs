@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicI64;
 
 use anyhow::{Context, bail};
 use millrace_core::clock::Clock;
+use millrace_core::isa;
 use millrace_core::memory::Arena;
 use millrace_core::names::DeviceAddresses;
 use millrace_core::net::{EtherAddress, Ipv4Prefix};
@@ -40,12 +41,13 @@ impl Choices {
     /// The options of a router with these services.
     ///
     /// # Errors
-    /// There are not so many threads or cores.
+    /// There are not so many threads or cores, or the environment asks for loops that there are not.
     pub(crate) fn options(&self, services: Services) -> anyhow::Result<Options> {
         let threads = self.threads.unwrap_or(1);
         if threads == 0 || threads > MAX_THREADS {
             bail!("between 1 and {MAX_THREADS} threads are possible, not {threads}");
         }
+        isa::asked()?;
         let usable = usable_cores();
         let cores: Vec<usize> = match &self.affinity {
             None | Some(Affinity::Near) => Vec::new(),

@@ -181,7 +181,7 @@ impl<'a> Facts<'a> {
         if self.router.plan().chains.is_empty() {
             return;
         }
-        say("In one loop run, where packets reach the first of them".to_owned());
+        say("As one loop run, for the packets that come to the first of them".to_owned());
         for chain in &self.router.plan().chains {
             let names: Vec<String> = self.of_chain(chain).map(Reached::full_name).collect();
             say(format!("  {}", names.join(" -> ")));

@@ -11,7 +11,7 @@ use anyhow::Context;
 use millrace_core::args::Seconds;
 use millrace_core::memory::Arena;
 use millrace_core::router::initialize;
-use millrace_core::{Engine, Router, Timestamp};
+use millrace_core::{Engine, Router, Timestamp, isa};
 use millrace_io::{DefaultMethod, Method};
 use serde_json::json;
 
@@ -256,6 +256,10 @@ impl Run {
 fn announce_machine(router: &Router) {
     for line in Arena::stats().to_string().lines() {
         say(format_args!("packet memory: {line}"));
+    }
+    if let Ok(Some(asked)) = isa::asked() {
+        let (asked, used) = (asked.name(), isa::level().name());
+        say(format_args!("hot loops are those for {used} ({}={asked})", isa::VARIABLE));
     }
     let plan = router.plan();
     for (n, seat) in plan.seats.iter().enumerate() {

@@ -104,10 +104,10 @@ pub(crate) fn mean_batch(stats: &ElementStats) -> Option<f64> {
     (stats.batches > 0).then(|| stats.received as f64 / stats.batches as f64)
 }
 
-/// Cycles that an element spends on a packet, on average.
+/// Cycles that an element spends on a packet, on average; none when no round in which it ran was counted.
 pub(crate) fn cycles_per_packet(stats: &ElementStats) -> Option<f64> {
     let packets = packets_in(stats).max(packets_out(stats));
-    (packets > 0).then(|| stats.cycles as f64 / packets as f64)
+    (packets > 0 && stats.cycles > 0).then(|| stats.cycles as f64 / packets as f64)
 }
 
 fn byte_count(router: &Router, id: usize) -> Option<u64> {

@@ -137,6 +137,40 @@ fn what_cannot_be_read_is_said_in_a_line() {
 }
 
 #[test]
+fn optimised_or_not_a_router_does_the_same() {
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/minimal-router.click");
+    let run = |more: &[&str]| {
+        let args = ["run", example, "--lab", "--simtime", "--for", "1s", "--json"];
+        let mut summary = json(&millrace(&[&args, more].concat()));
+        for element in summary["elements"].as_array_mut().unwrap() {
+            // What it took may differ.
+            let element = element.as_object_mut().unwrap();
+            element.retain(|name, _| !name.starts_with("cycles"));
+        }
+        summary
+    };
+    let (optimised, plain) = (run(&[]), run(&["--no-optimise"]));
+    assert!(optimised["totals"]["in"].as_u64().unwrap() > 1000);
+    for part in ["elements", "devices", "totals", "lab"] {
+        assert_eq!(optimised[part], plain[part], "{part}");
+    }
+}
+
+#[test]
+fn hot_loops_are_those_that_are_asked_for() {
+    let run = |level: &str| {
+        let mut command = millrace_command();
+        with_input(command.env("MILLRACE_ISA", level).args(["run", "-"]), SMALL)
+    };
+    let done = run("baseline");
+    assert_eq!(done.status, 0, "{}", done.stderr);
+    assert!(done.stderr.contains("for baseline (MILLRACE_ISA=baseline)\n"), "{}", done.stderr);
+    let done = run("sse9");
+    assert_eq!((done.status, done.stdout.as_str()), (1, ""));
+    assert!(done.stderr.contains("no ‘sse9’, but baseline, avx2 and avx512"), "{}", done.stderr);
+}
+
+#[test]
 fn nonsense_on_the_command_line_is_refused() {
     let cases: [(&[&str], &str); 7] = [
         (&["run"], "which configuration?"),
