@@ -11,7 +11,8 @@ use super::figure::{Axis, Figure, Panel, Scale, Series, short};
 pub(super) fn svg(figure: &Figure) -> String {
     let columns = if figure.panels.len() > 1 { 2 } else { 1 };
     let rows = figure.panels.len().div_ceil(columns);
-    let width = MARGIN + columns as f64 * (PANEL_WIDTH + MARGIN);
+    let titled = 2.0 * MARGIN + figure.title.chars().count() as f64 * TITLE_LETTER;
+    let width = titled.max(MARGIN + columns as f64 * (PANEL_WIDTH + MARGIN));
     let legends: Vec<usize> = figure.panels.iter().map(legend_lines).collect();
     let legend = legends.into_iter().max().unwrap_or(1) as f64 * LEGEND_LINE;
     let panel_height = PLOT_TOP + legend + PLOT_HEIGHT + PLOT_BOTTOM;
@@ -48,6 +49,8 @@ const PLOT_BOTTOM: f64 = 54.0;
 const LEGEND_LINE: f64 = 18.0;
 /// A letter is about as wide, for where words must be placed side by side.
 const LETTER: f64 = 6.4;
+/// A letter of the picture's title.
+const TITLE_LETTER: f64 = 9.8;
 
 const STYLE: &str = "\
 text{font:12px system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;fill:#333}\
