@@ -46,11 +46,13 @@ const EDITS: &[Edit] = &[
 /// There is no DPDK, its sources cannot be fetched, do not look as expected, or cannot be built.
 pub(crate) fn program() -> Result<PathBuf> {
     let version = shell::output(Command::new("pkg-config").args(["--modversion", "libdpdk"]))
-        .context("there is no DPDK to build l3fwd against: apt-get install dpdk-dev libdpdk-dev")?;
+        .context(
+            "there is no DPDK to build l3fwd against: apt-get install dpdk libdpdk-dev pkg-config",
+        )?;
     // Another edit makes another program.
     let place = shell::target().join(format!("xtask/l3fwd-{}-1", version.trim()));
     let folder = data::once(place, |work| {
-        data::need(&["tar", "make", "cc"], "and building DPDK's l3fwd")?;
+        data::need(&["tar", "xz", "make", "cc"], "and building DPDK's l3fwd")?;
         println!("fetching and building DPDK's l3fwd (10 MB of lists, 16 MB)");
         let apt = Apt::new(work, Kind::Source, "DPDK's l3fwd")?;
         let archive = apt.fetch("dpdk")?;

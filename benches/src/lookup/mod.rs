@@ -36,7 +36,7 @@ pub(crate) struct Options {
     rounds: u32,
 
     /// A folder of routing tables, files with a route a line: `PREFIX NUMBER`. `cargo xtask bench lookup` fetches
-    /// two of RouteViews; without any there are 130,000 and 512,000 routes made up.
+    /// three of RouteViews; without any there are 130,000 and 512,000 routes made up.
     #[arg(long, value_name = "FOLDER")]
     tables: Option<PathBuf>,
 
