@@ -50,6 +50,56 @@ fn the_ip6_router_does_the_same_with_and_without() {
     assert!(compare(IP6_ROUTER, &rounds) >= 4, "each port's ways in and out are fused");
 }
 
+/// All packets take one path: the order of all of them counts, also where many more batches wait than one, where
+/// elements within a row send packets of their own, and where a batch goes back to the start.
+#[test]
+fn fragments_stay_in_their_places() {
+    const CONFIG: &str = "
+        FromDevice(eth0, BURST 256) -> MarkIPHeader(14) -> Strip(14) -> SetIPAddress(10.0.0.9)
+            -> IPFragmenter(64) -> DecIPTTL -> IPFragmenter(44) -> Null
+            -> arp :: ARPQuerier(10.0.0.1/24, 2:0:0:0:0:1) -> ToDevice(eth1);
+        Idle -> [1] arp;";
+    let run = |optimise| {
+        let mut rng = Rng::with_seed(11);
+        let mut bench = Bench::with(CONFIG, Options { optimise, ..Options::default() });
+        let router = bench.engine.router().clone();
+        router.write("arp.insert", b"10.0.0.9 2:0:0:0:0:9").unwrap();
+        let mut left = Vec::new();
+        for round in 0..8 {
+            let long = |rng: &mut Rng| if rng.u16(..8) < round { 400 } else { 20 };
+            let frames: Vec<_> =
+                (0..200).map(|n| numbered(200 * round + n, long(&mut rng))).collect();
+            let mut all = bench.exchange(0, &frames);
+            left.append(&mut all[1]);
+        }
+        bench.assert_balanced();
+        let chains = router.plan().chains.iter().map(|chain| chain.elements().count());
+        (left, chains.collect::<Vec<_>>())
+    };
+    let ((left, chains), (plainly, none)) = (run(true), run(false));
+    assert_eq!((chains.iter().max(), none.len()), (Some(&4), 0), "the row is fused");
+    assert!(plainly.len() > 8000, "{}", plainly.len());
+    let first = left.iter().zip(&plainly).position(|(one, other)| one != other);
+    assert!(
+        left == plainly,
+        "{} and {} frames, from frame {first:?} on",
+        left.len(),
+        plainly.len()
+    );
+}
+
+/// A row whose end leads to its beginning.
+#[test]
+fn a_loop_does_the_same_with_and_without() {
+    let config = "
+        FromDevice(eth0, BURST 64) -> MarkIPHeader(14) -> again :: Null -> hop :: DecIPTTL -> SetIPChecksum
+            -> again;
+        hop[1] -> ToDevice(eth1);";
+    let mut rng = Rng::with_seed(12);
+    let rounds: Vec<Vec<Vec<u8>>> = (0..20).map(|_| burst(&mut rng)).collect();
+    assert_eq!(compare(config, &rounds), 1);
+}
+
 /// Compares a configuration with itself unoptimised; returns how many chains it has.
 fn compare(config: &str, rounds: &[Vec<Vec<u8>>]) -> usize {
     let run = |optimise| {
@@ -211,6 +261,18 @@ fn frame6(kind: u8, number: u16) -> Vec<u8> {
     let end = frame.len() - 1;
     frame[end - 2..end].copy_from_slice(&number.to_be_bytes());
     frame
+}
+
+/// A frame that tells its number in the identification, and so do its fragments.
+fn numbered(number: u16, payload: usize) -> Vec<u8> {
+    let len = (Ipv4Header::LEN + payload) as u16;
+    let mut packet = vec![0x45, 0];
+    packet.extend(len.to_be_bytes());
+    packet.extend(number.to_be_bytes());
+    packet.extend([0, 0, 64, 17, 0, 0, 10, 0, 0, 9, 10, 0, 0, 9]);
+    packet.resize(len.into(), 0);
+    Ipv4Header::fill_checksum(&mut packet);
+    [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 9, 8, 0][..], &packet].concat()
 }
 
 fn frame(kind: u8, number: u16) -> Vec<u8> {
