@@ -73,8 +73,9 @@ impl ArpCache {
     pub(super) fn insert(&self, ip: Ipv4Addr, ether: EtherAddress, now: Timestamp) -> bool {
         match self.ensure(ip, now) {
             Some(entry) => {
-                entry.learn(ether, now);
-                self.note_change();
+                if entry.learn(ether, now) {
+                    self.note_change();
+                }
                 true
             }
             None => false,
@@ -82,7 +83,8 @@ impl ArpCache {
     }
 
     /// The number of changes so far. What was found in the table stays true while it stays the same, and until
-    /// [`good_until`](Self::good_until).
+    /// [`good_until`](Self::good_until). A reply that says what is known already is no change: who sends many of
+    /// them does not make threads look everything up anew.
     #[inline(always)]
     pub(super) fn version(&self) -> u32 {
         self.version.load(Acquire)
@@ -199,10 +201,12 @@ impl Entry {
         self.ether.load(Relaxed) & KNOWN == 0
     }
 
-    fn learn(&self, ether: EtherAddress, now: Timestamp) {
+    /// Returns whether the address is another one than before.
+    fn learn(&self, ether: EtherAddress, now: Timestamp) -> bool {
         self.live_at.store(now.as_millis(), Relaxed);
         self.polls.store(0, Relaxed);
-        self.ether.store(pack(ether), Relaxed);
+        let new = pack(ether);
+        self.ether.swap(new, Relaxed) != new
     }
 
     fn is_expired(&self, now: i64, timeout: i64) -> bool {
@@ -305,6 +309,27 @@ mod tests {
         cache.expire(at(302));
         assert_eq!(cache.len(), 0);
         assert!(entry.is_unknown());
+    }
+
+    #[test]
+    fn what_was_found_is_good_until_something_changes() {
+        let cache = ArpCache::new(at(300), 0);
+        let mut known = cache.version();
+        let mut changed =
+            |cache: &ArpCache| std::mem::replace(&mut known, cache.version()) != known;
+        let say = |ether| assert!(cache.insert(IP, EtherAddress([ether; 6]), at(0)));
+        say(1);
+        assert!(changed(&cache));
+        say(1);
+        assert!(!changed(&cache), "the same again");
+        say(2);
+        assert!(changed(&cache));
+        cache.remove(IP);
+        assert!(changed(&cache));
+        say(2);
+        assert!(changed(&cache), "it had been taken out");
+        cache.clear();
+        assert!(changed(&cache));
     }
 
     #[test]
