@@ -23,6 +23,9 @@ pub(super) struct Cube {
     pub(super) sets: Vec<Option<ValueSet>>,
     /// Whether every packet with all the fields that lies in the cube satisfies the rule.
     pub(super) exact: bool,
+    /// Whether those without all of them do, too. A packet that lacks a part of a field may have the bytes of
+    /// the field that a test is about, or not: it lies in the cube to be asked.
+    exact_if_short: bool,
 }
 
 /// The cubes of a rule's expression; none if no packet satisfies it.
@@ -86,7 +89,7 @@ impl Expansion<'_> {
     }
 
     fn everything(&self) -> Cube {
-        Cube { sets: vec![None; self.fields.len()], exact: true }
+        Cube { sets: vec![None; self.fields.len()], exact: true, exact_if_short: true }
     }
 
     /// Everything, to be asked further.
@@ -152,7 +155,7 @@ impl Expansion<'_> {
             return self.anything();
         }
         let with = |at: usize, set: ValueSet| {
-            let mut cube = self.everything();
+            let mut cube = Cube { exact_if_short: !part_of_last, ..self.everything() };
             cube.restrict(at, set, self.fields);
             cube
         };
@@ -164,7 +167,7 @@ impl Expansion<'_> {
             });
             return others.filter(Cube::is_possible).collect();
         }
-        let mut cube = Cube { exact, ..self.everything() };
+        let mut cube = Cube { exact, exact_if_short: !part_of_last, ..self.everything() };
         let last_at = known.last().map(|(at, ..)| *at);
         for (at, _, set) in known {
             cube.restrict(at, set, self.fields);
@@ -177,13 +180,14 @@ impl Expansion<'_> {
 impl Cube {
     /// Whether every packet lies in the cube and satisfies the rule.
     pub(super) fn is_everything(&self) -> bool {
-        self.exact && self.sets.iter().all(Option::is_none)
+        self.exact && self.exact_if_short && self.sets.iter().all(Option::is_none)
     }
 
     /// Whether every packet of the other cube lies in this one and satisfies the rule.
     pub(super) fn hides(&self, other: &Cube) -> bool {
         let mut sets = self.sets.iter().zip(&other.sets);
         self.exact
+            && self.exact_if_short
             && sets.all(|sets| match sets {
                 (None, _) => true,
                 (Some(_), None) => false,
@@ -208,7 +212,11 @@ impl Cube {
             (Some(a), Some(b)) => Some(a.intersection(b)),
             (one, None) | (None, one) => one.clone(),
         });
-        let cube = Cube { sets: sets.collect(), exact: self.exact && other.exact };
+        let cube = Cube {
+            sets: sets.collect(),
+            exact: self.exact && other.exact,
+            exact_if_short: self.exact_if_short && other.exact_if_short,
+        };
         cube.is_possible().then_some(cube)
     }
 
@@ -218,10 +226,14 @@ impl Cube {
             return false;
         }
         let mut different = (0..self.sets.len()).filter(|&at| self.sets[at] != other.sets[at]);
-        let Some(at) = different.next() else { return true };
+        let Some(at) = different.next() else {
+            self.exact_if_short |= other.exact_if_short;
+            return true;
+        };
         if different.next().is_some() {
             return false;
         }
+        self.exact_if_short &= other.exact_if_short;
         match (&self.sets[at], &other.sets[at]) {
             (Some(a), Some(b)) => {
                 let union = a.union(b);
