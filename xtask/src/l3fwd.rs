@@ -47,7 +47,7 @@ const EDITS: &[Edit] = &[
 pub(crate) fn program() -> Result<PathBuf> {
     let version = shell::output(Command::new("pkg-config").args(["--modversion", "libdpdk"]))
         .context(
-            "there is no DPDK to build l3fwd against: apt-get install dpdk libdpdk-dev pkg-config",
+            "there is no DPDK to build l3fwd against: apt-get install dpdk-dev libdpdk-dev pkg-config",
         )?;
     // Another edit makes another program.
     let place = shell::target().join(format!("xtask/l3fwd-{}-1", version.trim()));

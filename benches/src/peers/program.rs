@@ -16,9 +16,11 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::telemetry::{Counts, Telemetry};
 
-/// What takes the place of cards. All are of DPDK's driver `net_pcap`.
+/// What takes the place of cards: virtual devices of DPDK's drivers `net_pcap` and `net_null`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Ports<'a> {
+    /// Each makes packets out of nothing and swallows what it gets.
+    Null,
     /// Port 0 replays a capture from memory for ever. What ports transmit is dropped.
     Endless(&'a Path),
     /// Port 0 replays a capture once. What port N transmits goes to the file `N.pcap` in a folder.
@@ -29,14 +31,18 @@ impl Ports<'_> {
     /// The options of DPDK's that make `count` ports.
     fn options(self, count: usize) -> Vec<String> {
         let port = |n: usize| match self {
+            Self::Null => format!("net_null{n},size=64"),
             // On the others nobody receives; but a port must have something.
-            Self::Endless(trace) => format!("rx_pcap={},infinite_rx=1", trace.display()),
-            Self::Once(trace, to) if n == 0 => {
-                format!("rx_pcap={},tx_pcap={}", trace.display(), captured(to, n).display())
+            Self::Endless(trace) => {
+                format!("net_pcap{n},rx_pcap={},infinite_rx=1", trace.display())
             }
-            Self::Once(_, to) => format!("tx_pcap={}", captured(to, n).display()),
+            Self::Once(trace, to) if n == 0 => {
+                let to = captured(to, n);
+                format!("net_pcap{n},rx_pcap={},tx_pcap={}", trace.display(), to.display())
+            }
+            Self::Once(_, to) => format!("net_pcap{n},tx_pcap={}", captured(to, n).display()),
         };
-        (0..count).map(|n| format!("--vdev=net_pcap{n},{}", port(n))).collect()
+        (0..count).map(|n| format!("--vdev={}", port(n))).collect()
     }
 }
 

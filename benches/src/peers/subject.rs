@@ -12,7 +12,7 @@ use millrace_elements::ip::lookup::Route;
 use super::capture;
 use super::program::{Launch, PATIENCE, Ports, Program, Sample, wait};
 use super::reference::{self, Addresses, Table, Treatment};
-use super::testpmd::Mode;
+use super::testpmd::{self, Mode};
 use crate::traffic::{self, FRAME_LEN};
 use crate::traffic6::{self, Route6};
 
@@ -376,16 +376,9 @@ impl Subject {
                 (&bench.l3fwd, words(&format!("--lcores=0@{core}")), words(&behind))
             }
             Self::Testpmd(mode, burst) => {
-                // Without --no-flush-rx it begins by throwing away what it receives.
-                let behind = format!(
-                    "-- --no-flush-rx --forward-mode={} --nb-cores=1 --total-num-mbufs={} \
-                     --auto-start",
-                    mode.name(),
-                    mbufs(Destinations::Few)
-                );
-                let mut behind = words(&behind);
-                behind.extend(burst.map(|burst| format!("--burst={burst}")));
-                (&bench.testpmd, words(&format!("--lcores=0@{first},1@{core}")), behind)
+                let [before, behind] =
+                    testpmd::words([first, core], mode, mbufs(Destinations::Few), burst);
+                (&bench.testpmd, before, behind)
             }
         };
         let launch = Launch {
@@ -394,8 +387,7 @@ impl Subject {
             before: &before,
             behind: &behind,
             ports: self.ports(),
-            // The second name is that of newer versions of DPDK.
-            threads: matches!(self, Self::Testpmd(..)).then_some(&["rte-worker-1", "dpdk-worker1"]),
+            threads: matches!(self, Self::Testpmd(..)).then_some(testpmd::WORKER),
         };
         let program = Program::start(&launch, ports, &bench.folder)?;
         if let Self::Ours(configuration, Input { size, .. }, _) = self {

@@ -262,7 +262,7 @@ impl Options {
         let l3fwd = from_task("MILLRACE_L3FWD")?;
         let routes = from_task("MILLRACE_ROUTES")?;
         let testpmd = find_program("dpdk-testpmd")
-            .context("there is no dpdk-testpmd: apt-get install dpdk-dev libdpdk-dev")?;
+            .context("there is no dpdk-testpmd: apt-get install dpdk-dev libdpdk-dev pkg-config")?;
         let cores = machine::cores()?;
         let [first, .., last] = cores[..] else { bail!("this takes two cores") };
         let core = self.core.unwrap_or(last);

@@ -9,16 +9,16 @@
 //! cost of a card's receive path. A rate is packets in a second of the forwarding thread's processor time:
 //! who shares the machine slows both alike, not the rate.
 
-use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use millrace_testkit::find_program;
 use serde_json::{Value, json};
 
 use super::capture;
+use super::program::{Launch, PATIENCE, Ports, Program};
 use crate::machine::{self, Machine};
 use crate::report::{self, median, rounded};
 use crate::traffic;
@@ -75,28 +75,28 @@ impl Mode {
 
 /// Both programs at the same work on one device: packets in a second of processor time.
 #[derive(Clone, Debug)]
-pub(crate) struct Comparison {
+struct Comparison {
     /// The device's driver.
-    pub(crate) device: &'static str,
+    device: &'static str,
     /// What they do.
-    pub(crate) mode: Mode,
+    mode: Mode,
     /// Most packets at a time; each program's own choice unless given.
-    pub(crate) burst: Option<u16>,
+    burst: Option<u16>,
     /// A rate of each round.
-    pub(crate) ours: Vec<f64>,
+    ours: Vec<f64>,
     /// A rate of testpmd in each round.
-    pub(crate) theirs: Vec<f64>,
+    theirs: Vec<f64>,
 }
 
 impl Comparison {
     /// How many times testpmd's rate ours is: the median of the rounds' ratios.
-    pub(crate) fn ratio(&self) -> f64 {
+    fn ratio(&self) -> f64 {
         let ratios = self.ours.iter().zip(&self.theirs).map(|(ours, theirs)| ours / theirs);
         median(ratios.collect()).unwrap_or(f64::NAN)
     }
 
     /// The row of a report for programs.
-    pub(crate) fn json(&self) -> Value {
+    fn json(&self) -> Value {
         let mpps = |rates: &[f64]| median(rates.to_vec()).map(|rate| rounded(rate / 1e6));
         json!({
             "group": "dpdk",
@@ -127,7 +127,7 @@ impl Options {
 }
 
 /// The table for people.
-pub(crate) fn tell(rows: &[Comparison]) -> String {
+fn tell(rows: &[Comparison]) -> String {
     let mut text =
         format!("{:<20}{:>6}{:>12}{:>12}{:>8}\n", "DPDK", "burst", "Mpps", "testpmd", "ratio");
     for row in rows {
@@ -149,42 +149,31 @@ pub(crate) fn tell(rows: &[Comparison]) -> String {
 ///
 /// # Errors
 /// There is no DPDK to build the plugin against, no testpmd, not two cores; a program does not run.
-pub(crate) fn compare(
-    bursts: &[u16],
-    rounds: u32,
-    window: Duration,
-) -> anyhow::Result<Vec<Comparison>> {
+fn compare(bursts: &[u16], rounds: u32, window: Duration) -> anyhow::Result<Vec<Comparison>> {
     let cores = machine::cores()?;
     let [first, .., last] = cores[..] else { bail!("this takes two cores") };
     let testpmd = find_program("dpdk-testpmd")
-        .context("there is no dpdk-testpmd: apt-get install dpdk-dev libdpdk-dev")?;
-    let millrace = build()?;
-    let folder = std::env::temp_dir().join(format!("millrace-bench-{}", std::process::id()));
-    std::fs::create_dir_all(&folder)?;
+        .context("there is no dpdk-testpmd: apt-get install dpdk-dev libdpdk-dev pkg-config")?;
+    let place = tempfile::Builder::new().prefix("millrace-bench-").tempdir()?;
+    let folder = place.path().to_owned();
     let trace = folder.join("trace.pcap");
     capture::write(&trace, &traffic::trace(&traffic::routes(256))?)?;
-    let replay = format!("net_pcap0,rx_pcap={},infinite_rx=1", trace.display());
-    let devices = [("net_null", "net_null0,size=64"), ("net_pcap", replay.as_str())];
-    let mut rows: Vec<(&str, Comparison)> = Vec::new();
-    for (device, argument) in devices {
+    let rig = Rig { millrace: build()?, testpmd, cores: [first, last], folder, window };
+    let mut rows: Vec<(Ports<'_>, Comparison)> = Vec::new();
+    for (device, ports) in [("net_null", Ports::Null), ("net_pcap", Ports::Endless(&trace))] {
         for mode in Mode::ALL {
             let bursts = std::iter::once(None).chain(bursts.iter().copied().map(Some));
             rows.extend(bursts.map(|burst| {
-                (argument, Comparison { device, mode, burst, ours: Vec::new(), theirs: Vec::new() })
+                (ports, Comparison { device, mode, burst, ours: Vec::new(), theirs: Vec::new() })
             }));
         }
     }
-    let outcome = (0..rounds).try_for_each(|_| {
-        rows.iter_mut().try_for_each(|(device, row)| {
-            let work = Work { device, mode: row.mode, burst: row.burst };
-            row.ours.push(run_millrace(&millrace, work, last, window)?);
-            row.theirs.push(run_testpmd(&testpmd, work, [first, last], window)?);
-            anyhow::Ok(())
-        })
-    });
-    // Another run of the bench makes a folder of its own.
-    let _ = std::fs::remove_dir_all(&folder);
-    outcome?;
+    for _ in 0..rounds {
+        for (ports, row) in &mut rows {
+            row.ours.push(rig.ours(row, *ports)?);
+            row.theirs.push(rig.theirs(row, *ports)?);
+        }
+    }
     Ok(rows.into_iter().map(|(_, row)| row).collect())
 }
 
@@ -203,177 +192,82 @@ pub(crate) fn build() -> anyhow::Result<PathBuf> {
     Ok(target.join("release/millrace"))
 }
 
-/// Options of DPDK's that both programs get.
-fn environment(device: &str) -> Vec<String> {
-    let words = ["--no-huge", "-m", "1024", "--no-pci", "--no-shconf", "--no-telemetry"];
-    let vdev = format!("--vdev={device}");
-    words.map(str::to_owned).into_iter().chain([vdev]).collect()
-}
+/// testpmd's thread that forwards; the second name is that of newer versions of DPDK.
+pub(crate) const WORKER: &[&str] = &["rte-worker-1", "dpdk-worker1"];
 
-/// What a program is to do.
-#[derive(Clone, Copy)]
-struct Work<'a> {
-    /// The device, as DPDK wants it.
-    device: &'a str,
-    mode: Mode,
-    burst: Option<u16>,
-}
-
-fn run_millrace(
-    program: &Path,
-    work: Work<'_>,
-    core: usize,
-    window: Duration,
-) -> anyhow::Result<f64> {
-    let mut command = Command::new(program);
-    command.args(["run", "--json", &format!("--affinity={core}"), "--dpdk"]);
-    command.args(environment(work.device)).args(["--", "-e"]);
-    let burst = work.burst.map(|burst| format!(", BURST {burst}")).unwrap_or_default();
-    let elements = work.mode.elements();
-    command.arg(format!(
-        "DPDKInfo(NB_MBUF 8192);
-         from :: FromDPDKDevice(0{burst}) {elements}-> ToDPDKDevice(0);"
-    ));
-    let mut running = Running::start(&mut command)?;
-    running.wait_for("opened by driver")?;
-    // The first thread forwards; what it did before is no forwarding.
-    let (id, before) = (running.id(), running.processor_time(running.id())?);
-    std::thread::sleep(window);
-    let spent = running.processor_time(id)? - before;
-    let text = running.stop(false)?;
-    // Behind what else it says.
-    let summary =
-        text.find("{\n").and_then(|at| text.get(at..)).context("millrace gives no summary")?;
-    let summary: Value = serde_json::from_str(summary).context("the summary of millrace")?;
-    let packets = summary["totals"]["out"].as_u64().context("packets of millrace")?;
-    ensure!(spent > 0.0, "millrace did nothing");
-    Ok(packets as f64 / spent)
-}
-
-fn run_testpmd(
-    program: &Path,
-    work: Work<'_>,
+/// What stands before and behind DPDK's options when testpmd forwards on the second core, which begins at
+/// once and throws nothing away.
+pub(crate) fn words(
     [main, core]: [usize; 2],
+    mode: Mode,
+    mbufs: usize,
+    burst: Option<u16>,
+) -> [Vec<String>; 2] {
+    let mut behind =
+        ["--", "--no-flush-rx", "--nb-cores=1", "--auto-start"].map(str::to_owned).to_vec();
+    behind.push(format!("--forward-mode={}", mode.name()));
+    behind.push(format!("--total-num-mbufs={mbufs}"));
+    behind.extend(burst.map(|burst| format!("--burst={burst}")));
+    [vec![format!("--lcores=0@{main},1@{core}")], behind]
+}
+
+/// Packet buffers of either program.
+const MBUFS: usize = 8192;
+
+/// The programs, and where they run.
+struct Rig {
+    millrace: PathBuf,
+    testpmd: PathBuf,
+    cores: [usize; 2],
+    folder: PathBuf,
     window: Duration,
-) -> anyhow::Result<f64> {
-    let mut command = Command::new(program);
-    command.args(environment(work.device)).arg(format!("--lcores=0@{main},1@{core}"));
-    command.args(["--", "--nb-cores=1", "--total-num-mbufs=8192", "--auto-start"]);
-    command.arg(format!("--forward-mode={}", work.mode.name()));
-    command.args(work.burst.map(|burst| format!("--burst={burst}")));
-    let mut running = Running::start(&mut command)?;
-    let worker = running.worker()?;
-    std::thread::sleep(window);
-    // All of its time: it has done nothing but forward, and its packets are counted from the start.
-    let spent = running.processor_time(worker)?;
-    let text = running.stop(true)?;
-    let received = text.lines().find_map(|line| line.split_once("RX-packets:"));
-    let packets =
-        received.and_then(|(_, rest)| rest.split_whitespace().next()?.parse::<u64>().ok());
-    let packets = packets.context("packets of testpmd")?;
-    ensure!(spent > 0.0, "testpmd did nothing");
-    Ok(packets as f64 / spent)
 }
 
-/// For what takes a moment on an idle machine.
-const PATIENCE: Duration = Duration::from_secs(20);
-
-/// Seconds of processor time that a thread has had when it is at work.
-const BUSY: f64 = 0.02;
-
-/// A program that forwards, and what it says.
-struct Running {
-    child: Child,
-    said: BufReader<std::io::PipeReader>,
-    text: String,
-}
-
-impl Running {
-    fn start(command: &mut Command) -> anyhow::Result<Self> {
-        // Both streams in one: the programs say what matters here on different ones.
-        let (reader, writer) = std::io::pipe()?;
-        command.stdin(Stdio::piped()).stdout(writer.try_clone()?).stderr(writer);
-        let child = command.spawn().with_context(|| format!("{command:?}"))?;
-        // The command's own ends would keep the pipe open.
-        command.stdout(Stdio::null()).stderr(Stdio::null());
-        Ok(Self { child, said: BufReader::new(reader), text: String::new() })
+impl Rig {
+    /// Packets of ours in a second of processor time, once.
+    fn ours(&self, row: &Comparison, ports: Ports<'_>) -> anyhow::Result<f64> {
+        let [_, core] = self.cores;
+        let burst = row.burst.map(|burst| format!(", BURST {burst}")).unwrap_or_default();
+        let graph = format!(
+            "DPDKInfo(NB_MBUF {MBUFS}); FromDPDKDevice(0{burst}) {}-> ToDPDKDevice(0);",
+            row.mode.elements()
+        );
+        let affinity = format!("--affinity={core}");
+        let before = ["run", "--json", &affinity, "--dpdk"].map(str::to_owned);
+        let behind = ["--", "-e", &graph].map(str::to_owned);
+        let launch = Launch {
+            name: "millrace",
+            program: &self.millrace,
+            before: &before,
+            behind: &behind,
+            ports: 1,
+            threads: None,
+        };
+        self.rate(&launch, ports)
     }
 
-    fn id(&self) -> u32 {
-        self.child.id()
+    /// Those of testpmd.
+    fn theirs(&self, row: &Comparison, ports: Ports<'_>) -> anyhow::Result<f64> {
+        let [before, behind] = words(self.cores, row.mode, MBUFS, row.burst);
+        let launch = Launch {
+            name: "testpmd",
+            program: &self.testpmd,
+            before: &before,
+            behind: &behind,
+            ports: 1,
+            threads: Some(WORKER),
+        };
+        self.rate(&launch, ports)
     }
 
-    /// Reads what the program says up to a line with these words.
-    fn wait_for(&mut self, words: &str) -> anyhow::Result<()> {
-        loop {
-            let mut line = String::new();
-            if self.said.read_line(&mut line)? == 0 {
-                bail!("it ended early: {}", self.text);
-            }
-            self.text.push_str(&line);
-            if line.contains(words) {
-                return Ok(());
-            }
-        }
-    }
-
-    /// The thread in which testpmd forwards, once it does: what testpmd says comes when it ends.
-    fn worker(&mut self) -> anyhow::Result<u32> {
-        let end = Instant::now() + PATIENCE;
-        while Instant::now() < end {
-            std::thread::sleep(Duration::from_millis(10));
-            // Newer versions of DPDK have the other name.
-            let thread = self.thread("rte-worker-1").or_else(|_| self.thread("dpdk-worker1"));
-            if let Ok(thread) = thread
-                && self.processor_time(thread)? > BUSY
-            {
-                return Ok(thread);
-            }
-        }
-        bail!("testpmd does not forward: {}", self.text)
-    }
-
-    /// The thread of this name.
-    fn thread(&self, name: &str) -> anyhow::Result<u32> {
-        for entry in std::fs::read_dir(format!("/proc/{}/task", self.id()))? {
-            let entry = entry?;
-            if std::fs::read_to_string(entry.path().join("comm"))?.trim() == name {
-                return Ok(entry.file_name().to_string_lossy().parse()?);
-            }
-        }
-        bail!("it has no thread {name}")
-    }
-
-    /// Seconds of processor time that a thread has had, in user mode and in the kernel
-    /// (`/proc/PID/task/TID/schedstat`: nanoseconds).
-    fn processor_time(&self, thread: u32) -> anyhow::Result<f64> {
-        let path = format!("/proc/{}/task/{thread}/schedstat", self.id());
-        let text = std::fs::read_to_string(&path).context(path)?;
-        let nanos: f64 = text.split_whitespace().next().unwrap_or_default().parse()?;
-        Ok(nanos / 1e9)
-    }
-
-    /// Ends the program; gives all that it said since the start of the measurement. testpmd ends when it is
-    /// given a line.
-    fn stop(mut self, by_line: bool) -> anyhow::Result<String> {
-        if by_line {
-            self.child.stdin.take().context("a pipe to testpmd")?.write_all(b"\n")?;
-        } else {
-            let id = rustix::process::Pid::from_child(&self.child);
-            rustix::process::kill_process(id, rustix::process::Signal::TERM)?;
-        }
-        let mut text = String::new();
-        self.said.read_to_string(&mut text)?;
-        let status = self.child.wait()?;
-        ensure!(status.success(), "it ended with {status}: {text}");
-        Ok(text)
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // Where it has ended there is nothing to kill.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+    fn rate(&self, launch: &Launch<'_>, ports: Ports<'_>) -> anyhow::Result<f64> {
+        // A folder for each start: its socket is that of this program, not of the one before.
+        let folder = tempfile::tempdir_in(&self.folder)?;
+        let mut program = Program::start(launch, ports, folder.path())?;
+        program.wait_until_at_work(PATIENCE)?;
+        let done = program.measure(self.window)?;
+        let packets = done.packets() as f64;
+        ensure!(packets > 0.0 && done.seconds > 0.0, "{} did nothing", launch.name);
+        Ok(packets / done.seconds)
     }
 }

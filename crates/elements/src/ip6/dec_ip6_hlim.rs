@@ -5,7 +5,7 @@
 //!
 //! # Description
 //! Decrements the hop limit of each IPv6 packet (RFC 8200, 3). A packet whose hop limit is 1 or 0 goes to
-//! output 1 unchanged, usually to an ICMP6Error.
+//! output 1 unchanged.
 //!
 //! # Arguments
 //! None.
