@@ -164,13 +164,16 @@ impl Ipv4Header {
         }
     }
 
-    /// Takes one hop off the TTL and updates the checksum (RFC 1141).
+    /// Takes one hop off a TTL that has any left, and updates the checksum (RFC 1624, equation 3).
     #[inline(always)]
     pub fn decrement_ttl(&mut self) {
-        let old = u16::from_be_bytes([self.ttl, self.protocol]);
-        self.ttl = self.ttl.wrapping_sub(1);
-        let new = u16::from_be_bytes([self.ttl, self.protocol]);
-        self.checksum.set(checksum::update(self.checksum.get(), old, new));
+        let Some(ttl) = self.ttl.checked_sub(1) else { return };
+        self.ttl = ttl;
+        // The word of TTL and protocol has become 0x0100 less. Sums may be made in any order of bytes.
+        const CHANGE: u16 = !0x0100u16.to_be();
+        let sum = u32::from(!u16::from_ne_bytes(self.checksum.to_bytes())) + u32::from(CHANGE);
+        let sum = (sum & 0xffff) + (sum >> 16);
+        self.checksum = U16::from_bytes((!(sum as u16)).to_ne_bytes());
     }
 }
 

@@ -61,6 +61,19 @@ impl Packet {
     /// behind it.
     #[inline(always)]
     pub fn set_network_header(&mut self, offset: isize, header_len: usize) {
+        let buf_len = self.slot().buf_len();
+        if buf_len == LARGE {
+            return self.set_network_header_in_large(offset, header_len);
+        }
+        let fit =
+            |place: usize| if place <= usize::from(buf_len) { place as u16 } else { NO_HEADER };
+        let network = usize::from(self.slot().data_off_alone()).wrapping_add_signed(offset);
+        self.slot().set_network(fit(network));
+        self.slot().set_transport(fit(network.wrapping_add(header_len)));
+    }
+
+    #[cold]
+    fn set_network_header_in_large(&mut self, offset: isize, header_len: usize) {
         let network = self.in_buffer(offset);
         let transport = offset.checked_add_unsigned(header_len);
         let transport = transport.map_or(NO_HEADER, |offset| self.in_buffer(offset));
@@ -187,7 +200,10 @@ impl Packet {
         // SAFETY: a header that is set lies in the buffer, and `len_from` checked that it lies in front of the
         // end of the data; the buffer is initialised, and nobody writes it while this packet is borrowed.
         Some(unsafe {
-            std::slice::from_raw_parts(self.slot().buf_addr().add(usize::from(header)), len)
+            let start = self.slot().buf_addr().add(usize::from(header));
+            // Else the compiler asks, for nothing looks like no slice.
+            std::hint::assert_unchecked(!start.is_null());
+            std::slice::from_raw_parts(start, len)
         })
     }
 
@@ -197,7 +213,9 @@ impl Packet {
         let len = self.len_from(header)?;
         // SAFETY: as in `bytes_at`; the callers made sure that this packet alone looks at the buffer.
         Some(unsafe {
-            std::slice::from_raw_parts_mut(self.slot().buf_addr().add(usize::from(header)), len)
+            let start = self.slot().buf_addr().add(usize::from(header));
+            std::hint::assert_unchecked(!start.is_null());
+            std::slice::from_raw_parts_mut(start, len)
         })
     }
 

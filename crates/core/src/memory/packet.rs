@@ -311,15 +311,26 @@ impl Packet {
     /// the packet is shared or has no headroom left.
     #[inline(always)]
     pub fn prepend(&mut self, n: usize) -> &mut [u8] {
-        if !(self.0.is_sole() && n <= usize::from(self.0.data_off())) {
-            self.make_headroom(n);
+        match usize::from(self.0.data_off()).checked_sub(n) {
+            Some(offset) if self.0.is_sole() => {
+                self.0.set_data_off(offset as u16);
+                self.0.set_pkt_len((self.len() + n) as u32);
+                // SAFETY: the `n` bytes in front of where the data lay are headroom of a buffer that this packet alone
+                // looks at.
+                unsafe { std::slice::from_raw_parts_mut(self.data_ptr(), n) }
+            }
+            _ => self.prepend_slowly(n),
         }
+    }
+
+    #[inline(never)]
+    fn prepend_slowly(&mut self, n: usize) -> &mut [u8] {
+        self.make_headroom(n);
         let grown = self.unstrip(n);
         debug_assert!(grown);
         self.own_bytes().get_mut(..n).unwrap_or_default()
     }
 
-    #[inline(never)]
     fn make_headroom(&mut self, n: usize) {
         self.make_sole();
         if self.headroom() < n {

@@ -92,7 +92,7 @@ impl PerPacket for DecIpTtl {
         if !*active {
             return Way::ON;
         }
-        let Some((ip, _)) = packet.network_data().and_then(Ipv4Header::view) else {
+        let Some((ip, _)) = packet.network_data_mut().and_then(Ipv4Header::view_mut) else {
             return Way::drop(Reason::NoHeader);
         };
         if !*multicast && ip.destination().is_multicast() {
@@ -101,9 +101,7 @@ impl PerPacket for DecIpTtl {
         if ip.ttl <= 1 {
             return Way::output_or_drop(1, Reason::TtlExpired);
         }
-        if let Some((ip, _)) = packet.network_data_mut().and_then(Ipv4Header::view_mut) {
-            ip.decrement_ttl();
-        }
+        ip.decrement_ttl();
         Way::ON
     }
 

@@ -18,6 +18,8 @@ pub(super) struct HeaderCheck {
     checksum: bool,
     /// Addresses in memory order.
     bad_sources: Vec<[u8; 4]>,
+    /// A bit for the last octet, modulo 64, of each of them: most sources have none.
+    bad_endings: u64,
     good_destinations: Vec<[u8; 4]>,
     verbose: bool,
     details: bool,
@@ -76,6 +78,7 @@ pub struct Pass<'a> {
     offset: usize,
     checksum: bool,
     bad_sources: &'a [[u8; 4]],
+    bad_endings: u64,
     good_destinations: &'a [[u8; 4]],
 }
 
@@ -87,6 +90,7 @@ impl HeaderCheck {
             offset: self.offset as usize,
             checksum: self.checksum,
             bad_sources: &self.bad_sources,
+            bad_endings: self.bad_endings,
             good_destinations: &self.good_destinations,
         }
     }
@@ -142,7 +146,10 @@ impl Pass<'_> {
             return Err(Fault::Checksum);
         }
         // RFC 1812, 5.3.7 and 4.2.2.11.
-        if self.bad_sources.contains(&ip.src) && !self.good_destinations.contains(&ip.dst) {
+        if self.bad_endings & ending(ip.src) != 0
+            && self.bad_sources.contains(&ip.src)
+            && !self.good_destinations.contains(&ip.dst)
+        {
             return Err(Fault::Source);
         }
         let destination = ip.destination();
@@ -151,6 +158,12 @@ impl Pass<'_> {
         packet.set_dst_ip(destination);
         Ok(())
     }
+}
+
+/// The bit of an address's last octet.
+#[inline(always)]
+fn ending([_, _, _, last]: [u8; 4]) -> u64 {
+    1 << (last % 64)
 }
 
 /// Whether the header of `header_len` bytes at the start of `data` sums up right.
@@ -187,6 +200,7 @@ impl HeaderCheck {
             name,
             offset,
             checksum,
+            bad_endings: bad_sources.iter().fold(0, |all, bad| all | ending(bad.octets())),
             bad_sources: octets(bad_sources),
             good_destinations: octets(good_destinations),
             verbose,
