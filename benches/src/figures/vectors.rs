@@ -47,7 +47,8 @@ pub(super) fn figure(bench: &Bench) -> anyhow::Result<Figure> {
         None if !bench.brief && find_program("valgrind").is_some() => {
             notes.push(
                 "Instructions and cache misses are counted by callgrind, on a processor without AVX-512 and a simulated \
-                 cache without prefetcher; cycles are those of the machine's time stamp counter."
+                 cache without prefetcher; cycles are those of the machine's time stamp counter, which may run slower \
+                 than the core."
                     .to_owned(),
             );
             Some(by_callgrind(bench, &cycles)?)

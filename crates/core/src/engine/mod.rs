@@ -7,7 +7,7 @@
 //! on what all of them left for it. Nothing is called recursively on the push side; a pull
 //! ([`Context::pull`]) calls upstream at once.
 //!
-//! Where the graph optimiser has made a [`Chain`] of elements in a row, a batch that reaches the first of them
+//! Where the graph optimiser has made a chain of elements in a row, a batch that reaches the first of them
 //! goes through all of them in one loop.
 
 mod biased;
