@@ -26,8 +26,13 @@ pub struct Fusion {
 }
 
 impl Fusion {
-    /// The description of row `R`, for [`FUSIONS`].
+    /// The description of row `R`, for [`FUSIONS`]. A row that is too long, or whose last element
+    /// [sends packets on](PerPacket::SENDS_ON) behind the back of the others, is not compiled.
     pub const fn of<R: Row>(classes: &'static [(&'static str, u8)]) -> Self {
+        const {
+            assert!(R::LEN <= MOST, "a row of so many elements is not counted right");
+            assert!(!R::LAST_SENDS_ON, "what the last element sends would overtake its batch");
+        }
         let make =
             |elements: &[Shared]| -> Option<Box<dyn FusedRow>> { Some(Box::new(R::of(elements)?)) };
         Self { classes, make }
