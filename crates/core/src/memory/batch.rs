@@ -612,4 +612,32 @@ mod tests {
         all.drain_run(1..60);
         assert_eq!(numbers(&all), [4, 94, 95, 97, 98]);
     }
+
+    #[test]
+    fn what_is_behind_a_break_stays() {
+        for (break_with, kept) in [(true, 9), (false, 8)] {
+            let mut all = batch(0..20);
+            let broken = all.map_filter_from(4, |packet| match packet.data()[0] {
+                12 => ControlFlow::Break(break_with.then_some(packet)),
+                n => ControlFlow::Continue((n % 2 == 1).then_some(packet)),
+            });
+            assert_eq!(broken, Some(kept));
+            let wanted = [0, 1, 2, 3, 5, 7, 9, 11].into_iter().chain(break_with.then_some(12));
+            assert_eq!(numbers(&all), wanted.chain(13..20).collect::<Vec<_>>());
+            assert_eq!(all.map_filter_from(0, |packet| ControlFlow::Continue(Some(packet))), None);
+        }
+    }
+
+    #[test]
+    fn a_panic_loses_the_packet_at_hand_alone() {
+        let mut all = batch(0..20);
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            all.map_filter_from(2, |packet| {
+                assert_ne!(packet.data()[0], 10);
+                ControlFlow::Continue((packet.data()[0] % 2 == 1).then_some(packet))
+            })
+        }));
+        assert!(outcome.is_err());
+        assert_eq!(numbers(&all), [0, 1, 3, 5, 7, 9].into_iter().chain(11..20).collect::<Vec<_>>());
+    }
 }
