@@ -94,13 +94,18 @@ impl ArpCache {
         self.version.fetch_add(1, AcqRel);
     }
 
-    /// When an entry expires or is to be asked for again, after `poll_after`; in milliseconds since the epoch.
-    pub(super) fn good_until(&self, entry: &Entry, poll_after: Timestamp) -> i64 {
+    /// When an entry expires or is to be asked for, first after `poll_after`, then as often as
+    /// [`poll`](Entry::poll) lets anyone; in milliseconds since the epoch.
+    pub(super) fn good_until(&self, entry: &Entry, now: Timestamp, poll_after: Timestamp) -> i64 {
         let after = |time: i64| match time {
             0 => i64::MAX,
             time => entry.live_at.load(Relaxed).saturating_add(time),
         };
-        after(self.timeout).min(after(poll_after.as_millis()))
+        let poll_at = match entry.is_stale(now, poll_after) {
+            true => entry.next_poll(),
+            false => after(poll_after.as_millis()),
+        };
+        after(self.timeout).min(poll_at)
     }
 
     /// Removes an entry.
@@ -186,14 +191,18 @@ impl Entry {
     pub(super) fn poll(&self, now: Timestamp) -> bool {
         let last = self.polled_at.load(Relaxed);
         let polls = self.polls.load(Relaxed);
-        let pause = if polls >= 10 { 2000 } else { 100 };
-        let due = polls == 0 || now.as_millis() >= last + pause;
+        let due = polls == 0 || now.as_millis() >= last + pause_after(polls);
         let mine =
             due && self.polled_at.compare_exchange(last, now.as_millis(), Relaxed, Relaxed).is_ok();
         if mine {
             self.polls.store(polls.saturating_add(1), Relaxed);
         }
         mine
+    }
+
+    /// When the next query may be sent, if there has been one.
+    fn next_poll(&self) -> i64 {
+        self.polled_at.load(Relaxed) + pause_after(self.polls.load(Relaxed))
     }
 
     /// True when the entry was taken out of the table or never completed.
@@ -212,6 +221,11 @@ impl Entry {
     fn is_expired(&self, now: i64, timeout: i64) -> bool {
         timeout > 0 && self.live_at.load(Relaxed) + timeout < now
     }
+}
+
+/// Milliseconds between queries when so many had no reply.
+fn pause_after(polls: u8) -> i64 {
+    if polls >= 10 { 2000 } else { 100 }
 }
 
 fn pack(ether: EtherAddress) -> u64 {
@@ -330,6 +344,21 @@ mod tests {
         assert!(changed(&cache), "it had been taken out");
         cache.clear();
         assert!(changed(&cache));
+    }
+
+    #[test]
+    fn an_entry_is_good_until_it_is_to_be_asked_for_again() {
+        let cache = ArpCache::new(at(300), 0);
+        assert!(cache.insert(IP, EtherAddress([1; 6]), at(0)));
+        let entry = cache.find(IP).unwrap();
+        let good_until = |now| cache.good_until(&entry, at(now), at(60));
+        assert_eq!(good_until(1), 60_000);
+        assert!(entry.poll(at(60)));
+        assert_eq!(good_until(60), 60_100);
+        assert!((0..20).map(|nth| at(61 + nth)).filter(|&now| entry.poll(now)).count() > 10);
+        assert_eq!(good_until(80), 81_000);
+        assert!(entry.poll(at(299)));
+        assert_eq!(good_until(299), 300_000);
     }
 
     #[test]
