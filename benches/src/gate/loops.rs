@@ -14,6 +14,9 @@ use crate::traffic::{self, FRAME_LEN};
 pub(super) struct Loop {
     /// Its name in the budget.
     pub(super) name: String,
+    /// How often it is counted. What the time does besides, such as ARP tables that are cleaned once a second,
+    /// is not in every count.
+    pub(super) times: u32,
     work: Work,
 }
 
@@ -58,6 +61,7 @@ pub(super) fn all(wanted: impl Fn(&str) -> bool) -> anyhow::Result<Vec<Loop>> {
     ];
     loops.extend(calls.map(|(name, call, packets)| Loop {
         name: name.to_owned(),
+        times: 1,
         work: Work::Calls(call, packets),
     }));
     loops.retain(is_wanted);
@@ -67,13 +71,16 @@ pub(super) fn all(wanted: impl Fn(&str) -> bool) -> anyhow::Result<Vec<Loop>> {
 fn graphs(routes: &[Route], trace: &Trace) -> Vec<Loop> {
     let graph = |name: String, configuration: &Configuration, burst| Loop {
         name,
+        times: 1,
         work: Work::Graph { configuration: configuration.clone(), burst, trace: trace.clone() },
     };
     let mut loops = Vec::new();
     for configuration in suites::routers(routes) {
         let name = &configuration.graph.name;
-        loops.push(graph(format!("{name}, bursts of 32"), &configuration, 32));
-        loops.push(graph(format!("{name}, bursts of 256"), &configuration, 256));
+        for burst in [32, 256] {
+            let name = format!("{name}, bursts of {burst}");
+            loops.push(Loop { times: 3, ..graph(name, &configuration, burst) });
+        }
     }
     // What the engine takes for an element, whatever an optimiser makes of elements that it knows.
     for link in ["BenchPass", "BenchPacketwise", "BenchOneByOne"] {
