@@ -59,42 +59,30 @@ pub trait PerPacket: Element {
             way if way.is_output(0) => Ok(()),
             way => Err(way),
         });
-        if let Err((first, way)) = turned {
-            self.treat_rest(cx, &mut pass, batch, (first, way));
+        if let Err(first) = turned {
+            treat_rest(self, cx, &mut pass, batch, first);
         }
         self.end(cx, pass, batch.len());
     }
 }
 
-/// The packets of a batch from the first one on that has another way.
-trait Rest: PerPacket {
-    fn treat_rest(
-        &self,
-        cx: &mut Context,
-        pass: &mut Self::Pass<'_>,
-        batch: &mut Batch,
-        first: (usize, Way),
-    );
-}
-
-impl<E: PerPacket> Rest for E {
-    #[inline(never)]
-    fn treat_rest(
-        &self,
-        cx: &mut Context,
-        pass: &mut Self::Pass<'_>,
-        batch: &mut Batch,
-        (first, way): (usize, Way),
-    ) {
-        let mut turned = Some(way);
-        batch.map_filter_from(first, |mut packet| {
-            let way = turned.take().unwrap_or_else(|| Self::treat(pass, &mut packet));
-            ControlFlow::Continue(match way.is_output(0) {
-                true => Some(packet),
-                false => self.aside(cx, pass, packet, way),
-            })
-        });
-    }
+/// Treats the packets of a batch from the first one on that has another way.
+#[inline(never)]
+fn treat_rest<E: PerPacket>(
+    element: &E,
+    cx: &mut Context,
+    pass: &mut E::Pass<'_>,
+    batch: &mut Batch,
+    (first, way): (usize, Way),
+) {
+    let mut turned = Some(way);
+    batch.map_filter_from(first, |mut packet| {
+        let way = turned.take().unwrap_or_else(|| E::treat(pass, &mut packet));
+        ControlFlow::Continue(match way.is_output(0) {
+            true => Some(packet),
+            false => element.aside(cx, pass, packet, way),
+        })
+    });
 }
 
 /// Where a packet goes.
