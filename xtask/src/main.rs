@@ -1,5 +1,5 @@
-//! The tasks of the repository: `cargo xtask test`, `cargo xtask new-element`, `cargo xtask docs`,
-//! `cargo xtask bench`.
+//! The tasks of the repository: `cargo xtask test`, `cargo xtask conform`, `cargo xtask new-element`,
+//! `cargo xtask docs`, `cargo xtask bench`.
 
 use std::process::ExitCode;
 
@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand};
 
 mod apt;
 mod bench;
+mod conform;
 mod data;
 mod docs;
 mod house;
@@ -31,6 +32,8 @@ struct Cli {
 enum Task {
     /// Everything that must be green: formatting, lints, all tests, documentation, house rules.
     Test(test::Options),
+    /// Configurations with their expected output, against this or another program.
+    Conform(conform::Options),
     /// The skeleton of a new element, with its manual and its tests.
     NewElement(new_element::Options),
     /// The book, with a page for each element.
@@ -43,6 +46,7 @@ enum Task {
 fn main() -> ExitCode {
     let done = match Cli::parse().task {
         Task::Test(options) => test::run(&options),
+        Task::Conform(options) => conform::run(&options),
         Task::NewElement(options) => new_element::run(&options).map(|()| ExitCode::SUCCESS),
         Task::Docs => docs::run().map(|()| ExitCode::SUCCESS),
         Task::Bench(options) => bench::run(&options).map(|()| ExitCode::SUCCESS),

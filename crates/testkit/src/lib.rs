@@ -1,4 +1,5 @@
-//! What the tests of several crates share: leaving a test out aloud, and hosts to talk to.
+//! What the tests of several crates share: leaving a test out aloud, hosts to talk to, and
+//! configurations with their expected output.
 //!
 //! `cargo test` needs no privileges. A test that does need them begins with [`privileged!`], names
 //! the programs that it runs, and ends early where it cannot run:
@@ -15,6 +16,7 @@
 //! A test that runs holds a lock until it ends, because two tests that rearrange the machine's
 //! network at once disturb each other.
 
+pub mod conform;
 mod namespace;
 
 use std::fmt;
