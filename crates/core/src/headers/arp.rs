@@ -85,4 +85,8 @@ pub mod arp_operation {
     pub const REVERSE_REQUEST: u16 = 3;
     /// This one.
     pub const REVERSE_REPLY: u16 = 4;
+    /// Which IP address does this hardware address have? (RFC 2390)
+    pub const INVERSE_REQUEST: u16 = 8;
+    /// This one.
+    pub const INVERSE_REPLY: u16 = 9;
 }

@@ -57,6 +57,16 @@ impl Packet {
         self.slot().set_mac(offset);
     }
 
+    /// Sets the link-layer header, as an offset from the data, and the network header `header_len` bytes
+    /// behind it. The transport header stays as it is.
+    #[inline(always)]
+    pub fn set_link_header(&mut self, offset: isize, header_len: usize) {
+        self.set_mac_header(offset);
+        let network = offset.saturating_add_unsigned(header_len);
+        let network = self.in_buffer(network);
+        self.slot().set_network(network);
+    }
+
     /// Sets the network header, as an offset from the data, and the transport header `header_len` bytes
     /// behind it.
     #[inline(always)]

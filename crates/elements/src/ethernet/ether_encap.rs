@@ -5,7 +5,7 @@
 //!
 //! # Description
 //! Puts an Ethernet header with these fields in front of each packet and marks it as the MAC
-//! header.
+//! header, and what follows as the network header.
 //!
 //! # Arguments
 //! - ETHERTYPE: 0 to 65535. Positional, mandatory.
@@ -16,7 +16,7 @@
 //! One agnostic input, one agnostic output.
 //!
 //! # Handlers
-//! - `ethertype`, `src`, `dst` (read, write): as the arguments.
+//! - `ethertype`, `src`, `dst` (read, write): as the arguments. `etht` is `ethertype`'s old name.
 //!
 //! # Drops
 //! None.
@@ -30,11 +30,13 @@
 //! EtherRewrite, ARPQuerier, Strip
 
 use arc_swap::ArcSwap;
-use millrace_core::headers::{EthernetHeader, U16};
+use millrace_core::headers::{EthernetHeader, Header};
 use millrace_core::{
     Batch, Class, Context, Element, Failed, Handlers, Packet, PerPacket, Setup, Way, register,
 };
 use zerocopy::IntoBytes;
+
+use super::header_handlers::{self, WithHeader};
 
 /// The element; its manual is at the top of the file.
 pub struct EtherEncap {
@@ -48,11 +50,8 @@ impl Element for EtherEncap {
     type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        let ether_type: u16 = setup.args.mandatory("ETHERTYPE");
-        let src = setup.args.mandatory("SRC");
-        let dst = setup.args.mandatory("DST");
+        let header = header_handlers::configure(&mut setup.args);
         setup.args.complete()?;
-        let header = EthernetHeader { dst, src, ether_type: U16::new(ether_type) };
         Ok(Self { header: ArcSwap::from_pointee(header) })
     }
 
@@ -61,24 +60,13 @@ impl Element for EtherEncap {
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
-        handlers.read("ethertype", |encap, _| format!("{:04x}", encap.header.load().ether_type));
-        handlers.write("ethertype", |encap, call| {
-            let ether_type: u16 = call.parse()?;
-            encap.change(|header| header.ether_type = U16::new(ether_type));
-            Ok(())
-        });
-        handlers.read("src", |encap, _| encap.header.load().src.to_string());
-        handlers.write("src", |encap, call| {
-            let src = call.parse()?;
-            encap.change(|header| header.src = src);
-            Ok(())
-        });
-        handlers.read("dst", |encap, _| encap.header.load().dst.to_string());
-        handlers.write("dst", |encap, call| {
-            let dst = call.parse()?;
-            encap.change(|header| header.dst = dst);
-            Ok(())
-        });
+        header_handlers::handlers(handlers, &["ethertype", "etht"]);
+    }
+}
+
+impl WithHeader for EtherEncap {
+    fn header(&self) -> &ArcSwap<EthernetHeader> {
+        &self.header
     }
 }
 
@@ -93,18 +81,8 @@ impl PerPacket for EtherEncap {
     #[inline(always)]
     fn treat(header: &mut EthernetHeader, packet: &mut Packet) -> Way {
         packet.push_front(header.as_bytes());
-        packet.set_mac_header(0);
+        packet.set_link_header(0, EthernetHeader::LEN);
         Way::ON
-    }
-}
-
-impl EtherEncap {
-    fn change(&self, change: impl Fn(&mut EthernetHeader)) {
-        self.header.rcu(|header| {
-            let mut header = **header;
-            change(&mut header);
-            header
-        });
     }
 }
 

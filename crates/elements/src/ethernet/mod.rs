@@ -6,11 +6,32 @@ pub mod arp_responder;
 pub mod ether_encap;
 pub mod ether_mirror;
 pub mod ether_rewrite;
+pub mod ether_vlan_encap;
+mod header_handlers;
 pub mod host_ether_filter;
 pub mod mark_mac_header;
+pub mod set_vlan_anno;
+pub mod strip_ether_vlan_header;
+pub mod vlan_decap;
+pub mod vlan_encap;
+mod vlan_tag;
 
 use millrace_core::Packet;
 use millrace_core::headers::{EthernetHeader, Header};
+
+/// Bytes of the two addresses that an Ethernet header begins with.
+const ADDRESSES: usize = 12;
+/// Bytes of a VLAN tag.
+const TAG: usize = 4;
+
+/// The VLAN tag that follows a frame's addresses with this Ethernet type; `Some(None)` when it is cut.
+#[inline(always)]
+fn tag_of(frame: &[u8], ether_type: u16) -> Option<Option<u16>> {
+    let after = frame.get(ADDRESSES..)?;
+    let tagged = after.first_chunk() == Some(&ether_type.to_be_bytes());
+    let tci = || after.first_chunk().map(|&[_, _, c, d]| u16::from_be_bytes([c, d]));
+    tagged.then(tci)
+}
 
 /// Changes the Ethernet header that a packet starts with, and marks it as the MAC header. False,
 /// and nothing changed, when the packet is too short for one.

@@ -29,7 +29,7 @@ impl Arg for Contents {
             "HEX" => Ok(Self::Hex),
             "ASCII" => Ok(Self::Ascii),
             _ => Err(ArgError::new(format!(
-                "bad contents value ‘{}’; should be ‘NONE’, ‘HEX’, or ‘ASCII’",
+                "bad contents value '{}'; should be 'NONE', 'HEX', or 'ASCII'",
                 text.as_str()
             ))),
         }

@@ -14,7 +14,6 @@ use millrace_core::names::{NumberKind, name_of};
 pub(super) struct IpLine {
     pub(super) ether: bool,
     pub(super) id: bool,
-    pub(super) timestamp: bool,
     pub(super) paint: bool,
     pub(super) tos: bool,
     pub(super) ttl: bool,
@@ -46,9 +45,11 @@ impl IpLine {
         if self.length {
             let _ = write!(line, "length {total} ");
         }
-        let payload_len = total.saturating_sub(ip.header_len());
+        // A total length that is too small for the header is printed as it is.
+        let payload_len = i32::from(ip.total_len.get()) - ip.header_len() as i32;
         let transport = network.get(ip.header_len()..).unwrap_or_default();
-        let transport = transport.get(..payload_len).unwrap_or(transport);
+        let transport_len = usize::try_from(payload_len).unwrap_or(0);
+        let transport = transport.get(..transport_len).unwrap_or(transport);
         match ip.protocol {
             protocol::TCP => write_tcp(line, packet, ip, transport),
             protocol::UDP => write_udp(line, ip, transport),
@@ -66,9 +67,6 @@ impl IpLine {
     }
 
     fn write_annotations(&self, line: &mut String, packet: &Packet) {
-        if self.timestamp {
-            let _ = write!(line, "{}: ", packet.timestamp());
-        }
         if self.aggregate {
             let _ = write!(line, "#{}", packet.aggregate());
         }
@@ -79,8 +77,9 @@ impl IpLine {
         if self.aggregate || self.paint {
             line.push_str(": ");
         }
+        let whole = packet.mac_header_len().is_some_and(|len| len >= EthernetHeader::LEN);
         let frame = packet.mac_data().and_then(EthernetHeader::view);
-        if let Some((ether, _)) = frame.filter(|_| self.ether) {
+        if let Some((ether, _)) = frame.filter(|_| self.ether && whole) {
             let _ = write!(line, "{} > {}: ", ether.src, ether.dst);
         }
     }
@@ -113,9 +112,9 @@ impl IpLine {
         }
     }
 
-    /// Click reads the fields of echoes in the byte order of its host unless told to swap.
+    /// The fields of echoes are printed as little-endian hosts read them unless SWAP puts them right.
     fn order(&self, field: u16) -> u16 {
-        if self.swap { field.swap_bytes() } else { field }
+        if self.swap { field } else { field.swap_bytes() }
     }
 }
 
@@ -298,11 +297,10 @@ mod tests {
         let shown = IpLine {
             ether: false,
             id: false,
-            timestamp: false,
             paint: false,
             tos: false,
             ttl: true,
-            swap: false,
+            swap: true,
             length: false,
             aggregate: false,
         };

@@ -14,8 +14,8 @@
 //! - MAXLENGTH: most bytes that are printed; all when negative. Default 1500.
 //! - ETHER, ID, PAINT, TOS, TTL, LENGTH, AGGREGATE: whether these are printed. Default false.
 //! - TIMESTAMP: whether the timestamp is printed. Default true.
-//! - SWAP: whether identifier and sequence number of ICMP echoes are printed with their bytes
-//!   swapped, as Click has it. Default true.
+//! - SWAP: whether identifier and sequence number of ICMP echoes are printed as the numbers that
+//!   they are; if not, as a little-endian host reads them. Default true.
 //! - OUTFILE: file to print to. Default: standard error.
 //! - ACTIVE: whether anything is printed. Default true.
 //!
@@ -37,12 +37,6 @@
 //! # See also
 //! Print, CheckIPHeader, MarkIPHeader
 
-use std::fs::File;
-use std::io::{BufWriter, Write as _};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
-
-use millrace_core::args::FileName;
 use millrace_core::{
     Batch, Class, Context, Element, Failed, Handlers, Init, Packet, Refused, Router, Setup,
     register,
@@ -50,19 +44,17 @@ use millrace_core::{
 
 use super::contents::{Contents, ascii, hex};
 use super::ip_line::{IpLine, payload};
+use super::printer::Printer;
 
 /// The element; its manual is at the top of the file.
 pub struct IPPrint {
-    label: String,
+    printer: Printer,
     line: IpLine,
     contents: Contents,
     /// Whether only the payload's bytes are printed.
     payload: bool,
     /// `None` for all.
     max_length: Option<usize>,
-    active: AtomicBool,
-    file_name: Option<FileName>,
-    file: Mutex<Option<BufWriter<File>>>,
 }
 
 register!(IPPrint, "ip_print.rs");
@@ -73,7 +65,7 @@ impl Element for IPPrint {
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let args = &mut setup.args;
-        let label: String = args.positional("LABEL", String::new());
+        let printer = Printer::configure(args);
         let contents = args.keyword("CONTENTS", Contents::None);
         let payload = args.keyword("PAYLOAD", Contents::None);
         let max_length: i32 = args.keyword("MAXLENGTH", 1500);
@@ -81,7 +73,6 @@ impl Element for IPPrint {
         let line = IpLine {
             ether: args.keyword("ETHER", false),
             id: args.keyword("ID", false),
-            timestamp: args.keyword("TIMESTAMP", true),
             paint: args.keyword("PAINT", false),
             tos: args.keyword("TOS", false),
             ttl: args.keyword("TTL", false),
@@ -89,65 +80,44 @@ impl Element for IPPrint {
             length: args.keyword("LENGTH", false),
             aggregate: args.keyword("AGGREGATE", false),
         };
-        let active = args.keyword("ACTIVE", true);
-        let file_name: Option<FileName> = args.optional_keyword("OUTFILE");
         if contents != Contents::None && payload != Contents::None {
             args.error("PAYLOAD", "specify at most one of PAYLOAD and CONTENTS");
         }
         args.complete()?;
         Ok(Self {
-            label,
+            printer,
             line,
             contents: if payload == Contents::None { contents } else { payload },
             payload: payload != Contents::None,
             max_length: usize::try_from(max_length).ok(),
-            active: active.into(),
-            file_name,
-            file: Mutex::new(None),
         })
     }
 
     fn initialize(&self, _init: &mut Init<'_>) -> Result<(), Refused> {
-        if let Some(name) = &self.file_name {
-            let file = File::create(name.as_path())
-                .map_err(|error| Refused(format!("{}: {error}", name.as_path().display())))?;
-            *self.file.lock().unwrap_or_else(PoisonError::into_inner) = Some(BufWriter::new(file));
-        }
-        Ok(())
+        self.printer.initialize()
     }
 
     fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
-        if !self.active.load(Relaxed) {
+        if !self.printer.is_active() {
             return;
         }
         for packet in batch.iter().filter(|packet| packet.network_header().is_some()) {
-            self.print(cx, &self.text(packet));
+            self.printer.print(cx, &self.text(packet));
         }
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
-        handlers.read("active", |print, _| print.active.load(Relaxed));
-        handlers.write("active", |print, call| {
-            print.active.store(call.parse()?, Relaxed);
-            Ok(())
-        });
+        Printer::handlers(handlers, |print| &print.printer);
     }
 
     fn cleanup(&self, _router: &Router) -> Result<(), Refused> {
-        let file = self.file.lock().unwrap_or_else(PoisonError::into_inner).take();
-        match file {
-            Some(mut file) => Ok(file.flush()?),
-            None => Ok(()),
-        }
+        self.printer.cleanup()
     }
 }
 
 impl IPPrint {
     fn text(&self, packet: &Packet) -> String {
-        let mut text = self.label.clone();
-        if !text.is_empty() {
-            text.push_str(": ");
-        }
+        let mut text = self.printer.begin(packet);
         let whole = self.line.write(&mut text, packet);
         if !whole {
             return text;
@@ -160,20 +130,6 @@ impl IPPrint {
             Contents::Ascii => ascii(&mut text, bytes, 48, "\n  "),
         }
         text
-    }
-
-    fn print(&self, cx: &Context, text: &str) {
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        match file.as_mut() {
-            None => cx.router().chatter(text),
-            Some(open) => {
-                if let Err(error) = writeln!(open, "{text}") {
-                    let name = cx.router().name_of(cx.element());
-                    cx.router().complain(format!("{name}: {error}"));
-                    *file = None;
-                }
-            }
-        }
     }
 }
 

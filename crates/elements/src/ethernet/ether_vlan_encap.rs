@@ -1,0 +1,121 @@
+//! EtherVLANEncap - puts an Ethernet header with a VLAN tag in front of packets
+//!
+//! # Synopsis
+//! `EtherVLANEncap(ETHERTYPE, SRC, DST [, VLAN_TCI, VLAN_PCP, keywords VLAN_ID, NATIVE_VLAN])`
+//!
+//! # Description
+//! Puts an Ethernet header with these fields and an IEEE 802.1Q tag in front of each packet.
+//! Packets of the native VLAN get a header without a tag. EtherVlanEncap is another name for it.
+//!
+//! # Arguments
+//! - ETHERTYPE: what follows the tag, 0 to 65535. Positional, mandatory.
+//! - SRC: source address. Positional, mandatory.
+//! - DST: destination address. Positional, mandatory.
+//! - VLAN_TCI: number and priority of the VLAN in 16 bits; or `ANNO`: the packet's VLAN annotation
+//!   says them. Positional.
+//! - VLAN_PCP: the priority, 0 to 7. Positional, default 0.
+//! - VLAN_ID: the number, 0 to 4095, when VLAN_TCI is not given. Default 0.
+//! - NATIVE_VLAN: the VLAN whose packets get no tag; -1 for none. Default 0.
+//!
+//! # Ports
+//! One agnostic input, one agnostic output.
+//!
+//! # Handlers
+//! - `src`, `dst`, `ethertype`, `vlan_tci`, `vlan_id`, `vlan_pcp`, `native_vlan` (read, write): as
+//!   the arguments.
+//! - `config` (read): the configuration that is in force.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(LIMIT 10) -> EtherVLANEncap(0x0800, 1:1:1:1:1:1, 2:2:2:2:2:2, 5) -> Discard;
+//! ```
+//!
+//! # See also
+//! EtherEncap, VLANEncap, StripEtherVLANHeader, SetVLANAnno
+
+use arc_swap::ArcSwap;
+use millrace_core::headers::{EthernetHeader, Header, U16, VlanHeader, ether_type};
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Handlers, Packet, PerPacket, Setup, Way, register,
+};
+use zerocopy::IntoBytes;
+
+use super::header_handlers::{self, WithHeader};
+use super::vlan_tag::{self, Tagging, VlanTag};
+
+/// The element; its manual is at the top of the file.
+pub struct EtherVLANEncap {
+    header: ArcSwap<EthernetHeader>,
+    tag: ArcSwap<VlanTag>,
+}
+
+register!(EtherVLANEncap, "ether_vlan_encap.rs");
+
+impl Element for EtherVLANEncap {
+    const CLASS: Class = Class::new("EtherVLANEncap", "1/1", "a/a").aliases(&["EtherVlanEncap"]);
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let header = header_handlers::configure(&mut setup.args);
+        let tag = VlanTag::configure(&mut setup.args);
+        setup.args.complete()?;
+        Ok(Self { header: ArcSwap::from_pointee(header), tag: ArcSwap::from_pointee(tag) })
+    }
+
+    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
+        self.treat_batch(cx, local, batch);
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        header_handlers::handlers(handlers, &["ethertype"]);
+        vlan_tag::handlers(handlers);
+        vlan_tag::native_handlers(handlers);
+    }
+}
+
+impl WithHeader for EtherVLANEncap {
+    fn header(&self) -> &ArcSwap<EthernetHeader> {
+        &self.header
+    }
+}
+
+impl Tagging for EtherVLANEncap {
+    fn tag(&self) -> &ArcSwap<VlanTag> {
+        &self.tag
+    }
+
+    fn other_arguments(&self) -> String {
+        let header = self.header.load();
+        format!("{}, {}, {}, ", header.ether_type, header.src, header.dst)
+    }
+}
+
+impl PerPacket for EtherVLANEncap {
+    type Pass<'a> = (EthernetHeader, VlanTag);
+
+    #[inline(always)]
+    fn begin(&self, _cx: &Context, (): &mut ()) -> (EthernetHeader, VlanTag) {
+        (**self.header.load(), **self.tag.load())
+    }
+
+    #[inline(always)]
+    fn treat((header, tag): &mut (EthernetHeader, VlanTag), packet: &mut Packet) -> Way {
+        match tag.of(packet) {
+            None => {
+                packet.push_front(header.as_bytes());
+                packet.set_link_header(0, EthernetHeader::LEN);
+            }
+            Some(tci) => {
+                let tag = VlanHeader { tci: U16::new(tci), ether_type: header.ether_type };
+                let outer = EthernetHeader { ether_type: U16::new(ether_type::VLAN), ..*header };
+                packet.push_front(tag.as_bytes());
+                packet.push_front(outer.as_bytes());
+                packet.set_link_header(0, EthernetHeader::LEN + VlanHeader::LEN);
+            }
+        }
+        Way::ON
+    }
+}

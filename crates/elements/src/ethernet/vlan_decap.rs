@@ -1,0 +1,102 @@
+//! VLANDecap - takes the VLAN tag out of Ethernet frames
+//!
+//! # Synopsis
+//! `VLANDecap([ANNO, keyword ETHERTYPE])`
+//!
+//! # Description
+//! Takes the IEEE 802.1Q tag, if there is one, out of each Ethernet frame, and notes it in the
+//! packet's VLAN annotation; 0 when there was none.
+//!
+//! # Arguments
+//! - ANNO: whether the annotation is set. Positional, default true.
+//! - ETHERTYPE: the Ethernet type that says that a tag follows. Default 0x8100.
+//!
+//! # Ports
+//! One agnostic input, one agnostic output.
+//!
+//! # Handlers
+//! None of its own.
+//!
+//! # Drops
+//! - truncated: the packet ends in the middle of its tag.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(LENGTH 64, LIMIT 10) -> VLANEncap(5) -> VLANDecap -> Discard;
+//! ```
+//!
+//! # See also
+//! VLANEncap, StripEtherVLANHeader
+
+use millrace_core::headers::{EthernetHeader, Header, ether_type};
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Packet, PerPacket, Reason, Setup, Way, register,
+};
+
+use super::{ADDRESSES, TAG, tag_of};
+
+/// The element; its manual is at the top of the file.
+pub struct VLANDecap {
+    annotate: bool,
+    ether_type: u16,
+}
+
+register!(VLANDecap, "vlan_decap.rs");
+
+impl Element for VLANDecap {
+    const CLASS: Class = Class::new("VLANDecap", "1/1", "a/a");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let annotate = setup.args.positional("ANNO", true);
+        let ether_type = setup.args.keyword("ETHERTYPE", ether_type::VLAN);
+        setup.args.complete()?;
+        Ok(Self { annotate, ether_type })
+    }
+
+    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
+        self.treat_batch(cx, local, batch);
+    }
+}
+
+impl PerPacket for VLANDecap {
+    type Pass<'a> = &'a Self;
+
+    #[inline(always)]
+    fn begin(&self, _cx: &Context, (): &mut ()) -> &Self {
+        self
+    }
+
+    #[inline(always)]
+    fn treat(decap: &mut &Self, packet: &mut Packet) -> Way {
+        let tci = match tag_of(packet.data(), decap.ether_type) {
+            None => 0,
+            Some(None) => return Way::drop(Reason::Truncated),
+            Some(Some(tci)) => {
+                packet.data_mut().copy_within(..ADDRESSES, TAG);
+                let stripped = packet.strip(TAG);
+                debug_assert!(stripped, "a frame with a tag is longer than one");
+                tci
+            }
+        };
+        packet.set_link_header(0, EthernetHeader::LEN);
+        if decap.annotate {
+            packet.set_vlan_tci(tci);
+        }
+        Way::ON
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::Reason;
+    use millrace_core::testing::Rig;
+
+    #[test]
+    fn a_tag_that_is_cut_is_a_fault_and_a_short_packet_is_none() {
+        let mut rig = Rig::new("VLANDecap", 1, 1).unwrap();
+        let out = rig.push(0, &[&b"addresses...\x81\x00\x00"[..], b"short", b""]);
+        assert_eq!(out[0], [&b"short"[..], b""]);
+        assert_eq!(rig.stats().drops, [(Reason::Truncated, 1)]);
+    }
+}

@@ -1,0 +1,158 @@
+//! VLANEncap - puts a VLAN tag into Ethernet frames
+//!
+//! # Synopsis
+//! `VLANEncap([VLAN_TCI, VLAN_PCP, keywords VLAN_ID, NATIVE_VLAN, ETHERTYPE])`
+//!
+//! # Description
+//! Puts an IEEE 802.1Q tag behind the addresses of each Ethernet frame. Frames of the native VLAN
+//! stay as they are.
+//!
+//! # Arguments
+//! - VLAN_TCI: number and priority of the VLAN in 16 bits; or `ANNO`: the packet's VLAN annotation
+//!   says them. Positional.
+//! - VLAN_PCP: the priority, 0 to 7. Positional, default 0.
+//! - VLAN_ID: the number, 0 to 4095, when VLAN_TCI is not given. Default 0.
+//! - NATIVE_VLAN: the VLAN whose frames get no tag; -1 for none. Default 0.
+//! - ETHERTYPE: the Ethernet type that says that a tag follows. Default 0x8100; 0x88a8 is that of
+//!   service tags (802.1ad).
+//!
+//! # Ports
+//! One agnostic input, one agnostic output.
+//!
+//! # Handlers
+//! - `vlan_tci`, `vlan_id`, `vlan_pcp`, `native_vlan`, `ethertype` (read, write): as the arguments.
+//! - `config` (read): the configuration that is in force.
+//!
+//! # Drops
+//! - truncated: the packet is shorter than two Ethernet addresses.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(LENGTH 64, LIMIT 10) -> VLANEncap(VLAN_ID 5, VLAN_PCP 3) -> Discard;
+//! ```
+//!
+//! # See also
+//! VLANDecap, EtherVLANEncap, SetVLANAnno
+
+use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
+
+use arc_swap::ArcSwap;
+use millrace_core::headers::{EthernetHeader, Header, ether_type};
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Handlers, Packet, PerPacket, Reason, Setup, Way,
+    register,
+};
+
+use super::vlan_tag::{self, Tagging, VlanTag};
+use super::{ADDRESSES, TAG};
+
+/// The element; its manual is at the top of the file.
+pub struct VLANEncap {
+    tag: ArcSwap<VlanTag>,
+    ether_type: AtomicU16,
+}
+
+/// What one batch needs.
+pub struct Pass {
+    tag: VlanTag,
+    ether_type: u16,
+}
+
+register!(VLANEncap, "vlan_encap.rs");
+
+impl Element for VLANEncap {
+    const CLASS: Class = Class::new("VLANEncap", "1/1", "a/a");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let tag = VlanTag::configure(&mut setup.args);
+        let ether_type = setup.args.keyword("ETHERTYPE", ether_type::VLAN);
+        setup.args.complete()?;
+        Ok(Self { tag: ArcSwap::from_pointee(tag), ether_type: ether_type.into() })
+    }
+
+    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
+        self.treat_batch(cx, local, batch);
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        vlan_tag::handlers(handlers);
+        vlan_tag::native_handlers(handlers);
+        handlers.read("ethertype", |encap, _| encap.ether_type.load(Relaxed));
+        handlers.write("ethertype", |encap, call| {
+            encap.ether_type.store(call.parse()?, Relaxed);
+            Ok(())
+        });
+    }
+}
+
+impl Tagging for VLANEncap {
+    fn tag(&self) -> &ArcSwap<VlanTag> {
+        &self.tag
+    }
+}
+
+impl PerPacket for VLANEncap {
+    type Pass<'a> = Pass;
+
+    #[inline(always)]
+    fn begin(&self, _cx: &Context, (): &mut ()) -> Pass {
+        Pass { tag: **self.tag.load(), ether_type: self.ether_type.load(Relaxed) }
+    }
+
+    #[inline(always)]
+    fn treat(pass: &mut Pass, packet: &mut Packet) -> Way {
+        let Some(tci) = pass.tag.of(packet) else {
+            packet.set_link_header(0, EthernetHeader::LEN);
+            return Way::ON;
+        };
+        if packet.len() < ADDRESSES {
+            return Way::drop(Reason::Truncated);
+        }
+        packet.prepend(TAG);
+        let frame = packet.data_mut();
+        frame.copy_within(TAG..TAG + ADDRESSES, 0);
+        let [a, b] = pass.ether_type.to_be_bytes();
+        let [c, d] = tci.to_be_bytes();
+        frame[ADDRESSES..ADDRESSES + TAG].copy_from_slice(&[a, b, c, d]);
+        packet.set_link_header(0, EthernetHeader::LEN + TAG);
+        Way::ON
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::testing::Rig;
+    use millrace_core::{Packet, Reason};
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_is_too_short_is_dropped_unless_it_stays_as_it_is() {
+        let mut rig = Rig::new("VLANEncap(7)", 1, 1).unwrap();
+        assert_eq!(rig.push(0, &["0123456789a", "0123456789ab"])[0], [b"0123456789ab\x81\0\0\x07"]);
+        assert_eq!(rig.stats().drops, [(Reason::Truncated, 1)]);
+        rig.write("native_vlan", "7").unwrap();
+        assert_eq!(rig.push(0, &["x"])[0], [b"x"]);
+    }
+
+    proptest! {
+        #[test]
+        fn tags_are_those_that_another_parser_reads(
+            tci: u16,
+            payload in proptest::collection::vec(any::<u8>(), 0..80),
+        ) {
+            let config = format!("VLANEncap({tci}, NATIVE_VLAN -1)");
+            let mut rig = Rig::new(&config, 1, 1).unwrap();
+            let frame = [&b"\x02\0\0\0\0\x01\x02\0\0\0\0\x02\x08\x00"[..], &payload].concat();
+            let out = rig.push_packets(0, vec![Packet::from_bytes(&frame).unwrap()]);
+            let sliced = etherparse::SingleVlanSlice::from_slice(&out[0][0].data()[14..]).unwrap();
+            prop_assert_eq!(sliced.vlan_identifier().value(), tci & 0xfff);
+            prop_assert_eq!(sliced.priority_code_point().value(), (tci >> 13) as u8);
+            prop_assert_eq!(sliced.payload_slice(), &payload[..]);
+            let mut back = Rig::new("VLANDecap", 1, 1).unwrap();
+            let plain = back.push_packets(0, out.into_iter().flatten().collect());
+            prop_assert_eq!(plain[0][0].data(), &frame[..]);
+            prop_assert_eq!(plain[0][0].vlan_tci(), tci);
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! What the elements that print lines have in common: LABEL, TIMESTAMP, ACTIVE and OUTFILE.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, BufWriter, Write as _};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use millrace_core::args::FileName;
+use millrace_core::{Args, Context, Element, Handlers, Packet, Refused};
+
+/// Prints lines, to standard error or into a file.
+pub(super) struct Printer {
+    label: String,
+    timestamp: bool,
+    active: AtomicBool,
+    file_name: Option<FileName>,
+    file: Mutex<Option<BufWriter<File>>>,
+}
+
+impl Printer {
+    /// Reads LABEL, TIMESTAMP, ACTIVE and OUTFILE.
+    pub(super) fn configure(args: &mut Args<'_>) -> Self {
+        let label = args.positional("LABEL", String::new());
+        let timestamp = args.keyword("TIMESTAMP", true);
+        let active = args.keyword("ACTIVE", true);
+        let file_name = args.optional_keyword("OUTFILE");
+        let file = Mutex::new(None);
+        Self { label, timestamp, active: AtomicBool::new(active), file_name, file }
+    }
+
+    /// Opens the file.
+    pub(super) fn initialize(&self) -> Result<(), Refused> {
+        if let Some(name) = &self.file_name {
+            let path = name.as_path();
+            let file = File::create(path)
+                .map_err(|error| Refused(format!("{}: {}", path.display(), in_words(&error))))?;
+            *self.file() = Some(BufWriter::new(file));
+        }
+        Ok(())
+    }
+
+    /// Whether lines are printed now.
+    pub(super) fn is_active(&self) -> bool {
+        self.active.load(Relaxed)
+    }
+
+    /// The beginning of a packet's line: the label and the time.
+    pub(super) fn begin(&self, packet: &Packet) -> String {
+        let mut line = self.label.clone();
+        if !line.is_empty() {
+            line.push_str(": ");
+        }
+        if self.timestamp {
+            // Writing to a string cannot fail.
+            let _ = write!(line, "{}: ", packet.timestamp());
+        }
+        line
+    }
+
+    /// Prints a line.
+    pub(super) fn print(&self, cx: &Context, line: &str) {
+        let mut file = self.file();
+        match file.as_mut() {
+            None => cx.router().chatter(line),
+            Some(open) => {
+                if let Err(error) = writeln!(open, "{line}") {
+                    let name = cx.router().name_of(cx.element());
+                    cx.router().complain(format!("{name}: {}", in_words(&error)));
+                    *file = None;
+                }
+            }
+        }
+    }
+
+    /// The handler `active`.
+    pub(super) fn handlers<E: Element>(handlers: &mut Handlers<E>, of: fn(&E) -> &Self) {
+        handlers.read("active", move |element: &E, _| of(element).is_active());
+        handlers.write("active", move |element: &E, call| {
+            of(element).active.store(call.parse()?, Relaxed);
+            Ok(())
+        });
+    }
+
+    /// Closes the file.
+    pub(super) fn cleanup(&self) -> Result<(), Refused> {
+        match self.file().take() {
+            Some(mut file) => Ok(file.flush()?),
+            None => Ok(()),
+        }
+    }
+
+    fn file(&self) -> MutexGuard<'_, Option<BufWriter<File>>> {
+        self.file.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What the system says of an error, without its number.
+fn in_words(error: &io::Error) -> String {
+    let text = error.to_string();
+    match text.rfind(" (os error ") {
+        Some(end) => text[..end].to_owned(),
+        None => text,
+    }
+}
