@@ -32,6 +32,12 @@ pub struct Class {
     /// Each thread's packets leave by one output, that of the thread's number modulo the number of
     /// outputs (CPUSwitch).
     pub by_thread: bool,
+    /// Who waits for packets of the element's notifier is woken by those upstream of it as well
+    /// (PullSwitch).
+    pub passes_wakes: bool,
+    /// While one of its outputs is pulled, another one may be, around a loop (Bypass). Such an
+    /// element keeps nothing for a thread.
+    pub reentrant: bool,
 }
 
 impl Class {
@@ -58,6 +64,8 @@ impl Class {
             transparent: false,
             crosses_threads: false,
             by_thread: false,
+            passes_wakes: false,
+            reentrant: false,
         }
     }
 
@@ -129,6 +137,20 @@ impl Class {
     #[must_use]
     pub const fn by_thread(mut self) -> Self {
         self.by_thread = true;
+        self
+    }
+
+    /// Says that who waits for the element's notifier is woken by those upstream of it as well.
+    #[must_use]
+    pub const fn passes_wakes(mut self) -> Self {
+        self.passes_wakes = true;
+        self
+    }
+
+    /// Says that an output may be pulled while another one is.
+    #[must_use]
+    pub const fn reentrant(mut self) -> Self {
+        self.reentrant = true;
         self
     }
 

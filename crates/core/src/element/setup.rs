@@ -202,8 +202,13 @@ impl<'a> Init<'a> {
         self.listen_to(Path::downstream(self.router, self.id, port), task)
     }
 
+    /// Looks, without listening, whether something that pull input `port` leads to has packets.
+    pub fn watch(&self, port: usize) -> Listening {
+        Listening { path: Path::upstream(self.router, self.id, port) }
+    }
+
     fn listen_to(&self, path: Path, task: &Task) -> Listening {
-        for notifier in path.notifiers(self.router) {
+        for notifier in path.wakers(self.router) {
             notifier.listen(task.clone());
         }
         Listening { path }
@@ -217,10 +222,11 @@ pub struct Listening {
 }
 
 impl Listening {
-    /// Takes a task, which could do nothing, off the schedule until it may have something to do.
+    /// Takes a task, which runs and could do nothing, off the schedule until it may have something to
+    /// do.
     pub fn rest(&self, task: &Task, router: &Router) {
         if !self.active(router) {
-            task.unschedule();
+            task.rest();
             // What changed between the look and the rest has told nobody.
             if self.active(router) {
                 task.schedule();

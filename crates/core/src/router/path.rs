@@ -2,6 +2,7 @@
 
 use super::Router;
 use crate::element::PortKind;
+use crate::element::node::Node;
 use crate::engine::Notifier;
 
 /// The nearest elements with a notifier on all ways upstream of a pull input, or downstream of a
@@ -10,6 +11,8 @@ use crate::engine::Notifier;
 pub(crate) struct Path {
     /// Elements, their ports, and whether these are outputs (upstream) or inputs (downstream).
     ends: Vec<(usize, usize)>,
+    /// Those upstream of ends that pass wakes: they wake, but do not say whether there are packets.
+    beyond: Vec<(usize, usize)>,
     upstream: bool,
     /// Every way ends at a notifier.
     pub(crate) all_tell: bool,
@@ -39,22 +42,33 @@ impl Path {
         self.ends.iter().filter_map(|&end| router.notifier(end, self.upstream))
     }
 
+    /// All notifiers that wake who waits at the start of the ways.
+    pub(crate) fn wakers<'a>(&'a self, router: &'a Router) -> impl Iterator<Item = &'a Notifier> {
+        let beyond = self.beyond.iter().filter_map(|&end| router.notifier(end, self.upstream));
+        self.notifiers(router).chain(beyond)
+    }
+
     fn find(router: &Router, start: (usize, usize), upstream: bool) -> Self {
-        let mut path = Self { ends: Vec::new(), upstream, all_tell: true };
-        let mut seen = vec![start];
+        let mut path = Self { ends: Vec::new(), beyond: Vec::new(), upstream, all_tell: true };
+        // Ports, and whether an end lies before them.
+        let mut seen = vec![(start, false)];
         let mut next = 0;
-        while let Some(&from) = seen.get(next) {
+        while let Some(&(from, beyond)) = seen.get(next) {
             next += 1;
             for end in router.across(from, upstream) {
-                if router.notifier(end, upstream).is_some() {
-                    if !path.ends.contains(&end) {
-                        path.ends.push(end);
+                let tells = router.notifier(end, upstream).is_some();
+                if tells {
+                    let ends = if beyond { &mut path.beyond } else { &mut path.ends };
+                    if !ends.contains(&end) {
+                        ends.push(end);
                     }
-                    continue;
+                    if !(upstream && router.elements[end.0].info.class.passes_wakes) {
+                        continue;
+                    }
                 }
                 let mut ways = router.through(end, upstream).peekable();
-                path.all_tell &= ways.peek().is_some();
-                for way in ways {
+                path.all_tell &= tells || beyond || ways.peek().is_some();
+                for way in ways.map(|way| (way, beyond || tells)) {
                     if !seen.contains(&way) {
                         seen.push(way);
                     }
@@ -97,6 +111,12 @@ impl Router {
             };
             (connects && its_kind == kind).then_some((element, other))
         })
+    }
+
+    /// Another instance of an element whose class lets it be entered while it runs.
+    pub(crate) fn instantiate_reentrant(&self, element: usize) -> Option<Box<dyn Node>> {
+        let member = self.elements.get(element).filter(|member| member.info.class.reentrant)?;
+        Some(member.element.clone().instantiate())
     }
 
     fn notifier(&self, (element, port): (usize, usize), upstream: bool) -> Option<&Notifier> {

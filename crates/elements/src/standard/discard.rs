@@ -4,12 +4,13 @@
 //! `Discard([ACTIVE, BURST, keyword COUNT])`
 //!
 //! # Description
-//! Drops every packet that comes. With a pull input it pulls them, up to BURST at a time, while
-//! ACTIVE.
+//! Drops every packet that comes. With a pull input it pulls them, up to BURST each time it is
+//! scheduled, while ACTIVE.
 //!
 //! # Arguments
 //! - ACTIVE: whether it pulls. Positional, default true.
-//! - BURST: most packets that it pulls at a time, at least 1. Positional, default 32.
+//! - BURST: most packets that it pulls each time; 0 for as many as there are. Positional,
+//!   default 1.
 //! - COUNT: accepted for compatibility; packets are always counted.
 //!
 //! # Ports
@@ -17,9 +18,10 @@
 //!
 //! # Handlers
 //! - `active` (read, write): whether it pulls.
-//! - `burst` (read, write): most packets that it pulls at a time.
+//! - `burst` (read, write): as the argument.
 //! - `count` (read): packets discarded since the start or the last reset.
 //! - `reset_counts` (write): sets `count` to 0.
+//! - `scheduled`, `home_thread` (read, write): its task, and the thread that runs it.
 //!
 //! # Drops
 //! - discarded: every packet.
@@ -41,6 +43,9 @@ use millrace_core::{
     Setup, Task, register,
 };
 
+use super::click_word;
+use super::supply::task_handlers;
+
 /// The element; its manual is at the top of the file.
 pub struct Discard {
     active: AtomicBool,
@@ -60,11 +65,8 @@ impl Element for Discard {
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let active = setup.args.positional("ACTIVE", true);
-        let burst: u32 = setup.args.positional("BURST", 32);
+        let burst: u32 = setup.args.positional("BURST", 1);
         let _always_counted: bool = setup.args.keyword("COUNT", true);
-        if burst == 0 {
-            setup.args.error("BURST", "BURST must be at least 1");
-        }
         setup.args.complete()?;
         Ok(Self {
             active: active.into(),
@@ -97,8 +99,12 @@ impl Element for Discard {
             self.task.rest();
             return false;
         }
+        let burst = match self.burst.load(Relaxed) {
+            0 => Batch::CAPACITY,
+            burst => burst as usize,
+        };
         let mut batch = cx.take_batch();
-        let n = cx.pull(0, self.burst.load(Relaxed) as usize, &mut batch);
+        let n = cx.pull(0, burst, &mut batch);
         self.push(cx, &mut (), 0, &mut batch);
         cx.give_batch(batch);
         if n == 0
@@ -112,7 +118,7 @@ impl Element for Discard {
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("active", |discard, _| discard.active.load(Relaxed));
         handlers.write("active", |discard, call| {
-            discard.active.store(call.parse()?, Relaxed);
+            discard.active.store(click_word(call)?, Relaxed);
             if discard.upstream.get().is_some() {
                 discard.task.schedule();
             }
@@ -120,10 +126,7 @@ impl Element for Discard {
         });
         handlers.read("burst", |discard, _| discard.burst.load(Relaxed));
         handlers.write("burst", |discard, call| {
-            match call.parse()? {
-                0 => return Err("burst must be at least 1".into()),
-                burst => discard.burst.store(burst, Relaxed),
-            }
+            discard.burst.store(click_word(call)?, Relaxed);
             Ok(())
         });
         handlers.read("count", |discard, _| {
@@ -133,6 +136,7 @@ impl Element for Discard {
             discard.origin.store(discard.count.total(), Relaxed);
             Ok(())
         });
+        task_handlers(handlers, |discard| &discard.task);
     }
 }
 
@@ -149,12 +153,5 @@ mod tests {
         assert_eq!(rig.read("count").unwrap(), "2");
         rig.write("reset_counts", "").unwrap();
         assert_eq!(rig.read("count").unwrap(), "0");
-    }
-
-    #[test]
-    fn a_burst_of_nothing_is_refused() {
-        assert!(Rig::new("Discard(BURST 0)", 1, 0).is_err());
-        let mut rig = Rig::new("Discard", 1, 0).unwrap();
-        assert!(rig.write("burst", "0").is_err());
     }
 }

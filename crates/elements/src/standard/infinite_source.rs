@@ -11,7 +11,7 @@
 //! # Arguments
 //! - DATA: the packet's bytes. Positional; some text of 69 bytes by default.
 //! - LIMIT: number of packets; no limit when negative. Positional, default -1.
-//! - BURST: packets sent each time, 1 to 256. Positional, default 1.
+//! - BURST: packets sent each time, at least 1. Positional, default 1.
 //! - ACTIVE: whether it sends. Positional, default true.
 //! - LENGTH: the packet's length: DATA is cut, or repeated, to it. Default: as long as DATA.
 //! - TIMESTAMP: whether packets get the time of their making. Default true.
@@ -42,7 +42,6 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use millrace_core::args::Kind;
 use millrace_core::element::Listening;
 use millrace_core::{
     Batch, Class, Context, Element, Failed, Handlers, Init, Notifier, Refused, Setup, Task,
@@ -63,8 +62,6 @@ pub struct InfiniteSource {
 
 register!(InfiniteSource, "infinite_source.rs");
 
-const BURSTS: std::ops::RangeInclusive<u32> = 1..=Batch::CAPACITY as u32;
-
 impl Element for InfiniteSource {
     const CLASS: Class = Class::new("InfiniteSource", "0/1", "a/a");
     type Local = ();
@@ -72,15 +69,18 @@ impl Element for InfiniteSource {
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let data = setup.args.optional("DATA");
         let limit = setup.args.optional("LIMIT");
-        let burst = setup.args.in_range("BURST", Kind::Positional, BURSTS).unwrap_or(1);
+        let burst: i32 = setup.args.positional("BURST", 1);
         let active = setup.args.optional("ACTIVE");
+        if burst < 1 {
+            setup.args.error("BURST", "burst size must be >= 1");
+        }
         let supply = Supply::configure(&mut setup.args, Given { data, limit, active })?;
         if burst == 1 {
             setup.advise("sends single packets: BURST is 1");
         }
         Ok(Self {
             supply,
-            burst: burst.into(),
+            burst: burst.unsigned_abs().into(),
             task: setup.task(),
             notifier: Notifier::default(),
             room: OnceLock::new(),
@@ -124,10 +124,15 @@ impl Element for InfiniteSource {
             self.supply.end(cx);
             return false;
         }
-        let mut batch = cx.take_batch();
-        self.supply.fill(cx, self.burst.load(Relaxed) as usize, &mut batch);
-        cx.push_batch(0, &mut batch);
-        cx.give_batch(batch);
+        let mut left = self.burst.load(Relaxed) as usize;
+        while left > 0 {
+            let mut batch = cx.take_batch();
+            let wanted = left.min(Batch::CAPACITY);
+            self.supply.fill(cx, wanted, &mut batch);
+            left = if self.supply.is_exhausted() { 0 } else { left - wanted };
+            cx.push_batch(0, &mut batch);
+            cx.give_batch(batch);
+        }
         true
     }
 
@@ -135,11 +140,10 @@ impl Element for InfiniteSource {
         Supply::handlers(handlers, |source| &source.supply, Self::wake);
         handlers.read("burst", |source, _| source.burst.load(Relaxed));
         handlers.write("burst", |source, call| {
-            let burst = call.parse()?;
-            if !BURSTS.contains(&burst) {
-                return Err(format!("burst must be 1 to {}", BURSTS.end()).into());
+            match call.parse::<i32>() {
+                Ok(burst @ 1..) => source.burst.store(burst.unsigned_abs(), Relaxed),
+                _ => return Err("burstsize parameter must be integer >= 1".into()),
             }
-            source.burst.store(burst, Relaxed);
             Ok(())
         });
         task_handlers(handlers, |source| &source.task);
@@ -189,8 +193,10 @@ mod tests {
     }
 
     #[test]
-    fn refuses_bursts_that_no_batch_holds() {
+    fn a_burst_may_be_larger_than_a_batch() {
         assert!(Rig::new("InfiniteSource(BURST 0)", 0, 1).is_err());
-        assert!(Rig::new("InfiniteSource(BURST 257)", 0, 1).is_err());
+        let mut rig = Rig::new("InfiniteSource(BURST 1000, LIMIT 600)", 0, 1).unwrap();
+        assert_eq!(rig.pass(Default::default())[0].len(), 600);
+        assert!(rig.write("burst", "0").is_err());
     }
 }

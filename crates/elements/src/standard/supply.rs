@@ -179,7 +179,7 @@ impl Supply {
         });
         handlers.read("length", move |e, _| supply(e).length.load(Relaxed));
         handlers.write("length", move |e, call| {
-            let length: i64 = call.parse()?;
+            let length: i64 = call.parse().map_err(|_| "length must be integer")?;
             if length > 65_535 {
                 return Err("length must be at most 65535".into());
             }
@@ -189,14 +189,16 @@ impl Supply {
         });
         handlers.read("limit", move |e, _| supply(e).limit.load(Relaxed));
         handlers.write("limit", move |e, call| {
-            supply(e).limit.store(call.parse()?, Relaxed);
+            let limit = call.parse().map_err(|_| "limit parameter must be integer")?;
+            supply(e).limit.store(limit, Relaxed);
             supply(e).ended.store(false, Relaxed);
             wake(e);
             Ok(())
         });
         handlers.read("active", move |e, _| supply(e).active.load(Relaxed));
         handlers.write("active", move |e, call| {
-            supply(e).active.store(call.parse()?, Relaxed);
+            let active = call.parse().map_err(|_| "active parameter must be boolean")?;
+            supply(e).active.store(active, Relaxed);
             wake(e);
             Ok(())
         });

@@ -1,0 +1,107 @@
+//! SetTimestamp - sets the timestamp of packets
+//!
+//! # Synopsis
+//! `SetTimestamp([TIMESTAMP, keywords FIRST, PER_BATCH])`
+//!
+//! # Description
+//! Sets the timestamp annotation of each packet to TIMESTAMP, or to the time when the packet
+//! arrived at the element.
+//!
+//! # Arguments
+//! - TIMESTAMP: seconds since 1970. Positional; the time of arrival by default.
+//! - FIRST: whether to set the first timestamp annotation instead. Default false.
+//! - PER_BATCH: accepted for compatibility: packets of one batch arrive at one time. Default true.
+//!
+//! # Ports
+//! One agnostic input, one agnostic output.
+//!
+//! # Handlers
+//! None of its own.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! FromDump(trace.pcap) -> SetTimestamp -> ToDump(now.pcap);
+//! ```
+//!
+//! # See also
+//! InfiniteSource, FromDump
+
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Packet, PerPacket, Setup, Timestamp, Way, register,
+};
+
+/// The element; its manual is at the top of the file.
+pub struct SetTimestamp {
+    /// `None` for the time of arrival.
+    time: Option<Timestamp>,
+    first: bool,
+}
+
+register!(SetTimestamp, "set_timestamp.rs");
+
+impl Element for SetTimestamp {
+    const CLASS: Class = Class::new("SetTimestamp", "1/1", "a/a");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let time = setup.args.optional("TIMESTAMP");
+        let first = setup.args.keyword("FIRST", false);
+        let delta = setup.args.keyword("DELTA", false);
+        let _always: bool = setup.args.keyword("PER_BATCH", true);
+        setup.args.complete()?;
+        if delta {
+            let message = "SetTimestamp(DELTA) is deprecated, use SetTimestampDelta(TYPE FIRST)";
+            setup.args.error("DELTA", message);
+            return Err(Failed);
+        }
+        Ok(Self { time, first })
+    }
+
+    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
+        self.treat_batch(cx, local, batch);
+    }
+}
+
+impl PerPacket for SetTimestamp {
+    type Pass<'a> = (Timestamp, bool);
+
+    #[inline(always)]
+    fn begin(&self, cx: &Context, (): &mut ()) -> (Timestamp, bool) {
+        (self.time.unwrap_or_else(|| cx.now()), self.first)
+    }
+
+    #[inline(always)]
+    fn treat(&mut (time, first): &mut (Timestamp, bool), packet: &mut Packet) -> Way {
+        match first {
+            true => packet.set_first_timestamp(time),
+            false => packet.set_timestamp(time),
+        }
+        Way::ON
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::testing::Rig;
+    use millrace_core::{Packet, Timestamp};
+
+    fn stamped(element: &str) -> Packet {
+        let mut rig = Rig::new(element, 1, 1).unwrap();
+        let packet = Packet::from_bytes(b"a").unwrap();
+        rig.push_packets(0, vec![packet])[0].remove(0)
+    }
+
+    #[test]
+    fn sets_one_timestamp_or_the_other() {
+        let noon = Timestamp::from_millis(43_200_250);
+        let packet = stamped("SetTimestamp(43200.25)");
+        assert_eq!((packet.timestamp(), packet.first_timestamp()), (noon, Timestamp::ZERO));
+        let packet = stamped("SetTimestamp(43200.25, FIRST true)");
+        assert_eq!((packet.timestamp(), packet.first_timestamp()), (Timestamp::ZERO, noon));
+        assert_eq!(stamped("SetTimestamp").timestamp(), Timestamp::from_secs(1_000_000_000));
+        assert!(Rig::new("SetTimestamp(DELTA true)", 1, 1).is_err());
+    }
+}

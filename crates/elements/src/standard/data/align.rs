@@ -1,0 +1,159 @@
+//! Align - moves packets' data to addresses of a given alignment
+//!
+//! # Synopsis
+//! `Align(MODULUS, OFFSET)`
+//!
+//! # Description
+//! Makes sure that the address of each packet's first byte, divided by MODULUS, leaves OFFSET.
+//! Packets for which it does not are moved within their buffer, or copied when the buffer is too
+//! small or shared; their bytes, header offsets and annotations stay the same.
+//!
+//! # Arguments
+//! - MODULUS: 2, 4 or 8. Positional, mandatory.
+//! - OFFSET: 0 to MODULUS - 1. Positional, mandatory.
+//!
+//! # Ports
+//! One agnostic input, one agnostic output.
+//!
+//! # Handlers
+//! None of its own.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(LIMIT 10) -> Strip(14) -> Align(4, 0) -> Discard;
+//! ```
+//!
+//! # See also
+//! AlignmentInfo, Strip
+
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Packet, PerPacket, Setup, Way, register,
+};
+
+/// The element; its manual is at the top of the file.
+#[derive(Clone, Copy)]
+pub struct Align {
+    modulus: usize,
+    offset: usize,
+}
+
+register!(Align, "align.rs");
+
+impl Element for Align {
+    const CLASS: Class = Class::new("Align", "1/1", "a/a");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let modulus: u32 = setup.args.mandatory("MODULUS");
+        let offset: i32 = setup.args.mandatory("OFFSET");
+        setup.args.complete()?;
+        if ![2, 4, 8].contains(&modulus) {
+            setup.args.error("MODULUS", "MODULUS must be 2, 4, or 8");
+            return Err(Failed);
+        }
+        match usize::try_from(offset) {
+            Ok(offset) if offset < modulus as usize => {
+                Ok(Self { modulus: modulus as usize, offset })
+            }
+            _ => {
+                setup.args.error("OFFSET", "OFFSET must be smaller than MODULUS");
+                Err(Failed)
+            }
+        }
+    }
+
+    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
+        self.treat_batch(cx, local, batch);
+    }
+}
+
+impl PerPacket for Align {
+    type Pass<'a> = Self;
+
+    #[inline(always)]
+    fn begin(&self, _cx: &Context, (): &mut ()) -> Self {
+        *self
+    }
+
+    #[inline(always)]
+    fn treat(align: &mut Self, packet: &mut Packet) -> Way {
+        if align.distance(packet) > 0 {
+            align.shift(packet);
+        }
+        Way::ON
+    }
+}
+
+impl Align {
+    /// How many bytes further the packet should begin.
+    #[inline(always)]
+    fn distance(self, packet: &Packet) -> usize {
+        // The modulus is a power of two.
+        self.offset.wrapping_sub(packet.data().as_ptr().addr()) % self.modulus
+    }
+
+    #[inline(never)]
+    fn shift(self, packet: &mut Packet) {
+        let (mac, network) = (packet.mac_header(), packet.network_header());
+        let (transport, len) = (packet.transport_header(), packet.len());
+        // Room to move within, before the address is looked at for good.
+        packet.append(self.modulus);
+        packet.truncate(len);
+        let distance = self.distance(packet);
+        packet.append(distance);
+        packet.data_mut().copy_within(..len, distance);
+        if packet.strip(distance) {
+            if let Some(mac) = mac {
+                packet.set_mac_header(mac);
+            }
+            if let Some(network) = network {
+                packet.set_network_header(network, 0);
+                packet.clear_transport_header();
+            }
+            if let Some(transport) = transport {
+                packet.set_transport_header(transport);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::Packet;
+    use millrace_core::testing::Rig;
+
+    #[test]
+    fn packets_end_up_aligned_and_otherwise_the_same() {
+        for modulus in [2, 4, 8] {
+            for offset in 0..modulus {
+                let mut rig = Rig::new(&format!("Align({modulus}, {offset})"), 1, 1).unwrap();
+                for stripped in 0..9 {
+                    let mut packet = Packet::from_bytes(b"123456789abcdefgh").unwrap();
+                    packet.set_mac_header(0);
+                    packet.set_network_header(9, 2);
+                    assert!(packet.strip(stripped));
+                    let shared = packet.share().unwrap();
+                    for packet in [packet, shared] {
+                        let before = (packet.mac_header(), packet.network_header());
+                        let transport = packet.transport_header();
+                        let packet = rig.push_packets(0, vec![packet])[0].remove(0);
+                        assert_eq!(packet.data(), &b"123456789abcdefgh"[stripped..]);
+                        assert_eq!(packet.data().as_ptr().addr() % modulus, offset);
+                        assert_eq!((packet.mac_header(), packet.network_header()), before);
+                        assert_eq!(packet.transport_header(), transport);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn refuses_what_is_no_alignment() {
+        for wrong in ["3, 0", "16, 0", "4, 4", "4, -1", "4", ""] {
+            assert!(Rig::new(&format!("Align({wrong})"), 1, 1).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! CheckCRC32 - checks and removes the CRC-32 checksum at the end of packets
+//!
+//! # Synopsis
+//! `CheckCRC32`
+//!
+//! # Description
+//! Computes the CRC of each packet's bytes but the last four, and compares it with these, which
+//! SetCRC32 has written. Removes them when they fit; else drops the packet and prints `CRC32
+//! failed, len` and the length.
+//!
+//! # Arguments
+//! None.
+//!
+//! # Ports
+//! One agnostic input, one agnostic output.
+//!
+//! # Handlers
+//! None of its own.
+//!
+//! # Drops
+//! - bad checksum: the CRC does not fit.
+//! - truncated: the packet has less than four bytes.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(LENGTH 64, LIMIT 10) -> SetCRC32 -> CheckCRC32 -> Discard;
+//! ```
+//!
+//! # See also
+//! SetCRC32
+
+use millrace_core::{Class, Context, Element, Failed, Packet, Reason, Setup, register};
+
+use super::crc::crc32;
+
+/// The element; its manual is at the top of the file.
+pub struct CheckCRC32;
+
+register!(CheckCRC32, "check_crc32.rs");
+
+impl Element for CheckCRC32 {
+    const CLASS: Class = Class::new("CheckCRC32", "1/1", "a/a").ordered();
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        setup.args.complete()?;
+        Ok(Self)
+    }
+
+    fn simple_action(&self, cx: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
+        let reason = match packet.data().split_last_chunk::<4>() {
+            Some((bytes, crc)) if crc32(bytes) == *crc => {
+                packet.truncate(packet.len() - 4);
+                return Some(packet);
+            }
+            Some(_) => Reason::BadChecksum,
+            None => Reason::Truncated,
+        };
+        cx.router().chatter(&format!("CRC32 failed, len {}", packet.len()));
+        cx.drop(packet, reason)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::Reason;
+    use millrace_core::testing::Rig;
+
+    #[test]
+    fn what_does_not_fit_is_dropped() {
+        let mut set = Rig::new("SetCRC32", 1, 1).unwrap();
+        let good = set.push(0, &["abc"])[0].remove(0);
+        let mut bad = good.clone();
+        bad[1] ^= 1;
+        let mut rig = Rig::new("CheckCRC32", 1, 1).unwrap();
+        assert_eq!(rig.push(0, &[&good[..], &bad, b"abc"])[0], [b"abc"]);
+        assert_eq!(rig.stats().drops, [(Reason::Truncated, 1), (Reason::BadChecksum, 1)]);
+    }
+}

@@ -1,0 +1,100 @@
+//! CheckLength - lets packets up to a length pass
+//!
+//! # Synopsis
+//! `CheckLength(LENGTH)`
+//!
+//! # Description
+//! Sends packets of at most LENGTH bytes to output 0, longer ones to output 1, or drops them when
+//! output 1 is not connected.
+//!
+//! # Arguments
+//! - LENGTH: number of bytes. Positional, mandatory.
+//!
+//! # Ports
+//! One agnostic input; output 0 agnostic, output 1 push and optional.
+//!
+//! # Handlers
+//! - `length` (read, write): as the argument.
+//!
+//! # Drops
+//! - too big: the packet is longer, and output 1 is not connected.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(LENGTH 64, LIMIT 10) -> CheckLength(1514) -> Discard;
+//! ```
+//!
+//! # See also
+//! Truncate, Pad
+
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Handlers, Packet, PerPacket, Reason, Setup, Way,
+    register,
+};
+
+/// The element; its manual is at the top of the file.
+pub struct CheckLength {
+    length: AtomicU32,
+}
+
+register!(CheckLength, "check_length.rs");
+
+impl Element for CheckLength {
+    const CLASS: Class = Class::new("CheckLength", "1/1-2", "a/ah");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let length: u32 = setup.args.mandatory("LENGTH");
+        setup.args.complete()?;
+        Ok(Self { length: length.into() })
+    }
+
+    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
+        self.treat_batch(cx, local, batch);
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("length", |check, _| check.length.load(Relaxed));
+        handlers.write("length", |check, call| {
+            check.length.store(call.parse()?, Relaxed);
+            Ok(())
+        });
+    }
+}
+
+impl PerPacket for CheckLength {
+    type Pass<'a> = usize;
+
+    #[inline(always)]
+    fn begin(&self, _cx: &Context, (): &mut ()) -> usize {
+        self.length.load(Relaxed) as usize
+    }
+
+    #[inline(always)]
+    fn treat(length: &mut usize, packet: &mut Packet) -> Way {
+        match packet.len() <= *length {
+            true => Way::ON,
+            false => Way::output_or_drop(1, Reason::TooBig),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::Reason;
+    use millrace_core::testing::Rig;
+
+    #[test]
+    fn longer_packets_go_another_way() {
+        let mut rig = Rig::new("CheckLength(2)", 1, 2).unwrap();
+        let out = rig.push(0, &["", "ab", "abc"]);
+        assert_eq!(out, [vec![&b""[..], b"ab"], vec![b"abc"]]);
+        let mut rig = Rig::new("CheckLength(2)", 1, 1).unwrap();
+        rig.write("length", "1").unwrap();
+        assert_eq!(rig.push(0, &["", "ab", "abc"])[0], [b""]);
+        assert_eq!(rig.stats().drops, [(Reason::TooBig, 2)]);
+        assert_eq!(rig.read("length").unwrap(), "1");
+    }
+}

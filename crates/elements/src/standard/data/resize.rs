@@ -1,0 +1,133 @@
+//! Resize - changes the length of packets at both ends
+//!
+//! # Synopsis
+//! `Resize([HEAD, TAIL])`
+//!
+//! # Description
+//! Adds HEAD bytes to the front of each packet, or removes them when HEAD is negative; then adds
+//! TAIL bytes to its end, or removes them when TAIL is negative. What is added contains whatever
+//! the buffer does, such as bytes that were removed before. At most all bytes are removed.
+//!
+//! # Arguments
+//! - HEAD: bytes to add to the front. Positional, default 0.
+//! - TAIL: bytes to add to the end. Positional, default 0.
+//!
+//! # Ports
+//! One agnostic input, one agnostic output.
+//!
+//! # Handlers
+//! - `head`, `tail` (read, write): as the arguments.
+//!
+//! # Drops
+//! - too big: the packet would have more than 65535 bytes.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(LENGTH 64, LIMIT 10) -> Resize(-14, -4) -> Discard;
+//! ```
+//!
+//! # See also
+//! Strip, Unstrip, Truncate, Pad
+
+use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
+
+use millrace_core::{Class, Context, Element, Failed, Handlers, Packet, Reason, Setup, register};
+
+use super::LONGEST;
+
+/// The element; its manual is at the top of the file.
+pub struct Resize {
+    head: AtomicI32,
+    tail: AtomicI32,
+}
+
+register!(Resize, "resize.rs");
+
+impl Element for Resize {
+    const CLASS: Class = Class::new("Resize", "1/1", "a/a");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let head: i32 = setup.args.positional("HEAD", 0);
+        let tail: i32 = setup.args.positional("TAIL", 0);
+        setup.args.complete()?;
+        Ok(Self { head: head.into(), tail: tail.into() })
+    }
+
+    fn simple_action(&self, cx: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
+        let fits = add_front(&mut packet, self.head.load(Relaxed))
+            && add_end(&mut packet, self.tail.load(Relaxed));
+        if fits { Some(packet) } else { cx.drop(packet, Reason::TooBig) }
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("head", |resize, _| resize.head.load(Relaxed));
+        handlers.write("head", |resize, call| {
+            resize.head.store(call.parse()?, Relaxed);
+            Ok(())
+        });
+        handlers.read("tail", |resize, _| resize.tail.load(Relaxed));
+        handlers.write("tail", |resize, call| {
+            resize.tail.store(call.parse()?, Relaxed);
+            Ok(())
+        });
+    }
+}
+
+/// False when the packet would be too long.
+fn add_front(packet: &mut Packet, n: i32) -> bool {
+    let bytes = n.unsigned_abs() as usize;
+    if n < 0 {
+        return packet.strip(bytes.min(packet.len()));
+    }
+    let fits = packet.len() + bytes <= LONGEST;
+    if fits && !packet.unstrip(bytes) {
+        packet.prepend(bytes);
+    }
+    fits
+}
+
+/// False when the packet would be too long.
+fn add_end(packet: &mut Packet, n: i32) -> bool {
+    let bytes = n.unsigned_abs() as usize;
+    if n < 0 {
+        return packet.trim(bytes.min(packet.len()));
+    }
+    let len = packet.len() + bytes;
+    let fits = len <= LONGEST;
+    if fits && !packet.set_len(len) {
+        packet.append(bytes);
+    }
+    fits
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::Reason;
+    use millrace_core::testing::Rig;
+
+    #[test]
+    fn bytes_go_and_come_back_at_both_ends() {
+        let mut rig = Rig::new("Resize(-2, -1)", 1, 1).unwrap();
+        assert_eq!(
+            rig.push(0, &["abcdef", "abc", "ab", ""])[0],
+            ["cde", "", "", ""].map(str::as_bytes)
+        );
+        let mut rig = Rig::new("Resize(3, 2)", 1, 1).unwrap();
+        let out = rig.push(0, &["abc"]);
+        assert_eq!((out[0][0].len(), &out[0][0][3..6]), (8, &b"abc"[..]));
+    }
+
+    #[test]
+    fn no_packet_becomes_longer_than_packets_may_be() {
+        let mut rig = Rig::new("Resize(2147483647)", 1, 1).unwrap();
+        assert!(rig.push(0, &["a"])[0].is_empty());
+        rig.write("head", "0").unwrap();
+        rig.write("tail", "65535").unwrap();
+        assert!(rig.push(0, &["a"])[0].is_empty());
+        assert_eq!(rig.push(0, &[""])[0][0].len(), 65_535);
+        assert_eq!(rig.stats().drops, [(Reason::TooBig, 2)]);
+        rig.write("tail", "-2147483648").unwrap();
+        assert_eq!(rig.push(0, &["abc"])[0], [b""]);
+    }
+}

@@ -1,0 +1,90 @@
+//! StripToNetworkHeader - makes packets begin with their network header
+//!
+//! # Synopsis
+//! `StripToNetworkHeader`
+//!
+//! # Description
+//! Removes what stands before each packet's network header, or, when the network header lies in
+//! front of the data, brings the bytes from there on back. The network header is that which
+//! MarkIPHeader or CheckIPHeader, for example, have set.
+//!
+//! # Arguments
+//! None.
+//!
+//! # Ports
+//! One agnostic input, one agnostic output.
+//!
+//! # Handlers
+//! None of its own.
+//!
+//! # Drops
+//! - header not set: the packet has no network header, or it lies beyond the end.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(LENGTH 64, LIMIT 10) -> MarkIPHeader(14) -> StripToNetworkHeader -> Discard;
+//! ```
+//!
+//! # See also
+//! Strip, MarkIPHeader, CheckIPHeader
+
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Packet, PerPacket, Reason, Setup, Way, register,
+};
+
+/// The element; its manual is at the top of the file.
+pub struct StripToNetworkHeader;
+
+register!(StripToNetworkHeader, "strip_to_network_header.rs");
+
+impl Element for StripToNetworkHeader {
+    const CLASS: Class = Class::new("StripToNetworkHeader", "1/1", "a/a");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        setup.args.complete()?;
+        Ok(Self)
+    }
+
+    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
+        self.treat_batch(cx, local, batch);
+    }
+}
+
+impl PerPacket for StripToNetworkHeader {
+    type Pass<'a> = ();
+
+    #[inline(always)]
+    fn begin(&self, _cx: &Context, (): &mut ()) {}
+
+    #[inline(always)]
+    fn treat((): &mut (), packet: &mut Packet) -> Way {
+        let found = match packet.network_header() {
+            Some(offset @ 0..) => packet.strip(offset.unsigned_abs()),
+            Some(offset) => packet.unstrip(offset.unsigned_abs()),
+            None => false,
+        };
+        if found { Way::ON } else { Way::drop(Reason::NoHeader) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::testing::Rig;
+    use millrace_core::{Packet, Reason};
+
+    #[test]
+    fn the_network_header_comes_first_wherever_it_was() {
+        let mut rig = Rig::new("StripToNetworkHeader", 1, 1).unwrap();
+        for stripped in 0..6 {
+            let mut packet = Packet::from_bytes(b"abcdef").unwrap();
+            packet.set_network_header(3, 2);
+            assert!(packet.strip(stripped));
+            let packet = rig.push_packets(0, vec![packet])[0].remove(0);
+            assert_eq!(packet.data(), b"def");
+            assert_eq!(packet.network_header(), Some(0));
+        }
+        assert!(rig.push(0, &["abc"])[0].is_empty());
+        assert_eq!(rig.stats().drops, [(Reason::NoHeader, 1)]);
+    }
+}

@@ -1,0 +1,101 @@
+//! Truncate - limits the length of packets
+//!
+//! # Synopsis
+//! `Truncate(LENGTH [, keyword EXTRA_LENGTH])`
+//!
+//! # Description
+//! Cuts packets that are longer than LENGTH bytes at their end. What was cut is added to the extra
+//! length annotation, so that the length on the wire stays known, unless EXTRA_LENGTH is false.
+//!
+//! # Arguments
+//! - LENGTH: number of bytes, 0 to 65535. Positional, mandatory.
+//! - EXTRA_LENGTH: whether to count what was cut in the extra length annotation. Default true.
+//!
+//! # Ports
+//! One agnostic input, one agnostic output.
+//!
+//! # Handlers
+//! None of its own.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(LENGTH 100, LIMIT 10) -> Truncate(60) -> Discard;
+//! ```
+//!
+//! # See also
+//! Pad, Resize, Strip
+
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Packet, PerPacket, Setup, Way, register,
+};
+
+/// The element; its manual is at the top of the file.
+#[derive(Clone, Copy)]
+pub struct Truncate {
+    length: usize,
+    extra_length: bool,
+}
+
+register!(Truncate, "truncate.rs");
+
+impl Element for Truncate {
+    const CLASS: Class = Class::new("Truncate", "1/1", "a/a");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let length: u16 = setup.args.mandatory("LENGTH");
+        let extra_length = setup.args.keyword("EXTRA_LENGTH", true);
+        setup.args.complete()?;
+        Ok(Self { length: length.into(), extra_length })
+    }
+
+    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
+        self.treat_batch(cx, local, batch);
+    }
+}
+
+impl PerPacket for Truncate {
+    type Pass<'a> = Self;
+
+    #[inline(always)]
+    fn begin(&self, _cx: &Context, (): &mut ()) -> Self {
+        *self
+    }
+
+    #[inline(always)]
+    fn treat(truncate: &mut Self, packet: &mut Packet) -> Way {
+        let cut = packet.len().saturating_sub(truncate.length);
+        if cut > 0 {
+            packet.truncate(truncate.length);
+            if truncate.extra_length {
+                packet.set_extra_length(packet.extra_length().wrapping_add(cut as u32));
+            }
+        }
+        Way::ON
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::Packet;
+    use millrace_core::testing::Rig;
+
+    #[test]
+    fn cuts_what_is_too_long_and_says_so() {
+        for (element, extra) in [("Truncate(3)", 9), ("Truncate(3, EXTRA_LENGTH false)", 7)] {
+            let mut rig = Rig::new(element, 1, 1).unwrap();
+            assert_eq!(
+                rig.push(0, &["abcde", "abc", "", "ab"])[0],
+                ["abc", "abc", "", "ab"].map(str::as_bytes)
+            );
+            let mut packet = Packet::from_bytes(b"abcde").unwrap();
+            packet.set_extra_length(7);
+            assert_eq!(rig.push_packets(0, vec![packet])[0][0].extra_length(), extra);
+        }
+        assert!(Rig::new("Truncate(65536)", 1, 1).is_err());
+        assert!(Rig::new("Truncate", 1, 1).is_err());
+    }
+}

@@ -1,0 +1,107 @@
+//! Bypass - sends packets by a way beside the usual one while it is active
+//!
+//! # Synopsis
+//! `Bypass([ACTIVE, keyword INLINE])`
+//!
+//! # Description
+//! Passes packets from input 0 to output 0, like Null. While ACTIVE, a pushed packet leaves by
+//! output 1 instead, if there is one, and a pull takes packets from input 1, if there is one.
+//!
+//! With two inputs and two outputs the way beside can lead back into the element: packets pushed to
+//! input 1 leave by output 0, and pulls of output 1 take packets from input 0. So the same text
+//! does in push and in pull: `b [1] -> Print -> [1] b`.
+//!
+//! # Arguments
+//! - ACTIVE: whether packets take the way beside. Positional, default false.
+//! - INLINE: accepted for compatibility: whether Click leaves the element where it stands, and does
+//!   not connect its neighbours to each other. Default false.
+//!
+//! # Ports
+//! One or two agnostic inputs, one or two agnostic outputs.
+//!
+//! # Handlers
+//! - `active` (read, write): whether packets take the way beside.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(LIMIT 3) -> b :: Bypass(true) -> Discard;
+//! b [1] -> Print(beside) -> [1] b;
+//! ```
+//!
+//! # See also
+//! Switch, PullSwitch, Null
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Setup, register};
+
+use crate::standard::click_word;
+
+/// The element; its manual is at the top of the file.
+pub struct Bypass {
+    active: AtomicBool,
+    inputs: usize,
+    outputs: usize,
+}
+
+register!(Bypass, "bypass.rs");
+
+impl Element for Bypass {
+    const CLASS: Class = Class::new("Bypass", "1-2/1-2", "a/a").flow("xy/[xy]x").reentrant();
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let active = setup.args.positional("ACTIVE", false);
+        let _always: bool = setup.args.keyword("INLINE", false);
+        setup.args.complete()?;
+        let (inputs, outputs) = (setup.inputs(), setup.outputs());
+        Ok(Self { active: AtomicBool::new(active), inputs, outputs })
+    }
+
+    fn push(&self, cx: &mut Context, (): &mut (), port: usize, batch: &mut Batch) {
+        cx.push_batch(self.other(port, self.outputs), batch);
+    }
+
+    fn pull(&self, cx: &mut Context, (): &mut (), port: usize, max: usize, batch: &mut Batch) {
+        cx.pull(self.other(port, self.inputs), max, batch);
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("active", |bypass, _| bypass.active.load(Relaxed));
+        handlers.write("active", |bypass, call| {
+            bypass.active.store(click_word(call)?, Relaxed);
+            Ok(())
+        });
+    }
+}
+
+impl Bypass {
+    /// The port on the other side, of `ports`, that goes with this one.
+    fn other(&self, port: usize, ports: usize) -> usize {
+        usize::from(port == 0 && ports > 1 && self.active.load(Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::testing::Rig;
+
+    #[test]
+    fn packets_leave_by_the_second_output_while_it_is_active() {
+        let mut rig = Rig::new("Bypass", 2, 2).unwrap();
+        assert_eq!(rig.push(0, &["a"]), [vec![b"a".to_vec()], vec![]]);
+        rig.write("active", "true").unwrap();
+        assert_eq!(rig.push(0, &["b"]), [vec![], vec![b"b".to_vec()]]);
+        assert_eq!(rig.push(1, &["c"]), [vec![b"c".to_vec()], vec![]]);
+        assert!(rig.write("active", "perhaps").is_err());
+    }
+
+    #[test]
+    fn an_active_one_without_a_second_output_is_like_null() {
+        let mut rig = Rig::new("Bypass(true, INLINE true)", 1, 1).unwrap();
+        assert_eq!(rig.push(0, &["a"]), [[b"a"]]);
+    }
+}

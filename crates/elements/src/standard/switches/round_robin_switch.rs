@@ -1,0 +1,78 @@
+//! RoundRobinSwitch - sends packets to its outputs in turn
+//!
+//! # Synopsis
+//! `RoundRobinSwitch`
+//!
+//! # Description
+//! Sends the first packet to output 0, the next one to output 1, and so on; after the last output
+//! comes output 0 again. Threads that reach it take turns together, though not exactly.
+//!
+//! # Arguments
+//! None.
+//!
+//! # Ports
+//! One push input, one or more push outputs.
+//!
+//! # Handlers
+//! None of its own.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(LIMIT 10) -> s :: RoundRobinSwitch;
+//! s [0] -> Discard;
+//! s [1] -> Discard;
+//! ```
+//!
+//! # See also
+//! StrideSwitch, HashSwitch, Switch, RandomSwitch
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use millrace_core::{Batch, Class, Context, Element, Failed, Setup, register};
+
+/// The element; its manual is at the top of the file.
+pub struct RoundRobinSwitch {
+    /// The output of the next packet.
+    next: AtomicUsize,
+}
+
+register!(RoundRobinSwitch, "round_robin_switch.rs");
+
+impl Element for RoundRobinSwitch {
+    const CLASS: Class = Class::new("RoundRobinSwitch", "1/1-", "h/h");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        setup.args.complete()?;
+        Ok(Self { next: 0.into() })
+    }
+
+    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
+        let outputs = cx.outputs().max(1);
+        let mut next = self.next.load(Relaxed) % outputs;
+        self.next.store((next + batch.len()) % outputs, Relaxed);
+        cx.route(batch, |_| {
+            let output = next;
+            next = (next + 1) % outputs;
+            output
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::testing::Rig;
+
+    #[test]
+    fn outputs_take_turns_across_batches() {
+        let mut rig = Rig::new("RoundRobinSwitch", 1, 3).unwrap();
+        let out = rig.push(0, &["a", "b", "c", "d"]);
+        assert_eq!(out, [vec![b"a", b"d"], vec![b"b"], vec![b"c"]]);
+        let out = rig.push(0, &["e", "f"]);
+        assert_eq!(out, [vec![], vec![b"e"], vec![b"f"]]);
+        assert!(Rig::new("RoundRobinSwitch(2)", 1, 2).is_err());
+    }
+}
