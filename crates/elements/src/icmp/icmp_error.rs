@@ -82,7 +82,7 @@ use millrace_core::{
     Batch, Class, Context, Element, Failed, Handlers, Packet, PacketType, Reason, Setup, register,
 };
 
-use super::type_and_code::{read_code, read_type};
+use super::type_and_code::{is_error, read_code, read_type};
 
 /// The element; its manual is at the top of the file.
 pub struct IcmpError {
@@ -281,17 +281,6 @@ const PARAMETER_PROBLEM_AT_POINTER: (u8, u8) = (icmp_type::PARAMETER_PROBLEM, 0)
 
 /// Type and code of errors that say the next hop's MTU.
 const FRAGMENTATION_NEEDED: (u8, u8) = (icmp_type::UNREACHABLE, 4);
-
-fn is_error(icmp_type: u8) -> bool {
-    matches!(
-        icmp_type,
-        icmp_type::UNREACHABLE
-            | icmp_type::SOURCE_QUENCH
-            | icmp_type::REDIRECT
-            | icmp_type::TIME_EXCEEDED
-            | icmp_type::PARAMETER_PROBLEM
-    )
-}
 
 /// Where in a source route the number of the byte is that the next address begins with, counted
 /// from 1.

@@ -1,6 +1,7 @@
 //! ICMP types and codes as arguments: numbers, or names such as `unreachable` and `needfrag`.
 
 use millrace_core::args::{Arg, ArgError, ArgText, Args, Kind, Scope};
+use millrace_core::headers::{Header, IcmpHeader, icmp_type};
 use millrace_core::names::NumberKind;
 
 /// Reads the argument TYPE; none when it is wrong, which is recorded.
@@ -24,4 +25,37 @@ fn number(kind: NumberKind, text: &ArgText, scope: &Scope<'_>) -> Result<u8, Arg
         Some(number) => u8::try_from(number).map_err(|_| "out of range, bound 255".into()),
         None => u8::parse(text, scope),
     }
+}
+
+/// Whether messages of this type report errors, and quote a packet.
+pub(crate) fn is_error(icmp_type: u8) -> bool {
+    matches!(
+        icmp_type,
+        icmp_type::UNREACHABLE
+            | icmp_type::SOURCE_QUENCH
+            | icmp_type::REDIRECT
+            | icmp_type::TIME_EXCEEDED
+            | icmp_type::PARAMETER_PROBLEM
+    )
+}
+
+/// Bytes of the fixed part of messages of this type.
+pub(crate) fn header_len(icmp_type: u8) -> usize {
+    match icmp_type {
+        icmp_type::TIMESTAMP_REQUEST | icmp_type::TIMESTAMP_REPLY => 20,
+        _ => IcmpHeader::LEN,
+    }
+}
+
+/// Whether messages of this type have an identifier and a sequence number.
+pub(super) fn is_numbered(icmp_type: u8) -> bool {
+    matches!(
+        icmp_type,
+        icmp_type::ECHO_REQUEST
+            | icmp_type::ECHO_REPLY
+            | icmp_type::TIMESTAMP_REQUEST
+            | icmp_type::TIMESTAMP_REPLY
+            | icmp_type::INFORMATION_REQUEST
+            | icmp_type::INFORMATION_REPLY
+    )
 }

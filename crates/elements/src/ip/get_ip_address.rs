@@ -35,10 +35,11 @@
 //! SetIPAddress, StoreIPAddress, CheckIPHeader
 
 use millrace_core::args::Annotation;
-use millrace_core::headers::{Header, Ipv4Header};
 use millrace_core::{
     Batch, Class, Context, Element, Failed, Packet, PerPacket, Reason, Setup, Way, register,
 };
+
+use super::network_header;
 
 /// The element; its manual is at the top of the file.
 pub struct GetIpAddress {
@@ -105,18 +106,13 @@ impl PerPacket for GetIpAddress {
                 let bytes = packet.data().get(offset..).and_then(<[u8]>::first_chunk);
                 (bytes.copied(), Reason::Truncated)
             }
-            Place::Source => (header(packet).map(|ip| ip.src), Reason::NoHeader),
-            Place::Destination => (header(packet).map(|ip| ip.dst), Reason::NoHeader),
+            Place::Source => (network_header(packet).map(|ip| ip.src), Reason::NoHeader),
+            Place::Destination => (network_header(packet).map(|ip| ip.dst), Reason::NoHeader),
         };
         let Some(address) = address else { return Way::drop(absent) };
         packet.set_anno_u32(*annotation, u32::from_ne_bytes(address));
         Way::ON
     }
-}
-
-#[inline(always)]
-fn header(packet: &Packet) -> Option<&Ipv4Header> {
-    Some(Ipv4Header::view(packet.network_data()?)?.0)
 }
 
 #[cfg(test)]

@@ -43,8 +43,6 @@
 //! # See also
 //! UDPIPEncap, StripIPHeader
 
-use std::net::Ipv4Addr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 
 use arc_swap::ArcSwap;
@@ -53,7 +51,7 @@ use millrace_core::headers::{Header, Ipv4Header};
 use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Reason, Setup, register};
 use zerocopy::IntoBytes;
 
-use super::outer_header::{Choice, Destination, OuterHeader};
+use super::outer_header::{Choice, Destination, OuterHeader, source_handler};
 
 /// The element; its manual is at the top of the file.
 pub struct IpEncap {
@@ -98,16 +96,11 @@ impl Element for IpEncap {
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
-        handlers.read("src", |element, _| element.outer.load().source());
-        handlers.write("src", |element, call| {
-            let source: Ipv4Addr = call.parse()?;
-            element.outer.rcu(|outer| Arc::new(outer.with_source(source)));
-            Ok(())
-        });
+        source_handler(handlers, |element: &Self| &element.outer);
         handlers.read("dst", |element, _| element.outer.load().destination().to_string());
         handlers.write("dst", |element, call| {
             let destination: Destination = call.parse()?;
-            element.outer.rcu(|outer| Arc::new(outer.with_destination(destination)));
+            element.outer.rcu(|outer| outer.with_destination(destination));
             Ok(())
         });
     }

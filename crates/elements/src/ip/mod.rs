@@ -10,10 +10,23 @@ mod header_check;
 pub mod ip_encap;
 pub mod ip_fragmenter;
 pub mod ip_gw_options;
+pub mod ip_mirror;
 pub mod lookup;
+pub mod mark_ip_ce;
 pub mod mark_ip_header;
 pub(crate) mod outer_header;
 pub mod set_ip_address;
 pub mod set_ip_checksum;
+pub mod set_ip_dscp;
+pub mod set_ip_ecn;
+pub mod set_rand_ip_address;
+pub mod store_ip_address;
+pub mod strip_ip_header;
 #[cfg(test)]
 pub(crate) mod test_packets;
+mod tos_bits;
+pub mod truncate_ip_payload;
+pub mod unstrip_ip_header;
+mod view;
+
+pub(crate) use view::{network_header, network_header_mut, pseudo_header};

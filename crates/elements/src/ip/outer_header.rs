@@ -1,12 +1,13 @@
-//! The IP header that IPEncap and UDPIPEncap put in front of packets.
+//! The IP header that IPEncap, UDPIPEncap and their like put in front of packets.
 
 use std::fmt;
 use std::net::Ipv4Addr;
 
-use millrace_core::Packet;
+use arc_swap::ArcSwap;
 use millrace_core::args::{Arg, ArgError, ArgText, Scope};
 use millrace_core::checksum::Sum;
 use millrace_core::headers::Ipv4Header;
+use millrace_core::{Handlers, Packet};
 use zerocopy::IntoBytes;
 
 /// A header, complete but for what differs from packet to packet.
@@ -119,6 +120,19 @@ impl OuterHeader {
             dont_fragment: self.header.dont_fragment(),
         }
     }
+}
+
+/// The handler `src` of class `E`, which has a header.
+pub(crate) fn source_handler<E: 'static>(
+    handlers: &mut Handlers<E>,
+    of: impl Fn(&E) -> &ArcSwap<OuterHeader> + Copy + Send + Sync + 'static,
+) {
+    handlers.read("src", move |element, _| of(element).load().source());
+    handlers.write("src", move |element, call| {
+        let source: Ipv4Addr = call.parse()?;
+        of(element).rcu(|outer| outer.with_source(source));
+        Ok(())
+    });
 }
 
 impl Arg for Destination {

@@ -1,0 +1,105 @@
+//! CheckICMPHeader - checks ICMP headers
+//!
+//! # Synopsis
+//! `CheckICMPHeader([keyword VERBOSE, DETAILS])`
+//!
+//! # Description
+//! Checks that each packet is ICMP, that its ICMP checksum is right, and that it is as long as its type
+//! asks for: errors quote 28 bytes at least, timestamp messages have 20 bytes, information messages 8.
+//!
+//! The packets must be IP packets whose IP header is known and sound: use CheckIPHeader in front.
+//!
+//! A message is printed for the first bad packet.
+//!
+//! # Arguments
+//! - VERBOSE: whether to print a message for every bad packet. Keyword, default false.
+//! - DETAILS: whether there is a handler `drop_details`. Keyword, default false.
+//!
+//! # Ports
+//! One agnostic input. Output 0, agnostic: sound packets. Output 1, push, may be left out: bad
+//! packets, unchanged.
+//!
+//! # Handlers
+//! - `count` (read): sound packets.
+//! - `drops` (read): bad packets, dropped or sent to output 1.
+//! - `drop_details` (read): bad packets by what was wrong, a number, a tab and the fault on each
+//!   line; only with DETAILS.
+//!
+//! # Drops
+//! Without output 1:
+//! - bad protocol field: the packet is not ICMP, or its IP header is not known.
+//! - bad length: a length field is wrong, or says more than the packet has.
+//! - bad checksum: header and data do not sum up right.
+//!
+//! # Example
+//! ```click
+//! FromDump(in.pcap, STOP true)
+//!     -> Strip(14) -> CheckIPHeader
+//!     -> CheckICMPHeader(VERBOSE true)
+//!     -> Discard;
+//! ```
+//!
+//! # See also
+//! CheckIPHeader, CheckTCPHeader, CheckUDPHeader, ICMPError
+
+use millrace_core::headers::{Header, IcmpHeader, Ipv4Header, icmp_type, protocol};
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Handlers, Packet, Setup, checksum, register,
+};
+
+use super::type_and_code::is_error;
+use crate::tcpudp::transport_check::{Fault, Kind, TransportCheck};
+
+/// The element; its manual is at the top of the file.
+pub struct CheckIcmpHeader(TransportCheck);
+
+register!(CheckIcmpHeader, "check_icmp_header.rs");
+
+const KIND: Kind = Kind {
+    class: "CheckICMPHeader",
+    protocol: protocol::ICMP,
+    name: "ICMP",
+    says_who: true,
+    has_checksum_argument: false,
+};
+
+impl Element for CheckIcmpHeader {
+    const CLASS: Class = Class::new("CheckICMPHeader", "1/1-2", "a/ah");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        TransportCheck::configure(setup, &KIND).map(Self)
+    }
+
+    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
+        self.0.process(cx, batch, check);
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        TransportCheck::handlers(handlers, |element| &element.0);
+    }
+}
+
+fn check(_ip: &Ipv4Header, packet: &Packet, _: bool) -> Result<(), Fault> {
+    let message = packet.transport_data().unwrap_or_default();
+    let (icmp, rest) = IcmpHeader::view(message).ok_or(Fault::Length)?;
+    let right_length = match icmp.kind {
+        kind if is_error(kind) => rest.len() >= LEAST_QUOTED,
+        icmp_type::TIMESTAMP_REQUEST | icmp_type::TIMESTAMP_REPLY => rest.len() == TIMESTAMPS,
+        icmp_type::INFORMATION_REQUEST | icmp_type::INFORMATION_REPLY => rest.is_empty(),
+        _ => true,
+    };
+    if !right_length {
+        return Err(Fault::Length);
+    }
+    if !checksum::verify(message) {
+        return Err(Fault::Checksum);
+    }
+    Ok(())
+}
+
+/// Bytes that an error quotes at least: an IP header and eight more (RFC 792).
+const LEAST_QUOTED: usize = 28;
+
+/// Bytes of three timestamps.
+const TIMESTAMPS: usize = 12;

@@ -1,0 +1,72 @@
+//! ICMPIPEncap - puts ICMP and IP headers in front of packets
+//!
+//! # Synopsis
+//! `ICMPIPEncap(SRC, DST, TYPE [, CODE, keyword IDENTIFIER])`
+//!
+//! # Description
+//! Puts an IP header and an ICMP header of the given type in front of each packet, and sets the destination
+//! annotation to DST. The identification counts up from 1; 0 is left out. The time to live is 255.
+//!
+//! Echo, timestamp and information messages get IDENTIFIER, and the identification as their sequence number.
+//! Timestamp messages get three timestamps of zero; the header of all others has eight bytes.
+//!
+//! # Arguments
+//! - SRC: source address. Positional, mandatory.
+//! - DST: destination address. Positional, mandatory.
+//! - TYPE: ICMP type by number or name, such as `echo` or `unreachable`. Positional, mandatory.
+//! - CODE: ICMP code by number, or by a name that goes with the type, such as `port`. Positional, default 0.
+//! - IDENTIFIER: the identifier of the messages that have one. Keyword, default 0.
+//!
+//! # Ports
+//! One agnostic input, one agnostic output.
+//!
+//! # Handlers
+//! - `src` (read, write): SRC.
+//! - `dst` (read, write): DST.
+//!
+//! # Drops
+//! - too big: with the headers, the packet would be longer than 65535 bytes.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(LENGTH 28, LIMIT 10)
+//!     -> ICMPIPEncap(18.26.4.24, 18.26.4.97, unreachable, port)
+//!     -> Discard;
+//! ```
+//!
+//! # See also
+//! ICMPPingEncap, ICMPError, IPEncap, UDPIPEncap
+
+use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Setup, register};
+
+use super::encap::IcmpEncap;
+use super::type_and_code::{read_code, read_type};
+
+/// The element; its manual is at the top of the file.
+pub struct IcmpIpEncap(IcmpEncap);
+
+register!(IcmpIpEncap, "icmp_ip_encap.rs");
+
+impl Element for IcmpIpEncap {
+    const CLASS: Class = Class::new("ICMPIPEncap", "1/1", "a/a");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let args = &mut setup.args;
+        let source = args.mandatory("SRC");
+        let destination = args.mandatory("DST");
+        let icmp_type = read_type(args).unwrap_or_default();
+        let code = read_code(args, icmp_type);
+        let identifier = args.keyword("IDENTIFIER", 0);
+        args.complete()?;
+        Ok(Self(IcmpEncap::new(source, destination, (icmp_type, code), identifier)))
+    }
+
+    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
+        self.0.process(cx, batch);
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        IcmpEncap::handlers(handlers, |element| &element.0);
+    }
+}

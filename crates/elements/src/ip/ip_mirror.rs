@@ -1,0 +1,92 @@
+//! IPMirror - swaps source and destination of IP packets
+//!
+//! # Synopsis
+//! `IPMirror([DST_ANNO])`
+//!
+//! # Description
+//! Swaps the source and destination address of each packet, and the ports of TCP and UDP packets that have
+//! them (of fragments only the first does). Checksums stay right. The destination annotation is set to the
+//! new destination.
+//!
+//! # Arguments
+//! - DST_ANNO: whether to set the destination annotation. Positional, default true.
+//!
+//! # Ports
+//! One agnostic input, one agnostic output.
+//!
+//! # Handlers
+//! None of its own.
+//!
+//! # Drops
+//! - header not set: the packet's IP header is not known.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(DATA \<45000014 00000000 401177d7 01000001 02000002>, LIMIT 10)
+//!     -> CheckIPHeader
+//!     -> IPMirror
+//!     -> Discard;
+//! ```
+//!
+//! # See also
+//! IP6Mirror, EtherMirror, ICMPPingResponder
+
+use millrace_core::headers::protocol;
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Packet, PerPacket, Reason, Setup, Way, register,
+};
+
+use super::network_header_mut;
+
+/// The element; its manual is at the top of the file.
+pub struct IpMirror {
+    annotate: bool,
+}
+
+register!(IpMirror, "ip_mirror.rs");
+
+impl Element for IpMirror {
+    const CLASS: Class = Class::new("IPMirror", "1/1", "a/a");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let annotate = setup.args.positional("DST_ANNO", true);
+        setup.args.complete()?;
+        Ok(Self { annotate })
+    }
+
+    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
+        self.treat_batch(cx, local, batch);
+    }
+}
+
+impl PerPacket for IpMirror {
+    /// Whether to set the destination annotation.
+    type Pass<'a> = bool;
+
+    #[inline(always)]
+    fn begin(&self, _cx: &Context, (): &mut ()) -> bool {
+        self.annotate
+    }
+
+    #[inline(always)]
+    fn treat(annotate: &mut bool, packet: &mut Packet) -> Way {
+        let Some(ip) = network_header_mut(packet) else { return Way::drop(Reason::NoHeader) };
+        std::mem::swap(&mut ip.src, &mut ip.dst);
+        let destination = ip.destination();
+        let has_ports =
+            matches!(ip.protocol, protocol::TCP | protocol::UDP) && ip.is_first_fragment();
+        if *annotate {
+            packet.set_dst_ip(destination);
+        }
+        // Neither protocol has a header of less than eight bytes.
+        if has_ports
+            && let Some([a, b, c, d, ..]) =
+                packet.transport_data_mut().and_then(<[u8]>::first_chunk_mut::<8>)
+        {
+            std::mem::swap(a, c);
+            std::mem::swap(b, d);
+        }
+        Way::ON
+    }
+}

@@ -1,0 +1,70 @@
+//! SetIPDSCP - sets the DSCP of IP packets
+//!
+//! # Synopsis
+//! `SetIPDSCP(DSCP)`
+//!
+//! # Description
+//! Sets the differentiated-services code point of each packet's IP header (RFC 2474), the upper six bits of
+//! the type-of-service byte, and updates the header's checksum. The two bits of ECN stay.
+//!
+//! # Arguments
+//! - DSCP: the code point, 0 to 63. Positional, mandatory.
+//!
+//! # Ports
+//! One agnostic input, one agnostic output.
+//!
+//! # Handlers
+//! - `dscp` (read, write): DSCP.
+//!
+//! # Drops
+//! - header not set: the packet's IP header is not known.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(DATA \<45000014 00000000 401177d7 01000001 02000002>, LIMIT 10)
+//!     -> MarkIPHeader
+//!     -> SetIPDSCP(46)
+//!     -> Discard;
+//! ```
+//!
+//! # See also
+//! SetIPECN, MarkIPCE, IPEncap
+
+use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Setup, register};
+
+use super::tos_bits::{Field, TosBits};
+
+/// The element; its manual is at the top of the file.
+pub struct SetIpDscp(TosBits);
+
+register!(SetIpDscp, "set_ip_dscp.rs");
+
+static FIELD: Field = Field {
+    argument: "DSCP",
+    handler: "dscp",
+    kept: 0x03,
+    read: |args| {
+        let code: u32 = args.mandatory("DSCP");
+        if code > 63 {
+            args.error("DSCP", "diffserv code point out of range");
+        }
+        (code as u8) << 2
+    },
+};
+
+impl Element for SetIpDscp {
+    const CLASS: Class = Class::new("SetIPDSCP", "1/1", "a/a");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        TosBits::configure(setup, &FIELD).map(Self)
+    }
+
+    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
+        self.0.process(cx, batch);
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        TosBits::handler(handlers, &FIELD, |element| &element.0);
+    }
+}

@@ -1,0 +1,152 @@
+//! StoreIPAddress - writes an address into packets
+//!
+//! # Synopsis
+//! `StoreIPAddress(OFFSET)`, `StoreIPAddress(ADDRESS, OFFSET)`
+//!
+//! # Description
+//! Writes ADDRESS, or else the destination annotation, into the four bytes at OFFSET. An annotation of zero
+//! is not written.
+//!
+//! As OFFSET, `src` and `dst` are the IP header's source and destination address; the checksums of the IP
+//! header and of a TCP or UDP header are then updated. At an offset in bytes no checksum is.
+//!
+//! # Arguments
+//! - ADDRESS: the address. Positional, default the packet's destination annotation.
+//! - OFFSET: bytes in front of the address, or `src` or `dst`. Positional, mandatory.
+//!
+//! # Ports
+//! One agnostic input. Output 0, agnostic: packets with the address. Output 1, push, may be left out: packets
+//! in which there is no place for it, unchanged.
+//!
+//! # Handlers
+//! None of its own.
+//!
+//! # Drops
+//! Without output 1:
+//! - truncated: the packet ends before the address would.
+//! - header not set: with `src` or `dst`, the packet's IP header is not known; or the annotation is zero.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(DATA \<45000014 00000000 401177d7 01000001 02000002>, LIMIT 10)
+//!     -> MarkIPHeader
+//!     -> StoreIPAddress(10.0.0.7, src)
+//!     -> Discard;
+//! ```
+//!
+//! # See also
+//! GetIPAddress, SetIPAddress, IPAddrRewriter
+
+use std::net::Ipv4Addr;
+
+use millrace_core::args::Word;
+use millrace_core::checksum;
+use millrace_core::headers::{Header, Ipv4Header, TcpHeader, U16, UdpHeader, protocol};
+use millrace_core::{Batch, Class, Context, Element, Failed, Packet, Reason, Setup, register};
+
+use super::{network_header, network_header_mut};
+
+/// The element; its manual is at the top of the file.
+pub struct StoreIpAddress {
+    address: Option<Ipv4Addr>,
+    place: Place,
+}
+
+/// Where the address goes.
+#[derive(Clone, Copy)]
+enum Place {
+    Offset(usize),
+    Source,
+    Destination,
+}
+
+register!(StoreIpAddress, "store_ip_address.rs");
+
+impl Element for StoreIpAddress {
+    const CLASS: Class = Class::new("StoreIPAddress", "1/1-2", "a/ah");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let args = &mut setup.args;
+        let address = (args.len() > 1).then(|| args.mandatory("ADDR"));
+        let Word(offset) = args.mandatory("OFFSET");
+        let place = match offset.to_ascii_lowercase().as_str() {
+            "src" => Place::Source,
+            "dst" => Place::Destination,
+            number => {
+                match millrace_core::args::parse::<i32>(number, args.scope()).map(u32::try_from) {
+                    Ok(Ok(offset)) => Place::Offset(offset as usize),
+                    _ => {
+                        if !args.has_errors() {
+                            args.error("OFFSET", "type mismatch: OFFSET requires integer");
+                        }
+                        Place::Offset(0)
+                    }
+                }
+            }
+        };
+        args.complete()?;
+        Ok(Self { address, place })
+    }
+
+    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
+        batch.map_filter(|mut packet| {
+            let annotation = packet.dst_ip();
+            let stored = match self.place {
+                Place::Offset(_) if self.address.is_none() && annotation.is_unspecified() => {
+                    Err(Reason::NoHeader)
+                }
+                place => store(&mut packet, place, self.address.unwrap_or(annotation)),
+            };
+            match stored {
+                Ok(()) => Some(packet),
+                Err(reason) => {
+                    cx.push_or_drop(1, packet, reason);
+                    None
+                }
+            }
+        });
+    }
+}
+
+fn store(packet: &mut Packet, place: Place, address: Ipv4Addr) -> Result<(), Reason> {
+    let octets = address.octets();
+    if let Place::Offset(offset) = place {
+        // A packet that stays as it is need not be copied.
+        if packet.data().get(offset..).and_then(<[u8]>::first_chunk::<4>).is_none() {
+            return Err(Reason::Truncated);
+        }
+        let bytes = packet.data_mut().get_mut(offset..).and_then(<[u8]>::first_chunk_mut::<4>);
+        *bytes.ok_or(Reason::Truncated)? = octets;
+        return Ok(());
+    }
+    let header_len = network_header(packet).ok_or(Reason::NoHeader)?.header_len();
+    if header_len < Ipv4Header::LEN {
+        return Err(Reason::NoHeader);
+    }
+    let ip = network_header_mut(packet).ok_or(Reason::NoHeader)?;
+    let field = if matches!(place, Place::Source) { &mut ip.src } else { &mut ip.dst };
+    let (old, new) = (u32::from_be_bytes(*field), address.to_bits());
+    *field = octets;
+    let updated = |sum: &mut U16| sum.set(checksum::update_u32(sum.get(), old, new));
+    updated(&mut ip.checksum);
+    let transport = ip.is_first_fragment().then_some(ip.protocol);
+    let bytes = packet.transport_data_mut().unwrap_or_default();
+    match transport {
+        Some(protocol::TCP) => {
+            if let Some((tcp, _)) = TcpHeader::view_mut(bytes) {
+                updated(&mut tcp.checksum);
+            }
+        }
+        Some(protocol::UDP) => {
+            // 0: the sender computed none.
+            if let Some((udp, _)) = UdpHeader::view_mut(bytes)
+                && udp.checksum.get() != 0
+            {
+                updated(&mut udp.checksum);
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}

@@ -1,0 +1,72 @@
+//! StripIPHeader - takes the IP header off packets
+//!
+//! # Synopsis
+//! `StripIPHeader()`
+//!
+//! # Description
+//! Removes the IP header with its options, and whatever is in front of it, so that packets begin with their
+//! transport header. UnstripIPHeader brings the header back.
+//!
+//! The packets' IP header must be known: use CheckIPHeader or MarkIPHeader in front.
+//!
+//! # Arguments
+//! None.
+//!
+//! # Ports
+//! One agnostic input, one agnostic output.
+//!
+//! # Handlers
+//! None of its own.
+//!
+//! # Drops
+//! - header not set: the packet's IP header is not known, or goes beyond the packet.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(DATA \<45000014 00000000 401177d7 01000001 02000002>, LIMIT 10)
+//!     -> CheckIPHeader
+//!     -> StripIPHeader
+//!     -> Discard;
+//! ```
+//!
+//! # See also
+//! UnstripIPHeader, CheckIPHeader, MarkIPHeader, Strip
+
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Packet, PerPacket, Reason, Setup, Way, register,
+};
+
+/// The element; its manual is at the top of the file.
+pub struct StripIpHeader;
+
+register!(StripIpHeader, "strip_ip_header.rs");
+
+impl Element for StripIpHeader {
+    const CLASS: Class = Class::new("StripIPHeader", "1/1", "a/a");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        setup.args.complete()?;
+        Ok(Self)
+    }
+
+    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
+        self.treat_batch(cx, local, batch);
+    }
+}
+
+impl PerPacket for StripIpHeader {
+    type Pass<'a> = ();
+
+    #[inline(always)]
+    fn begin(&self, _cx: &Context, (): &mut ()) {}
+
+    #[inline(always)]
+    fn treat((): &mut (), packet: &mut Packet) -> Way {
+        match packet.transport_header() {
+            Some(..0) => Way::ON,
+            Some(offset) if packet.strip(offset as usize) => Way::ON,
+            _ => Way::drop(Reason::NoHeader),
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! What SetIPDSCP and SetIPECN have in common: a part of the type-of-service byte, set to what one argument
+//! says.
+
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use millrace_core::args::Args;
+use millrace_core::{Batch, Context, Failed, Handlers, Reason, Setup, checksum};
+
+use super::{network_header, network_header_mut};
+
+/// Bits to be set, and the words that the user said them in.
+pub(super) struct TosBits {
+    field: &'static Field,
+    bits: AtomicU8,
+    text: Mutex<String>,
+}
+
+/// A part of the byte.
+pub(super) struct Field {
+    /// The name of the argument.
+    pub(super) argument: &'static str,
+    /// The name of the handler.
+    pub(super) handler: &'static str,
+    /// The bits that are not touched.
+    pub(super) kept: u8,
+    /// Reads the argument: the bits, in their place.
+    pub(super) read: fn(&mut Args<'_>) -> u8,
+}
+
+impl TosBits {
+    pub(super) fn configure(setup: &mut Setup<'_>, field: &'static Field) -> Result<Self, Failed> {
+        let args = &mut setup.args;
+        let bits = (field.read)(args);
+        args.complete()?;
+        let text = args.text_of(field.argument).map(ToString::to_string);
+        Ok(Self { field, bits: bits.into(), text: Mutex::new(text.unwrap_or_default()) })
+    }
+
+    pub(super) fn process(&self, cx: &mut Context, batch: &mut Batch) {
+        let (bits, kept) = (self.bits.load(Relaxed), self.field.kept);
+        batch.map_filter(|mut packet| {
+            let Some(tos) = network_header(&packet).map(|ip| ip.tos) else {
+                return cx.drop(packet, Reason::NoHeader);
+            };
+            let new = tos & kept | bits;
+            if new != tos
+                && let Some(ip) = network_header_mut(&mut packet)
+            {
+                ip.tos = new;
+                let word = |tos| u16::from_be_bytes([ip.version_ihl, tos]);
+                let sum = checksum::update(ip.checksum.get(), word(tos), word(new));
+                ip.checksum.set(sum);
+            }
+            Some(packet)
+        });
+    }
+
+    /// Declares the handler of class `E`, which holds bits.
+    pub(super) fn handler<E: 'static>(
+        handlers: &mut Handlers<E>,
+        field: &'static Field,
+        of: fn(&E) -> &Self,
+    ) {
+        handlers.read(field.handler, move |element, _| of(element).text().clone());
+        handlers.write(field.handler, move |element, call| {
+            let mut args = call.args();
+            let bits = (field.read)(&mut args);
+            args.complete().map_err(|Failed| args.messages())?;
+            let this = of(element);
+            this.bits.store(bits, Relaxed);
+            *this.text() = call.text().into_owned();
+            Ok(())
+        });
+    }
+
+    fn text(&self) -> MutexGuard<'_, String> {
+        self.text.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

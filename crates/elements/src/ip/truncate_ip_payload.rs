@@ -1,0 +1,99 @@
+//! TruncateIPPayload - cuts off the payload of IP packets
+//!
+//! # Synopsis
+//! `TruncateIPPayload([LENGTH, TRANSPORT, keyword EXTRA_LENGTH])`
+//!
+//! # Description
+//! Shortens each packet to LENGTH bytes behind its headers: the IP header with options, and, when TRANSPORT
+//! is true, the TCP header with options, the UDP header, or the fixed part of an ICMP header. What is in front
+//! of the IP header stays. Of a packet whose IP header is not known the first LENGTH bytes remain. No length
+//! field or checksum is changed.
+//!
+//! # Arguments
+//! - LENGTH: bytes of payload that remain, up to 65535. Positional, default 0.
+//! - TRANSPORT: whether the transport header remains, too. Positional, default true.
+//! - EXTRA_LENGTH: whether to add what was cut off to the extra length annotation. Keyword, default true.
+//!
+//! # Ports
+//! One agnostic input, one agnostic output.
+//!
+//! # Handlers
+//! None of its own.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! FromDump(in.pcap, STOP true)
+//!     -> CheckIPHeader(14)
+//!     -> TruncateIPPayload(8)
+//!     -> Discard;
+//! ```
+//!
+//! # See also
+//! Truncate, ToIPSummaryDump
+
+use millrace_core::headers::{Header, IcmpHeader, Ipv4Header, TcpHeader, UdpHeader, protocol};
+use millrace_core::{Batch, Class, Context, Element, Failed, Packet, Setup, register};
+
+use super::network_header;
+use crate::icmp::header_len;
+
+/// The element; its manual is at the top of the file.
+pub struct TruncateIpPayload {
+    len: u16,
+    transport: bool,
+    extra_length: bool,
+}
+
+register!(TruncateIpPayload, "truncate_ip_payload.rs");
+
+impl Element for TruncateIpPayload {
+    const CLASS: Class = Class::new("TruncateIPPayload", "1/1", "a/a");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let len = setup.args.positional("LENGTH", 0);
+        let transport = setup.args.positional("TRANSPORT", true);
+        let extra_length = setup.args.keyword("EXTRA_LENGTH", true);
+        setup.args.complete()?;
+        Ok(Self { len, transport, extra_length })
+    }
+
+    fn process(&self, _cx: &mut Context, (): &mut (), batch: &mut Batch) {
+        batch.for_each(|packet| {
+            let keep = usize::from(self.len) + headers_len(packet, self.transport);
+            let excess = packet.len().saturating_sub(keep);
+            if self.extra_length && excess > 0 {
+                let extra = packet.extra_length().wrapping_add(excess as u32);
+                packet.set_extra_length(extra);
+            }
+            packet.truncate(keep);
+        });
+    }
+}
+
+/// Bytes of the headers, and of what is in front of them.
+fn headers_len(packet: &Packet, transport: bool) -> usize {
+    let (Some(ip), Some(start)) = (network_header(packet), packet.network_offset()) else {
+        return 0;
+    };
+    let ip_len = ip.header_len();
+    if ip_len < Ipv4Header::LEN {
+        return start + Ipv4Header::LEN;
+    }
+    let bytes = packet.transport_data().unwrap_or_default();
+    let transport_len = match (transport, ip.protocol) {
+        (true, protocol::TCP) => match bytes.get(12).map(|byte| usize::from(byte >> 4) * 4) {
+            Some(len) if len >= TcpHeader::LEN => len,
+            _ => TcpHeader::LEN,
+        },
+        (true, protocol::UDP) => UdpHeader::LEN,
+        (true, protocol::ICMP) => {
+            IcmpHeader::view(bytes).map_or(0, |(icmp, _)| header_len(icmp.kind))
+        }
+        _ => 0,
+    };
+    start + ip_len + transport_len
+}

@@ -1,0 +1,72 @@
+//! UnstripIPHeader - brings the IP header back to the front of packets
+//!
+//! # Synopsis
+//! `UnstripIPHeader()`
+//!
+//! # Description
+//! Puts the IP header back in front of packets from which StripIPHeader took it. Packets that begin with
+//! their IP header, or in front of it, pass unchanged.
+//!
+//! # Arguments
+//! None.
+//!
+//! # Ports
+//! One agnostic input, one agnostic output.
+//!
+//! # Handlers
+//! None of its own.
+//!
+//! # Drops
+//! - header not set: the packet's IP header is not known, or is not in front of the packet any more.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(DATA \<45000014 00000000 401177d7 01000001 02000002>, LIMIT 10)
+//!     -> CheckIPHeader
+//!     -> StripIPHeader
+//!     -> UnstripIPHeader
+//!     -> CheckIPHeader
+//!     -> Discard;
+//! ```
+//!
+//! # See also
+//! StripIPHeader, MarkIPHeader, Unstrip
+
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Packet, PerPacket, Reason, Setup, Way, register,
+};
+
+/// The element; its manual is at the top of the file.
+pub struct UnstripIpHeader;
+
+register!(UnstripIpHeader, "unstrip_ip_header.rs");
+
+impl Element for UnstripIpHeader {
+    const CLASS: Class = Class::new("UnstripIPHeader", "1/1", "a/a");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        setup.args.complete()?;
+        Ok(Self)
+    }
+
+    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
+        self.treat_batch(cx, local, batch);
+    }
+}
+
+impl PerPacket for UnstripIpHeader {
+    type Pass<'a> = ();
+
+    #[inline(always)]
+    fn begin(&self, _cx: &Context, (): &mut ()) {}
+
+    #[inline(always)]
+    fn treat((): &mut (), packet: &mut Packet) -> Way {
+        match packet.network_header() {
+            Some(0..) => Way::ON,
+            Some(offset) if packet.unstrip(offset.unsigned_abs()) => Way::ON,
+            _ => Way::drop(Reason::NoHeader),
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Looking at the IP header of a packet, and at what else is summed in transport checksums.
+
+use std::net::Ipv4Addr;
+
+use millrace_core::Packet;
+use millrace_core::checksum::Sum;
+use millrace_core::headers::{Header, Ipv4Header, Options, ipv4_option};
+
+/// The IP header of a packet that has one.
+#[inline(always)]
+pub(crate) fn network_header(packet: &Packet) -> Option<&Ipv4Header> {
+    Some(Ipv4Header::view(packet.network_data()?)?.0)
+}
+
+/// The IP header of a packet that has one, for writing.
+#[inline(always)]
+pub(crate) fn network_header_mut(packet: &mut Packet) -> Option<&mut Ipv4Header> {
+    // A packet without the header is not copied.
+    network_header(packet)?;
+    Some(Ipv4Header::view_mut(packet.network_data_mut()?)?.0)
+}
+
+/// The sum of the pseudo-header of a packet whose transport header and data are `len` bytes. A source route
+/// counts by its end (RFC 1122, 3.2.1.8).
+#[inline]
+pub(crate) fn pseudo_header(packet: &Packet, len: u16) -> Sum {
+    let Some(bytes) = packet.network_data() else { return Sum::of(&[]) };
+    let Some((ip, behind)) = Ipv4Header::view(bytes) else { return Sum::of(&[]) };
+    let destination = match ip.header_len() {
+        0..=Ipv4Header::LEN => ip.destination(),
+        len => {
+            behind.get(..len - Ipv4Header::LEN).and_then(end_of_route).unwrap_or(ip.destination())
+        }
+    };
+    Sum::of_pseudo_v4(ip.source(), destination, ip.protocol, len)
+}
+
+/// Where a source route leads that is not yet at its end.
+#[cold]
+fn end_of_route(options: &[u8]) -> Option<Ipv4Addr> {
+    let route = Options::new(options).map_while(Result::ok).find(|option| {
+        matches!(option.kind, ipv4_option::LOOSE_SOURCE_ROUTE | ipv4_option::STRICT_SOURCE_ROUTE)
+    })?;
+    let pointer = usize::from(*route.bytes.get(2)?);
+    let end = route.bytes.last_chunk::<4>()?;
+    (pointer >= 4 && pointer + 3 <= route.bytes.len()).then(|| Ipv4Addr::from(*end))
+}

@@ -1,0 +1,93 @@
+//! CheckTCPHeader - checks TCP headers
+//!
+//! # Synopsis
+//! `CheckTCPHeader([keyword VERBOSE, DETAILS, CHECKSUM])`
+//!
+//! # Description
+//! Checks that each packet is TCP, and that the lengths and the checksum of its TCP header are right.
+//!
+//! The packets must be IP packets whose IP header is known and sound: use CheckIPHeader in front.
+//!
+//! A message is printed for the first bad packet.
+//!
+//! # Arguments
+//! - VERBOSE: whether to print a message for every bad packet. Keyword, default false.
+//! - DETAILS: whether there is a handler `drop_details`. Keyword, default false.
+//! - CHECKSUM: whether to check the checksum. Keyword, default true.
+//!
+//! # Ports
+//! One agnostic input. Output 0, agnostic: sound packets. Output 1, push, may be left out: bad
+//! packets, unchanged.
+//!
+//! # Handlers
+//! - `count` (read): sound packets.
+//! - `drops` (read): bad packets, dropped or sent to output 1.
+//! - `drop_details` (read): bad packets by what was wrong, a number, a tab and the fault on each
+//!   line; only with DETAILS.
+//!
+//! # Drops
+//! Without output 1:
+//! - bad protocol field: the packet is not TCP, or its IP header is not known.
+//! - bad length: a length field is wrong, or says more than the packet has.
+//! - bad checksum: header and data do not sum up right.
+//!
+//! # Example
+//! ```click
+//! FromDump(in.pcap, STOP true)
+//!     -> Strip(14) -> CheckIPHeader
+//!     -> CheckTCPHeader(VERBOSE true)
+//!     -> Discard;
+//! ```
+//!
+//! # See also
+//! CheckIPHeader, CheckUDPHeader, CheckICMPHeader, SetTCPChecksum
+
+use millrace_core::headers::{Header, Ipv4Header, TcpHeader, protocol};
+use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Packet, Setup, register};
+
+use super::transport_check::{Fault, Kind, TransportCheck};
+use crate::ip::pseudo_header;
+
+/// The element; its manual is at the top of the file.
+pub struct CheckTcpHeader(TransportCheck);
+
+register!(CheckTcpHeader, "check_tcp_header.rs");
+
+const KIND: Kind = Kind {
+    class: "CheckTCPHeader",
+    protocol: protocol::TCP,
+    name: "TCP",
+    says_who: true,
+    has_checksum_argument: true,
+};
+
+impl Element for CheckTcpHeader {
+    const CLASS: Class = Class::new("CheckTCPHeader", "1/1-2", "a/ah");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        TransportCheck::configure(setup, &KIND).map(Self)
+    }
+
+    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
+        self.0.process(cx, batch, check);
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        TransportCheck::handlers(handlers, |element| &element.0);
+    }
+}
+
+fn check(ip: &Ipv4Header, packet: &Packet, checksum: bool) -> Result<(), Fault> {
+    let bytes = packet.transport_data().unwrap_or_default();
+    let len = usize::from(ip.total_len.get()).checked_sub(ip.header_len());
+    let segment = len.and_then(|len| bytes.get(..len)).ok_or(Fault::Length)?;
+    let (tcp, _) = TcpHeader::view(segment).ok_or(Fault::Length)?;
+    if !(TcpHeader::LEN..=segment.len()).contains(&tcp.header_len()) {
+        return Err(Fault::Length);
+    }
+    if checksum && !pseudo_header(packet, segment.len() as u16).add_bytes(segment).is_right() {
+        return Err(Fault::Checksum);
+    }
+    Ok(())
+}

@@ -1,0 +1,95 @@
+//! CheckUDPHeader - checks UDP headers
+//!
+//! # Synopsis
+//! `CheckUDPHeader([keyword VERBOSE, DETAILS, CHECKSUM])`
+//!
+//! # Description
+//! Checks that each packet is UDP, and that the length and the checksum of its UDP header are right. A
+//! checksum of 0 is right: the sender computed none.
+//!
+//! The packets must be IP packets whose IP header is known and sound: use CheckIPHeader in front.
+//!
+//! A message is printed for the first bad packet.
+//!
+//! # Arguments
+//! - VERBOSE: whether to print a message for every bad packet. Keyword, default false.
+//! - DETAILS: whether there is a handler `drop_details`. Keyword, default false.
+//! - CHECKSUM: whether to check the checksum. Keyword, default true.
+//!
+//! # Ports
+//! One agnostic input. Output 0, agnostic: sound packets. Output 1, push, may be left out: bad
+//! packets, unchanged.
+//!
+//! # Handlers
+//! - `count` (read): sound packets.
+//! - `drops` (read): bad packets, dropped or sent to output 1.
+//! - `drop_details` (read): bad packets by what was wrong, a number, a tab and the fault on each
+//!   line; only with DETAILS.
+//!
+//! # Drops
+//! Without output 1:
+//! - bad protocol field: the packet is not UDP, or its IP header is not known.
+//! - bad length: a length field is wrong, or says more than the packet has.
+//! - bad checksum: header and data do not sum up right.
+//!
+//! # Example
+//! ```click
+//! FromDump(in.pcap, STOP true)
+//!     -> Strip(14) -> CheckIPHeader
+//!     -> CheckUDPHeader(VERBOSE true)
+//!     -> Discard;
+//! ```
+//!
+//! # See also
+//! CheckIPHeader, CheckTCPHeader, CheckICMPHeader, SetUDPChecksum
+
+use millrace_core::headers::{Header, Ipv4Header, UdpHeader, protocol};
+use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Packet, Setup, register};
+
+use super::transport_check::{Fault, Kind, TransportCheck};
+use crate::ip::pseudo_header;
+
+/// The element; its manual is at the top of the file.
+pub struct CheckUdpHeader(TransportCheck);
+
+register!(CheckUdpHeader, "check_udp_header.rs");
+
+const KIND: Kind = Kind {
+    class: "CheckUDPHeader",
+    protocol: protocol::UDP,
+    name: "UDP",
+    says_who: false,
+    has_checksum_argument: true,
+};
+
+impl Element for CheckUdpHeader {
+    const CLASS: Class = Class::new("CheckUDPHeader", "1/1-2", "a/ah");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        TransportCheck::configure(setup, &KIND).map(Self)
+    }
+
+    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
+        self.0.process(cx, batch, check);
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        TransportCheck::handlers(handlers, |element| &element.0);
+    }
+}
+
+fn check(_ip: &Ipv4Header, packet: &Packet, checksum: bool) -> Result<(), Fault> {
+    let bytes = packet.transport_data().unwrap_or_default();
+    let (udp, _) = UdpHeader::view(bytes).ok_or(Fault::Length)?;
+    let datagram = bytes.get(..usize::from(udp.len.get())).ok_or(Fault::Length)?;
+    if datagram.len() < UdpHeader::LEN {
+        return Err(Fault::Length);
+    }
+    // 0: the sender computed none.
+    if checksum && udp.checksum.get() != 0 {
+        let sum = pseudo_header(packet, datagram.len() as u16).add_bytes(datagram);
+        return if sum.is_right() { Ok(()) } else { Err(Fault::Checksum) };
+    }
+    Ok(())
+}
