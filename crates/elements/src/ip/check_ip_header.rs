@@ -26,7 +26,7 @@
 //!   Keyword, default none.
 //! - CHECKSUM: whether to check the checksum. Keyword, default true.
 //! - VERBOSE: whether to print a message for every bad packet. Keyword, default false.
-//! - DETAILS: whether `drop_details` can be read. Keyword, default false.
+//! - DETAILS: whether there is a handler `drop_details`. Keyword, default false.
 //!
 //! Files for old versions of Click may say `CheckIPHeader(BADSRC, OFFSET)`; 0.0.0.0 and
 //! 255.255.255.255 are then bad sources, too.
@@ -39,7 +39,7 @@
 //! - `count` (read): sound packets.
 //! - `drops` (read): bad packets, dropped or sent to output 1.
 //! - `drop_details` (read): bad packets by what was wrong, a number, a tab and the fault on each
-//!   line; refused without DETAILS.
+//!   line; only with DETAILS.
 //!
 //! # Drops
 //! Without output 1:

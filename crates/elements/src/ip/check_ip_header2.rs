@@ -17,7 +17,7 @@
 //!   Keyword, default none.
 //! - CHECKSUM: whether to check the checksum. Keyword, default false.
 //! - VERBOSE: whether to print a message for every bad packet. Keyword, default false.
-//! - DETAILS: whether `drop_details` can be read. Keyword, default false.
+//! - DETAILS: whether there is a handler `drop_details`. Keyword, default false.
 //!
 //! # Ports
 //! One agnostic input. Output 0, agnostic: sound packets. Output 1, push, may be left out: bad
@@ -27,7 +27,7 @@
 //! - `count` (read): sound packets.
 //! - `drops` (read): bad packets, dropped or sent to output 1.
 //! - `drop_details` (read): bad packets by what was wrong, a number, a tab and the fault on each
-//!   line; refused without DETAILS.
+//!   line; only with DETAILS.
 //!
 //! # Drops
 //! As CheckIPHeader.

@@ -38,11 +38,12 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use millrace_core::headers::{Header, Ipv4Header};
 use millrace_core::{
     Batch, Class, Context, Count, Element, Failed, Handlers, Packet, PerPacket, PerThread, Reason,
     Setup, Way, register,
 };
+
+use super::{network_header, network_header_mut};
 
 /// The element; its manual is at the top of the file.
 pub struct DecIpTtl {
@@ -92,16 +93,17 @@ impl PerPacket for DecIpTtl {
         if !*active {
             return Way::ON;
         }
-        let Some((ip, _)) = packet.network_data_mut().and_then(Ipv4Header::view_mut) else {
-            return Way::drop(Reason::NoHeader);
-        };
+        // What goes no further is not worth a copy of a shared packet.
+        let Some(ip) = network_header(packet) else { return Way::drop(Reason::NoHeader) };
         if !*multicast && ip.destination().is_multicast() {
             return Way::ON;
         }
         if ip.ttl <= 1 {
             return Way::output_or_drop(1, Reason::TtlExpired);
         }
-        ip.decrement_ttl();
+        if let Some(ip) = network_header_mut(packet) {
+            ip.decrement_ttl();
+        }
         Way::ON
     }
 

@@ -81,8 +81,12 @@ impl PerPacket for FixIpSrc {
 }
 
 impl FixIpSrc {
+    pub(super) fn new(address: Ipv4Addr) -> Self {
+        Self { address }
+    }
+
     #[cold]
-    fn fix(&self, packet: &mut Packet) {
+    pub(super) fn fix(&self, packet: &mut Packet) {
         let Some(bytes) = packet.network_data_mut() else { return };
         let Some((ip, _)) = Ipv4Header::view_mut(bytes) else { return };
         ip.src = self.address.octets();

@@ -8,7 +8,7 @@ use millrace_core::args::{Arg, ArgError, ArgText, Args, Ipv4Network, Kind, Scope
 use millrace_core::headers::{Header, Ipv4Header};
 use millrace_core::net::Ipv4Prefix;
 use millrace_core::{
-    Context, Count, Failed, Handlers, Packet, PerThread, Reason, Setup, Way, checksum,
+    Context, Count, Failed, HandlerError, Handlers, Packet, PerThread, Reason, Setup, Way, checksum,
 };
 
 /// A configured check.
@@ -25,6 +25,8 @@ pub(super) struct HeaderCheck {
     details: bool,
     counts: PerThread<Counts>,
     reported: AtomicBool,
+    /// What is said of a bad packet, if not what is wrong.
+    message: Option<&'static str>,
 }
 
 #[derive(Default)]
@@ -107,8 +109,14 @@ impl HeaderCheck {
         let fault = Fault::ALL.into_iter().find(|fault| fault.reason() == way.reason());
         let fault = fault.unwrap_or(Fault::Tiny);
         if self.verbose || !self.reported.swap(true, Relaxed) {
-            let message = format!("{}: IP header check failed: {}", self.name, fault.text());
-            cx.router().chatter(&message);
+            match self.message {
+                Some(message) => cx.router().chatter(message),
+                None => {
+                    let message =
+                        format!("{}: IP header check failed: {}", self.name, fault.text());
+                    cx.router().chatter(&message);
+                }
+            }
         }
         if let Some(count) = self.counts.mine(cx).faults.get(fault as usize) {
             count.add(1);
@@ -182,47 +190,62 @@ impl HeaderCheck {
     pub(super) fn configure(setup: &mut Setup<'_>, checksum: bool) -> Result<Self, Failed> {
         let name = setup.name().to_owned();
         let args = &mut setup.args;
-        let interfaces = args.with("INTERFACES", Kind::Keyword, Networks::EXPECTS, Networks::parse);
-        let mut bad_sources: Vec<Ipv4Addr> = args.keyword("BADSRC", Vec::new());
-        let mut good_destinations: Vec<Ipv4Addr> = args.keyword("GOODDST", Vec::new());
+        let mut addresses = Addresses::read(args);
         let mut offset = args.keyword("OFFSET", 0);
         let verbose = args.keyword("VERBOSE", false);
         let details = args.keyword("DETAILS", false);
         let checksum = args.keyword("CHECKSUM", checksum);
-        if let Some(Networks(interfaces)) = interfaces {
-            bad_sources.extend(interfaces.iter().filter_map(|&network| broadcast_of(network)));
-            bad_sources.extend(NO_SOURCES);
-            good_destinations.extend(interfaces.iter().map(|network| network.address()));
-        }
-        read_positional(args, &mut offset, &mut bad_sources);
+        read_positional(args, &mut offset, &mut addresses.bad_sources);
         args.complete()?;
-        Ok(Self {
+        Ok(Self { offset, checksum, verbose, details, ..Self::new(name, addresses, None) })
+    }
+
+    /// Reads the arguments of IPInputCombo that are for the check; they end the list.
+    pub(super) fn configure_combo(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let args = &mut setup.args;
+        let mut addresses = Addresses::read(args);
+        if let Some(text) = args.rest_positional().first() {
+            read_old_bad_sources(args, text, &mut addresses.bad_sources);
+        }
+        args.complete()?;
+        Ok(Self::new(String::new(), addresses, Some("IP checksum failed")))
+    }
+
+    fn new(name: String, addresses: Addresses, message: Option<&'static str>) -> Self {
+        let Addresses { bad_sources, good_destinations } = addresses;
+        Self {
             name,
-            offset,
-            checksum,
+            offset: 0,
+            checksum: true,
             bad_endings: bad_sources.iter().fold(0, |all, bad| all | ending(bad.octets())),
             bad_sources: octets(bad_sources),
             good_destinations: octets(good_destinations),
-            verbose,
-            details,
+            verbose: false,
+            details: false,
             counts: PerThread::default(),
             reported: AtomicBool::new(false),
-        })
+            message,
+        }
     }
 
     /// Declares the handlers of class `E`, which holds a check.
     pub(super) fn handlers<E: 'static>(handlers: &mut Handlers<E>, of: fn(&E) -> &Self) {
         handlers.read("count", move |element, _| of(element).good());
-        handlers.read("drops", move |element, _| {
-            Fault::ALL.map(|f| of(element).faults(f)).iter().sum::<u64>()
-        });
-        handlers.try_read("drop_details", move |element, _| {
+        Self::drops_handler(handlers, of);
+        handlers.try_read("drop_details", move |element, call| {
             let check = of(element);
             if !check.details {
-                return Err("not counted without DETAILS".into());
+                return Err(HandlerError::NoHandler(call.handler().to_owned()));
             }
             let line = |fault: Fault| format!("{}\t{}\n", check.faults(fault), fault.text());
             Ok(Fault::ALL.map(line).concat())
+        });
+    }
+
+    /// Declares the handler `drops` alone.
+    pub(super) fn drops_handler<E: 'static>(handlers: &mut Handlers<E>, of: fn(&E) -> &Self) {
+        handlers.read("drops", move |element, _| {
+            Fault::ALL.map(|f| of(element).faults(f)).iter().sum::<u64>()
         });
     }
 
@@ -236,6 +259,27 @@ impl HeaderCheck {
             .filter_map(|counts| counts.faults.get(fault as usize))
             .map(Count::get)
             .sum()
+    }
+}
+
+/// The addresses that decide whether a source is good.
+struct Addresses {
+    bad_sources: Vec<Ipv4Addr>,
+    good_destinations: Vec<Ipv4Addr>,
+}
+
+impl Addresses {
+    /// Reads the keywords.
+    fn read(args: &mut Args<'_>) -> Self {
+        let interfaces = args.with("INTERFACES", Kind::Keyword, Networks::EXPECTS, Networks::parse);
+        let mut bad_sources: Vec<Ipv4Addr> = args.keyword("BADSRC", Vec::new());
+        let mut good_destinations: Vec<Ipv4Addr> = args.keyword("GOODDST", Vec::new());
+        if let Some(Networks(interfaces)) = interfaces {
+            bad_sources.extend(interfaces.iter().filter_map(|&network| broadcast_of(network)));
+            bad_sources.extend(NO_SOURCES);
+            good_destinations.extend(interfaces.iter().map(|network| network.address()));
+        }
+        Self { bad_sources, good_destinations }
     }
 }
 
@@ -277,15 +321,19 @@ fn read_positional(args: &mut Args<'_>, offset: &mut u32, bad_sources: &mut Vec<
         [_, _, extra, ..] => return args.error(extra, "too many arguments"),
     };
     if let Some(addresses) = addresses {
-        if !addresses.is_empty() {
-            bad_sources
-                .extend(args.parse_as::<Vec<Ipv4Addr>>("BADSRC", addresses).unwrap_or_default());
-        }
-        bad_sources.extend(NO_SOURCES);
+        read_old_bad_sources(args, addresses, bad_sources);
     }
     if let Some(place) = place.filter(|place| !place.is_empty()) {
         *offset = args.parse_as("OFFSET", place).unwrap_or_default();
     }
+}
+
+/// Reads bad sources as old files have them.
+fn read_old_bad_sources(args: &mut Args<'_>, text: &ArgText, bad_sources: &mut Vec<Ipv4Addr>) {
+    if !text.is_empty() {
+        bad_sources.extend(args.parse_as::<Vec<Ipv4Addr>>("BADSRC", text).unwrap_or_default());
+    }
+    bad_sources.extend(NO_SOURCES);
 }
 
 fn octets(mut addresses: Vec<Ipv4Addr>) -> Vec<[u8; 4]> {

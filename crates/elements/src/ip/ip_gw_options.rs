@@ -108,27 +108,40 @@ impl PerPacket for IpGwOptions {
 impl IpGwOptions {
     #[cold]
     fn treat_options(&self, cx: &mut Context, mut packet: Packet) -> Option<Packet> {
-        let Some(area) = packet.network_data().and_then(option_area) else {
+        if packet.network_data().and_then(option_area).is_none() {
             return cx.drop(packet, Reason::BadHeaderLength);
-        };
-        match self.rewrite(area, midnight_millis(cx.now())) {
-            Ok(None) => Some(packet),
-            Ok(Some(rewritten)) => {
-                if let Some(header) = packet.network_data_mut() {
-                    let area = header.iter_mut().skip(Ipv4Header::LEN);
-                    area.zip(rewritten).for_each(|(byte, new)| *byte = new);
-                    Ipv4Header::fill_checksum(header);
-                }
-                Some(packet)
-            }
+        }
+        let signed = self.sign(&mut packet, cx.now());
+        match signed {
+            Ok(()) => Some(packet),
             Err(wrong) => {
                 self.drops.mine(cx).add(1);
-                // A header has 60 bytes at most.
-                packet.set_icmp_param_prob((Ipv4Header::LEN + wrong) as u8);
+                packet.set_icmp_param_prob(wrong);
                 cx.push_or_drop(1, packet, Reason::BadOption);
                 None
             }
         }
+    }
+
+    /// One for an element that signs with this address alone.
+    pub(super) fn of(address: Ipv4Addr) -> Self {
+        Self { address, all_addresses: vec![address], drops: PerThread::default() }
+    }
+
+    /// Does what the options of a packet ask for; or says which byte of the header is wrong.
+    pub(super) fn sign(&self, packet: &mut Packet, now: Timestamp) -> Result<(), u8> {
+        let Some(area) = packet.network_data().and_then(option_area) else { return Ok(()) };
+        let rewritten = self.rewrite(area, midnight_millis(now));
+        // A header has 60 bytes at most.
+        let Some(rewritten) = rewritten.map_err(|wrong| (Ipv4Header::LEN + wrong) as u8)? else {
+            return Ok(());
+        };
+        if let Some(header) = packet.network_data_mut() {
+            let area = header.iter_mut().skip(Ipv4Header::LEN);
+            area.zip(rewritten).for_each(|(byte, new)| *byte = new);
+            Ipv4Header::fill_checksum(header);
+        }
+        Ok(())
     }
 
     /// The option area as it should be, if it should be another one; or where it is wrong.

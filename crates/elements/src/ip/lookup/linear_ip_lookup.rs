@@ -49,7 +49,7 @@ use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Setup, reg
 
 use super::linear::LinearWriter;
 use super::rib::Order;
-use super::routing::{Routing, RoutingElement, Scratch, read_handlers, write_handlers};
+use super::routing::{LINEAR, Routing, RoutingElement, Scratch, read_handlers, write_handlers};
 
 /// The element; its manual is at the top of the file.
 pub struct LinearIpLookup(Routing<LinearWriter>);
@@ -61,7 +61,8 @@ impl Element for LinearIpLookup {
     type Local = Scratch;
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        Routing::configure(setup, Order::FirstFree).map(Self)
+        let routing = Routing::configure(setup, Order::FirstFree)?;
+        Ok(Self(routing.complaining(&LINEAR)))
     }
 
     fn push(&self, cx: &mut Context, scratch: &mut Scratch, _port: usize, batch: &mut Batch) {

@@ -43,7 +43,7 @@ use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Setup, reg
 
 use super::radix::RadixWriter;
 use super::rib::Order;
-use super::routing::{Routing, RoutingElement, Scratch, read_handlers};
+use super::routing::{ROUTE_TABLE, Routing, RoutingElement, Scratch, read_handlers};
 
 /// The element; its manual is at the top of the file.
 pub struct LookupIpRoute(Routing<RadixWriter>);
@@ -56,7 +56,8 @@ impl Element for LookupIpRoute {
     type Local = Scratch;
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        Routing::configure(setup, Order::LastLeft).map(Self)
+        let routing = Routing::configure(setup, Order::LastLeft)?;
+        Ok(Self(routing.complaining(&ROUTE_TABLE)))
     }
 
     fn push(&self, cx: &mut Context, scratch: &mut Scratch, _port: usize, batch: &mut Batch) {

@@ -29,6 +29,7 @@
 //!   is none, or it is another one.
 //! - `ctrl` (write): carries out `add ...`, `set ...` and `remove ...` commands, one a line; all, or
 //!   none when one of them fails. Packets see the table before all commands or after them.
+//! - `flush` (write): removes all routes.
 //!
 //! # Drops
 //! - no route: no route's network holds the destination annotation.
@@ -49,7 +50,9 @@ use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Setup, reg
 
 use super::radix::RadixWriter;
 use super::rib::Order;
-use super::routing::{Routing, RoutingElement, Scratch, read_handlers, write_handlers};
+use super::routing::{
+    ROUTE_TABLE, Routing, RoutingElement, Scratch, flush_handler, read_handlers, write_handlers,
+};
 
 /// The element; its manual is at the top of the file.
 pub struct RadixIpLookup(Routing<RadixWriter>);
@@ -61,7 +64,8 @@ impl Element for RadixIpLookup {
     type Local = Scratch;
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        Routing::configure(setup, Order::LastLeft).map(Self)
+        let routing = Routing::configure(setup, Order::LastLeft)?;
+        Ok(Self(routing.complaining(&ROUTE_TABLE)))
     }
 
     fn push(&self, cx: &mut Context, scratch: &mut Scratch, _port: usize, batch: &mut Batch) {
@@ -71,6 +75,7 @@ impl Element for RadixIpLookup {
     fn handlers(handlers: &mut Handlers<Self>) {
         read_handlers(handlers);
         write_handlers(handlers);
+        flush_handler(handlers);
     }
 }
 

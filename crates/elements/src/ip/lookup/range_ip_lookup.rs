@@ -19,8 +19,8 @@
 //! One push input, any number of push outputs.
 //!
 //! # Handlers
-//! - `table` (read): the routes, one a line: network, gateway or `-`, output. They stand by
-//!   address.
+//! - `table` (read): the routes, one a line: network, gateway or `-`, output. They stand in the
+//!   order of Click's hash table, which looks random.
 //! - `lookup` (read): the output and the gateway, if there is one, for the address that is given;
 //!   -1 when there is no route.
 //! - `add` (write): adds a route, `ADDR/MASK [GATEWAY] OUTPUT`. Fails when its network has one.
@@ -51,7 +51,8 @@ use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Setup, reg
 use super::range::RangesWriter;
 use super::rib::Order;
 use super::routing::{
-    Routing, RoutingElement, Scratch, flush_handler, read_handlers, write_handlers,
+    Routing, RoutingElement, Scratch, flush_handler, hashed_table_handler, read_handlers,
+    write_handlers,
 };
 
 /// The element; its manual is at the top of the file.
@@ -73,6 +74,7 @@ impl Element for RangeIpLookup {
 
     fn handlers(handlers: &mut Handlers<Self>) {
         read_handlers(handlers);
+        hashed_table_handler(handlers);
         write_handlers(handlers);
         flush_handler(handlers);
     }

@@ -33,6 +33,21 @@ impl Prefix {
     }
 }
 
+impl Prefix {
+    /// The place in the hash table in which Click's DirectIPLookup keeps routes and lists them: it sets the
+    /// order of its `table` handler.
+    pub(super) fn click_hash(self) -> u32 {
+        const TABLE: u32 = 1 << 16;
+        let (prefix, length) = (self.bits, u32::from(self.length));
+        let mut hash = prefix ^ (length << 5) ^ (prefix >> (length >> 2)).wrapping_sub(length);
+        hash ^= (hash >> 23) ^ (hash >> 15).wrapping_mul(length) ^ (prefix >> 17).wrapping_mul(53);
+        // A shift by 32 is one by 0, as on the machines where Click runs.
+        let rest = hash.wrapping_shr(length).wrapping_mul(7) ^ (hash >> 11).wrapping_mul(103);
+        hash = hash.wrapping_sub((prefix >> 3) ^ rest);
+        (hash ^ (hash >> 17)) & (TABLE - 1)
+    }
+}
+
 impl<A: Address> Prefix<A> {
     /// The network of `length` bits around an address of either family; lengths over those of an
     /// address count as these.

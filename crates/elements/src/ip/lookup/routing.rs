@@ -1,6 +1,7 @@
 //! What the routing elements share: their arguments, their handlers, and routing a batch.
 
 use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use millrace_core::args::ArgText;
 use millrace_core::{
@@ -20,7 +21,36 @@ use super::table::RouteTable;
 pub(crate) struct Routing<W: FibWriter<A>, A: Address = Ipv4Addr> {
     table: RouteTable<W, A>,
     outputs: usize,
+    complaint: Option<&'static Complaint>,
 }
+
+/// What is said of the first packets without a route, in the whole program.
+pub(crate) struct Complaint {
+    /// Who says it.
+    pub(crate) speaker: &'static str,
+    pub(crate) times: AtomicU32,
+}
+
+impl Complaint {
+    const MOST: u32 = 5;
+
+    const fn by(speaker: &'static str) -> Self {
+        Self { speaker, times: AtomicU32::new(0) }
+    }
+
+    #[cold]
+    fn make<A: Address>(&self, cx: &Context, address: A) {
+        if self.times.fetch_add(1, Relaxed) < Self::MOST {
+            cx.router().chatter(&format!("{}: no route for {address}", self.speaker));
+        }
+    }
+}
+
+/// That of RadixIPLookup.
+pub(super) static ROUTE_TABLE: Complaint = Complaint::by("IPRouteTable");
+
+/// That of the classes that try one route after the other.
+pub(super) static LINEAR: Complaint = Complaint::by("LinearIPLookup");
 
 /// An element that routes packets by a table.
 pub(crate) trait RoutingElement<A: Address = Ipv4Addr>: Element {
@@ -68,20 +98,23 @@ impl<W: FibWriter<A>, A: Address> Routing<W, A> {
         let table = RouteTable::new(order).and_then(|table| Ok((table.load(&routes)?, table)));
         match table {
             Ok((left_out, table)) => {
-                for at in left_out {
-                    if let (Some(text), Some(route)) = (texts.get(at), routes.get(at)) {
-                        let network = route.prefix;
-                        let message = format!("route for {network} left out: there is one already");
-                        args.warn(text, message);
-                    }
+                match left_out.len() {
+                    0 => {}
+                    1 => args.warn((), "1 route replaced by later versions"),
+                    n => args.warn((), format!("{n} routes replaced by later versions")),
                 }
-                Ok(Self { table, outputs })
+                Ok(Self { table, outputs, complaint: None })
             }
             Err(error) => {
                 args.error((), error.to_string());
                 Err(Failed)
             }
         }
+    }
+
+    /// The same, and something is said of the first packets without a route.
+    pub(super) fn complaining(self, complaint: &'static Complaint) -> Self {
+        Self { complaint: Some(complaint), ..self }
     }
 
     /// Sends each packet where the route of its destination annotation leads, and makes the
@@ -116,6 +149,12 @@ impl<W: FibWriter<A>, A: Address> Routing<W, A> {
             },
         );
         drop(snapshot);
+        if let Some(complaint) = self.complaint
+            && complaint.times.load(Relaxed) < Complaint::MOST
+        {
+            let lost = batch.iter_mut().zip(&*ports).filter(|(_, port)| **port == NO_ROUTE);
+            lost.for_each(|(packet, _)| complaint.make(cx, A::destination(packet)));
+        }
         cx.route_by(batch, ports);
     }
 
@@ -159,6 +198,15 @@ pub(crate) fn read_handlers<E: RoutingElement<A>, A: Address>(handlers: &mut Han
 /// network.
 pub(super) fn sorted_table_handler<E: RoutingElement>(handlers: &mut Handlers<E>) {
     handlers.read("table", |element, _| rows(&element.routing().table.routes_by(sorted)));
+}
+
+/// The handler `table` of a class that lists routes in the order of [`Prefix::click_hash`].
+pub(super) fn hashed_table_handler<E: RoutingElement>(handlers: &mut Handlers<E>) {
+    handlers.read("table", |element, _| {
+        let mut routes = element.routing().table.routes();
+        routes.sort_by_key(|route| route.prefix.click_hash());
+        rows(&routes)
+    });
 }
 
 /// The handlers `add`, `set`, `remove` and `ctrl`.
@@ -328,8 +376,8 @@ mod tests {
             ("RadixIPLookup", ["0.0.0.0/0", "18.0.0.0/8", "10.1.0.0/16", "10.0.0.0/8"]),
             ("LinearIPLookup", ["0.0.0.0/0", "18.0.0.0/8", "10.1.0.0/16", "10.0.0.0/8"]),
             ("SortedIPLookup", ["18.0.0.0/8", "10.1.0.0/16", "10.0.0.0/8", "0.0.0.0/0"]),
-            ("DirectIPLookup", ["0.0.0.0/0", "10.0.0.0/8", "10.1.0.0/16", "18.0.0.0/8"]),
-            ("RangeIPLookup", ["0.0.0.0/0", "10.0.0.0/8", "10.1.0.0/16", "18.0.0.0/8"]),
+            ("DirectIPLookup", ["0.0.0.0/0", "10.0.0.0/8", "18.0.0.0/8", "10.1.0.0/16"]),
+            ("RangeIPLookup", ["0.0.0.0/0", "10.0.0.0/8", "18.0.0.0/8", "10.1.0.0/16"]),
         ] {
             let rig = Rig::new(&format!("{class}({routes})"), 1, 1).unwrap();
             let table = rig.read("table").unwrap();
@@ -341,12 +389,12 @@ mod tests {
 
     #[test]
     fn a_table_can_be_emptied_where_click_can_empty_it() {
-        for class in ["DirectIPLookup", "RangeIPLookup"] {
+        for class in ["DirectIPLookup", "RangeIPLookup", "RadixIPLookup"] {
             let mut rig = Rig::new(&format!("{class}(0/0 0, 10.0.0.1/32 0)"), 1, 1).unwrap();
             rig.write("flush", "").unwrap();
             assert_eq!(rig.read("table").unwrap(), "");
         }
-        assert!(Rig::new("RadixIPLookup", 1, 1).unwrap().write("flush", "").is_err());
+        assert!(Rig::new("LinearIPLookup", 1, 1).unwrap().write("flush", "").is_err());
     }
 
     #[test]

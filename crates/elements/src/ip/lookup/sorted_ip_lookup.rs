@@ -51,7 +51,7 @@ use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Setup, reg
 use super::linear::SortedWriter;
 use super::rib::Order;
 use super::routing::{
-    Routing, RoutingElement, Scratch, read_handlers, sorted_table_handler, write_handlers,
+    LINEAR, Routing, RoutingElement, Scratch, read_handlers, sorted_table_handler, write_handlers,
 };
 
 /// The element; its manual is at the top of the file.
@@ -66,7 +66,8 @@ impl Element for SortedIpLookup {
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let advice = "SortedIPLookup is deprecated; use LinearIPLookup or RadixIPLookup instead";
         setup.args.warn((), advice);
-        Routing::configure(setup, Order::FirstFree).map(Self)
+        let routing = Routing::configure(setup, Order::FirstFree)?;
+        Ok(Self(routing.complaining(&LINEAR)))
     }
 
     fn push(&self, cx: &mut Context, scratch: &mut Scratch, _port: usize, batch: &mut Batch) {

@@ -42,7 +42,7 @@ use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Setup, reg
 
 use super::linear::LinearWriter;
 use super::rib::Order;
-use super::routing::{Routing, RoutingElement, Scratch, read_handlers};
+use super::routing::{LINEAR, Routing, RoutingElement, Scratch, read_handlers};
 
 /// The element; its manual is at the top of the file.
 pub struct StaticIpLookup(Routing<LinearWriter>);
@@ -54,7 +54,8 @@ impl Element for StaticIpLookup {
     type Local = Scratch;
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        Routing::configure(setup, Order::FirstFree).map(Self)
+        let routing = Routing::configure(setup, Order::FirstFree)?;
+        Ok(Self(routing.complaining(&LINEAR)))
     }
 
     fn push(&self, cx: &mut Context, scratch: &mut Scratch, _port: usize, batch: &mut Batch) {

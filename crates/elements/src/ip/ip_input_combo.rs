@@ -1,0 +1,101 @@
+//! IPInputCombo - does in one what an IP router does first
+//!
+//! # Synopsis
+//! `IPInputCombo(COLOR [, BADSRC, keyword INTERFACES, BADSRC, GOODDST])`
+//!
+//! # Description
+//! The same as `Paint(COLOR) -> Strip(14) -> CheckIPHeader(...) -> GetIPAddress(16)`. A message is printed for
+//! the first bad packet.
+//!
+//! # Arguments
+//! - COLOR: the paint of packets, 0 to 255. Positional, mandatory.
+//! - BADSRC: source addresses to refuse, separated by spaces. As a keyword these; in its place, as in old
+//!   files, 0.0.0.0 and 255.255.255.255 too. Default none.
+//! - INTERFACES: this router's addresses with their prefixes, separated by spaces. Adds the networks' broadcast
+//!   addresses, 0.0.0.0 and 255.255.255.255 to BADSRC, and the addresses to GOODDST. Keyword, default none.
+//! - GOODDST: destination addresses whose packets may come from any source, separated by spaces. Keyword,
+//!   default none.
+//!
+//! # Ports
+//! One agnostic input, one agnostic output.
+//!
+//! # Handlers
+//! - `drops` (read): bad packets.
+//!
+//! # Drops
+//! As CheckIPHeader; packets too short to strip are truncated.
+//!
+//! # Example
+//! ```click
+//! FromDump(in.pcap, STOP true)
+//!     -> IPInputCombo(1, INTERFACES 18.26.4.9/24)
+//!     -> Discard;
+//! ```
+//!
+//! # See also
+//! Paint, Strip, CheckIPHeader, GetIPAddress, IPOutputCombo
+
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Handlers, Packet, PerPacket, Reason, Setup, Way,
+    register,
+};
+
+use super::header_check::{HeaderCheck, Pass};
+
+/// The element; its manual is at the top of the file.
+pub struct IpInputCombo {
+    color: u8,
+    check: HeaderCheck,
+}
+
+register!(IpInputCombo, "ip_input_combo.rs");
+
+impl Element for IpInputCombo {
+    const CLASS: Class = Class::new("IPInputCombo", "1/1", "a/a");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let color = setup.args.mandatory("COLOR");
+        Ok(Self { color, check: HeaderCheck::configure_combo(setup)? })
+    }
+
+    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
+        self.treat_batch(cx, local, batch);
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        HeaderCheck::drops_handler(handlers, |element| &element.check);
+    }
+}
+
+/// Bytes of an Ethernet header.
+const LINK_LAYER: usize = 14;
+
+impl PerPacket for IpInputCombo {
+    type Pass<'a> = (u8, Pass<'a>);
+
+    #[inline(always)]
+    fn begin(&self, _cx: &Context, (): &mut ()) -> (u8, Pass<'_>) {
+        (self.color, self.check.begin())
+    }
+
+    #[inline(always)]
+    fn treat((color, check): &mut (u8, Pass<'_>), packet: &mut Packet) -> Way {
+        packet.set_paint(*color);
+        match packet.strip(LINK_LAYER) {
+            true => check.treat(packet),
+            false => Way::drop(Reason::Truncated),
+        }
+    }
+
+    #[cold]
+    fn aside(
+        &self,
+        cx: &mut Context,
+        _pass: &mut (u8, Pass<'_>),
+        packet: Packet,
+        way: Way,
+    ) -> Option<Packet> {
+        self.check.reject(cx, packet, way)
+    }
+}

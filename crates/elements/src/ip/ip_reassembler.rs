@@ -1,0 +1,447 @@
+//! IPReassembler - puts fragmented IP packets together again
+//!
+//! # Synopsis
+//! `IPReassembler([keyword HIMEM, MAX_MTU_ANNO])`
+//!
+//! # Description
+//! Passes on IP packets that are no fragments. Fragments are kept until all of their packet are there; the
+//! whole packet then goes on, with the header and what is in front of it of its first fragment, a right length
+//! and checksum, the annotations of its first fragment and the timestamp of the fragment that came last. Where
+//! fragments overlap, what came later counts.
+//!
+//! A packet whose rest does not come in 30 seconds is given up: as far as it is there, each fragment in its
+//! place and zeros between, it leaves by output 1. This is looked for when fragments come, every 10 seconds of
+//! their timestamps; a packet whose first fragment has not come is given up the first time.
+//!
+//! The memory for fragments is limited. When packets take more than HIMEM bytes, some are given up until it is
+//! three quarters of that: first those older than ten seconds, then those older than five, then any.
+//!
+//! # Arguments
+//! - HIMEM: bytes of memory for fragments; a packet counts with 40 bytes and its data. Keyword, default 262144.
+//! - MAX_MTU_ANNO: an annotation of two bytes, by name or offset, that is set to the length of a packet's
+//!   longest fragment. Keyword, default none.
+//!
+//! # Ports
+//! One agnostic input. Output 0, agnostic: whole packets. Output 1, push, may be left out: incomplete packets,
+//! perhaps for an ICMPError with `timeexceeded, reassembly`.
+//!
+//! # Handlers
+//! - `dump` (read): how many fragments were seen, how many packets were put together and given up for lack of
+//!   memory, how many fragments were bad, and, for each packet that is waited for, its flow, its identification
+//!   and which ranges of bytes are there.
+//!
+//! # Drops
+//! - header not set: the packet's IP header is not known.
+//! - bad length: a fragment that ends beyond 65535 bytes or beyond its packet, is empty, is longer than its
+//!   packet can be, or is not the last and no multiple of eight bytes long.
+//! - expired: an incomplete packet, without output 1.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(LENGTH 1400, LIMIT 10)
+//!     -> IPEncap(udp, 1.0.0.1, 2.0.0.2)
+//!     -> IPFragmenter(576)
+//!     -> IPReassembler
+//!     -> Discard;
+//! ```
+//!
+//! # See also
+//! IPFragmenter, ICMPError
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::fmt::Write;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use foldhash::fast::RandomState;
+use millrace_core::args::Annotation;
+use millrace_core::headers::{Header, Ipv4Header};
+use millrace_core::memory::DEFAULT_HEADROOM;
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Handlers, Packet, Reason, Setup, Timestamp, register,
+};
+
+use super::{network_header, network_header_mut};
+
+/// The element; its manual is at the top of the file.
+pub struct IpReassembler {
+    most_memory: usize,
+    longest_annotation: Option<usize>,
+    state: Mutex<State>,
+}
+
+/// What is kept.
+#[derive(Default)]
+struct State {
+    parts: HashMap<Key, Part, RandomState>,
+    /// Counts parts.
+    made: u64,
+    /// Bytes of memory that the parts count for.
+    memory: usize,
+    /// When to look for old ones, in seconds.
+    reap_at: i64,
+    fragments: u32,
+    whole: u32,
+    given_up: u32,
+    bad: u32,
+}
+
+/// What the fragments of a packet have in common.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Key {
+    id: u16,
+    protocol: u8,
+    src: [u8; 4],
+    dst: [u8; 4],
+}
+
+/// A packet that is not complete.
+struct Part {
+    /// As far as it is there.
+    packet: Packet,
+    /// Ranges of its data that are there, in order, with gaps between.
+    ranges: Vec<(usize, usize)>,
+    /// Whether its last fragment is there, so that its length is known.
+    has_end: bool,
+    /// Which part it is.
+    number: u64,
+}
+
+/// A fragment: where its data begins in the packet, where it ends, and whether it is the last.
+#[derive(Clone, Copy)]
+struct Place {
+    start: usize,
+    end: usize,
+    is_last: bool,
+}
+
+register!(IpReassembler, "ip_reassembler.rs");
+
+impl Element for IpReassembler {
+    const CLASS: Class = Class::new("IPReassembler", "1/1-2", "a/ah");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let most_memory: u32 = setup.args.keyword("HIMEM", 256 * 1024);
+        let annotation: Option<Annotation<2>> = setup.args.optional_keyword("MAX_MTU_ANNO");
+        setup.args.complete()?;
+        let longest_annotation = annotation.map(|Annotation(offset)| offset);
+        Ok(Self { most_memory: most_memory as usize, longest_annotation, state: Mutex::default() })
+    }
+
+    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
+        batch.map_filter(|packet| match network_header(&packet) {
+            Some(ip) if !ip.is_fragment() => Some(packet),
+            Some(_) => self.take(cx, packet),
+            None => cx.drop(packet, Reason::NoHeader),
+        });
+    }
+
+    fn held(&self) -> usize {
+        self.state().parts.len()
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("dump", |element, _| element.state().dump());
+    }
+}
+
+/// Bytes that a part counts for beside its data.
+const PART_MEMORY: usize = 40;
+
+/// Seconds after which a part is given up.
+const TIMEOUT: i64 = 30;
+
+/// Seconds after which old parts are looked for again.
+const REAP_INTERVAL: i64 = 10;
+
+impl IpReassembler {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a fragment; returns its packet when that is complete.
+    fn take(&self, cx: &mut Context, mut packet: Packet) -> Option<Packet> {
+        if packet.timestamp().sec() == 0 {
+            packet.set_timestamp(cx.now());
+        }
+        let now = packet.timestamp().sec();
+        let mut state = self.state();
+        state.fragments = state.fragments.wrapping_add(1);
+        let mut expired = Vec::new();
+        if now >= state.reap_at {
+            state.reap_at = now + REAP_INTERVAL;
+            expired = state.give_up(|since| since < now - TIMEOUT, 0);
+        }
+        let place = place(&mut packet);
+        if place.is_some() && state.memory > self.most_memory {
+            expired.extend(state.make_room(now, self.most_memory / 4 * 3));
+        }
+        let taken = match place {
+            Some((key, place)) => self.insert(&mut state, key, place, packet),
+            None => {
+                state.bad = state.bad.wrapping_add(1);
+                Err((packet, Reason::BadLength))
+            }
+        };
+        drop(state);
+        for part in expired {
+            cx.push_or_drop(1, part, Reason::Expired);
+        }
+        match taken {
+            Ok(Taken::Kept) => None,
+            Ok(Taken::Merged) => {
+                cx.consumed(1);
+                None
+            }
+            Ok(Taken::Completed(whole)) => {
+                cx.consumed(1);
+                Some(whole)
+            }
+            Err((packet, reason)) => cx.drop(packet, reason),
+        }
+    }
+
+    fn insert(
+        &self,
+        state: &mut State,
+        key: Key,
+        place: Place,
+        packet: Packet,
+    ) -> Result<Taken, (Packet, Reason)> {
+        let len = packet.network_data().map_or(0, <[u8]>::len) as u16;
+        let State { parts, memory, made, whole, .. } = state;
+        match parts.entry(key) {
+            Entry::Vacant(vacant) => {
+                let mut part = Part::of(packet, place, *made)?;
+                *made += 1;
+                *memory += PART_MEMORY + place.end;
+                if let Some(offset) = self.longest_annotation {
+                    let len = part.packet.network_data().map_or(0, <[u8]>::len) as u16;
+                    part.packet.set_anno_u16(offset, len);
+                }
+                vacant.insert(part);
+                Ok(Taken::Kept)
+            }
+            Entry::Occupied(mut occupied) => {
+                let part = occupied.get_mut();
+                let before = part.data_len();
+                if place.end > before && part.has_end {
+                    return Err((packet, Reason::BadLength));
+                }
+                let longest = self.longest_annotation;
+                let longest = longest.map(|at| (at, part.packet.anno_u16(at).max(len)));
+                part.add(&packet, place);
+                *memory += place.end.saturating_sub(before);
+                if let Some((offset, len)) = longest {
+                    part.packet.set_anno_u16(offset, len);
+                }
+                if !part.is_complete() {
+                    return Ok(Taken::Merged);
+                }
+                *whole = whole.wrapping_add(1);
+                let part = occupied.remove();
+                *memory = memory.saturating_sub(PART_MEMORY + part.data_len());
+                Ok(Taken::Completed(part.finish(packet.timestamp())))
+            }
+        }
+    }
+}
+
+/// What became of a fragment.
+enum Taken {
+    /// It is the first of its packet, and kept.
+    Kept,
+    /// Its data has gone into its packet.
+    Merged,
+    /// So it has, and this is the packet.
+    Completed(Packet),
+}
+
+/// Where a fragment belongs, cut to its length; none when its fields make no sense.
+fn place(packet: &mut Packet) -> Option<(Key, Place)> {
+    let ip = network_header(packet)?;
+    let key = Key { id: ip.id.get(), protocol: ip.protocol, src: ip.src, dst: ip.dst };
+    let header_len = ip.header_len();
+    let len = usize::from(ip.total_len.get()).checked_sub(header_len).filter(|&len| len > 0)?;
+    let start = ip.fragment_offset();
+    let place = Place { start, end: start + len, is_last: !ip.more_fragments() };
+    let sound = header_len >= Ipv4Header::LEN
+        && place.end <= usize::from(u16::MAX)
+        && (place.is_last || place.end.is_multiple_of(8))
+        && packet.transport_data()?.len() >= len;
+    let begin = packet.transport_offset()?;
+    sound.then(|| packet.truncate(begin + len))?;
+    Some((key, place))
+}
+
+impl Part {
+    /// A part of one fragment.
+    fn of(mut packet: Packet, place: Place, number: u64) -> Result<Self, (Packet, Reason)> {
+        if place.start > 0 {
+            // Its data goes where it belongs, behind a header for the time being.
+            let made = Packet::with_room(DEFAULT_HEADROOM, Ipv4Header::LEN + place.end, 0);
+            let Some(mut room) = made else { return Err((packet, Reason::NoBuffer)) };
+            room.set_network_header(0, Ipv4Header::LEN);
+            if let (Some(to), Some(from)) = (room.network_data_mut(), packet.network_data()) {
+                to.iter_mut().zip(from).take(Ipv4Header::LEN).for_each(|(to, from)| *to = *from);
+            }
+            copy_data(&mut room, &packet, place.start);
+            packet = room;
+        }
+        if let Some(ip) = network_header_mut(&mut packet) {
+            let flags = ip.flags_fragment.get() & !Ipv4Header::OFFSET_MASK;
+            ip.flags_fragment.set(flags);
+        }
+        let ranges = vec![(place.start, place.end)];
+        Ok(Self { packet, ranges, has_end: place.is_last, number })
+    }
+
+    fn data_len(&self) -> usize {
+        self.packet.transport_data().map_or(0, <[u8]>::len)
+    }
+
+    /// Adds a fragment.
+    fn add(&mut self, fragment: &Packet, place: Place) {
+        let missing = place.end.saturating_sub(self.data_len());
+        if missing > 0 {
+            self.packet.append(missing).fill(0);
+        }
+        copy_data(&mut self.packet, fragment, place.start);
+        if place.start == 0 {
+            self.take_header(fragment);
+        }
+        self.has_end |= place.is_last;
+        if place.is_last
+            && let Some(ip) = network_header_mut(&mut self.packet)
+        {
+            let flags = ip.flags_fragment.get() & !Ipv4Header::MORE_FRAGMENTS;
+            ip.flags_fragment.set(flags);
+        }
+        let (mut start, mut end) = (place.start, place.end);
+        self.ranges.retain(|&(from, to)| {
+            let touches = from <= end && start <= to;
+            if touches {
+                (start, end) = (start.min(from), end.max(to));
+            }
+            !touches
+        });
+        let at = self.ranges.partition_point(|&(from, _)| from < start);
+        self.ranges.insert(at, (start, end));
+    }
+
+    /// Takes over the header of the first fragment, what is in front of it, and its annotations.
+    fn take_header(&mut self, first: &Packet) {
+        let flags = network_header(&self.packet).map_or(0, |ip| ip.flags_fragment.get());
+        let (Some(network), Some(transport)) = (first.network_offset(), first.transport_offset())
+        else {
+            return;
+        };
+        let (Some(front), Some(old)) =
+            (first.data().get(..transport), self.packet.transport_offset())
+        else {
+            return;
+        };
+        let Some(header_len) = transport.checked_sub(network) else { return };
+        if !self.packet.strip(old) {
+            return;
+        }
+        self.packet.push_front(front);
+        self.packet.set_network_header(network as isize, header_len);
+        if let Some(mac) = first.mac_header() {
+            self.packet.set_mac_header(mac);
+        }
+        self.packet.copy_annotations(first);
+        self.packet.set_timestamp(first.timestamp());
+        if let Some(ip) = network_header_mut(&mut self.packet) {
+            ip.flags_fragment.set(flags);
+        }
+    }
+
+    fn is_complete(&self) -> bool {
+        self.has_end && self.ranges == [(0, self.data_len())]
+    }
+
+    /// The packet, when it is complete.
+    fn finish(mut self, timestamp: Timestamp) -> Packet {
+        self.packet.set_timestamp(timestamp);
+        // Where Click keeps what it knows of a part.
+        self.packet.set_extra_length(0);
+        if let Some(header) = self.packet.network_data_mut() {
+            let len = header.len();
+            if let Some((ip, _)) = Ipv4Header::view_mut(header) {
+                ip.total_len.set(len as u16);
+            }
+            Ipv4Header::fill_checksum(header);
+        }
+        self.packet
+    }
+}
+
+/// Copies the data of a fragment into its packet, where there is room.
+fn copy_data(to: &mut Packet, fragment: &Packet, start: usize) {
+    let from = fragment.transport_data().unwrap_or_default();
+    let room = to.transport_data_mut().and_then(|data| data.get_mut(start..));
+    room.unwrap_or_default().iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+}
+
+impl State {
+    /// Takes out parts of which `is_old` says so from the time of their first fragment, until they count for
+    /// no more memory than `enough`, or all of them.
+    fn give_up(&mut self, is_old: impl Fn(i64) -> bool, enough: usize) -> Vec<Packet> {
+        let old = self.parts.iter().filter(|(_, part)| is_old(part.packet.timestamp().sec()));
+        let mut old: Vec<Key> = old.map(|(key, _)| *key).collect();
+        old.sort_unstable_by_key(|key| self.place_of(key));
+        let mut given_up = Vec::new();
+        for key in old {
+            if enough > 0 && self.memory <= enough {
+                break;
+            }
+            if let Some(part) = self.parts.remove(&key) {
+                self.memory = self.memory.saturating_sub(PART_MEMORY + part.data_len());
+                given_up.push(part.packet);
+            }
+        }
+        given_up
+    }
+
+    fn make_room(&mut self, now: i64, enough: usize) -> Vec<Packet> {
+        let mut given_up = Vec::new();
+        for age in [10, 5, 0] {
+            if self.memory > enough {
+                given_up.extend(self.give_up(|since| age == 0 || since < now - age, enough.max(1)));
+            }
+        }
+        self.given_up = self.given_up.wrapping_add(given_up.len() as u32);
+        given_up
+    }
+
+    /// The order of parts in Click: in lists by the upper byte of the identification, the newest first.
+    fn place_of(&self, key: &Key) -> (u16, u64) {
+        (key.id >> 8, self.parts.get(key).map_or(0, |part| u64::MAX - part.number))
+    }
+
+    fn dump(&self) -> String {
+        let mut text = format!(
+            "frags seen total:    {}\ngood reassemblies:   {}\nfailed reassemblies: {}\n\
+             bad fragments seen:  {}\ncached chunk data:\n",
+            self.fragments, self.whole, self.given_up, self.bad
+        );
+        let mut parts: Vec<(&Key, &Part)> = self.parts.iter().collect();
+        parts.sort_unstable_by_key(|(key, _)| self.place_of(key));
+        for (key, part) in parts {
+            let port = |at: usize| {
+                let bytes = part.packet.transport_data().and_then(|data| data.get(at..));
+                bytes.and_then(<[u8]>::first_chunk::<2>).map_or(0, |port| u16::from_be_bytes(*port))
+            };
+            let (src, dst) = (std::net::Ipv4Addr::from(key.src), std::net::Ipv4Addr::from(key.dst));
+            // Writing to a string cannot fail.
+            let _ = write!(text, " ({src}, {}, {dst}, {}) {}", port(0), port(2), key.id);
+            for (start, end) in &part.ranges {
+                let _ = write!(text, " ({start},{end})");
+            }
+            text.push('\n');
+        }
+        text
+    }
+}
