@@ -11,6 +11,7 @@ use millrace_elements as _;
 /// Arguments for classes that must have some.
 const ARGUMENTS: &[(&str, &str)] = &[
     ("ARPQuerier", "10.0.0.1/24, 2:0:0:0:0:1, CAPACITY 64"),
+    ("ARPTable", ""),
     ("ARPResponder", "10.0.0.0/8 2:0:0:0:0:1"),
     ("AddressInfo", "a 10.0.0.1 2:0:0:0:0:1"),
     ("CheckPaint", "1"),

@@ -62,6 +62,13 @@ impl ArpHeader {
             && self.protocol_len == 4
     }
 
+    /// Whether the message is about Ethernet and IPv4 addresses by what it calls them, whatever their lengths
+    /// are said to be.
+    #[inline]
+    pub fn concerns_ipv4(&self) -> bool {
+        self.hardware.get() == 1 && self.protocol.get() == ether_type::IPV4
+    }
+
     /// The sender's IP address.
     #[inline]
     pub fn sender(&self) -> Ipv4Addr {

@@ -1,27 +1,50 @@
 //! The addresses that ARP has found out, and the packets that wait for one.
 //!
 //! Threads that forward read without waiting: the table is in shards that are replaced whole when
-//! an entry comes or goes, and what changes in an entry is atomic.
+//! an entry comes or goes, and what changes in an entry is atomic. Whoever changes the table, or adds
+//! to the packets that wait, holds its one lock from the look to the change, so that no reply is lost
+//! between an entry that goes and the packets that wait for it.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::Ipv4Addr;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
-use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
+use millrace_core::args::{Args, Seconds};
 use millrace_core::net::EtherAddress;
-use millrace_core::{Packet, Timestamp};
+use millrace_core::{Context, Packet, Reason, Timer, Timestamp};
 
 /// IP addresses and the Ethernet addresses that belong to them.
 pub(super) struct ArpCache {
     shards: Box<[ArcSwap<Shard>]>,
     /// How long an entry is good for, in milliseconds; for ever when 0.
     timeout: i64,
-    /// The most entries; any number when 0.
-    capacity: usize,
+    limits: Limits,
     /// Counts changes: what was known before one may be wrong.
     version: AtomicU32,
+    /// Packets dropped while they waited, or instead of waiting.
+    drops: AtomicU64,
+    /// Those of them that no element has accounted for yet.
+    unaccounted: AtomicUsize,
+    /// Has the element clean the table.
+    timer: Option<Timer>,
+    /// When the first cleaning is due, in milliseconds since the epoch.
+    first_cleaning: AtomicI64,
+    ages: Mutex<Ages>,
+}
+
+/// The most of everything; any number when 0.
+#[derive(Clone, Copy)]
+struct Limits {
+    entries: usize,
+    /// Packets that wait.
+    packets: usize,
+    /// Packets that wait for one address.
+    packets_each: usize,
+    /// One in how many of `packets` goes to make room.
+    slim_factor: usize,
 }
 
 type Shard = HashMap<Ipv4Addr, Arc<Entry>, foldhash::fast::FixedState>;
@@ -41,10 +64,68 @@ pub(super) struct Entry {
 
 const KNOWN: u64 = 1 << 48;
 
+/// The entries in the order of their last sign of life, and who waits for them.
+#[derive(Default)]
+struct Ages {
+    order: BTreeMap<Age, Ipv4Addr>,
+    of: HashMap<Ipv4Addr, (Age, VecDeque<Packet>)>,
+    /// Packets that wait.
+    packets: usize,
+    /// Tells apart entries of the same time.
+    last: i64,
+}
+
+/// When an entry was last alive, and its turn among those of the same time.
+type Age = (i64, i64);
+
+/// What became of a packet for an address that was not known.
+pub(super) enum Appended {
+    /// The address is known by now: the packet does not wait.
+    Known(Packet, EtherAddress),
+    /// Too many packets wait for the address.
+    Refused(Packet),
+    /// It waits, and the address is to be asked for if true.
+    Waits(bool),
+}
+
 impl ArpCache {
-    pub(super) fn new(timeout: Timestamp, capacity: usize) -> Self {
-        let shards = (0..SHARDS).map(|_| ArcSwap::default()).collect();
-        Self { shards, timeout: timeout.as_millis(), capacity, version: 0.into() }
+    /// Reads CAPACITY, ENTRY_CAPACITY, ENTRY_PACKET_CAPACITY, CAPACITY_SLIM_FACTOR and TIMEOUT.
+    /// `timer` is that of the element whose table it is; it calls [`clean`](Self::clean) when it expires.
+    pub(super) fn configure(args: &mut Args<'_>, timer: Timer) -> Self {
+        let packets: u32 = args.keyword("CAPACITY", 2048);
+        let entries: u32 = args.keyword("ENTRY_CAPACITY", 0);
+        let packets_each: u32 = args.keyword("ENTRY_PACKET_CAPACITY", 0);
+        let slim_factor: u32 = args.keyword("CAPACITY_SLIM_FACTOR", 2);
+        let timeout: Seconds = args.keyword("TIMEOUT", Seconds::new(300));
+        if slim_factor == 0 {
+            args.error("CAPACITY_SLIM_FACTOR", "CAPACITY_SLIM_FACTOR cannot be zero");
+        }
+        let limits = Limits {
+            entries: entries as usize,
+            packets: packets as usize,
+            packets_each: packets_each as usize,
+            slim_factor: slim_factor.max(1) as usize,
+        };
+        Self {
+            timer: Some(timer),
+            ..Self::new(i64::try_from(timeout.as_millis()).unwrap_or(0), limits)
+        }
+    }
+
+    fn new(timeout: i64, limits: Limits) -> Self {
+        /// Longer ones are for ever, in Click's 32 bits of milliseconds.
+        const LONGEST: i64 = u32::MAX as i64 / 1000 * 1000;
+        Self {
+            shards: (0..SHARDS).map(|_| ArcSwap::default()).collect(),
+            timeout: if timeout >= LONGEST { 0 } else { timeout },
+            limits,
+            version: 0.into(),
+            drops: 0.into(),
+            unaccounted: 0.into(),
+            timer: None,
+            first_cleaning: 0.into(),
+            ages: Mutex::default(),
+        }
     }
 
     /// The entry for an address, whether anything is known or not.
@@ -52,33 +133,195 @@ impl ArpCache {
         self.shard(ip).load().get(&ip).cloned()
     }
 
-    /// The entry for an address; a new one if there is none and room for it.
-    pub(super) fn ensure(&self, ip: Ipv4Addr, now: Timestamp) -> Option<Arc<Entry>> {
-        if let Some(entry) = self.find(ip) {
-            return Some(entry);
+    /// Records the Ethernet address that belongs to an IP address.
+    pub(super) fn insert(&self, ip: Ipv4Addr, ether: EtherAddress, now: Timestamp) {
+        let mut ages = self.ages();
+        self.learn(&mut ages, ip, ether, now);
+    }
+
+    /// As [`insert`](Self::insert); returns the packets that waited for the address.
+    pub(super) fn insert_and_take(
+        &self,
+        ip: Ipv4Addr,
+        ether: EtherAddress,
+        now: Timestamp,
+    ) -> VecDeque<Packet> {
+        let mut ages = self.ages();
+        self.learn(&mut ages, ip, ether, now);
+        let waited = ages.of.get_mut(&ip).map(|(_, packets)| std::mem::take(packets));
+        let waited = waited.unwrap_or_default();
+        ages.packets -= waited.len();
+        waited
+    }
+
+    fn learn(&self, ages: &mut Ages, ip: Ipv4Addr, ether: EtherAddress, now: Timestamp) {
+        let entry = self.ensure(ages, ip, now);
+        if entry.learn(ether, now) {
+            self.note_change();
         }
-        if self.capacity > 0 && self.len() >= self.capacity {
-            return None;
+        let age = ages.newest(now.as_millis());
+        ages.move_to(ip, age);
+    }
+
+    /// Lets a packet wait for an address.
+    pub(super) fn append(&self, ip: Ipv4Addr, packet: Packet, now: Timestamp) -> Appended {
+        let mut ages = self.ages();
+        let entry = self.ensure(&mut ages, ip, now);
+        if let Some(ether) = self.ether(&entry, now) {
+            return Appended::Known(packet, ether);
+        }
+        if self.timeout > 0 {
+            // An entry that is in use does not go.
+            let least = now.as_millis() - self.timeout;
+            if entry.live_at.load(Relaxed) < least {
+                entry.live_at.store(least, Relaxed);
+                let age = ages.first_of(least);
+                ages.move_to(ip, age);
+            }
+        }
+        let waiting = ages.of.get(&ip).map_or(0, |(_, packets)| packets.len());
+        if self.limits.packets_each > 0 && waiting >= self.limits.packets_each {
+            self.drops.fetch_add(1, Relaxed);
+            return Appended::Refused(packet);
+        }
+        ages.packets += 1;
+        if self.limits.packets > 0 && ages.packets > self.limits.packets {
+            self.slim(&mut ages, now, 0);
+        }
+        if let Some((_, packets)) = ages.of.get_mut(&ip) {
+            packets.push_back(packet);
+        }
+        drop(ages);
+        Appended::Waits(entry.poll(now))
+    }
+
+    /// The entry for an address; a new one, perhaps in the oldest one's place, if there is none.
+    fn ensure(&self, ages: &mut Ages, ip: Ipv4Addr, now: Timestamp) -> Arc<Entry> {
+        if let Some(entry) = self.find(ip) {
+            return entry;
+        }
+        if self.limits.entries > 0 && ages.of.len() >= self.limits.entries {
+            self.slim(ages, now, 1);
         }
         let new = Arc::new(Entry { live_at: now.as_millis().into(), ..Entry::default() });
         self.shard(ip).rcu(|shard| {
             let mut shard = shard.as_ref().clone();
-            shard.entry(ip).or_insert_with(|| new.clone());
+            shard.insert(ip, new.clone());
             shard
         });
-        self.find(ip)
+        let age = ages.newest(now.as_millis());
+        ages.order.insert(age, ip);
+        ages.of.insert(ip, (age, VecDeque::new()));
+        new
     }
 
-    /// Records the Ethernet address that belongs to an IP address. False when there is no room.
-    pub(super) fn insert(&self, ip: Ipv4Addr, ether: EtherAddress, now: Timestamp) -> bool {
-        match self.ensure(ip, now) {
-            Some(entry) => {
-                if entry.learn(ether, now) {
-                    self.note_change();
-                }
-                true
+    /// Removes the entries that are too old, the oldest when there are more than may be with `coming` ones,
+    /// and packets when there are too many, those of the oldest entries first.
+    fn slim(&self, ages: &mut Ages, now: Timestamp, coming: usize) {
+        let most = self.limits.entries;
+        while let Some((_, &oldest)) = ages.order.first_key_value() {
+            let goes = |entry: Arc<Entry>| entry.is_expired(now.as_millis(), self.timeout);
+            let too_many = most > 0 && ages.of.len() + coming > most;
+            if !too_many && !self.find(oldest).is_none_or(goes) {
+                break;
             }
-            None => false,
+            self.remove(ages, oldest);
+        }
+        let most = self.limits.packets;
+        if most == 0 || ages.packets <= most {
+            return;
+        }
+        // One packet may be on its way in.
+        let left = (most - most / self.limits.slim_factor).max(1);
+        let mut over = ages.packets - left;
+        for ip in ages.order.values() {
+            let Some((_, packets)) = ages.of.get_mut(ip) else { continue };
+            let dropped = over.min(packets.len());
+            packets.drain(..dropped);
+            over -= dropped;
+            ages.packets -= dropped;
+            self.note_drops(dropped);
+        }
+    }
+
+    fn remove(&self, ages: &mut Ages, ip: Ipv4Addr) {
+        if let Some((age, packets)) = ages.of.remove(&ip) {
+            ages.order.remove(&age);
+            ages.packets -= packets.len();
+            self.note_drops(packets.len());
+        }
+        if let Some(entry) = self.find(ip) {
+            // Threads that have it in hand shall not use it any more.
+            entry.ether.store(0, Relaxed);
+        }
+        self.shard(ip).rcu(|shard| {
+            let mut shard = shard.as_ref().clone();
+            shard.remove(&ip);
+            shard
+        });
+        self.note_change();
+    }
+
+    /// Removes every entry, and the packets that wait.
+    pub(super) fn clear(&self, now: Timestamp) {
+        let mut ages = self.ages();
+        for shard in &self.shards {
+            for entry in shard.swap(Arc::default()).values() {
+                entry.ether.store(0, Relaxed);
+            }
+        }
+        self.note_drops(ages.packets);
+        *ages = Ages { last: ages.last, ..Ages::default() };
+        drop(ages);
+        self.note_change();
+        self.see_to_drops(now);
+    }
+
+    /// Takes note that the router starts: cleanings are counted from then on.
+    pub(super) fn start(&self, now: Timestamp) {
+        let first = now.as_millis() + self.timeout / 1000 * 1000;
+        self.first_cleaning.store(first, Relaxed);
+    }
+
+    /// Removes the entries that are too old, when the timer expires.
+    pub(super) fn clean(&self, cx: &mut Context) {
+        let now = cx.now();
+        self.slim(&mut self.ages(), now, 0);
+        self.account(cx);
+        self.see_to_cleaning(now);
+    }
+
+    /// Has the timer clean the table when it is due, if there is anything to clean. Cleanings are a second
+    /// farther apart than TIMEOUT, as Click's are: what is expired shows until then.
+    pub(super) fn see_to_cleaning(&self, now: Timestamp) {
+        let Some(timer) = self.timer.as_ref().filter(|timer| timer.expiry().is_none()) else {
+            return;
+        };
+        if self.timeout == 0 || self.len() == 0 {
+            return;
+        }
+        let first = self.first_cleaning.load(Relaxed);
+        let pause = self.timeout / 1000 * 1000 + 1000;
+        let past = (now.as_millis() - first).div_euclid(pause);
+        timer.schedule_at(Timestamp::from_millis(first + (past + 1).max(0) * pause));
+    }
+
+    /// Has the timer account for packets that a handler dropped.
+    fn see_to_drops(&self, now: Timestamp) {
+        if let Some(timer) = self.timer.as_ref().filter(|_| self.unaccounted.load(Relaxed) > 0) {
+            timer.schedule_at(now);
+        }
+    }
+
+    fn note_drops(&self, packets: usize) {
+        self.drops.fetch_add(packets as u64, Relaxed);
+        self.unaccounted.fetch_add(packets, Relaxed);
+    }
+
+    /// Adds packets that the table dropped to the drops of the element that runs.
+    pub(super) fn account(&self, cx: &mut Context) {
+        if self.unaccounted.load(Relaxed) > 0 {
+            cx.dropped(self.unaccounted.swap(0, Relaxed), Reason::Unresolved);
         }
     }
 
@@ -90,7 +333,7 @@ impl ArpCache {
         self.version.load(Acquire)
     }
 
-    fn note_change(&self) {
+    pub(super) fn note_change(&self) {
         self.version.fetch_add(1, AcqRel);
     }
 
@@ -108,26 +351,19 @@ impl ArpCache {
         after(self.timeout).min(poll_at)
     }
 
-    /// Removes an entry.
-    pub(super) fn remove(&self, ip: Ipv4Addr) {
-        self.keep(self.shard(ip), |other, _| other != ip);
-    }
-
-    /// Removes every entry.
-    pub(super) fn clear(&self) {
-        self.shards.iter().for_each(|shard| self.keep(shard, |_, _| false));
-    }
-
-    /// Removes the entries that are too old.
-    pub(super) fn expire(&self, now: Timestamp) {
-        for shard in &self.shards {
-            self.keep(shard, |_, entry| !entry.is_expired(now.as_millis(), self.timeout));
-        }
-    }
-
     /// How many entries there are.
     pub(super) fn len(&self) -> usize {
-        self.shards.iter().map(|shard| shard.load().len()).sum()
+        self.ages().of.len()
+    }
+
+    /// How many packets wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.ages().packets
+    }
+
+    /// Packets dropped while they waited, or instead of waiting.
+    pub(super) fn drops(&self) -> u64 {
+        self.drops.load(Relaxed)
     }
 
     /// The Ethernet address of an entry that is known and not too old.
@@ -138,24 +374,21 @@ impl ArpCache {
         good.then(|| unpack(ether))
     }
 
-    /// The table in text, a line an entry: address, whether it is known, Ethernet address, age.
+    /// The table in text, a line an entry, the oldest first: address, whether it is known, Ethernet
+    /// address, age.
     pub(super) fn to_text(&self, now: Timestamp) -> String {
-        let mut entries: Vec<_> = self
-            .shards
-            .iter()
-            .flat_map(|shard| {
-                let shard = shard.load();
-                shard.iter().map(|(ip, entry)| (*ip, entry.clone())).collect::<Vec<_>>()
-            })
-            .collect();
-        entries.sort_by_key(|(ip, _)| *ip);
-        let line = |(ip, entry): &(Ipv4Addr, Arc<Entry>)| {
-            let known = self.ether(entry, now);
+        let ages = self.ages();
+        let line = |ip: &Ipv4Addr| {
+            let entry = self.find(*ip)?;
+            let known = u8::from(self.ether(&entry, now).is_some());
             let age = Timestamp::from_millis(now.as_millis() - entry.live_at.load(Relaxed));
-            let ether = known.unwrap_or(EtherAddress([0xff; 6]));
-            format!("{ip} {} {ether} {age}\n", u8::from(known.is_some()))
+            let ether = unpack(match entry.ether.load(Relaxed) {
+                0 => NOBODY,
+                ether => ether,
+            });
+            Some(format!("{ip} {known} {ether} {age}\n"))
         };
-        entries.iter().map(line).collect()
+        ages.order.values().filter_map(line).collect()
     }
 
     fn shard(&self, ip: Ipv4Addr) -> &ArcSwap<Shard> {
@@ -163,20 +396,30 @@ impl ArpCache {
         &self.shards[u32::from(ip) as usize % SHARDS]
     }
 
-    fn keep(&self, shard: &ArcSwap<Shard>, keep: impl Fn(Ipv4Addr, &Entry) -> bool) {
-        let goes = |ip: &Ipv4Addr, entry: &Arc<Entry>| !keep(*ip, entry);
-        if !shard.load().iter().any(|(ip, entry)| goes(ip, entry)) {
-            return;
+    fn ages(&self) -> MutexGuard<'_, Ages> {
+        self.ages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Ages {
+    /// The age of what is alive now.
+    fn newest(&mut self, now: i64) -> Age {
+        self.last += 1;
+        (now, self.last)
+    }
+
+    /// An age before all others of the same time.
+    fn first_of(&mut self, time: i64) -> Age {
+        self.last += 1;
+        (time, -self.last)
+    }
+
+    fn move_to(&mut self, ip: Ipv4Addr, age: Age) {
+        if let Some((old, _)) = self.of.get_mut(&ip) {
+            self.order.remove(old);
+            *old = age;
+            self.order.insert(age, ip);
         }
-        for (_, entry) in shard.load().iter().filter(|(ip, entry)| goes(ip, entry)) {
-            // Threads that have it in hand shall not use it any more.
-            entry.ether.store(0, Relaxed);
-        }
-        shard.rcu(|shard| {
-            let kept = shard.iter().filter(|(ip, entry)| !goes(ip, entry));
-            kept.map(|(ip, entry)| (*ip, entry.clone())).collect::<Shard>()
-        });
-        self.note_change();
     }
 }
 
@@ -205,16 +448,12 @@ impl Entry {
         self.polled_at.load(Relaxed) + pause_after(self.polls.load(Relaxed))
     }
 
-    /// True when the entry was taken out of the table or never completed.
-    pub(super) fn is_unknown(&self) -> bool {
-        self.ether.load(Relaxed) & KNOWN == 0
-    }
-
-    /// Returns whether the address is another one than before.
+    /// Returns whether the address is another one than before. The broadcast address is no one's:
+    /// nothing is known any more.
     fn learn(&self, ether: EtherAddress, now: Timestamp) -> bool {
         self.live_at.store(now.as_millis(), Relaxed);
         self.polls.store(0, Relaxed);
-        let new = pack(ether);
+        let new = if ether.is_broadcast() { NOBODY } else { pack(ether) };
         self.ether.swap(new, Relaxed) != new
     }
 
@@ -228,6 +467,9 @@ fn pause_after(polls: u8) -> i64 {
     if polls >= 10 { 2000 } else { 100 }
 }
 
+/// The address of entries without one.
+const NOBODY: u64 = KNOWN - 1;
+
 fn pack(ether: EtherAddress) -> u64 {
     let [a, b, c, d, e, f] = ether.octets();
     KNOWN | u64::from_be_bytes([0, 0, a, b, c, d, e, f])
@@ -238,118 +480,64 @@ fn unpack(ether: u64) -> EtherAddress {
     EtherAddress([a, b, c, d, e, f])
 }
 
-/// Packets that wait for an address, in the order of their coming.
-#[derive(Debug)]
-pub(super) struct Waiting {
-    packets: HashMap<Ipv4Addr, VecDeque<Packet>>,
-    /// Addresses that packets wait for, the oldest first.
-    order: VecDeque<Ipv4Addr>,
-    len: usize,
-    /// The most packets; any number when 0.
-    capacity: usize,
-    /// The most packets for one address; any number when 0.
-    capacity_each: usize,
-}
-
-impl Waiting {
-    pub(super) fn new(capacity: usize, capacity_each: usize) -> Self {
-        Self { packets: HashMap::new(), order: VecDeque::new(), len: 0, capacity, capacity_each }
-    }
-
-    /// How many packets wait.
-    pub(super) fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Adds a packet; returns how many were dropped to make room. Beyond the capacity the half
-    /// that has waited longest goes.
-    pub(super) fn add(&mut self, ip: Ipv4Addr, packet: Packet) -> usize {
-        let mut dropped = 0;
-        if self.capacity > 0 && self.len >= self.capacity {
-            while self.len > self.capacity / 2
-                && let Some(&oldest) = self.order.front()
-            {
-                dropped += self.take(oldest).len();
-            }
-        }
-        let queue = self.packets.entry(ip).or_insert_with(|| {
-            self.order.push_back(ip);
-            VecDeque::new()
-        });
-        if self.capacity_each > 0 && queue.len() >= self.capacity_each {
-            queue.pop_front();
-            self.len -= 1;
-            dropped += 1;
-        }
-        queue.push_back(packet);
-        self.len += 1;
-        dropped
-    }
-
-    /// Takes the packets that wait for an address.
-    pub(super) fn take(&mut self, ip: Ipv4Addr) -> VecDeque<Packet> {
-        let packets = self.packets.remove(&ip).unwrap_or_default();
-        if !packets.is_empty() {
-            self.order.retain(|other| *other != ip);
-        }
-        self.len -= packets.len();
-        packets
-    }
-
-    /// The addresses that packets wait for.
-    pub(super) fn addresses(&self) -> Vec<Ipv4Addr> {
-        self.order.iter().copied().collect()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const IP: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+    const NO_LIMITS: Limits = Limits { entries: 0, packets: 0, packets_each: 0, slim_factor: 2 };
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_secs(seconds)
     }
 
+    fn packet() -> Packet {
+        Packet::from_bytes(b"x").unwrap()
+    }
+
+    fn host(number: u8) -> Ipv4Addr {
+        Ipv4Addr::new(10, 0, 1, number)
+    }
+
     #[test]
     fn entries_expire_and_are_learnt_again() {
-        let cache = ArpCache::new(at(300), 0);
-        let entry = cache.ensure(IP, at(0)).unwrap();
+        let cache = ArpCache::new(300_000, NO_LIMITS);
+        assert!(matches!(cache.append(IP, packet(), at(0)), Appended::Waits(true)));
+        let entry = cache.find(IP).unwrap();
         assert_eq!(cache.ether(&entry, at(0)), None);
-        assert!(cache.insert(IP, EtherAddress([1; 6]), at(1)));
-        assert_eq!(cache.ether(&entry, at(301)), Some(EtherAddress([1; 6])));
+        assert_eq!(cache.insert_and_take(IP, EtherAddress([2; 6]), at(1)).len(), 1);
+        assert_eq!(cache.ether(&entry, at(301)), Some(EtherAddress([2; 6])));
         assert_eq!(cache.ether(&entry, at(302)), None);
-        cache.expire(at(302));
-        assert_eq!(cache.len(), 0);
-        assert!(entry.is_unknown());
+        assert_eq!(cache.to_text(at(302)), "10.0.0.1 0 02-02-02-02-02-02 301.000000\n");
+        cache.slim(&mut cache.ages(), at(302), 0);
+        assert_eq!((cache.len(), cache.find(IP).is_none()), (0, true));
     }
 
     #[test]
     fn what_was_found_is_good_until_something_changes() {
-        let cache = ArpCache::new(at(300), 0);
+        let cache = ArpCache::new(300_000, NO_LIMITS);
         let mut known = cache.version();
         let mut changed =
             |cache: &ArpCache| std::mem::replace(&mut known, cache.version()) != known;
-        let say = |ether| assert!(cache.insert(IP, EtherAddress([ether; 6]), at(0)));
+        let say = |ether| cache.insert(IP, EtherAddress([ether; 6]), at(0));
         say(1);
         assert!(changed(&cache));
         say(1);
         assert!(!changed(&cache), "the same again");
         say(2);
         assert!(changed(&cache));
-        cache.remove(IP);
-        assert!(changed(&cache));
+        say(0xff);
+        assert!(changed(&cache), "forgotten");
         say(2);
-        assert!(changed(&cache), "it had been taken out");
-        cache.clear();
+        assert!(changed(&cache), "it had been forgotten");
+        cache.clear(at(0));
         assert!(changed(&cache));
     }
 
     #[test]
     fn an_entry_is_good_until_it_is_to_be_asked_for_again() {
-        let cache = ArpCache::new(at(300), 0);
-        assert!(cache.insert(IP, EtherAddress([1; 6]), at(0)));
+        let cache = ArpCache::new(300_000, NO_LIMITS);
+        cache.insert(IP, EtherAddress([1; 6]), at(0));
         let entry = cache.find(IP).unwrap();
         let good_until = |now| cache.good_until(&entry, at(now), at(60));
         assert_eq!(good_until(1), 60_000);
@@ -371,18 +559,67 @@ mod tests {
     }
 
     #[test]
-    fn the_capacity_bounds_entries_and_packets() {
-        let cache = ArpCache::new(at(0), 1);
-        assert!(cache.insert(IP, EtherAddress([1; 6]), at(0)));
-        assert!(!cache.insert(Ipv4Addr::new(10, 0, 0, 2), EtherAddress([2; 6]), at(0)));
-        let mut waiting = Waiting::new(4, 3);
-        let packet = || Packet::from_bytes(b"x").unwrap();
-        let dropped: usize = (0..4).map(|_| waiting.add(IP, packet())).sum();
-        assert_eq!((dropped, waiting.len()), (1, 3));
-        let other = Ipv4Addr::new(10, 0, 0, 2);
-        let dropped: usize = (0..2).map(|_| waiting.add(other, packet())).sum();
-        assert_eq!((dropped, waiting.len()), (3, 2));
-        assert_eq!(waiting.take(other).len(), 2);
-        assert_eq!((waiting.len(), waiting.addresses().len()), (0, 0));
+    fn the_oldest_entry_makes_room_for_a_new_one() {
+        let cache = ArpCache::new(0, Limits { entries: 2, ..NO_LIMITS });
+        for number in [1, 2] {
+            cache.append(host(number), packet(), at(number.into()));
+        }
+        cache.insert(host(1), EtherAddress([1; 6]), at(3));
+        cache.append(host(3), packet(), at(4));
+        assert!(cache.find(host(2)).is_none());
+        assert_eq!((cache.len(), cache.waiting(), cache.drops()), (2, 2, 1));
+    }
+
+    #[test]
+    fn too_many_packets_shrink_to_a_part() {
+        let cache =
+            ArpCache::new(0, Limits { packets: 6, packets_each: 3, slim_factor: 3, ..NO_LIMITS });
+        for number in [1, 1, 1, 2, 2] {
+            assert!(matches!(cache.append(host(number), packet(), at(0)), Appended::Waits(_)));
+        }
+        assert!(matches!(cache.append(host(1), packet(), at(0)), Appended::Refused(_)));
+        assert_eq!((cache.waiting(), cache.drops()), (5, 1));
+        cache.append(host(3), packet(), at(0));
+        assert_eq!((cache.waiting(), cache.drops()), (6, 1));
+        // The seventh leaves 6 - 6 / 3.
+        cache.append(host(3), packet(), at(0));
+        assert_eq!((cache.waiting(), cache.drops()), (4, 4));
+        let left = [1, 2, 3]
+            .map(|number| cache.insert_and_take(host(number), EtherAddress([2; 6]), at(1)).len());
+        assert_eq!(left, [0, 2, 2]);
+    }
+
+    /// A reply, packets and an entry that expires, all at the same time: the packets leave with the reply,
+    /// are dropped with the entry, or find the address.
+    #[test]
+    fn no_reply_is_lost_to_an_entry_that_goes() {
+        const ROUNDS: i64 = 20_000;
+        let cache = ArpCache::new(10, Limits { packets: 8, ..NO_LIMITS });
+        let at = Timestamp::from_millis;
+        let (mut known, mut refused, mut released) = (0, 0, 0);
+        std::thread::scope(|scope| {
+            let replies = scope.spawn(|| {
+                let reply = |time| cache.insert_and_take(IP, EtherAddress([2; 6]), at(time)).len();
+                (0..ROUNDS).map(reply).sum::<usize>()
+            });
+            scope.spawn(|| {
+                for time in 0..ROUNDS {
+                    cache.slim(&mut cache.ages(), at(time + 11), 0);
+                }
+            });
+            for time in 0..ROUNDS {
+                match cache.append(IP, packet(), at(time)) {
+                    Appended::Known(..) => known += 1,
+                    Appended::Refused(_) => refused += 1,
+                    Appended::Waits(_) => {}
+                }
+            }
+            released = replies.join().unwrap();
+        });
+        released += cache.insert_and_take(IP, EtherAddress([2; 6]), at(ROUNDS)).len();
+        assert_eq!((cache.waiting(), refused), (0, 0));
+        assert_eq!(known + released as u64 + cache.drops(), ROUNDS as u64);
+        let entry = cache.find(IP).unwrap();
+        assert_eq!(cache.ether(&entry, at(ROUNDS)), Some(EtherAddress([2; 6])));
     }
 }

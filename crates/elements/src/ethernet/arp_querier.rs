@@ -1,7 +1,7 @@
 //! ARPQuerier - puts IP packets into Ethernet frames, asking for addresses by ARP
 //!
 //! # Synopsis
-//! `ARPQuerier(IP, ETH, keywords CAPACITY, ENTRY_CAPACITY, ENTRY_PACKET_CAPACITY, TIMEOUT, POLL_TIMEOUT, BROADCAST, BROADCAST_POLL)`
+//! `ARPQuerier(IP, ETH, keywords TABLE, CAPACITY, ENTRY_CAPACITY, ENTRY_PACKET_CAPACITY, CAPACITY_SLIM_FACTOR, TIMEOUT, POLL_TIMEOUT, BROADCAST, BROADCAST_POLL)`
 //!
 //! `ARPQuerier(NAME, keywords)`
 //!
@@ -22,10 +22,14 @@
 //! - IP: this host's IP address. Positional, mandatory.
 //! - ETH: this host's Ethernet address. Positional, mandatory, unless NAME stands for both
 //!   (AddressInfo).
-//! - CAPACITY: most packets that wait; beyond it the half that has waited longest is dropped.
-//!   Default 2048; 0 for no limit.
-//! - ENTRY_CAPACITY: most entries in the table. Default 0: no limit.
-//! - ENTRY_PACKET_CAPACITY: most packets that wait for one address. Default 0: no limit.
+//! - TABLE: an ARPTable, or an ARPQuerier whose table is meant, that keeps what this one finds out.
+//!   Default: a table of its own, which the next five arguments are about.
+//! - CAPACITY: most packets that wait. Default 2048; 0 for no limit.
+//! - CAPACITY_SLIM_FACTOR: when there are more, one in so many of CAPACITY is dropped, those that wait
+//!   for the oldest entries first. Default 2.
+//! - ENTRY_CAPACITY: most entries; the oldest one goes for a new one. Default 0: no limit.
+//! - ENTRY_PACKET_CAPACITY: most packets that wait for one address; those that come later are dropped.
+//!   Default 0: no limit.
 //! - TIMEOUT: how long an entry is good for. Default 5 minutes; 0 for ever.
 //! - POLL_TIMEOUT: after this time without word a host in use is asked again. Default 1 minute; 0
 //!   for never.
@@ -37,20 +41,22 @@
 //! Two push inputs: IP packets, ARP replies. One or two push outputs: frames, queries.
 //!
 //! # Handlers
-//! - `ipaddr` (read, write): this host's IP address.
-//! - `broadcast` (read): the network's broadcast address.
-//! - `table` (read): the entries, a line each: address, whether it is known, Ethernet address, age.
-//! - `stats` (read): packets dropped and queries sent, in words.
-//! - `queries`, `responses`, `drops` (read): queries sent, replies got, packets dropped.
+//! - `ipaddr` (read, write): this host's IP address; with 0.0.0.0 every packet is dropped.
+//! - `broadcast` (read, write): the network's broadcast address.
+//! - `table` (read): the entries, a line each, the oldest first: address, whether it is known, Ethernet
+//!   address, age.
+//! - `stats` (read): packets dropped, by the table too, and queries sent, in words.
+//! - `queries`, `responses` (read): queries sent; packets, whole ones, at input 1.
+//! - `drops` (read): packets dropped for another reason than that they waited.
 //! - `count`, `length` (read): entries; packets that wait.
-//! - `insert` (write): `IP ETH`: adds an entry.
-//! - `delete` (write): `IP`: removes an entry.
-//! - `clear` (write): removes every entry.
+//! - `insert` (write): `IP ETH`: adds an entry. What waits for it goes on waiting until a reply comes.
+//! - `delete` (write): `IP`: forgets an Ethernet address; the entry stays.
+//! - `clear` (write): removes every entry, and the packets that wait, and counts from 0 again.
 //!
 //! # Drops
 //! - no header set: the packet's destination annotation is 0.0.0.0.
+//! - bad source address: this host's address is 0.0.0.0.
 //! - unresolved address: no reply came before the packet had to go.
-//! - table full: no room for another entry.
 //! - truncated, unexpected: at input 1, no whole ARP reply for Ethernet and IPv4.
 //! - no buffer: there was no packet for a query.
 //!
@@ -62,37 +68,40 @@
 //! ```
 //!
 //! # See also
-//! ARPResponder, AddressInfo, EtherEncap
+//! ARPTable, ARPResponder, ARPFaker, AddressInfo, EtherEncap
 
 use std::net::Ipv4Addr;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
-use millrace_core::args::{Ipv4Network, Seconds};
+use millrace_core::args::{ElementRef, Ipv4Network, Seconds};
 use millrace_core::headers::{ArpHeader, EthernetHeader, Header, U16, arp_operation, ether_type};
 use millrace_core::net::EtherAddress;
 use millrace_core::{
-    Arg, Args, Batch, Class, Context, Element, Failed, Handlers, Packet, PerPacket, Reason, Setup,
-    Timer, Timestamp, Way, register,
+    Arg, Args, Batch, Class, Context, Element, Failed, Handlers, Init, Packet, PerPacket, Reason,
+    Refused, Setup, Timestamp, Way, register,
 };
 use zerocopy::IntoBytes;
 
-use super::arp_cache::{ArpCache, Waiting};
+use super::arp_cache::{Appended, ArpCache};
+use super::arp_table::{ARPTable, table_handlers};
 
 /// The element; its manual is at the top of the file.
 pub struct ARPQuerier {
     ip: AtomicU32,
     ether: EtherAddress,
-    broadcast: Ipv4Addr,
+    broadcast: AtomicU32,
     poll_after: Timestamp,
     broadcast_poll: bool,
-    cache: ArpCache,
-    waiting: Mutex<Waiting>,
+    own: Arc<ArpCache>,
+    /// The element that TABLE names, and its table.
+    table: Option<ElementRef>,
+    shared: OnceLock<Arc<ArpCache>>,
     queries: AtomicU64,
     responses: AtomicU64,
     drops: AtomicU64,
-    /// Cleans up, and sends what waits for entries that a handler made.
-    timer: Timer,
+    /// Whether a packet for nowhere was reported.
+    reported: AtomicBool,
 }
 
 /// What a thread knows of the addresses that it sent to last, by their low bits.
@@ -109,6 +118,19 @@ struct Known {
     good_until: i64,
 }
 
+/// What a query has of the packet that causes it.
+struct Cause {
+    ip: Ipv4Addr,
+    timestamp: Timestamp,
+    tci: u16,
+}
+
+impl Cause {
+    fn of(packet: &Packet) -> Self {
+        Self { ip: packet.dst_ip(), timestamp: packet.timestamp(), tci: packet.vlan_tci() }
+    }
+}
+
 /// What one batch needs.
 pub struct Pass<'a> {
     recent: &'a mut Recent,
@@ -119,10 +141,6 @@ pub struct Pass<'a> {
 
 register!(ARPQuerier, "arp_querier.rs");
 
-const BROADCAST: EtherAddress = EtherAddress([0xff; 6]);
-/// How often old entries are looked for.
-const CLEANING: Timestamp = Timestamp::from_secs(1);
-
 impl Element for ARPQuerier {
     const CLASS: Class = Class::new("ARPQuerier", "2/1-2", "h/h").flow("xy/x");
     type Local = Recent;
@@ -132,31 +150,45 @@ impl Element for ARPQuerier {
         let args = &mut setup.args;
         let Ipv4Network(network) = args.mandatory("IP");
         let ether = ether_argument(args);
-        let capacity: u32 = args.keyword("CAPACITY", 2048);
-        let entries: u32 = args.keyword("ENTRY_CAPACITY", 0);
-        let capacity_each: u32 = args.keyword("ENTRY_PACKET_CAPACITY", 0);
-        let timeout: Seconds = args.keyword("TIMEOUT", Seconds::new(300));
+        let own = ArpCache::configure(args, timer);
+        let table = args.optional_keyword("TABLE");
         let poll_after: Seconds = args.keyword("POLL_TIMEOUT", Seconds::new(60));
         let broadcast: Option<Ipv4Addr> = args.optional_keyword("BROADCAST");
         let broadcast_poll = args.keyword("BROADCAST_POLL", false);
         args.complete()?;
-        let of_network = || match network.length() {
-            Some(0..=30) => network.broadcast(),
-            _ => Ipv4Addr::BROADCAST,
+        let of_network = || match network.broadcast() {
+            host if host == network.address() => Ipv4Addr::BROADCAST,
+            broadcast => broadcast,
         };
         Ok(Self {
             ip: u32::from(network.address()).into(),
             ether,
-            broadcast: broadcast.unwrap_or_else(of_network),
+            broadcast: u32::from(broadcast.unwrap_or_else(of_network)).into(),
             poll_after: time(poll_after),
             broadcast_poll,
-            cache: ArpCache::new(time(timeout), entries as usize),
-            waiting: Mutex::new(Waiting::new(capacity as usize, capacity_each as usize)),
+            own: Arc::new(own),
+            table,
+            shared: OnceLock::new(),
             queries: 0.into(),
             responses: 0.into(),
             drops: 0.into(),
-            timer,
+            reported: false.into(),
         })
+    }
+
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        self.own.start(init.clock().now());
+        if let Some(ElementRef(id)) = self.table {
+            let router = init.router();
+            let table = router.element::<ARPTable>(id).map(|table| table.cache.clone());
+            let querier = || router.element::<Self>(id).map(|other| other.cache().clone());
+            let Some(cache) = table.or_else(querier) else {
+                return Err(Refused(format!("‘{}’ has no ARP table", router.name_of(id))));
+            };
+            // The element is initialised once.
+            let _ = self.shared.set(cache);
+        }
+        Ok(())
     }
 
     fn push(&self, cx: &mut Context, recent: &mut Recent, port: usize, batch: &mut Batch) {
@@ -171,69 +203,41 @@ impl Element for ARPQuerier {
     }
 
     fn run_timer(&self, cx: &mut Context, _: &mut Recent) {
-        let now = cx.now();
-        self.cache.expire(now);
-        let addresses = self.waiting().addresses();
-        for ip in addresses {
-            match self.cache.find(ip) {
-                None => {
-                    let dropped = self.waiting().take(ip).len();
-                    self.count_drops(cx, dropped, Reason::Unresolved);
-                }
-                Some(entry) if !entry.is_unknown() => self.release(cx, ip),
-                Some(_) => {}
-            }
-        }
-        if self.cache.len() > 0 || self.waiting().len() > 0 {
-            self.timer.schedule_at(now + CLEANING);
-        }
+        self.own.clean(cx);
     }
 
     fn held(&self) -> usize {
-        self.waiting().len()
+        self.own.waiting()
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
+        table_handlers(handlers, |querier| querier.cache());
         handlers.read("ipaddr", |querier, _| querier.ip());
         handlers.write("ipaddr", |querier, call| {
             let ip: Ipv4Addr = call.parse()?;
             querier.ip.store(ip.into(), Relaxed);
+            // Threads look everything up anew.
+            querier.cache().note_change();
             Ok(())
         });
-        handlers.read("broadcast", |querier, _| querier.broadcast);
-        handlers.read("table", |querier, call| querier.cache.to_text(call.now()));
+        handlers.read("broadcast", |querier, _| querier.broadcast());
+        handlers.write("broadcast", |querier, call| {
+            let broadcast: Ipv4Addr = call.parse()?;
+            querier.broadcast.store(broadcast.into(), Relaxed);
+            Ok(())
+        });
         handlers.read("stats", |querier, _| {
-            let (drops, queries) = (querier.drops.load(Relaxed), querier.queries.load(Relaxed));
-            format!("{drops} packets killed\n{queries} ARP queries sent\n")
+            let drops = querier.drops.load(Relaxed) + querier.cache().drops();
+            format!("{drops} packets killed\n{} ARP queries sent\n", querier.queries.load(Relaxed))
         });
         handlers.read("queries", |querier, _| querier.queries.load(Relaxed));
         handlers.read("responses", |querier, _| querier.responses.load(Relaxed));
         handlers.read("drops", |querier, _| querier.drops.load(Relaxed));
-        handlers.read("count", |querier, _| querier.cache.len());
-        handlers.read("length", |querier, _| querier.waiting().len());
-        handlers.write("insert", |querier, call| {
-            let mut args = call.args();
-            let words = args.rest();
-            let [entry] = words.as_slice() else { return Err("expected ‘IP ETH’".into()) };
-            let (ip, ether) = entry.split_first_word();
-            let ip: Option<Ipv4Addr> = args.parse_as("IP", &ip);
-            let ether: Option<EtherAddress> = args.parse_as("ETH", &ether);
-            let (Some(ip), Some(ether)) = (ip, ether) else { return Err(args.messages().into()) };
-            if !querier.cache.insert(ip, ether, call.now()) {
-                return Err("the table is full".into());
-            }
-            // What waits for the entry is sent, and the entry will have to expire.
-            querier.timer.schedule_at(call.now());
-            Ok(())
-        });
-        handlers.write("delete", |querier, call| {
-            querier.cache.remove(call.parse()?);
-            querier.timer.schedule_at(call.now());
-            Ok(())
-        });
         handlers.write("clear", |querier, call| {
-            querier.cache.clear();
-            querier.timer.schedule_at(call.now());
+            for count in [&querier.queries, &querier.responses, &querier.drops] {
+                count.store(0, Relaxed);
+            }
+            querier.cache().clear(call.now());
             Ok(())
         });
     }
@@ -242,17 +246,21 @@ impl Element for ARPQuerier {
 impl ARPQuerier {
     /// Puts an IP packet into its frame after a look into the table; or lets it wait, and asks.
     fn take_ip(&self, cx: &mut Context, pass: &mut Pass<'_>, packet: Packet) -> Option<Packet> {
+        if self.ip().is_unspecified() {
+            self.drops.fetch_add(1, Relaxed);
+            return cx.drop(packet, Reason::BadSource);
+        }
         let ip = packet.dst_ip();
         let now = cx.now();
-        let Some(entry) = self.cache.find(ip) else { return self.take_unknown(cx, ip, packet) };
-        let Some(ether) = self.cache.ether(&entry, now) else {
+        let Some(entry) = self.cache().find(ip) else { return self.take_unknown(cx, ip, packet) };
+        let Some(ether) = self.cache().ether(&entry, now) else {
             return self.take_unknown(cx, ip, packet);
         };
         if entry.is_stale(now, self.poll_after) && entry.poll(now) {
-            let to = if self.broadcast_poll { BROADCAST } else { ether };
-            self.query(cx, ip, to, packet.vlan_tci());
+            let to = if self.broadcast_poll { EtherAddress::BROADCAST } else { ether };
+            self.query(cx, Cause::of(&packet), to);
         }
-        let good_until = self.cache.good_until(&entry, now, self.poll_after);
+        let good_until = self.cache().good_until(&entry, now, self.poll_after);
         let header = self.header_to(ether);
         pass.recent.learn(Known { ip, header, version: pass.version, good_until });
         Some(self.encapsulate(packet, ether))
@@ -260,83 +268,76 @@ impl ARPQuerier {
 
     #[cold]
     fn take_unknown(&self, cx: &mut Context, ip: Ipv4Addr, packet: Packet) -> Option<Packet> {
-        if ip.is_unspecified() {
-            self.drops.fetch_add(1, Relaxed);
-            return cx.drop(packet, Reason::NoHeader);
-        }
-        if ip.is_broadcast() || ip == self.broadcast {
-            return Some(self.encapsulate(packet, BROADCAST));
+        if ip.is_broadcast() || ip == self.broadcast() {
+            return Some(self.encapsulate(packet, EtherAddress::BROADCAST));
         }
         if ip.is_multicast() {
             return Some(self.encapsulate(packet, EtherAddress::of_ipv4_group(ip)));
         }
-        let now = cx.now();
-        let Some(entry) = self.cache.ensure(ip, now) else {
+        if ip.is_unspecified() {
+            if !self.reported.swap(true, Relaxed) {
+                let name = cx.router().name_of(cx.element());
+                let message = format!(
+                    "{name} :: ARPQuerier: would query for 0.0.0.0; missing dest IP addr annotation?"
+                );
+                cx.router().chatter(&message);
+            }
             self.drops.fetch_add(1, Relaxed);
-            return cx.drop(packet, Reason::TableFull);
-        };
-        let tci = packet.vlan_tci();
-        let mut waiting = self.waiting();
-        if let Some(ether) = self.cache.ether(&entry, now) {
+            return cx.drop(packet, Reason::NoHeader);
+        }
+        let now = cx.now();
+        let cause = Cause::of(&packet);
+        let appended = self.cache().append(ip, packet, now);
+        self.cache().account(cx);
+        match appended {
             // The reply came meanwhile.
-            return Some(self.encapsulate(packet, ether));
-        }
-        let dropped = waiting.add(ip, packet);
-        drop(waiting);
-        self.count_drops(cx, dropped, Reason::Unresolved);
-        if self.timer.expiry().is_none() {
-            self.timer.schedule_at(now + CLEANING);
-        }
-        if entry.poll(now) {
-            self.query(cx, ip, BROADCAST, tci);
+            Appended::Known(packet, ether) => return Some(self.encapsulate(packet, ether)),
+            Appended::Refused(packet) => return cx.drop(packet, Reason::Unresolved),
+            Appended::Waits(asks) => {
+                self.cache().see_to_cleaning(now);
+                if asks {
+                    self.query(cx, cause, EtherAddress::BROADCAST);
+                }
+            }
         }
         None
     }
 
     fn take_response(&self, cx: &mut Context, packet: Packet) {
         let reply = EthernetHeader::view(packet.data())
-            .and_then(|(_, message)| ArpHeader::view(message))
-            .map(|(reply, _)| *reply);
-        let Some(reply) = reply else {
+            .and_then(|(frame, message)| Some((*frame, *ArpHeader::view(message)?.0)));
+        let Some((frame, reply)) = reply else {
             cx.drop(packet, Reason::Truncated);
             return;
         };
-        let operation = reply.operation.get();
+        self.responses.fetch_add(1, Relaxed);
+        let says = |operation| reply.concerns_ipv4() && reply.operation.get() == operation;
         let from = reply.sender_ether;
-        if !reply.is_ethernet_ipv4() || operation != arp_operation::REPLY || from.is_group() {
+        if frame.ether_type.get() != ether_type::ARP
+            || !says(arp_operation::REPLY)
+            || from.is_group()
+        {
             cx.drop(packet, Reason::Unexpected);
             return;
         }
         drop(packet);
         cx.consumed(1);
-        self.responses.fetch_add(1, Relaxed);
-        let ip = reply.sender();
-        if self.cache.insert(ip, from, cx.now()) {
-            if self.timer.expiry().is_none() {
-                self.timer.schedule_at(cx.now() + CLEANING);
-            }
-            self.release(cx, ip);
-        }
-    }
-
-    /// Sends the packets that wait for an address that is known.
-    fn release(&self, cx: &mut Context, ip: Ipv4Addr) {
         let now = cx.now();
-        let ether = self.cache.find(ip).and_then(|entry| self.cache.ether(&entry, now));
-        let Some(ether) = ether else { return };
-        let packets = self.waiting().take(ip);
-        for packet in packets {
-            let frame = self.encapsulate(packet, ether);
-            cx.push(0, frame);
+        let waited = self.cache().insert_and_take(reply.sender(), from, now);
+        self.cache().account(cx);
+        self.cache().see_to_cleaning(now);
+        for packet in waited {
+            cx.push(0, self.encapsulate(packet, from));
         }
     }
 
-    fn query(&self, cx: &mut Context, ip: Ipv4Addr, to: EtherAddress, tci: u16) {
+    fn query(&self, cx: &mut Context, cause: Cause, to: EtherAddress) {
         const LEN: usize = EthernetHeader::LEN + ArpHeader::LEN;
         let frame =
             EthernetHeader { dst: to, src: self.ether, ether_type: U16::new(ether_type::ARP) };
         let sender = (self.ether, self.ip());
-        let message = ArpHeader::new(arp_operation::REQUEST, sender, (EtherAddress([0; 6]), ip));
+        let message =
+            ArpHeader::new(arp_operation::REQUEST, sender, (EtherAddress([0; 6]), cause.ip));
         cx.created(1);
         let Some(mut query) = Packet::with_room(128, 0, LEN) else {
             return cx.dropped(1, Reason::NoBuffer);
@@ -345,8 +346,8 @@ impl ARPQuerier {
         query.push_back(message.as_bytes());
         query.set_mac_header(0);
         query.set_network_header(EthernetHeader::LEN as isize, 0);
-        query.set_timestamp(cx.now());
-        query.set_vlan_tci(tci);
+        query.set_timestamp(cause.timestamp);
+        query.set_vlan_tci(cause.tci);
         self.queries.fetch_add(1, Relaxed);
         cx.push(usize::from(cx.outputs() > 1), query);
     }
@@ -360,13 +361,13 @@ impl ARPQuerier {
         EthernetHeader { dst: to, src: self.ether, ether_type: U16::new(ether_type::IPV4) }
     }
 
-    fn count_drops(&self, cx: &mut Context, n: usize, reason: Reason) {
-        self.drops.fetch_add(n as u64, Relaxed);
-        cx.dropped(n, reason);
+    #[inline]
+    fn cache(&self) -> &Arc<ArpCache> {
+        self.shared.get().unwrap_or(&self.own)
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn broadcast(&self) -> Ipv4Addr {
+        self.broadcast.load(Relaxed).into()
     }
 
     fn ip(&self) -> Ipv4Addr {
@@ -380,7 +381,7 @@ impl PerPacket for ARPQuerier {
 
     #[inline(always)]
     fn begin<'a>(&'a self, cx: &Context, recent: &'a mut Recent) -> Pass<'a> {
-        Pass { recent, version: self.cache.version(), now: cx.now().as_millis() }
+        Pass { recent, version: self.cache().version(), now: cx.now().as_millis() }
     }
 
     #[inline(always)]
@@ -510,7 +511,8 @@ mod tests {
         rig.push_packets(0, vec![to("10.0.0.2", "a")]);
         rig.pass(Timestamp::from_secs(5));
         assert_eq!(rig.read("length").unwrap(), "1");
-        rig.pass(Timestamp::from_secs(10));
+        // The entry is too old after 10 seconds; it is looked at after 10, 21, ...
+        rig.pass(Timestamp::from_secs(16));
         assert_eq!(rig.stats().drops, [(Reason::Unresolved, 1)]);
         assert_eq!(rig.read("count").unwrap(), "0");
         assert!(rig.stats().balanced());
@@ -540,9 +542,14 @@ mod tests {
         let mut rig = Rig::new(CONFIG, 2, 2).unwrap();
         rig.push_packets(0, vec![to("10.0.0.2", "a")]);
         rig.write("insert", "10.0.0.2 7:7:7:7:7:7").unwrap();
-        assert_eq!(rig.pass(Timestamp::from_millis(1))[0].len(), 1);
+        assert_eq!(rig.pass(Timestamp::from_millis(1))[0].len(), 0);
+        assert_eq!(rig.push_packets(1, vec![reply([10, 0, 0, 2], 8)])[0].len(), 1);
         rig.write("delete", "10.0.0.2").unwrap();
         assert_eq!(rig.push_packets(0, vec![to("10.0.0.2", "a")])[0].len(), 0);
+        rig.write("clear", "").unwrap();
+        rig.pass(Timestamp::from_millis(1));
+        assert_eq!(rig.stats().drops, [(Reason::Unresolved, 1)]);
+        assert!(rig.stats().balanced());
         assert!(rig.write("insert", "10.0.0.2").is_err());
     }
 

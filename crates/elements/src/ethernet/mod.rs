@@ -3,6 +3,7 @@
 mod arp_cache;
 pub mod arp_querier;
 pub mod arp_responder;
+pub mod arp_table;
 pub mod ether_encap;
 pub mod ether_mirror;
 pub mod ether_rewrite;
