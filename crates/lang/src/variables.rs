@@ -24,7 +24,7 @@ use crate::config;
 /// What follows a `$`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reference<'a> {
-    /// `$name` or `${name}`; also `$?` and `$#`.
+    /// `$name` or `${name}`; also `$?`, `$#` and `$$`.
     Name(&'a str),
     /// `$(text)`, with the variables in the text already replaced.
     Call(&'a str),
@@ -229,7 +229,7 @@ fn find(text: &str, pos: usize) -> Dollar<'_> {
             let Some(end) = closing(bytes, start, b'(', b')') else { return Dollar::Unclosed };
             Found::Call { text: slice(start + 1, end), end: end + 1 }
         }
-        Some(b'?' | b'#') => Found::Name { name: slice(start, start + 1), end: start + 1 },
+        Some(b'?' | b'#' | b'$') => Found::Name { name: slice(start, start + 1), end: start + 1 },
         Some(&b) if is_name(b) => {
             let len = bytes.iter().skip(start).take_while(|&&b| is_name(b)).count();
             Found::Name { name: slice(start, start + len), end: start + len }

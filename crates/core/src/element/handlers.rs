@@ -172,6 +172,7 @@ impl IntoText for f64 {
 
 type Read = Box<dyn Fn(&dyn Any, &Call<'_>) -> Result<Text, HandlerError> + Send + Sync>;
 type Write = Box<dyn Fn(&dyn Any, &Call<'_>) -> Result<(), HandlerError> + Send + Sync>;
+type Answers = Box<dyn Fn(&dyn Any, &str) -> (bool, bool) + Send + Sync>;
 
 /// A handler of a class.
 pub struct Handler {
@@ -179,9 +180,24 @@ pub struct Handler {
     pub name: String,
     read: Option<Read>,
     write: Option<Write>,
+    hidden: bool,
+    answers: Option<Answers>,
 }
 
 impl Handler {
+    /// Whether control sockets and lists of handlers leave it out.
+    pub(crate) fn is_hidden(&self) -> bool {
+        self.hidden
+    }
+
+    /// Of [`ANY_HANDLER`]: whether it can be read and written by a name.
+    pub(crate) fn answers(&self, element: &dyn Any, name: &str) -> (bool, bool) {
+        match &self.answers {
+            Some(answers) => answers(element, name),
+            None => (self.readable(), self.writable()),
+        }
+    }
+
     /// True when it can be read.
     pub fn readable(&self) -> bool {
         self.read.is_some()
@@ -265,10 +281,28 @@ impl<E: 'static> Handlers<E> {
         }));
     }
 
+    /// Keeps a handler from control sockets and from lists: it is for elements alone.
+    pub fn hide(&mut self, name: &str) {
+        self.entry(name).hidden = true;
+    }
+
+    /// Says which names [`ANY_HANDLER`] answers for: whether they can be read, and written.
+    pub fn answers(&mut self, answers: impl Fn(&E, &str) -> (bool, bool) + Send + Sync + 'static) {
+        self.entry(ANY_HANDLER).answers = Some(Box::new(move |element, name| {
+            element.downcast_ref().map_or((false, false), |element| answers(element, name))
+        }));
+    }
+
     fn entry(&mut self, name: &str) -> &mut Handler {
         let at = self.list.iter().position(|handler| handler.name == name);
         let at = at.unwrap_or_else(|| {
-            self.list.push(Handler { name: name.to_owned(), read: None, write: None });
+            self.list.push(Handler {
+                name: name.to_owned(),
+                read: None,
+                write: None,
+                hidden: false,
+                answers: None,
+            });
             self.list.len() - 1
         });
         &mut self.list[at]

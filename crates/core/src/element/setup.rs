@@ -133,9 +133,15 @@ impl Setup<'_> {
         self.draft.advice.push((self.id, advice.into()));
     }
 
-    /// Makes this element decide what happens when the program is asked to stop.
-    pub fn drive(&mut self) {
-        self.draft.driver = Some(self.id);
+    /// Makes this element decide what happens when the program is asked to stop. False when another one does
+    /// already.
+    pub fn drive(&mut self) -> bool {
+        *self.draft.driver.get_or_insert(self.id) == self.id
+    }
+
+    /// Seeds what is random in the router (RandomSeed).
+    pub fn seed_random(&mut self, seed: u64) {
+        self.draft.seed = Some(seed);
     }
 }
 

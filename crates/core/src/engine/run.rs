@@ -161,7 +161,13 @@ impl Drop for HaltAll<'_> {
 
 /// Lets the driving element, or by default nothing, keep the router going when asked to stop.
 fn heed_stop(cx: &mut Context, router: &Router) {
-    if cx.thread() == 0 && router.take_stop_request() {
+    if cx.thread() != 0 {
+        return;
+    }
+    if router.signals().have_come() {
+        router.heed_signals();
+    }
+    if router.take_stop_request() {
         let goes_on = router.driver().is_some_and(|driver| cx.stop_requested(driver));
         if !goes_on {
             router.halt();

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use millrace_lang::{Diagnostic, Graph, nearest, print_flat};
 
 use super::ports::Counts;
-use super::{Draft, Member, Plan, Router, Stop, plan, ports, processing, wiring};
+use super::{Draft, Member, Plan, Router, Signals, Stop, plan, ports, processing, wiring};
 use crate::args::{Args, ElementLookup, Scope};
 use crate::clock::Clock;
 use crate::element::node::AnyElement;
@@ -132,6 +132,8 @@ pub fn check(
         draft,
         stop: Stop::default(),
         complaints: Mutex::default(),
+        random: Mutex::default(),
+        signals: Signals::default(),
     };
     (Some(router), diagnostics)
 }
@@ -142,6 +144,8 @@ pub fn check(
 /// Elements refused; those that were initialised have been cleaned up again.
 pub fn initialize(router: Router, seed: u64) -> Result<Engine, Vec<Diagnostic>> {
     let router = Arc::new(router);
+    let seed = router.draft.seed.unwrap_or(seed);
+    router.random().seed(seed);
     let mut order: Vec<usize> = (0..router.len()).collect();
     order.sort_by_key(|&id| router.elements[id].info.class.phase);
     let mut diagnostics = Vec::new();

@@ -2,8 +2,9 @@
 
 use super::{Link, Member, Router};
 use crate::args::HandlerRef;
-use crate::element::{ANY_HANDLER, Call, Class, HandlerError, PortKind, Text};
+use crate::element::{ANY_HANDLER, Call, Class, Handler, HandlerError, PortKind, Text};
 use crate::engine::DelayStats;
+use crate::services::HotConfig;
 use crate::stats::ElementStats;
 
 /// What a router says of one of its elements.
@@ -26,11 +27,16 @@ pub struct ElementInfo<'a> {
 /// The handlers that every element has.
 const COMMON: &[&str] = &["class", "config", "handlers", "name", "ports"];
 
+/// The handler that replaces the configuration, where the program lets it.
+const HOTCONFIG: &str = "hotconfig";
+
 /// The handlers of the router itself: name, readable, writable.
 const GLOBAL: &[(&str, bool, bool)] = &[
     ("version", true, false),
     ("list", true, false),
     ("classes", true, false),
+    ("packages", true, false),
+    ("timewarp", true, false),
     ("config", true, false),
     ("flatconfig", true, false),
     ("requirements", true, false),
@@ -68,7 +74,11 @@ impl Router {
     pub fn read(&self, path: &str, parameter: &[u8]) -> Result<Text, HandlerError> {
         match split_path(path) {
             (None, handler) => self.read_global(handler),
-            (Some(element), handler) => self.read_of(self.known(element)?, handler, parameter),
+            (Some(element), handler) => {
+                let id = self.known(element)?;
+                self.visible(id, handler)?;
+                self.read_of(id, handler, parameter)
+            }
         }
     }
 
@@ -79,9 +89,40 @@ impl Router {
     /// There is no such handler, it cannot be written, or it refuses what is written.
     pub fn write(&self, path: &str, text: &[u8]) -> Result<(), HandlerError> {
         match split_path(path) {
-            (None, handler) => self.write_global(handler),
-            (Some(element), handler) => self.write_of(self.known(element)?, handler, text),
+            (None, handler) => self.write_global(handler, text),
+            (Some(element), handler) => {
+                let id = self.known(element)?;
+                self.visible(id, handler)?;
+                self.write_of(id, handler, text)
+            }
         }
+    }
+
+    /// Refuses a handler that is for elements alone.
+    fn visible(&self, id: usize, handler: &str) -> Result<(), HandlerError> {
+        let own = self.elements.get(id).and_then(|member| member.handler(handler));
+        match own {
+            Some(own) if own.is_hidden() => Err(HandlerError::NoHandler(handler.to_owned())),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a handler of element `id`, or one of the router's own, can be read and can be
+    /// written, by elements; none when there is no such handler.
+    pub fn access_of(&self, id: Option<usize>, handler: &str) -> Option<(bool, bool)> {
+        let Some(id) = id else {
+            let found = self.global_handlers().into_iter().find(|(name, _, _)| name == handler);
+            return found.map(|(_, read, write)| (read, write));
+        };
+        let member = self.elements.get(id)?;
+        if let Some(own) = member.handler(handler) {
+            return Some((own.readable(), own.writable()));
+        }
+        if COMMON.contains(&handler) {
+            return Some((true, false));
+        }
+        let answers = member.handler(ANY_HANDLER)?.answers(member.element.as_any(), handler);
+        (answers.0 || answers.1).then_some(answers)
     }
 
     /// Reads a handler that element `caller` names.
@@ -112,7 +153,7 @@ impl Router {
     ) -> Result<(), HandlerError> {
         match self.locate(caller, handler) {
             (Some(id), handler) => self.write_of(id, handler, text),
-            (None, handler) => self.write_global(handler),
+            (None, handler) => self.write_global(handler, text),
         }
     }
 
@@ -127,8 +168,7 @@ impl Router {
             HandlerRef::Of { element, .. } => Some(*element),
             HandlerRef::Global(_) => None,
             HandlerRef::Here(_) => {
-                let has = self.handlers_of(caller).iter().any(|(own, _, _)| own == name);
-                has.then_some(caller)
+                self.access_of(Some(caller), name).is_some().then_some(caller)
             }
         };
         (element, name)
@@ -173,13 +213,16 @@ impl Router {
     /// # Errors
     /// There is no such handler.
     pub fn access(&self, path: &str) -> Result<(bool, bool), HandlerError> {
-        let (handlers, handler) = match split_path(path) {
-            (None, handler) => (self.global_handlers(), handler),
-            (Some(element), handler) => (self.handlers_of(self.known(element)?), handler),
+        let (id, handler) = match split_path(path) {
+            (None, handler) => (None, handler),
+            (Some(element), handler) => {
+                let id = self.known(element)?;
+                self.visible(id, handler)?;
+                (Some(id), handler)
+            }
         };
-        let found = handlers.into_iter().find(|(name, _, _)| name == handler);
-        let (_, read, write) = found.ok_or_else(|| HandlerError::NoHandler(handler.to_owned()))?;
-        Ok((read, write))
+        let found = self.access_of(id, handler);
+        found.ok_or_else(|| HandlerError::NoHandler(handler.to_owned()))
     }
 
     /// Whether a handler that element `caller` names can be read and can be written.
@@ -192,16 +235,15 @@ impl Router {
         handler: &HandlerRef,
     ) -> Result<(bool, bool), HandlerError> {
         let (element, name) = self.locate(caller, handler);
-        let list = element.map_or_else(|| self.global_handlers(), |id| self.handlers_of(id));
-        let found = list.into_iter().find(|(own, _, _)| own == name);
-        let (_, read, write) = found.ok_or_else(|| HandlerError::NoHandler(name.to_owned()))?;
-        Ok((read, write))
+        let found = self.access_of(element, name);
+        found.ok_or_else(|| HandlerError::NoHandler(name.to_owned()))
     }
 
     /// The handlers of element `id`, its own first: name, readable, writable.
     pub fn handlers_of(&self, id: usize) -> Vec<(String, bool, bool)> {
         let Some(member) = self.elements.get(id) else { return Vec::new() };
-        let own = member.handlers.iter().filter(|own| own.name != ANY_HANDLER);
+        let listed = |own: &&Handler| own.name != ANY_HANDLER && !own.is_hidden();
+        let own = member.handlers.iter().filter(listed);
         let mut list: Vec<_> =
             own.map(|own| (own.name.clone(), own.readable(), own.writable())).collect();
         for &common in COMMON {
@@ -214,7 +256,10 @@ impl Router {
 
     /// The router's own handlers: name, readable, writable.
     pub fn global_handlers(&self) -> Vec<(String, bool, bool)> {
-        GLOBAL.iter().map(|&(name, read, write)| (name.to_owned(), read, write)).collect()
+        let hot = self.services.get::<HotConfig>().is_some();
+        let hot = hot.then_some((HOTCONFIG, false, true));
+        let all = GLOBAL.iter().copied().chain(hot);
+        all.map(|(name, read, write)| (name.to_owned(), read, write)).collect()
     }
 
     /// What element `id` has counted. No thread is stopped for it: counts that change together
@@ -252,7 +297,11 @@ impl Router {
         Ok(text.into_bytes())
     }
 
-    fn read_global(&self, handler: &str) -> Result<Text, HandlerError> {
+    /// Reads one of the router's own handlers.
+    ///
+    /// # Errors
+    /// There is no such handler, or it cannot be read.
+    pub fn read_global(&self, handler: &str) -> Result<Text, HandlerError> {
         let lines = |lines: Vec<&str>| lines.iter().map(|line| format!("{line}\n")).collect();
         let text: String = match handler {
             "version" => env!("CARGO_PKG_VERSION").to_owned(),
@@ -268,11 +317,14 @@ impl Router {
             "config" | "flatconfig" => self.flat.clone(),
             "requirements" => lines(self.requirements.iter().map(String::as_str).collect()),
             "handlers" => handler_lines(&self.global_handlers()),
+            "packages" => String::new(),
+            "timewarp" if self.clock.is_virtual() => "simulation".to_owned(),
+            "timewarp" => "1".to_owned(),
             "threads" => self.plan.threads.to_string(),
             "thread_vectors" => self.thread_vectors(),
             "rest" => self.rest_text(),
             "drops" => self.drops_text(),
-            _ if GLOBAL.iter().any(|global| global.0 == handler) => {
+            _ if self.access_of(None, handler).is_some() => {
                 return Err(HandlerError::WriteOnly(handler.to_owned()));
             }
             _ => return Err(HandlerError::NoHandler(handler.to_owned())),
@@ -280,8 +332,16 @@ impl Router {
         Ok(text.into_bytes())
     }
 
-    fn write_global(&self, handler: &str) -> Result<(), HandlerError> {
+    /// Writes one of the router's own handlers.
+    ///
+    /// # Errors
+    /// There is no such handler, it cannot be written, or it refuses.
+    pub fn write_global(&self, handler: &str, text: &[u8]) -> Result<(), HandlerError> {
         match handler {
+            HOTCONFIG => match self.services.get::<HotConfig>() {
+                Some(hot) => (hot.0)(&String::from_utf8_lossy(text)).map_err(HandlerError::Refused),
+                None => Err(HandlerError::NoHandler(handler.to_owned())),
+            },
             "stop" => {
                 self.request_stop();
                 Ok(())
@@ -357,8 +417,9 @@ impl Router {
 
 /// The element and the handler of a path; no element when it is the router's own.
 fn split_path(path: &str) -> (Option<&str>, &str) {
-    match path.rsplit_once('.') {
-        None | Some(("", _)) => (None, path.trim_start_matches('.')),
+    match path.split_once('.') {
+        None => (None, path),
+        Some(("", handler)) => (None, handler),
         Some((element, handler)) => (Some(element), handler),
     }
 }

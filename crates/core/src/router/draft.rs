@@ -19,6 +19,8 @@ pub(crate) struct Draft {
     pub(crate) advice: Vec<(usize, String)>,
     /// The element that decides what happens on a request to stop.
     pub(crate) driver: Option<usize>,
+    /// What random numbers begin with, when the configuration says so.
+    pub(crate) seed: Option<u64>,
     /// Whether any task may move to any thread while the router runs.
     pub(crate) movable: bool,
 }

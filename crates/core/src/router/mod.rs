@@ -7,16 +7,19 @@ mod path;
 mod plan;
 mod ports;
 mod processing;
+mod signals;
 mod wiring;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::borrow::Cow;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
-use millrace_lang::Span;
+use millrace_lang::{Span, ascii_quotes};
 
 pub use build::{Options, check, initialize};
 pub use control::ElementInfo;
+pub use signals::Signals;
 pub(crate) use draft::{Draft, Place};
 pub(crate) use path::Path;
 pub use plan::{Plan, PlannedChain, PlannedReceiver, PlannedTask, PlannedTransmitter, Seat};
@@ -52,6 +55,16 @@ pub struct Router {
     stats: Vec<Arc<[NodeStats]>>,
     stop: Stop,
     complaints: Mutex<Vec<String>>,
+    random: Mutex<fastrand::Rng>,
+    signals: Signals,
+}
+
+/// Whether the locale's characters are UTF-8: the first of these variables counts, locale(7).
+fn speaks_utf8() -> bool {
+    let set = ["LC_ALL", "LC_CTYPE", "LANG"].iter().filter_map(std::env::var_os);
+    let first = set.into_iter().find(|value| !value.is_empty()).unwrap_or_default();
+    let name = first.to_string_lossy().to_ascii_lowercase();
+    name.ends_with("utf-8") || name.ends_with("utf8")
 }
 
 /// A connection: the output (element, port) that packets leave by, the input that they enter.
@@ -214,11 +227,44 @@ impl Router {
         &self.draft.advice
     }
 
-    /// Says something to the user while the router runs, on standard error.
+    /// Says something to the user while the router runs, on standard error, with the quotation
+    /// marks of their locale.
     pub fn chatter(&self, message: &str) {
         use std::io::Write;
+        static UTF8: LazyLock<bool> = LazyLock::new(speaks_utf8);
+        let message = match message.contains('‘') && !*UTF8 {
+            true => Cow::from(ascii_quotes(message)),
+            false => Cow::from(message),
+        };
         // Where nobody can listen, nothing need be said.
         let _ = writeln!(std::io::stderr(), "{message}");
+    }
+
+    /// Random numbers for whoever is not a thread of the router (seeded as theirs are).
+    pub fn random(&self) -> MutexGuard<'_, fastrand::Rng> {
+        self.random.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The signals that elements listen to.
+    pub fn signals(&self) -> &Signals {
+        &self.signals
+    }
+
+    /// Runs what listens to signals that have come.
+    pub(crate) fn heed_signals(&self) {
+        for (signal, elements) in self.signals.take() {
+            if elements.is_empty() {
+                self.signals.nobody_heard(signal);
+            }
+            for id in elements {
+                if let Err(error) = self.write_of(id, "run", b"") {
+                    let message = error.to_string();
+                    if !message.is_empty() {
+                        self.chatter(&message);
+                    }
+                }
+            }
+        }
     }
 }
 
@@ -238,18 +284,14 @@ impl Router {
     /// Script) may have it go on.
     pub fn request_stop(&self) {
         self.stop.requests.fetch_add(1, Ordering::SeqCst);
-        if let Some(first) = self.wakers.first() {
-            first.wake();
-        }
+        self.wake();
     }
 
     /// Asks the router to stop, over and over until it does (a signal): an element that drives it
     /// gets to finish what it does when stopped, but waits for nothing any more.
     pub fn request_final_stop(&self) {
         self.stop.requests.store(FINAL, Ordering::SeqCst);
-        if let Some(first) = self.wakers.first() {
-            first.wake();
-        }
+        self.wake();
     }
 
     /// Stops the router at once, whatever drives it.
@@ -282,6 +324,13 @@ impl Router {
 
     pub(crate) fn driver(&self) -> Option<usize> {
         self.draft.driver
+    }
+
+    /// Has the first thread look at what has come from outside: requests to stop, signals.
+    pub fn wake(&self) {
+        if let Some(first) = self.wakers.first() {
+            first.wake();
+        }
     }
 
     /// Keeps a message for the end of the run.

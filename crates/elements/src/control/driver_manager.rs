@@ -9,7 +9,7 @@
 //! `DriverManager(pause, pause)` so stops at the second request; `DriverManager(wait 10s)` stops
 //! after ten seconds, or at the first request.
 //!
-//! A configuration has one DriverManager at most; of several, the last one decides.
+//! A configuration has one DriverManager, or Script of type DRIVER, at most.
 //!
 //! # Arguments
 //! - INSTRUCTION: as in Script. Any number of them.
@@ -34,7 +34,7 @@
 
 use millrace_core::{Class, Context, Element, Failed, Handlers, Init, Refused, Setup, register};
 
-use super::script::{Script, script_handlers};
+use super::script::{Kind, Script, script_handlers};
 
 /// The element; its manual is at the top of the file.
 pub struct DriverManager {
@@ -48,7 +48,7 @@ impl Element for DriverManager {
     type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        Ok(Self { script: Script::configure_as_driver(setup)? })
+        Ok(Self { script: Script::configure_as(setup, Kind::Driver)? })
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {

@@ -8,21 +8,26 @@
 //! stops the program.
 //!
 //! In the texts of instructions `$x` and `${x}` stand for the variable x, `$(HANDLER [ARG...])`
-//! for what a read handler gives; handlers of the script itself need no element name. The forms
-//! with a `q` remove a layer of quotes from the text when variables have been replaced.
+//! for what a read handler gives, `$?` for the status of the last `write` (0, or less when the
+//! handler refused), `$$` for the number of the process; handlers of the script itself need no
+//! element name. The forms with a `q` remove a layer of quotes when variables have been replaced.
 //!
 //! - `set VAR TEXT`, `setq`: sets a variable. `init`, `initq`: once, before the script runs.
 //!   `export`, `exportq`: likewise, and the variable can be read as a handler of the script.
 //! - `print [>FILE | >>FILE] TEXT`, `printq`: prints a line on standard output, or to a file. What
 //!   starts with a letter is a handler to read; anything else is unquoted and printed. `printn`,
 //!   `printnq`: without a newline.
-//! - `read HANDLER [ARG...]`: prints a handler's name and value on standard error.
-//! - `write HANDLER [TEXT]`: writes a handler; `$?` is then 0, or -1 when it refused.
-//! - `save HANDLER FILE`, `append HANDLER FILE`: writes a handler's value to a file.
-//! - `wait TIME`: waits. `pause [COUNT]`, `wait_step [COUNT]`: waits for so many writes to `step`.
-//! - `label LABEL`, `goto LABEL [CONDITION]`, `loop [CONDITION]`: jumps. A script that jumps 1000
-//!   times without waiting is ended.
-//! - `end [CONDITION]`, `exit [CONDITION]`: ends the script. `stop [CONDITION]`: ends it and asks
+//! - `read HANDLER [ARG...]`, `readq`: prints a handler's name and value on standard error.
+//! - `write HANDLER [TEXT]`, `writeq`: writes a handler.
+//! - `save HANDLER [FILE]`, `append HANDLER [FILE]`: prints a handler's value to a file.
+//! - `wait TIME`, `wait_for`, `wait_time`: waits for a time, or a step. `pause [COUNT]`, `wait`,
+//!   `wait_step [COUNT]`, `wait_stop [COUNT]`: waits for so many writes to `step`, or, in a driver
+//!   script, requests to stop.
+//! - `label LABEL`, `goto LABEL [CONDITION]`, `loop`: jumps; the labels `loop` (or `begin`), `end`,
+//!   `exit`, `stop` and `error` are there without being defined. A script that jumps 1000 times
+//!   without waiting is given up.
+//! - `end`: ends the script; a packet leaves by output 0, a signal is listened to again. `exit`:
+//!   ends it; a packet is dropped, the next signal has its usual effect. `stop`: ends it and asks
 //!   the program to stop. `return [VALUE]`, `returnq`: ends it with a value. `error [MESSAGE]`,
 //!   `errorq`: ends it with an error.
 //!
@@ -32,22 +37,27 @@
 //!   (see DriverManager). `PASSIVE`: runs when the handler `run` is called; `$args` is what was
 //!   given, `$1`, `$2`... its words, `$#` their number. `PROXY`: runs for every handler that it
 //!   does not have; `$0` is its name, `$write` whether it is written. `PACKET`: runs for each
-//!   packet; `$input` is the port, and the value returned is the output. Default: PACKET with
-//!   ports, else ACTIVE. `SIGNAL` is refused: not supported yet.
+//!   packet; `$input` is the port, and the value returned is the output. `SIGNAL SIGNAL...`: runs
+//!   when one of these signals comes, by number or by name (`HUP`, `USR1`...); while it waits the
+//!   signals have their usual effect. Default: PACKET with ports, else ACTIVE.
 //!
 //! # Ports
 //! Any number; the first of each side is agnostic, the others push. Only PACKET scripts use them.
 //!
 //! # Handlers
 //! - `step` (write): ends one wait, or as many as given.
-//! - `goto` (write): goes to a label.
-//! - `run` (read, write): runs a passive script; the value that it returns.
-//! - `get` (read), `set` (write): a variable's value; `VAR VALUE`.
-//! - `now` (read): the time. `random` (read): a random integer; below N; from N1 to N2.
+//! - `goto` (write): goes to a label and runs.
+//! - `run` (read, write): runs the script from the start; the value that it returns.
+//! - `get` (read), `set` (write): a variable's value; `VAR VALUE`. `shift` (read): takes the first
+//!   word off a variable, `args` unless named, and gives it.
+//! - `now`, `now_steady` (read): the time. `random` (read): a random integer; below N; from N1 to
+//!   N2.
 //! - `readable`, `writable` (read): whether all the handlers given exist and can be used so.
-//! - `kill` (read): `SIGNAL PROCESS...` sends a signal.
-//! - `add sub mul div idiv mod rem neg abs min max avg count eq ne gt ge lt le not and or nand nor
-//!   if in first nth sort length unquote sprintf cat catq` (read): functions of their parameters.
+//! - `add sub mul div idiv mod rem neg abs ceil min max avg count popcount gt_vec eq ne gt ge lt le
+//!   not and or nand nor if in first nth sort length unquote sprintf htons htonl ntohs ntohl`
+//!   (read): functions of their parameters.
+//! - `cat`, `catq` (read): a file's contents, in quotes. `kill` (read): `SIGNAL PROCESS...` sends
+//!   a signal. Control sockets do not serve these three.
 //!
 //! # Drops
 //! - discarded: a PACKET script exited, or failed, or named an output that is not there.
@@ -61,20 +71,27 @@
 //! # See also
 //! DriverManager, ControlSocket
 
+mod errors;
 mod functions;
 mod machine;
+mod names;
 mod program;
+mod signals;
 
-use millrace_core::args::{self, HandlerRef, Word};
+use millrace_core::args::{ArgText, Kind as ArgKind, Scope};
 use millrace_core::element::{ANY_HANDLER, HandlerError, Text};
 use millrace_core::{
     Args, Batch, Call, Class, Context, Element, Failed, Handlers, Init, Reason, Refused, Setup,
     register,
 };
+use millrace_lang::config::unquote;
 
-use functions::FUNCTIONS;
-use machine::{Arguments, Ended, Kind, Machine, Place};
-use program::Program;
+use errors::Errors;
+use functions::{FUNCTIONS, PRIVATE_FUNCTIONS};
+pub(super) use machine::Kind;
+use machine::{Ended, How, Machine, Place};
+use names::Arguments;
+use program::{Program, split};
 
 /// The element; its manual is at the top of the file.
 pub struct Script {
@@ -89,16 +106,15 @@ impl Element for Script {
     type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        let kind = match kind_argument(&mut setup.args)? {
-            Some(kind) => kind,
-            None if setup.inputs() + setup.outputs() > 0 => Kind::Packet,
-            None => Kind::Active,
-        };
-        Self::configure_as(setup, kind)
+        let ported = setup.inputs() + setup.outputs() > 0;
+        Self::configure_as(setup, if ported { Kind::Packet } else { Kind::Active })
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        self.machine.start(init.router(), init.id(), init.clock().now());
+        self.machine.start(init.router(), init.id());
+        if let Kind::Signal(signals) = &self.machine.kind {
+            self.machine.listen(Place { router: init.router(), element: init.id() }, signals);
+        }
         Ok(())
     }
 
@@ -125,11 +141,11 @@ impl Element for Script {
     }
 
     fn run_timer(&self, cx: &mut Context, (): &mut ()) {
-        self.machine.go_on(Place { router: cx.router(), element: cx.element() });
+        self.machine.wake(Place { router: cx.router(), element: cx.element() });
     }
 
     fn stop_requested(&self, cx: &mut Context, (): &mut ()) -> bool {
-        self.machine.outlives_stop(cx.now())
+        self.machine.outlives_stop(Place { router: cx.router(), element: cx.element() })
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
@@ -138,62 +154,62 @@ impl Element for Script {
 }
 
 impl Script {
-    /// A script of a kind, its instructions being what is left of the arguments.
-    pub(super) fn configure_as_driver(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        Self::configure_as(setup, Kind::Driver)
-    }
-
-    fn configure_as(setup: &mut Setup<'_>, kind: Kind) -> Result<Self, Failed> {
-        let program = Program::read(&mut setup.args);
-        setup.args.complete()?;
-        if kind == Kind::Driver {
-            setup.drive();
+    /// A script of this kind unless TYPE says another, its instructions being the other arguments.
+    pub(super) fn configure_as(setup: &mut Setup<'_>, default: Kind) -> Result<Self, Failed> {
+        let kind = kind_argument(&mut setup.args)?.unwrap_or(default);
+        if kind == Kind::Driver && !setup.drive() {
+            setup.args.error((), "router has more than one driver script");
+            return Err(Failed);
         }
+        let ported = setup.inputs() + setup.outputs() > 0;
+        if kind == Kind::Packet && setup.inputs() == 0 {
+            setup.args.error((), "PACKET script must have inputs");
+            return Err(Failed);
+        }
+        if kind != Kind::Packet && ported {
+            setup.args.error((), "ports allowed only on PACKET scripts");
+            return Err(Failed);
+        }
+        let program = Program::read(&mut setup.args, kind == Kind::Driver);
+        setup.args.complete()?;
         let timer = setup.timer();
         Ok(Self { machine: Machine::new(program, kind, timer) })
     }
 
     /// The output for a packet; none to drop it.
     fn output_for(&self, cx: &Context, input: usize) -> Option<usize> {
-        if self.machine.kind != Kind::Packet {
-            return None;
-        }
         let place = Place { router: cx.router(), element: cx.element() };
-        match self.machine.call(place, Arguments { input, ..Arguments::default() }) {
-            Ended::End => Some(0),
-            Ended::Return(port) => String::from_utf8_lossy(&port).trim().parse().ok(),
-            Ended::Stop => {
-                cx.router().request_stop();
-                None
-            }
-            Ended::Error(message) => {
-                let name = cx.router().name_of(cx.element());
-                cx.router().chatter(&format!("{name}: {message}"));
-                None
-            }
-            Ended::Exit | Ended::Waits => None,
+        let errors = Errors::executing(place.router, place.element);
+        match self.machine.call(place, &errors, Arguments { input, ..Arguments::default() }) {
+            Ended::Well(port) => String::from_utf8_lossy(&port).trim().parse().ok(),
+            Ended::Stop | Ended::Error => None,
         }
     }
 
     /// Runs the script for a handler.
     fn answer(&self, call: &Call<'_>, writes: bool) -> Result<Text, HandlerError> {
-        let router = call.router();
         let arguments = Arguments {
             handler: call.handler().to_owned(),
             text: String::from_utf8_lossy(call.bytes()).into_owned(),
             writes,
             input: 0,
         };
-        let place = Place { router, element: call.element() };
-        match self.machine.call(place, arguments) {
-            Ended::Return(value) => Ok(value),
-            Ended::Error(message) => Err(HandlerError::Refused(message)),
-            Ended::Stop => {
-                router.request_stop();
-                Ok(Text::new())
-            }
-            Ended::End | Ended::Exit | Ended::Waits => Ok(Text::new()),
-        }
+        told(call, |place, errors| Ok(self.machine.call(place, errors, arguments)))
+    }
+}
+
+/// What a handler that makes the script run answers: a value, or what went wrong.
+fn told(
+    call: &Call<'_>,
+    run: impl FnOnce(Place<'_>, &Errors<'_>) -> Result<Ended, HandlerError>,
+) -> Result<Text, HandlerError> {
+    let place = Place { router: call.router(), element: call.element() };
+    let errors = Errors::to_caller(place.router);
+    let ended = run(place, &errors)?;
+    match (errors.count(), ended) {
+        (0, Ended::Well(value)) => Ok(value),
+        (0, Ended::Stop) => Ok(Text::new()),
+        _ => Err(HandlerError::Refused(errors.into_messages())),
     }
 }
 
@@ -201,109 +217,171 @@ impl Script {
 pub(super) fn script_handlers<E: 'static>(handlers: &mut Handlers<E>, script: fn(&E) -> &Script) {
     handlers.write("step", move |e, call| {
         let text = call.text();
-        let n = if text.is_empty() { 1 } else { call.parse()? };
-        script(e).machine.step(n, call.now());
-        Ok(())
+        let (n, how) = match &*text {
+            "" => (1, How::Step),
+            "router" => (1, How::Router),
+            text => (text.parse().map_err(|_| "syntax error")?, How::Step),
+        };
+        let machine = &script(e).machine;
+        told(call, |place, errors| Ok(machine.step(place, errors, n, how).0)).map(drop)
     });
     handlers.write("goto", move |e, call| {
-        match script(e).machine.go_to(&call.text(), call.now()) {
-            true => Ok(()),
-            false => Err(format!("no such label ‘{}’", call.text()).into()),
-        }
+        let machine = &script(e).machine;
+        let go = |place: Place<'_>, errors: &Errors<'_>| {
+            let gone = machine.go_to(place, errors, &call.text());
+            gone.ok_or_else(|| "jump to nonexistent label".into())
+        };
+        told(call, go).map(drop)
     });
     handlers.try_read("run", move |e, call| script(e).answer(call, false));
     handlers.write("run", move |e, call| script(e).answer(call, true).map(drop));
-    handlers.try_read("get", move |e, call| {
-        let value = script(e).machine.get(&call.text());
-        value.ok_or_else(|| HandlerError::from(format!("no variable ‘{}’", call.text())))
-    });
-    handlers.write("set", move |e, call| {
-        let text = call.text();
-        let (variable, value) = program::split(&text);
-        script(e).machine.set(variable, value.as_bytes().to_vec());
-        Ok(())
-    });
-    handlers.read("now", |_, call| call.now());
-    handlers.try_read("random", |_, call| random(&call.text()));
-    handlers.try_read("readable", |_, call| handlers_exist(call, |(readable, _)| readable));
-    handlers.try_read("writable", |_, call| handlers_exist(call, |(_, writable)| writable));
-    handlers.try_read("kill", |_, call| kill(&call.text()));
     for (name, function) in FUNCTIONS {
         handlers.try_read(name, move |_, call| {
             function(&String::from_utf8_lossy(call.bytes())).map_err(HandlerError::Refused)
         });
     }
+    handlers.try_read("random", |_, call| random(call));
+    handlers.read("now", |_, call| call.now());
+    handlers.read("now_steady", |_, call| call.now());
+    handlers.try_read("readable", |_, call| handlers_exist(call, |(readable, _)| readable));
+    handlers.try_read("writable", |_, call| handlers_exist(call, |(_, writable)| writable));
+    for (name, function) in PRIVATE_FUNCTIONS {
+        handlers.try_read(name, move |_, call| {
+            function(&String::from_utf8_lossy(call.bytes())).map_err(HandlerError::Refused)
+        });
+        handlers.hide(name);
+    }
+    handlers.try_read("kill", |_, call| signals::kill(&call.text()));
+    handlers.hide("kill");
+    handlers.try_read("get", move |e, call| variable(script(e), call, false));
+    handlers.write("set", move |e, call| {
+        let text = String::from_utf8_lossy(call.bytes());
+        let (name, value) = split(&text);
+        let machine = &script(e).machine;
+        match name {
+            "" => return Err("no variable".into()),
+            "args" => machine.arguments().text = value.to_owned(),
+            _ => machine.set(name, value.as_bytes().to_vec()),
+        }
+        Ok(())
+    });
+    handlers.try_read("shift", move |e, call| variable(script(e), call, true));
     handlers.try_read(ANY_HANDLER, move |e, call| {
         let script = script(e);
-        match script.machine.exported(call.handler()) {
-            Some(value) => Ok(value),
-            None if script.machine.kind == Kind::Proxy => script.answer(call, false),
-            None => Err(HandlerError::NoHandler(call.handler().to_owned())),
+        match (script.machine.exports(call.handler()), &script.machine.kind) {
+            (true, _) => Ok(script.machine.get(call.handler()).unwrap_or_default()),
+            (false, Kind::Proxy) => script.answer(call, false),
+            (false, _) => Err(HandlerError::NoHandler(call.handler().to_owned())),
         }
     });
     handlers.write(ANY_HANDLER, move |e, call| match script(e).machine.kind {
         Kind::Proxy => script(e).answer(call, true).map(drop),
         _ => Err(HandlerError::NoHandler(call.handler().to_owned())),
     });
+    handlers.answers(move |e, name| {
+        let machine = &script(e).machine;
+        let proxy = machine.kind == Kind::Proxy;
+        (proxy || machine.exports(name), proxy)
+    });
+}
+
+/// A variable's value, or its first word, which is taken off it.
+fn variable(script: &Script, call: &Call<'_>, shifts: bool) -> Result<Text, HandlerError> {
+    let text = call.text();
+    let (name, rest) = split(&text);
+    let name = if name.is_empty() && shifts { "args" } else { name };
+    if name.is_empty() {
+        return Err("no variable".into());
+    }
+    if !rest.is_empty() {
+        return Err("too many arguments".into());
+    }
+    let machine = &script.machine;
+    if name == "args" {
+        let mut arguments = machine.arguments();
+        return Ok(match shifts {
+            true => names::shift(&mut arguments.text),
+            false => arguments.text.clone().into_bytes(),
+        });
+    }
+    let Some(value) = machine.get(name) else {
+        return Err(format!("undefined variable ‘{name}’").into());
+    };
+    if !shifts {
+        return Ok(value);
+    }
+    let mut value = String::from_utf8_lossy(&value).into_owned();
+    let word = names::shift(&mut value);
+    machine.set(name, value.into_bytes());
+    Ok(word)
 }
 
 fn kind_argument(args: &mut Args<'_>) -> Result<Option<Kind>, Failed> {
-    let Some(Word(word)) = args.optional_keyword("TYPE") else { return Ok(None) };
-    let kind = match word.to_ascii_uppercase().as_str() {
-        "ACTIVE" => Kind::Active,
-        "DRIVER" => Kind::Driver,
-        "PASSIVE" => Kind::Passive,
-        "PROXY" => Kind::Proxy,
-        "PACKET" | "PUSH" => Kind::Packet,
-        "SIGNAL" => {
-            args.error("TYPE", "scripts on signals are not supported yet");
-            return Err(Failed);
+    let raw = |text: &ArgText, _: &Scope<'_>| Ok::<_, String>(text.clone());
+    let Some(text) = args.with("TYPE", ArgKind::Keyword, "a type of script", raw) else {
+        return Ok(None);
+    };
+    let words = text.words();
+    let words: Vec<&str> = words.iter().map(ArgText::as_str).collect();
+    let kind = match words.as_slice() {
+        [] => return Ok(None),
+        ["ACTIVE"] => Kind::Active,
+        ["PASSIVE"] => Kind::Passive,
+        ["PACKET" | "PUSH"] => Kind::Packet,
+        ["PROXY"] => Kind::Proxy,
+        ["DRIVER"] => Kind::Driver,
+        ["SIGNAL", names @ ..] => {
+            let numbers: Option<Vec<i32>> = names.iter().map(|name| signals::number(name)).collect();
+            match numbers.filter(|numbers| !numbers.is_empty()) {
+                Some(numbers) => Kind::Signal(numbers),
+                None => {
+                    args.error("TYPE", "bad signal number");
+                    return Err(Failed);
+                }
+            }
         }
         _ => {
-            let message = "bad TYPE; expected ACTIVE, DRIVER, PACKET, PASSIVE or PROXY";
-            args.error("TYPE", message);
+            args.error("TYPE", "bad TYPE");
             return Err(Failed);
         }
     };
     Ok(Some(kind))
 }
 
-fn random(text: &str) -> Result<u64, HandlerError> {
-    let bounds: Result<Vec<u64>, _> = text.split_whitespace().map(str::parse).collect();
-    match bounds.map_err(|_| "expected integers")?.as_slice() {
-        [] => Ok(fastrand::u64(0..=0x7fff_ffff)),
-        [n] if *n > 0 => Ok(fastrand::u64(0..*n)),
-        [low, high] if low <= high => Ok(fastrand::u64(*low..=*high)),
-        _ => Err("expected no argument, N, or N1 and N2".into()),
+fn random(call: &Call<'_>) -> Result<u64, HandlerError> {
+    /// `RAND_MAX` of the C library.
+    const MOST: u64 = 0x7fff_ffff;
+    let text = call.text();
+    let words = functions::words(&text);
+    let numbers: Result<Vec<u32>, _> =
+        words.iter().map(|word| millrace_core::args::parse(word, &call.scope())).collect();
+    let numbers = numbers.map_err(|_| "bad N")?;
+    let mut random = call.router().random();
+    match numbers.as_slice() {
+        [] => Ok(random.u64(0..=MOST)),
+        &[n] if n > 0 => Ok(random.u64(0..u64::from(n))),
+        &[low, high] if low <= high => Ok(random.u64(u64::from(low)..=u64::from(high))),
+        [_] | [_, _] => Err("bad N".into()),
+        _ => Err("too many arguments; expected ‘N1, [N2]’".into()),
     }
 }
 
 fn handlers_exist(call: &Call<'_>, usable: fn((bool, bool)) -> bool) -> Result<bool, HandlerError> {
     let text = call.text();
-    let all = text.split_whitespace().all(|name| {
-        args::parse::<HandlerRef>(name, &call.scope())
-            .ok()
-            .and_then(|handler| call.router().access_from(call.element(), &handler).ok())
-            .is_some_and(usable)
-    });
-    Ok(all)
-}
-
-/// Sends a signal, by the system's own program, to processes.
-fn kill(text: &str) -> Result<Text, HandlerError> {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let [signal, processes @ ..] = words.as_slice() else {
-        return Err("expected a signal and processes".into());
+    let exists = |name: &str| {
+        let name = String::from_utf8_lossy(&unquote(name)).into_owned();
+        let router = call.router();
+        let (element, handler) = match name.split_once('.') {
+            None => match router.access_of(Some(call.element()), &name) {
+                Some(_) => (Some(call.element()), name.as_str()),
+                None => (None, name.as_str()),
+            },
+            Some(("", handler)) => (None, handler),
+            Some((element, handler)) => (Some(router.resolve(call.element(), element)?), handler),
+        };
+        router.access_of(element, handler)
     };
-    let status = std::process::Command::new("kill")
-        .arg(format!("-{}", signal.trim_start_matches("SIG")))
-        .args(processes)
-        .status();
-    match status {
-        Ok(status) if status.success() => Ok(Text::new()),
-        Ok(_) => Err("kill failed".into()),
-        Err(error) => Err(error.to_string().into()),
-    }
+    Ok(functions::words(&text).into_iter().all(|name| exists(name).is_some_and(usable)))
 }
 
 #[cfg(test)]

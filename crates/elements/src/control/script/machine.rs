@@ -1,19 +1,21 @@
-//! Scripts at run time.
+//! Scripts at run time: where they stand, and how they step.
 
-use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
 
-use millrace_core::args::{self, HandlerRef, Seconds};
+use millrace_core::args::{self, Seconds};
 use millrace_core::element::Text;
 use millrace_core::{Router, Timer, Timestamp};
 use millrace_lang::config::unquote;
-use millrace_lang::variables::{Reference, expand, expand_quoted};
 
-use super::functions::{self, FUNCTIONS};
-use super::program::{Program, Step, Target, split};
+use super::errors::{Errors, declaration};
+use super::functions;
+use super::names::{Arguments, Names};
+use super::program::{Program, Redirect, Step, Target};
 
 /// A script: its program, its variables, and where it stands.
 pub(super) struct Machine {
@@ -21,13 +23,16 @@ pub(super) struct Machine {
     pub(super) kind: Kind,
     timer: Timer,
     variables: Mutex<HashMap<String, Text>>,
-    exported: HashSet<String>,
     position: Mutex<Position>,
+    /// The call that a script which waits belongs to.
+    arguments: Mutex<Arguments>,
+    /// The thread that runs the script from where it stands.
+    runner: Mutex<Option<ThreadId>>,
 }
 
 /// When a script runs (Click's script types).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::control) enum Kind {
     /// From the start.
     Active,
     /// From the start; and it decides what happens when the program is asked to stop.
@@ -38,41 +43,50 @@ pub(super) enum Kind {
     Proxy,
     /// When a packet comes.
     Packet,
+    /// When one of these signals comes.
+    Signal(Vec<i32>),
 }
 
-/// Where an active script stands.
-#[derive(Default)]
+/// Where a script stands.
+#[derive(Clone, Debug, Default)]
 struct Position {
-    step: usize,
-    wait: Wait,
-    ended: bool,
-}
-
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Wait {
-    #[default]
-    Not,
-    Steps(u64),
-    Until(Timestamp),
+    /// The next instruction.
+    at: usize,
+    /// Waits that were passed, ever.
+    taken: i64,
+    /// Steps that waits for several of them have had.
+    counts: HashMap<usize, u64>,
+    /// Whether the script, which does not begin with a wait, has not begun.
+    fresh: bool,
+    /// Steps that came while the script ran.
+    owed: Option<i64>,
 }
 
 /// How a run of a script ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Ended {
-    /// It waits.
-    Waits,
-    End,
-    Exit,
+    /// It ended, waits or was given up; what it returns.
+    Well(Text),
+    /// It asked the program to stop.
     Stop,
-    Return(Text),
-    Error(String),
+    /// It ended with an error.
+    Error,
+}
+
+/// Who makes a script step.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum How {
+    /// A handler, or the timer.
+    Step,
+    /// A request to stop.
+    Router,
+    /// A jump, which passes no wait.
+    Jump,
 }
 
 /// A script may jump this often without waiting.
 const MOST_JUMPS: u32 = 1000;
-/// Replacing variables may make a text this long.
-const LONGEST: usize = 1 << 20;
-/// Passive scripts may call one another this deep.
+/// Scripts may call one another this deep.
 const DEEPEST: u32 = 32;
 
 thread_local! {
@@ -88,114 +102,220 @@ pub(super) struct Place<'a> {
 
 impl Machine {
     pub(super) fn new(program: Program, kind: Kind, timer: Timer) -> Self {
-        let exported = program.steps.iter().filter_map(|step| match step {
-            Step::Set { variable, exported: true, .. } => Some(variable.clone()),
-            _ => None,
-        });
         Self {
-            exported: exported.collect(),
             program,
             kind,
             timer,
             variables: Mutex::default(),
             position: Mutex::default(),
+            arguments: Mutex::default(),
+            runner: Mutex::default(),
         }
     }
 
     /// Sets the variables that are set once, and gets an active script going.
-    pub(super) fn start(&self, router: &Router, element: usize, now: Timestamp) {
+    pub(super) fn start(&self, router: &Router, element: usize) {
+        let errors = Errors::executing(router, element);
+        let place = Place { router, element };
+        let run = Run::shared(self, place, &errors);
         for step in &self.program.steps {
-            if let Step::Set { variable, text, unquotes, once: true, .. } = step {
-                let scope = Names { machine: self, router, element, arguments: None };
-                let value = scope.text(text, *unquotes);
+            if let Step::Init { variable, text, unquotes } = step {
+                let value = run.names().text(text, *unquotes);
                 self.set(variable, value);
             }
         }
-        if matches!(self.kind, Kind::Active | Kind::Driver) {
-            self.timer.schedule_at(now);
+        if !matches!(self.kind, Kind::Active | Kind::Driver) {
+            return;
         }
-    }
-
-    /// Goes on where the script stands, if it need not wait any more. Called on its thread.
-    pub(super) fn go_on(&self, place: Place<'_>) {
-        let now = place.router.clock().now();
-        {
-            let mut position = self.position();
-            if position.ended {
-                return;
+        match self.program.steps.first() {
+            Some(Step::WaitTime { time }) => {
+                run.wait(time);
             }
-            match position.wait {
-                Wait::Steps(1..) => return,
-                Wait::Until(time) if now < time => return self.timer.schedule_at(time),
-                _ => position.wait = Wait::Not,
+            Some(Step::Begin) => {
+                self.position().fresh = true;
+                match self.kind {
+                    Kind::Driver => router.request_stop(),
+                    _ => self.timer.schedule_at(router.clock().now()),
+                }
             }
-        }
-        let step = self.position().step;
-        let mut run = Run { machine: self, place, arguments: None, step, waits: true };
-        let ended = run.run();
-        let step = run.step;
-        let mut position = self.position();
-        position.step = step;
-        position.ended = ended != Ended::Waits;
-        drop(position);
-        match &ended {
-            Ended::Stop => place.router.request_stop(),
-            // A driver that has nothing more to say lets the program stop.
-            Ended::End | Ended::Exit | Ended::Return(_) if self.kind == Kind::Driver => {
-                place.router.request_stop();
-            }
-            Ended::Error(message) => complain(place, message),
             _ => {}
         }
     }
 
-    /// Steps past `n` waits.
-    pub(super) fn step(&self, n: u64, now: Timestamp) {
-        let mut position = self.position();
-        position.wait = match position.wait {
-            Wait::Steps(steps) if steps > n => Wait::Steps(steps - n),
-            _ => Wait::Not,
+    /// The timer has expired: the wait is over.
+    pub(super) fn wake(&self, place: Place<'_>) {
+        let errors = Errors::executing(place.router, place.element);
+        let Some(_guard) = self.enter() else {
+            // Another thread makes it step.
+            let soon = place.router.clock().now() + Timestamp::from_millis(1);
+            return self.timer.schedule_at(soon);
         };
-        drop(position);
-        self.timer.schedule_at(now);
+        let run = Run::shared(self, place, &errors);
+        run.advance(1, How::Step, 0);
+        loop {
+            let owed = self.position().owed.take();
+            let Some(n) = owed else { break };
+            run.advance(n, How::Step, 0);
+        }
+        self.finish(&run);
     }
 
-    /// Goes to a label. Returns false when there is none.
-    pub(super) fn go_to(&self, label: &str, now: Timestamp) -> bool {
-        let step = match Target::named(label) {
-            Target::Loop => 0,
-            Target::Label(label) => match self.program.labels.get(&label) {
-                Some(&step) => step,
-                None => return false,
-            },
-            _ => self.program.steps.len(),
+    /// Steps past waits. Returns how the script stands then, and whether it waits.
+    pub(super) fn step(
+        &self,
+        place: Place<'_>,
+        errors: &Errors<'_>,
+        n: i64,
+        how: How,
+    ) -> (Ended, bool) {
+        let run = Run::shared(self, place, errors);
+        let Some(_guard) = self.enter() else {
+            // Whoever runs it takes the steps.
+            let owed = self.position().owed.unwrap_or(0);
+            self.position().owed = Some(owed + n);
+            return (Ended::Well(Text::new()), true);
         };
-        *self.position() = Position { step, ..Position::default() };
-        self.timer.schedule_at(now);
-        true
+        let running = self.position().owed.is_some();
+        if running {
+            if how == How::Step {
+                let mut position = self.position();
+                position.owed = position.owed.map(|owed| owed + n);
+            }
+            return (self.finish(&run), true);
+        }
+        let (mut n, mut how, mut jumps) = (n, how, 0);
+        loop {
+            self.position().owed = Some(-1);
+            let waits;
+            (jumps, waits) = run.advance(n, how, jumps);
+            let owed = self.position().owed.take();
+            match owed {
+                Some(owed) if owed >= 0 => n = owed,
+                _ => return (self.finish(&run), waits),
+            }
+            how = How::Step;
+        }
+    }
+
+    /// Goes to a label. None when there is none.
+    pub(super) fn go_to(
+        &self,
+        place: Place<'_>,
+        errors: &Errors<'_>,
+        label: &str,
+    ) -> Option<Ended> {
+        let Some(Target::Step(step)) = self.program.target(label) else { return None };
+        {
+            let mut position = self.position();
+            position.counts.retain(|&at, _| at < step);
+            position.at = step;
+        }
+        Some(self.step(place, errors, 0, How::Jump).0)
     }
 
     /// Whether a driver script wants the program to go on when it is asked to stop; if so, the
     /// request counts as a step.
-    pub(super) fn outlives_stop(&self, now: Timestamp) -> bool {
-        if self.kind != Kind::Driver || self.position().ended {
+    pub(super) fn outlives_stop(&self, place: Place<'_>) -> bool {
+        if self.kind != Kind::Driver {
             return false;
         }
-        self.step(1, now);
-        true
+        let errors = Errors::to_user(place.router);
+        for _ in 0..MOST_JUMPS {
+            let (ended, waits) = self.step(place, &errors, 1, How::Router);
+            if !matches!(ended, Ended::Well(_)) || !waits {
+                return false;
+            }
+            if !place.router.is_stopping() {
+                return true;
+            }
+        }
+        false
     }
 
-    /// Runs a script that is called, from its first instruction.
-    pub(super) fn call(&self, place: Place<'_>, arguments: Arguments) -> Ended {
+    /// Runs a script that is called, from its first instruction. Scripts that run by themselves
+    /// begin anew; of the others each call has a run of its own, which can be told to step when it
+    /// waits.
+    pub(super) fn call(
+        &self,
+        place: Place<'_>,
+        errors: &Errors<'_>,
+        arguments: Arguments,
+    ) -> Ended {
         let depth = DEPTH.get();
         if depth >= DEEPEST {
-            return Ended::Error("scripts call one another too deep".to_owned());
+            errors.error("scripts call one another too deep");
+            return Ended::Error;
         }
         DEPTH.set(depth + 1);
-        let arguments = Some(arguments);
-        let ended = Run { machine: self, place, arguments, step: 0, waits: false }.run();
+        let ended = match self.kind {
+            Kind::Active | Kind::Driver | Kind::Signal(_) => {
+                self.position().at = 0;
+                *self.arguments() = arguments;
+                self.step(place, errors, 0, How::Jump).0
+            }
+            Kind::Passive | Kind::Proxy | Kind::Packet => {
+                let run = Run {
+                    machine: self,
+                    place,
+                    errors,
+                    position: Some(RefCell::default()),
+                    arguments: Some(RefCell::new(arguments)),
+                };
+                let (_, waits) = run.advance(0, How::Jump, 0);
+                let ended = self.finish(&run);
+                if waits {
+                    self.adopt(run);
+                }
+                ended
+            }
+        };
         DEPTH.set(depth);
         ended
+    }
+
+    /// Lets the timer and the handlers go on with a run that waits.
+    fn adopt(&self, run: Run<'_>) {
+        let (Some(position), Some(arguments)) = (run.position, run.arguments) else { return };
+        let position = position.into_inner();
+        let step = self.program.steps.get(position.at);
+        if matches!(step, Some(Step::WaitStep { .. } | Step::WaitTime { .. })) {
+            *self.position() = position;
+            *self.arguments() = arguments.into_inner();
+        }
+    }
+
+    /// How the script ended, by the instruction that it stands at.
+    fn finish(&self, run: &Run<'_>) -> Ended {
+        let at = run.with(|position| position.at);
+        let packet = self.kind == Kind::Packet;
+        let target = match self.program.steps.get(at) {
+            Some(Step::Return { .. }) => {
+                return Ended::Well(self.get("_").unwrap_or_default());
+            }
+            Some(Step::End) => Target::End,
+            Some(Step::Stop) => Target::Stop,
+            Some(Step::Error { .. }) => Target::Error,
+            Some(Step::Goto { target, .. }) => *target,
+            _ => return Ended::Well(Text::new()),
+        };
+        match target {
+            Target::End => {
+                if let Kind::Signal(signals) = &self.kind {
+                    self.listen(run.place, signals);
+                }
+                Ended::Well(if packet { b"0".to_vec() } else { Text::new() })
+            }
+            Target::Stop => Ended::Stop,
+            Target::Error => Ended::Error,
+            Target::Exit | Target::Step(_) => Ended::Well(Text::new()),
+        }
+    }
+
+    /// Lets signals run the script.
+    pub(super) fn listen(&self, place: Place<'_>, signals: &[i32]) {
+        for &signal in signals {
+            place.router.signals().listen(signal, place.element);
+        }
     }
 
     pub(super) fn get(&self, variable: &str) -> Option<Text> {
@@ -206,9 +326,9 @@ impl Machine {
         self.variables().insert(variable.to_owned(), value);
     }
 
-    /// The value of a variable that is readable as a handler.
-    pub(super) fn exported(&self, variable: &str) -> Option<Text> {
-        self.exported.contains(variable).then(|| self.get(variable)).flatten()
+    /// Whether a variable is readable as a handler.
+    pub(super) fn exports(&self, variable: &str) -> bool {
+        self.program.exported.contains(variable)
     }
 
     fn variables(&self) -> MutexGuard<'_, HashMap<String, Text>> {
@@ -218,324 +338,303 @@ impl Machine {
     fn position(&self) -> MutexGuard<'_, Position> {
         self.position.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-/// What a script that is called knows of the call.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Arguments {
-    /// `$0`: the handler.
-    pub(super) handler: String,
-    /// `$args`, and its words `$1`, `$2`, ...
-    pub(super) text: String,
-    /// `$write`.
-    pub(super) writes: bool,
-    /// `$input`.
-    pub(super) input: usize,
-}
-
-struct Run<'a> {
-    machine: &'a Machine,
-    place: Place<'a>,
-    arguments: Option<Arguments>,
-    step: usize,
-    /// Whether the script may wait.
-    waits: bool,
-}
-
-impl Run<'_> {
-    fn run(&mut self) -> Ended {
-        let mut jumps = 0;
-        loop {
-            let Some(step) = self.machine.program.steps.get(self.step) else { return Ended::End };
-            self.step += 1;
-            match self.take(step) {
-                Ok(None) => {}
-                Ok(Some(Go::To(step))) => {
-                    self.step = step;
-                    jumps += 1;
-                    if jumps > MOST_JUMPS {
-                        return Ended::Error("possible infinite loop in script".to_owned());
-                    }
-                }
-                Ok(Some(Go::End(ended))) => return ended,
-                Err(message) => return Ended::Error(message),
-            }
-        }
+    pub(super) fn arguments(&self) -> MutexGuard<'_, Arguments> {
+        self.arguments.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take(&self, step: &Step) -> Result<Option<Go>, String> {
-        match step {
-            Step::Set { once: true, .. } | Step::Label => {}
-            Step::Set { variable, text, unquotes, .. } => {
-                self.machine.set(variable, self.names().text(text, *unquotes));
-            }
-            Step::Print { text, newline, unquotes } => self.print(text, *newline, *unquotes),
-            Step::Read { text, unquotes } => self.read(text, *unquotes),
-            Step::Write { text, unquotes } => self.write(text, *unquotes),
-            Step::Save { text, appends } => self.save(text, *appends),
-            Step::Pause { count } => return self.pause(count).map(Some),
-            Step::Wait { time } => return self.wait(time).map(Some),
-            Step::Goto { target, condition } => return self.go_to(target, condition),
-            Step::Return { text, unquotes } => {
-                let value = self.names().text(text, *unquotes);
-                return Ok(Some(Go::End(Ended::Return(value))));
-            }
-            Step::Error { text, unquotes } => {
-                let message = self.names().text(text, *unquotes);
-                return Err(String::from_utf8_lossy(&message).into_owned());
-            }
-        }
-        Ok(None)
+    fn runner(&self) -> MutexGuard<'_, Option<ThreadId>> {
+        self.runner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn names(&self) -> Names<'_> {
-        Names {
-            machine: self.machine,
-            router: self.place.router,
-            element: self.place.element,
-            arguments: self.arguments.as_ref(),
-        }
-    }
-
-    /// A handler's name and what follows it, variables replaced.
-    fn handler(&self, text: &str, unquotes: bool) -> (String, Text) {
-        let text = self.names().expanded(text);
-        let (handler, rest) = split(&text);
-        let rest = if unquotes { unquote(rest) } else { rest.as_bytes().to_vec() };
-        (handler.to_owned(), rest)
-    }
-
-    fn print(&self, text: &str, newline: bool, unquotes: bool) {
-        let (file, text) = match text.strip_prefix(">>") {
-            Some(rest) => (Some(true), rest.trim_start()),
-            None => match text.strip_prefix('>') {
-                Some(rest) => (Some(false), rest.trim_start()),
-                None => (None, text),
-            },
-        };
-        let (name, text) = if file.is_some() { split(text) } else { ("", text) };
-        let handler = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '@' || c == '_');
-        let mut value = if handler {
-            let (handler, parameter) = self.handler(text, unquotes);
-            match self.names().read(&handler, &parameter) {
-                Ok(value) => value,
-                Err(message) => return complain(self.place, &message),
-            }
-        } else {
-            unquote(&self.names().expanded(text))
-        };
-        if newline && value.last() != Some(&b'\n') {
-            value.push(b'\n');
-        }
-        let written = match file {
+    /// Makes this thread the one that runs the script; none while another thread is.
+    fn enter(&self) -> Option<Entered<'_>> {
+        let me = std::thread::current().id();
+        let mut runner = self.runner();
+        match *runner {
+            Some(other) if other != me => None,
+            Some(_) => Some(Entered { machine: None }),
             None => {
-                let mut stdout = std::io::stdout().lock();
-                stdout.write_all(&value).and_then(|()| stdout.flush())
-            }
-            Some(appends) => {
-                let name = String::from_utf8_lossy(&unquote(&self.names().expanded(name))).into();
-                append(name, appends, &value)
-            }
-        };
-        if let Err(error) = written {
-            complain(self.place, &format!("print: {error}"));
-        }
-    }
-
-    fn read(&self, text: &str, unquotes: bool) {
-        let (handler, parameter) = self.handler(text, unquotes);
-        match self.names().read(&handler, &parameter) {
-            Ok(value) => {
-                let value = String::from_utf8_lossy(&value).into_owned();
-                self.place
-                    .router
-                    .chatter(&format!("{handler}:\n{}\n", value.trim_end_matches('\n')));
-            }
-            Err(message) => complain(self.place, &message),
-        }
-    }
-
-    fn write(&self, text: &str, unquotes: bool) {
-        let (handler, text) = self.handler(text, unquotes);
-        let scope = self.place.router.scope_of(self.place.element);
-        let result = args::parse::<HandlerRef>(&handler, &scope).and_then(|handler| {
-            let written = self.place.router.write_to(self.place.element, &handler, &text);
-            written.map_err(|error| error.to_string())
-        });
-        self.machine.set("?", if result.is_ok() { b"0".to_vec() } else { b"-1".to_vec() });
-        if let Err(message) = result {
-            complain(self.place, &message);
-        }
-    }
-
-    fn save(&self, text: &str, appends: bool) {
-        let (handler, file) = self.handler(text, true);
-        let name = String::from_utf8_lossy(&file).into_owned();
-        let saved = self.names().read(&handler, b"").and_then(|value| {
-            append(name.clone(), appends, &value).map_err(|error| format!("{name}: {error}"))
-        });
-        if let Err(message) = saved {
-            complain(self.place, &message);
-        }
-    }
-
-    fn pause(&self, count: &str) -> Result<Go, String> {
-        self.may_wait()?;
-        let count = self.names().expanded(count);
-        let count = match count.trim() {
-            "" => 1,
-            text => text.parse().map_err(|_| format!("expected a count, not ‘{text}’"))?,
-        };
-        self.machine.position().wait = Wait::Steps(count);
-        Ok(Go::End(Ended::Waits))
-    }
-
-    fn wait(&self, time: &str) -> Result<Go, String> {
-        self.may_wait()?;
-        let time = self.names().expanded(time);
-        let scope = self.place.router.scope_of(self.place.element);
-        let time: Seconds = args::parse(&time, &scope)?;
-        let nanos = i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
-        let now = self.place.router.clock().now();
-        let until = Timestamp::from_nanos(now.as_nanos().saturating_add(nanos));
-        self.machine.position().wait = Wait::Until(until);
-        self.machine.timer.schedule_at(until);
-        Ok(Go::End(Ended::Waits))
-    }
-
-    fn may_wait(&self) -> Result<(), String> {
-        match self.waits {
-            true => Ok(()),
-            false => Err("a script that is called cannot wait".to_owned()),
-        }
-    }
-
-    fn go_to(&self, target: &Target, condition: &str) -> Result<Option<Go>, String> {
-        if !condition.is_empty() {
-            let condition = unquote(&self.names().expanded(condition));
-            if !functions::truth(String::from_utf8_lossy(&condition).trim())? {
-                return Ok(None);
+                *runner = Some(me);
+                Some(Entered { machine: Some(self) })
             }
         }
-        let target = match target {
-            Target::Label(label) => Target::named(&self.names().expanded(label)),
-            other => other.clone(),
-        };
-        Ok(Some(match target {
-            Target::Loop => Go::To(0),
-            Target::End => Go::End(Ended::End),
-            Target::Exit => Go::End(Ended::Exit),
-            Target::Stop => Go::End(Ended::Stop),
-            Target::Error => return Err("error in script".to_owned()),
-            Target::Label(label) => match self.machine.program.labels.get(&label) {
-                Some(&step) => Go::To(step),
-                None => return Err(format!("no such label ‘{label}’")),
-            },
-        }))
     }
+}
+
+/// While it lives, this thread runs the script.
+struct Entered<'a> {
+    machine: Option<&'a Machine>,
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        if let Some(machine) = self.machine {
+            *machine.runner() = None;
+        }
+    }
+}
+
+/// One run of a script.
+pub(super) struct Run<'a> {
+    pub(super) machine: &'a Machine,
+    pub(super) place: Place<'a>,
+    pub(super) errors: &'a Errors<'a>,
+    /// Where the run stands, if not where the script does.
+    position: Option<RefCell<Position>>,
+    /// What the run knows of its call, if not what the script does.
+    pub(super) arguments: Option<RefCell<Arguments>>,
 }
 
 /// What comes after an instruction, if not the next one.
 enum Go {
-    To(usize),
-    End(Ended),
+    On,
+    /// The script waits, or gives a value.
+    Wait,
+    /// The script ends here.
+    End,
 }
 
-/// What names mean in a script.
-struct Names<'a> {
-    machine: &'a Machine,
-    router: &'a Router,
-    element: usize,
-    arguments: Option<&'a Arguments>,
-}
-
-impl Names<'_> {
-    /// A text with its variables replaced, and a layer of quotes removed if asked.
-    fn text(&self, text: &str, unquotes: bool) -> Text {
-        let text = self.expanded(text);
-        if unquotes { unquote(&text) } else { text.into_bytes() }
+impl<'a> Run<'a> {
+    /// A run from where the script stands.
+    fn shared(machine: &'a Machine, place: Place<'a>, errors: &'a Errors<'a>) -> Self {
+        Self { machine, place, errors, position: None, arguments: None }
     }
 
-    fn expanded(&self, text: &str) -> String {
-        match expand(text, LONGEST, |reference| self.value(reference)) {
-            Ok(expanded) => expanded.into_owned(),
-            Err(error) => {
-                self.router.chatter(&format!("{}: {error}", self.router.name_of(self.element)));
-                String::new()
-            }
+    fn with<T>(&self, act: impl FnOnce(&mut Position) -> T) -> T {
+        match &self.position {
+            Some(own) => act(&mut own.borrow_mut()),
+            None => act(&mut self.machine.position()),
         }
     }
 
-    fn value(&self, reference: Reference<'_>) -> Option<Cow<'static, str>> {
-        let value = match reference {
-            Reference::Name(name) => self.variable(name)?,
-            Reference::Call(call) => {
-                let call = expand_quoted(call, LONGEST, |inner| self.value(inner)).ok()?;
-                let (handler, parameter) = split(&call);
-                match self.read(handler, parameter.as_bytes()) {
-                    Ok(value) => value,
-                    Err(message) => {
-                        let name = self.router.name_of(self.element);
-                        self.router.chatter(&format!("{name}: {message}"));
-                        Text::new()
-                    }
+    /// Takes instructions until `n` waits are passed and another one is reached. Returns how often
+    /// the script jumped, and whether it waits.
+    fn advance(&self, n: i64, how: How, jumps: u32) -> (u32, bool) {
+        let steps = &self.machine.program.steps;
+        let target = self.with(|position| position.taken + n);
+        let mut jumps = jumps;
+        while jumps < MOST_JUMPS {
+            let here = self.with(|position| match position.taken <= target {
+                true => {
+                    position.at += 1;
+                    Some(position.at - 1)
+                }
+                false => None,
+            });
+            let Some((here, step)) = here.and_then(|at| Some((at, steps.get(at)?))) else {
+                self.with(|position| position.at = position.at.min(steps.len()));
+                break;
+            };
+            match self.take(here, step, target, how) {
+                Go::On => {}
+                Go::Wait => break,
+                Go::End => {
+                    self.with(|position| position.at -= 1);
+                    return (jumps + 1, false);
                 }
             }
-        };
-        Some(String::from_utf8_lossy(&value).into_owned().into())
-    }
-
-    fn variable(&self, name: &str) -> Option<Text> {
-        if name == "$" {
-            return Some(std::process::id().to_string().into_bytes());
-        }
-        if let Some(arguments) = self.arguments
-            && let Some(value) = arguments.variable(name)
-        {
-            return Some(value);
-        }
-        self.machine.get(name)
-    }
-
-    fn read(&self, handler: &str, parameter: &[u8]) -> Result<Text, String> {
-        let own = FUNCTIONS.iter().find(|(name, _)| *name == handler);
-        if let Some((_, function)) = own {
-            return function(&String::from_utf8_lossy(parameter));
-        }
-        let reference = args::parse::<HandlerRef>(handler, &self.router.scope_of(self.element))?;
-        self.router
-            .read_from(self.element, &reference, parameter)
-            .map_err(|error| error.to_string())
-    }
-}
-
-impl Arguments {
-    fn variable(&self, name: &str) -> Option<Text> {
-        let text = match name {
-            "args" => self.text.clone(),
-            "0" => self.handler.clone(),
-            "write" => self.writes.to_string(),
-            "input" => self.input.to_string(),
-            "#" => functions::words(&self.text).len().to_string(),
-            _ => {
-                let number: usize = name.parse().ok()?;
-                let words = millrace_lang::config::split_words(&self.text);
-                words.get(number.checked_sub(1)?)?.text.to_owned()
+            if self.with(|position| position.at) != here + 1 {
+                jumps += 1;
             }
+        }
+        if jumps >= MOST_JUMPS {
+            let name = declaration(self.place.router, self.place.element);
+            self.place.router.chatter(&format!("{name}: too many jumps, giving up"));
+            self.with(|position| position.at = steps.len());
+            self.machine.timer.unschedule();
+        }
+        (jumps + 1, true)
+    }
+
+    fn take(&self, here: usize, step: &Step, target: i64, how: How) -> Go {
+        match step {
+            Step::Begin => self.with(|position| {
+                if std::mem::take(&mut position.fresh) {
+                    position.taken += 1;
+                }
+            }),
+            Step::Init { .. } | Step::Label => {}
+            Step::Set { variable, text, unquotes } => {
+                self.machine.set(variable, self.names().text(text, *unquotes));
+            }
+            Step::Return { text, unquotes } => {
+                self.machine.set("_", self.names().text(text, *unquotes));
+                let still_here = self.with(|position| match position.at == here + 1 {
+                    true => {
+                        position.at = here;
+                        true
+                    }
+                    false => false,
+                });
+                if still_here {
+                    return Go::Wait;
+                }
+            }
+            Step::Print { to, text, newline, unquotes } => {
+                self.print(to.as_ref(), text, *newline, *unquotes);
+            }
+            Step::Read { text, unquotes } => self.read(text, *unquotes),
+            Step::Write { text, unquotes } => self.write(text, *unquotes),
+            Step::WaitStep { count } => return self.wait_step(here, *count, target),
+            Step::WaitTime { time } => {
+                let over = self.with(|position| {
+                    let over = position.taken < target;
+                    position.taken += i64::from(over);
+                    over
+                });
+                if !over {
+                    if self.wait(time) {
+                        self.with(|position| position.at = here);
+                    }
+                    return Go::Wait;
+                }
+                self.machine.timer.unschedule();
+            }
+            Step::Goto { target, condition } => return self.go_to(here, *target, condition),
+            Step::Error { text, unquotes } => {
+                let message = self.names().text(text, *unquotes);
+                if !message.is_empty() {
+                    self.errors.error(&String::from_utf8_lossy(&message));
+                }
+                return Go::End;
+            }
+            Step::End | Step::Exit => return Go::End,
+            Step::Stop => {
+                self.with(|position| position.taken += 1);
+                if how != How::Router {
+                    self.place.router.request_stop();
+                }
+                return Go::End;
+            }
+        }
+        Go::On
+    }
+
+    pub(super) fn names(&self) -> Names<'_> {
+        Names { run: self }
+    }
+
+    fn wait_step(&self, here: usize, count: u64, target: i64) -> Go {
+        self.with(|position| {
+            let had = position.counts.entry(here).or_default();
+            while position.taken < target && *had < count {
+                *had += 1;
+                position.taken += 1;
+            }
+            if *had < count {
+                position.at = here;
+                return Go::Wait;
+            }
+            Go::On
+        })
+    }
+
+    fn print(&self, to: Option<&Redirect>, text: &str, newline: bool, unquotes: bool) {
+        let errors = self.errors.count();
+        let file = to.map(|to| {
+            let name = self.names().text(&to.file, true);
+            (String::from_utf8_lossy(&name).into_owned(), to.appends)
+        });
+        let mut out: Box<dyn std::io::Write> = match &file {
+            Some((name, appends)) if !name.is_empty() && name != "-" => match open(name, *appends) {
+                Ok(file) => Box::new(file),
+                Err(error) => {
+                    return self.errors.error(&format!("{name}: {}", reason(&error)));
+                }
+            },
+            _ => Box::new(std::io::stdout().lock()),
         };
-        Some(text.into_bytes())
+        let handler = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '@' || c == '_');
+        let mut value = match handler {
+            // What the handler prints comes first.
+            true if file.is_none() => {
+                drop(out);
+                let value = self.names().called(text, unquotes).unwrap_or_default();
+                out = Box::new(std::io::stdout().lock());
+                value
+            }
+            true => self.names().called(text, unquotes).unwrap_or_default(),
+            false => unquote(&self.names().expanded_quoted(text)),
+        };
+        if newline && value.last() != Some(&b'\n') && self.errors.count() == errors {
+            value.push(b'\n');
+        }
+        if let Err(error) = out.write_all(&value).and_then(|()| out.flush()) {
+            self.errors.error(&format!("print: {}", reason(&error)));
+        }
+    }
+
+    fn read(&self, text: &str, unquotes: bool) {
+        let names = self.names();
+        if let Some((name, value)) = names.called_by_name(text, unquotes) {
+            let value = String::from_utf8_lossy(&value).into_owned();
+            let text = format!("{name}:\n{value}");
+            self.place.router.chatter(text.strip_suffix('\n').unwrap_or(&text));
+        }
+    }
+
+    fn write(&self, text: &str, unquotes: bool) {
+        if let Some(status) = self.names().written(text, unquotes) {
+            self.machine.set("?", status.to_string().into_bytes());
+        }
+    }
+
+    /// Schedules the timer after a time; false when it is none.
+    fn wait(&self, time: &str) -> bool {
+        let time = self.names().expanded(time);
+        let scope = self.place.router.scope_of(self.place.element);
+        match args::parse::<Seconds>(&time, &scope) {
+            Ok(time) => {
+                let nanos = i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
+                let now = self.place.router.clock().now();
+                let until = Timestamp::from_nanos(now.as_nanos().saturating_add(nanos));
+                self.machine.timer.schedule_at(until);
+                true
+            }
+            Err(_) => {
+                self.errors.error("syntax error at ‘wait’");
+                false
+            }
+        }
+    }
+
+    fn go_to(&self, here: usize, target: Target, condition: &str) -> Go {
+        let condition = self.names().expanded(condition);
+        if !condition.is_empty() {
+            let text = unquote(&condition);
+            match functions::truth(String::from_utf8_lossy(&text).trim()) {
+                Some(true) => {}
+                Some(false) => return Go::On,
+                None => {
+                    self.errors.error(&format!("bad condition ‘{condition}’"));
+                    return Go::On;
+                }
+            }
+        }
+        match target {
+            Target::Step(to) => self.with(|position| {
+                position.counts.retain(|at, _| !(to..here).contains(at));
+                position.at = to;
+                Go::On
+            }),
+            Target::Stop => {
+                self.place.router.request_stop();
+                Go::End
+            }
+            Target::End | Target::Exit | Target::Error => Go::End,
+        }
     }
 }
 
-fn append(name: String, appends: bool, value: &[u8]) -> std::io::Result<()> {
-    if name == "-" {
-        return std::io::stdout().write_all(value);
-    }
+fn open(name: &str, appends: bool) -> std::io::Result<std::fs::File> {
     let mut options = OpenOptions::new();
     options.create(true).write(true).append(appends).truncate(!appends);
-    options.open(name)?.write_all(value)
+    options.open(name)
 }
 
-fn complain(place: Place<'_>, message: &str) {
-    place.router.chatter(&format!("{}: {message}", place.router.name_of(place.element)));
+/// What the system said, without the number.
+pub(super) fn reason(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error ").next().unwrap_or_default().to_owned()
 }

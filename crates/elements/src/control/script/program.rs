@@ -1,50 +1,65 @@
 //! Scripts as written: a list of instructions.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use millrace_core::Args;
 use millrace_core::args::ArgText;
 
-/// The instructions of a script and where its labels stand.
+/// The instructions of a script. The first one is a wait, or [`Step::Begin`]; the last one ends it.
 #[derive(Debug, Default)]
 pub(super) struct Program {
     pub(super) steps: Vec<Step>,
-    pub(super) labels: HashMap<String, usize>,
+    labels: HashMap<String, usize>,
+    /// Variables that can be read as handlers.
+    pub(super) exported: HashSet<String>,
 }
 
 /// An instruction. Texts are as written: variables are replaced when it runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Sets a variable; `once`, when the script is initialised; `exported`, readable as a handler.
-    Set { variable: String, text: String, unquotes: bool, once: bool, exported: bool },
+    /// Where a script begins that does not begin with a wait.
+    Begin,
+    /// Sets a variable.
+    Set { variable: String, text: String, unquotes: bool },
+    /// Sets a variable when the script is initialised, and does nothing when it runs.
+    Init { variable: String, text: String, unquotes: bool },
     /// Prints a text or a handler's value.
-    Print { text: String, newline: bool, unquotes: bool },
+    Print { to: Option<Redirect>, text: String, newline: bool, unquotes: bool },
     /// Prints a handler's name and value on standard error.
     Read { text: String, unquotes: bool },
     /// Writes a handler.
     Write { text: String, unquotes: bool },
-    /// Writes a handler's value to a file.
-    Save { text: String, appends: bool },
     /// Waits for a number of steps, or in a driver script of requests to stop.
-    Pause { count: String },
+    WaitStep { count: u64 },
     /// Waits for a time.
-    Wait { time: String },
-    /// Goes to a label if a condition holds.
+    WaitTime { time: String },
+    /// Goes elsewhere if a condition holds.
     Goto { target: Target, condition: String },
     /// Ends with a value.
     Return { text: String, unquotes: bool },
     /// Ends with an error.
     Error { text: String, unquotes: bool },
+    /// Ends.
+    End,
+    /// Ends, and does not let a packet pass or a signal come again.
+    Exit,
+    /// Ends, and asks the program to stop.
+    Stop,
     /// Does nothing.
     Label,
 }
 
-/// Where a jump leads.
+/// A file that is printed to.
 #[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Redirect {
+    pub(super) file: String,
+    pub(super) appends: bool,
+}
+
+/// Where a jump leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Target {
-    Label(String),
-    /// The first instruction.
-    Loop,
+    Step(usize),
     End,
     Exit,
     Stop,
@@ -53,95 +68,140 @@ pub(super) enum Target {
 
 impl Program {
     /// Reads all arguments that are left as instructions.
-    pub(super) fn read(args: &mut Args<'_>) -> Self {
+    pub(super) fn read(args: &mut Args<'_>, drives: bool) -> Self {
         let mut program = Self::default();
+        let mut jumps = Vec::new();
         for argument in args.rest() {
             if argument.is_empty() {
                 continue;
             }
             match program.read_step(&argument) {
-                Ok(step) => program.steps.push(step),
-                Err(message) => args.error(&argument, message),
+                Some((step, label)) => {
+                    if let Some(label) = label {
+                        jumps.push((program.add(step), label));
+                    } else {
+                        program.add(step);
+                    }
+                }
+                None => {
+                    let word = argument.split_first_word().0;
+                    args.error(&argument, format!("syntax error at ‘{}’", word.as_str()));
+                }
             }
         }
-        for step in &program.steps {
-            if let Step::Goto { target: Target::Label(label), .. } = step
-                && !program.labels.contains_key(label)
-                // A label may be computed while the script runs.
-                && !label.contains('$')
-            {
+        for (at, label) in jumps {
+            let found = program.target(&label);
+            if found.is_none() {
                 args.error((), format!("no such label ‘{label}’"));
             }
+            if let (Some(found), Some(Step::Goto { target, .. })) =
+                (found, program.steps.get_mut(at))
+            {
+                *target = found;
+            }
         }
+        if program.steps.is_empty() && drives {
+            program.add(Step::WaitStep { count: 1 });
+        }
+        program.add(if drives { Step::Stop } else { Step::End });
         program
     }
 
-    fn read_step(&mut self, argument: &ArgText) -> Result<Step, String> {
+    /// Where a label, or the name of a way to end, leads.
+    pub(super) fn target(&self, label: &str) -> Option<Target> {
+        if let Some(&step) = self.labels.get(label) {
+            return Some(Target::Step(step));
+        }
+        Some(match label {
+            "loop" | "begin" => Target::Step(0),
+            "end" => Target::End,
+            "exit" => Target::Exit,
+            "stop" => Target::Stop,
+            "error" | "errorq" => Target::Error,
+            _ => return None,
+        })
+    }
+
+    /// Adds an instruction; returns where it stands.
+    fn add(&mut self, step: Step) -> usize {
+        let waits = matches!(step, Step::WaitStep { .. } | Step::WaitTime { .. });
+        if self.steps.is_empty() && !waits {
+            self.steps.push(Step::Begin);
+        }
+        if let Step::Label = step {
+            let here = self.steps.len();
+            self.labels.values_mut().filter(|at| **at == usize::MAX).for_each(|at| *at = here);
+        }
+        self.steps.push(step);
+        self.steps.len() - 1
+    }
+
+    /// An instruction, and the label that it goes to.
+    fn read_step(&mut self, argument: &ArgText) -> Option<(Step, Option<String>)> {
         let (word, rest) = argument.split_first_word();
         let (word, rest) = (word.as_str(), rest.as_str().trim());
         let text = rest.to_owned();
         let unquotes = word.ends_with('q');
-        Ok(match word {
-            "set" | "setq" => Self::set(rest, unquotes, false, false)?,
-            "init" | "initq" => Self::set(rest, unquotes, true, false)?,
-            "export" | "exportq" => Self::set(rest, unquotes, true, true)?,
-            "print" | "printq" => Step::Print { text, newline: true, unquotes },
-            "printn" | "printnq" => Step::Print { text, newline: false, unquotes },
+        let goto = |target: &str, condition: &str| {
+            let step = Step::Goto { target: Target::Step(0), condition: condition.to_owned() };
+            Some((step, Some(target.to_owned())))
+        };
+        let step = match word {
+            "set" | "setq" => {
+                let (variable, text) = split(rest);
+                if text.is_empty() {
+                    return None;
+                }
+                Step::Set { variable: variable.to_owned(), text: text.to_owned(), unquotes }
+            }
+            "init" | "initq" | "export" | "exportq" => {
+                let (variable, text) = split(rest);
+                if variable.is_empty() {
+                    return None;
+                }
+                if word.starts_with("export") {
+                    self.exported.insert(variable.to_owned());
+                }
+                Step::Init { variable: variable.to_owned(), text: text.to_owned(), unquotes }
+            }
+            "print" | "printq" | "printn" | "printnq" => {
+                let (to, text) = redirect(rest);
+                let newline = matches!(word, "print" | "printq");
+                Step::Print { to, text: text.to_owned(), newline, unquotes }
+            }
+            "save" | "append" => {
+                let (handler, file) = split(rest);
+                let file = if file.is_empty() { "-" } else { split(file).0 };
+                let to = Some(Redirect { file: file.to_owned(), appends: word == "append" });
+                Step::Print { to, text: handler.to_owned(), newline: true, unquotes: false }
+            }
             "read" | "readq" => Step::Read { text, unquotes },
             "write" | "writeq" => Step::Write { text, unquotes },
-            "save" => Step::Save { text, appends: false },
-            "append" => Step::Save { text, appends: true },
-            "pause" | "wait_step" | "wait_stop" => Step::Pause { count: text },
-            "wait" if rest.is_empty() => Step::Pause { count: text },
-            "wait" | "wait_for" | "wait_time" => match rest {
-                "" => return Err(format!("missing time in ‘{word}’")),
-                _ => Step::Wait { time: text },
-            },
+            "pause" | "wait_step" | "wait_stop" => Step::WaitStep { count: count(rest)? },
+            "wait" if rest.is_empty() => Step::WaitStep { count: 1 },
+            "wait" | "wait_for" | "wait_time" => Step::WaitTime { time: text },
             "label" => {
-                if !is_word(rest) {
-                    return Err("bad label name".to_owned());
+                if rest.is_empty() || rest.contains(char::is_whitespace) {
+                    return None;
                 }
-                if self.labels.insert(text, self.steps.len()).is_some() {
-                    return Err(format!("label ‘{rest}’ already defined"));
-                }
+                // Of two labels with one name the first one counts.
+                self.labels.entry(text).or_insert(usize::MAX);
                 Step::Label
             }
+            "goto" if rest.is_empty() => return goto("loop", ""),
             "goto" => {
                 let (label, condition) = split(rest);
-                if label.is_empty() {
-                    return Err("missing label in ‘goto’".to_owned());
-                }
-                Step::Goto { target: Target::named(label), condition: condition.to_owned() }
+                return goto(label, condition);
             }
-            "loop" | "end" | "exit" | "stop" => {
-                Step::Goto { target: Target::named(word), condition: text }
-            }
+            "loop" if rest.is_empty() => return goto("loop", ""),
+            "end" if rest.is_empty() => Step::End,
+            "exit" if rest.is_empty() => Step::Exit,
+            "stop" if rest.is_empty() => Step::Stop,
             "return" | "returnq" => Step::Return { text, unquotes },
             "error" | "errorq" => Step::Error { text, unquotes },
-            _ => return Err(format!("unknown instruction ‘{word}’")),
-        })
-    }
-
-    fn set(rest: &str, unquotes: bool, once: bool, exported: bool) -> Result<Step, String> {
-        let (variable, text) = split(rest);
-        if !is_word(variable) {
-            return Err(format!("bad variable name ‘{variable}’"));
-        }
-        let (variable, text) = (variable.to_owned(), text.to_owned());
-        Ok(Step::Set { variable, text, unquotes, once, exported })
-    }
-}
-
-impl Target {
-    pub(super) fn named(label: &str) -> Self {
-        match label {
-            "loop" | "begin" => Self::Loop,
-            "end" => Self::End,
-            "exit" => Self::Exit,
-            "stop" => Self::Stop,
-            "error" => Self::Error,
-            _ => Self::Label(label.to_owned()),
-        }
+            _ => return None,
+        };
+        Some((step, None))
     }
 }
 
@@ -150,6 +210,20 @@ pub(super) fn split(text: &str) -> (&str, &str) {
     millrace_lang::config::shift_word(text)
 }
 
-fn is_word(text: &str) -> bool {
-    !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || c == '_')
+/// The file that `>FILE` or `>>FILE` names, and what follows.
+fn redirect(text: &str) -> (Option<Redirect>, &str) {
+    let (appends, rest) = match (text.strip_prefix(">>"), text.strip_prefix('>')) {
+        (Some(rest), _) => (true, rest),
+        (None, Some(rest)) => (false, rest),
+        (None, None) => return (None, text),
+    };
+    let (file, text) = split(rest);
+    (Some(Redirect { file: file.to_owned(), appends }), text)
+}
+
+fn count(text: &str) -> Option<u64> {
+    match text {
+        "" => Some(1),
+        text => text.parse().ok(),
+    }
 }

@@ -1,0 +1,86 @@
+//! Signals of the system, and the elements that run when one comes.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Signals have numbers below this.
+const SIGNALS: usize = 32;
+
+/// Which elements listen to which signals, and which signals have come. The program sets the marks
+/// when signals come, and wakes the router.
+pub struct Signals {
+    /// Whether any has come.
+    any: Arc<AtomicBool>,
+    marks: [Arc<AtomicBool>; SIGNALS],
+    listeners: Mutex<Vec<(i32, usize)>>,
+    unheard: Mutex<Option<Box<dyn Fn(i32) + Send + Sync>>>,
+}
+
+impl Default for Signals {
+    fn default() -> Self {
+        Self {
+            any: Arc::default(),
+            marks: std::array::from_fn(|_| Arc::default()),
+            listeners: Mutex::default(),
+            unheard: Mutex::default(),
+        }
+    }
+}
+
+impl Signals {
+    /// Lets an element's handler `run` be written when a signal comes, once.
+    pub fn listen(&self, signal: i32, element: usize) {
+        let mut listeners = self.listeners();
+        if !listeners.contains(&(signal, element)) {
+            listeners.push((signal, element));
+        }
+    }
+
+    /// The signals that elements listen to.
+    pub fn wanted(&self) -> Vec<i32> {
+        let mut wanted: Vec<i32> = self.listeners().iter().map(|&(signal, _)| signal).collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        wanted
+    }
+
+    /// The marks to set when a signal comes: its own first, then the one for any.
+    pub fn marks(&self, signal: i32) -> Option<[Arc<AtomicBool>; 2]> {
+        let mark = self.marks.get(usize::try_from(signal).ok()?)?;
+        Some([mark.clone(), self.any.clone()])
+    }
+
+    /// Says what to do when a signal comes that no element listens to any more.
+    pub fn when_unheard(&self, act: impl Fn(i32) + Send + Sync + 'static) {
+        *self.unheard.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(act));
+    }
+
+    #[inline]
+    pub(crate) fn have_come(&self) -> bool {
+        self.any.load(Ordering::Relaxed)
+    }
+
+    /// The signals that have come, each with the elements that listened.
+    pub(crate) fn take(&self) -> Vec<(i32, Vec<usize>)> {
+        self.any.store(false, Ordering::SeqCst);
+        let mut come = Vec::new();
+        for (mark, signal) in self.marks.iter().zip(0..) {
+            if mark.swap(false, Ordering::SeqCst) {
+                let all = &mut *self.listeners();
+                let elements = all.extract_if(.., |one| one.0 == signal).map(|one| one.1);
+                come.push((signal, elements.collect()));
+            }
+        }
+        come
+    }
+
+    pub(crate) fn nobody_heard(&self, signal: i32) {
+        if let Some(act) = &*self.unheard.lock().unwrap_or_else(PoisonError::into_inner) {
+            act(signal);
+        }
+    }
+
+    fn listeners(&self) -> MutexGuard<'_, Vec<(i32, usize)>> {
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,85 @@
+//! What goes wrong while a script runs, and who hears of it.
+
+use std::cell::{Cell, RefCell};
+
+use millrace_core::Router;
+
+/// Takes the errors of one run.
+pub(super) struct Errors<'a> {
+    router: &'a Router,
+    count: Cell<usize>,
+    hears: Hears,
+}
+
+enum Hears {
+    /// The user, below a line that says what was going on, if there is one.
+    User { context: Option<String>, said: Cell<bool> },
+    /// Whoever called.
+    Caller(RefCell<Vec<String>>),
+}
+
+impl<'a> Errors<'a> {
+    /// Tells the user at once.
+    pub(super) fn to_user(router: &'a Router) -> Self {
+        let hears = Hears::User { context: None, said: Cell::new(false) };
+        Self { router, count: Cell::new(0), hears }
+    }
+
+    /// Tells the user at once that it happened while `element` ran.
+    pub(super) fn executing(router: &'a Router, element: usize) -> Self {
+        let context = Some(format!("While executing ‘{}’:", declaration(router, element)));
+        let hears = Hears::User { context, said: Cell::new(false) };
+        Self { router, count: Cell::new(0), hears }
+    }
+
+    /// Keeps them for whoever called.
+    pub(super) fn to_caller(router: &'a Router) -> Self {
+        Self { router, count: Cell::new(0), hears: Hears::Caller(RefCell::default()) }
+    }
+
+    /// How many errors there were.
+    pub(super) fn count(&self) -> usize {
+        self.count.get()
+    }
+
+    /// An error of one or more lines.
+    pub(super) fn error(&self, message: &str) {
+        self.count.set(self.count.get() + 1);
+        match &self.hears {
+            Hears::Caller(kept) => kept.borrow_mut().extend(message.lines().map(str::to_owned)),
+            Hears::User { context: None, .. } => self.router.chatter(message),
+            Hears::User { context: Some(context), said } => {
+                if !said.replace(true) {
+                    self.router.chatter(context);
+                }
+                self.router.chatter(&indented(message));
+            }
+        }
+    }
+
+    /// An error that happened in a call.
+    pub(super) fn in_call(&self, call: &str, message: &str) {
+        match message {
+            "" => self.count.set(self.count.get() + 1),
+            _ => self.error(&format!("While calling ‘{call}’:\n{}", indented(message))),
+        }
+    }
+
+    /// What was kept for the caller.
+    pub(super) fn into_messages(self) -> String {
+        match self.hears {
+            Hears::Caller(kept) => kept.into_inner().join("\n"),
+            Hears::User { .. } => String::new(),
+        }
+    }
+}
+
+/// An element as a configuration declares it.
+pub(super) fn declaration(router: &Router, element: usize) -> String {
+    format!("{} :: {}", router.name_of(element), router.class_of(element))
+}
+
+fn indented(text: &str) -> String {
+    let lines: Vec<String> = text.lines().map(|line| format!("  {line}")).collect();
+    lines.join("\n")
+}
