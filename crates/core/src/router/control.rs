@@ -167,9 +167,7 @@ impl Router {
         let element = match handler {
             HandlerRef::Of { element, .. } => Some(*element),
             HandlerRef::Global(_) => None,
-            HandlerRef::Here(_) => {
-                self.access_of(Some(caller), name).is_some().then_some(caller)
-            }
+            HandlerRef::Here(_) => self.access_of(Some(caller), name).is_some().then_some(caller),
         };
         (element, name)
     }

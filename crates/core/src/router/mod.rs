@@ -10,19 +10,19 @@ mod processing;
 mod signals;
 mod wiring;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::borrow::Cow;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use millrace_lang::{Span, ascii_quotes};
 
 pub use build::{Options, check, initialize};
 pub use control::ElementInfo;
-pub use signals::Signals;
 pub(crate) use draft::{Draft, Place};
 pub(crate) use path::Path;
 pub use plan::{Plan, PlannedChain, PlannedReceiver, PlannedTask, PlannedTransmitter, Seat};
+pub use signals::Signals;
 
 use crate::args::{ElementLookup, Scope};
 use crate::clock::Clock;

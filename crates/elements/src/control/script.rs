@@ -331,7 +331,8 @@ fn kind_argument(args: &mut Args<'_>) -> Result<Option<Kind>, Failed> {
         ["PROXY"] => Kind::Proxy,
         ["DRIVER"] => Kind::Driver,
         ["SIGNAL", names @ ..] => {
-            let numbers: Option<Vec<i32>> = names.iter().map(|name| signals::number(name)).collect();
+            let numbers: Option<Vec<i32>> =
+                names.iter().map(|name| signals::number(name)).collect();
             match numbers.filter(|numbers| !numbers.is_empty()) {
                 Some(numbers) => Kind::Signal(numbers),
                 None => {

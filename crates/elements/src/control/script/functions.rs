@@ -122,12 +122,7 @@ impl Number {
     }
 
     /// An operation on integers when both are, else on reals.
-    fn apply(
-        self,
-        other: Self,
-        integers: fn(i64, i64) -> i64,
-        reals: fn(f64, f64) -> f64,
-    ) -> Self {
+    fn apply(self, other: Self, integers: fn(i64, i64) -> i64, reals: fn(f64, f64) -> f64) -> Self {
         match (self, other) {
             (Self::Integer(a), Self::Integer(b)) => Self::Integer(integers(a, b)),
             _ => Self::Real(reals(self.real(), other.real())),
@@ -409,7 +404,8 @@ impl Directive {
             Number::Integer(integer) => integer,
             Number::Real(real) => real as i64,
         };
-        let sign = match (negative, self.plus, self.space) {
+        let signed = if is_real || "feEgG".contains(self.kind) { negative } else { integer() < 0 };
+        let sign = match (signed, self.plus, self.space) {
             (true, _, _) => "-",
             (_, true, _) => "+",
             (_, _, true) => " ",

@@ -537,12 +537,14 @@ impl<'a> Run<'a> {
             (String::from_utf8_lossy(&name).into_owned(), to.appends)
         });
         let mut out: Box<dyn std::io::Write> = match &file {
-            Some((name, appends)) if !name.is_empty() && name != "-" => match open(name, *appends) {
-                Ok(file) => Box::new(file),
-                Err(error) => {
-                    return self.errors.error(&format!("{name}: {}", reason(&error)));
+            Some((name, appends)) if !name.is_empty() && name != "-" => {
+                match open(name, *appends) {
+                    Ok(file) => Box::new(file),
+                    Err(error) => {
+                        return self.errors.error(&format!("{name}: {}", reason(&error)));
+                    }
                 }
-            },
+            }
             _ => Box::new(std::io::stdout().lock()),
         };
         let handler = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '@' || c == '_');
