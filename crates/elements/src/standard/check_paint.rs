@@ -16,6 +16,7 @@
 //!
 //! # Handlers
 //! - `color` (read, write): the color.
+//! - `anno` (read): the annotation's offset.
 //!
 //! # Drops
 //! - filtered: another paint, and output 1 is not connected.

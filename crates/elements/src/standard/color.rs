@@ -34,8 +34,9 @@ impl Color {
         self.value.load(Relaxed)
     }
 
-    /// The handler `color`.
+    /// The handlers `anno` and `color`.
     pub(super) fn handlers<E: 'static>(handlers: &mut Handlers<E>, color: fn(&E) -> &Self) {
+        handlers.read("anno", move |element, _| color(element).anno);
         handlers.read("color", move |element, _| color(element).get());
         handlers.write("color", move |element, call| {
             color(element).value.store(call.parse()?, Relaxed);

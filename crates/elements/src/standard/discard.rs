@@ -5,7 +5,8 @@
 //!
 //! # Description
 //! Drops every packet that comes. With a pull input it pulls them, up to BURST each time it is
-//! scheduled, while ACTIVE.
+//! scheduled, while ACTIVE. DiscardNoFree, which in Click throws packets away without freeing their
+//! memory, is another name of it.
 //!
 //! # Arguments
 //! - ACTIVE: whether it pulls. Positional, default true.
@@ -60,7 +61,7 @@ pub struct Discard {
 register!(Discard, "discard.rs");
 
 impl Element for Discard {
-    const CLASS: Class = Class::new("Discard", "1/0", "a/a");
+    const CLASS: Class = Class::new("Discard", "1/0", "a/a").aliases(&["DiscardNoFree"]);
     type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {

@@ -39,25 +39,16 @@
 //! # See also
 //! RatedSource, TimedSource
 
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-
-use millrace_core::element::Listening;
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Notifier, Refused, Setup, Task,
-    register,
+    Batch, Class, Context, Element, Failed, Handlers, Init, Notifier, Refused, Setup, register,
 };
 
-use super::supply::{Given, Supply, task_handlers};
+use super::source::Source;
+use super::supply::{Given, Supply};
 
 /// The element; its manual is at the top of the file.
 pub struct InfiniteSource {
-    supply: Supply,
-    burst: AtomicU32,
-    task: Task,
-    /// For pullers: whether there are packets.
-    notifier: Notifier,
-    room: OnceLock<Listening>,
+    source: Source,
 }
 
 register!(InfiniteSource, "infinite_source.rs");
@@ -69,101 +60,31 @@ impl Element for InfiniteSource {
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let data = setup.args.optional("DATA");
         let limit = setup.args.optional("LIMIT");
-        let burst: i32 = setup.args.positional("BURST", 1);
+        let burst = Source::burst(&mut setup.args);
         let active = setup.args.optional("ACTIVE");
-        if burst < 1 {
-            setup.args.error("BURST", "burst size must be >= 1");
-        }
         let supply = Supply::configure(&mut setup.args, Given { data, limit, active })?;
-        if burst == 1 {
-            setup.advise("sends single packets: BURST is 1");
-        }
-        Ok(Self {
-            supply,
-            burst: burst.unsigned_abs().into(),
-            task: setup.task(),
-            notifier: Notifier::default(),
-            room: OnceLock::new(),
-        })
+        Ok(Self { source: Source::new(setup, supply, burst) })
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        self.supply.initialize(init)?;
-        if !init.is_pull_output(0) {
-            // An element is initialised once.
-            let _ = self.room.set(init.listen_for_room(0, &self.task));
-        }
-        self.wake();
-        Ok(())
+        self.source.initialize(init)
     }
 
     fn pull(&self, cx: &mut Context, (): &mut (), _port: usize, max: usize, batch: &mut Batch) {
-        if self.supply.is_active() {
-            self.supply.fill(cx, max, batch);
-        }
-        let has_more = || self.supply.is_active() && !self.supply.is_exhausted();
-        if !has_more() {
-            self.notifier.sleep_unless(has_more);
-        }
-        if batch.is_empty() && self.supply.is_exhausted() {
-            self.supply.end(cx);
-        }
+        self.source.pull(cx, max, batch);
     }
 
     fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
-        let Some(room) = self.room.get().filter(|_| self.supply.is_active()) else {
-            self.task.rest();
-            return false;
-        };
-        if !room.active(cx.router()) {
-            room.rest(&self.task, cx.router());
-            return false;
-        }
-        if self.supply.is_exhausted() {
-            self.task.rest();
-            self.supply.end(cx);
-            return false;
-        }
-        let mut left = self.burst.load(Relaxed) as usize;
-        while left > 0 {
-            let mut batch = cx.take_batch();
-            let wanted = left.min(Batch::CAPACITY);
-            self.supply.fill(cx, wanted, &mut batch);
-            left = if self.supply.is_exhausted() { 0 } else { left - wanted };
-            cx.push_batch(0, &mut batch);
-            cx.give_batch(batch);
-        }
-        true
+        self.source.run_task(cx)
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
-        Supply::handlers(handlers, |source| &source.supply, Self::wake);
-        handlers.read("burst", |source, _| source.burst.load(Relaxed));
-        handlers.write("burst", |source, call| {
-            match call.parse::<i32>() {
-                Ok(burst @ 1..) => source.burst.store(burst.unsigned_abs(), Relaxed),
-                _ => return Err("burstsize parameter must be integer >= 1".into()),
-            }
-            Ok(())
-        });
-        task_handlers(handlers, |source| &source.task);
+        Source::handlers(handlers, |source| &source.source);
+        Supply::data_handlers(handlers, |source| source.source.supply());
     }
 
     fn notifier(&self, _port: usize) -> Option<&Notifier> {
-        Some(&self.notifier)
-    }
-}
-
-impl InfiniteSource {
-    /// Lets packets flow if there are to be any.
-    fn wake(&self) {
-        if !self.supply.is_active() {
-            return;
-        }
-        match self.room.get() {
-            Some(_) => self.task.schedule(),
-            None => self.notifier.wake_unlocked(),
-        }
+        Some(self.source.notifier())
     }
 }
 

@@ -4,7 +4,7 @@
 //! `Null`
 //!
 //! # Description
-//! Does nothing to packets.
+//! Does nothing to packets. Null1 to Null8 are other names of it.
 //!
 //! # Arguments
 //! None.
@@ -24,7 +24,7 @@
 //! ```
 //!
 //! # See also
-//! Tee, Discard
+//! PushNull, PullNull, Tee, Discard
 
 use millrace_core::{Batch, Class, Context, Element, Failed, Setup, register};
 
@@ -34,7 +34,9 @@ pub struct Null;
 register!(Null, "null.rs");
 
 impl Element for Null {
-    const CLASS: Class = Class::new("Null", "1/1", "a/a").transparent();
+    const CLASS: Class = Class::new("Null", "1/1", "a/a")
+        .transparent()
+        .aliases(&["Null1", "Null2", "Null3", "Null4", "Null5", "Null6", "Null7", "Null8"]);
     type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {

@@ -15,6 +15,7 @@
 //!
 //! # Handlers
 //! - `color` (read, write): the color.
+//! - `anno` (read): the annotation's offset.
 //!
 //! # Drops
 //! None.

@@ -17,6 +17,7 @@
 //!
 //! # Handlers
 //! - `color` (read, write): the color.
+//! - `anno` (read): the annotation's offset.
 //!
 //! # Drops
 //! - no buffer: there was no free packet for a copy.

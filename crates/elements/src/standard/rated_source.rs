@@ -153,6 +153,7 @@ impl Element for RatedSource {
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
+        Supply::data_handlers(handlers, |source: &Self| &source.supply);
         Supply::handlers(handlers, |source| &source.supply, Self::wake);
         handlers.read("rate", |source, _| source.pace().rate);
         handlers.write("rate", |source, call| {

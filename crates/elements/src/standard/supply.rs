@@ -1,7 +1,7 @@
 //! What the sources of made-up packets share: the packet, how many, and what comes after.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use arc_swap::ArcSwap;
 use millrace_core::args::Kind;
@@ -22,7 +22,9 @@ pub(super) struct Supply {
     length: AtomicI64,
     /// What a packet contains: the data cut or repeated to the length.
     contents: ArcSwap<Vec<u8>>,
-    headroom: usize,
+    /// Whether packets contain random bytes in its place.
+    random: bool,
+    headroom: AtomicUsize,
     timestamp: bool,
     /// How many packets there are; any number when negative.
     limit: AtomicI64,
@@ -43,11 +45,23 @@ impl Supply {
     /// Reads LENGTH, HEADROOM, TIMESTAMP, STOP and END_CALL, and what is not given. Call it when
     /// positional arguments have been read; it completes the arguments.
     pub(super) fn configure(args: &mut Args<'_>, given: Given) -> Result<Self, Failed> {
+        let length: i64 = args.keyword("LENGTH", -1);
+        let length: i64 = args.keyword("DATASIZE", length);
+        if length > 65_535 {
+            args.error("LENGTH", "LENGTH must be at most 65535");
+        }
+        Self::read(args, given, length, false)
+    }
+
+    /// As [`configure`](Self::configure), for packets of `length` random bytes: reads no LENGTH.
+    pub(super) fn random(args: &mut Args<'_>, given: Given, length: i64) -> Result<Self, Failed> {
+        Self::read(args, given, length, true)
+    }
+
+    fn read(args: &mut Args<'_>, given: Given, length: i64, random: bool) -> Result<Self, Failed> {
         let data = given.data.unwrap_or_else(|| DEFAULT_DATA.to_vec());
         let limit = given.limit.unwrap_or(-1);
         let active = given.active.unwrap_or(true);
-        let length: i64 = args.keyword("LENGTH", -1);
-        let length: i64 = args.keyword("DATASIZE", length);
         let headroom = args.in_range("HEADROOM", Kind::Keyword, 0..=60_000u32).unwrap_or(128);
         let timestamp = args.keyword("TIMESTAMP", true);
         let stop = args.keyword("STOP", false);
@@ -55,15 +69,13 @@ impl Supply {
         if stop && end_call.is_some() {
             args.error("END_CALL", "END_CALL and STOP are mutually exclusive");
         }
-        if length > 65_535 {
-            args.error("LENGTH", "LENGTH must be at most 65535");
-        }
         args.complete()?;
         let supply = Self {
             data: ArcSwap::from_pointee(data),
             length: length.into(),
             contents: ArcSwap::default(),
-            headroom: headroom as usize,
+            random,
+            headroom: AtomicUsize::new(headroom as usize),
             timestamp,
             limit: limit.into(),
             count: 0.into(),
@@ -83,6 +95,10 @@ impl Supply {
                 .map_err(|error| Refused(format!("END_CALL: {error}"))),
             None => Ok(()),
         }
+    }
+
+    pub(super) fn set_active(&self, active: bool) {
+        self.active.store(active, Relaxed);
     }
 
     pub(super) fn is_active(&self) -> bool {
@@ -111,13 +127,17 @@ impl Supply {
         };
         let wanted = max.min(left).min(batch.room());
         let contents = self.contents.load();
+        let headroom = self.headroom.load(Relaxed);
         let now = if self.timestamp { cx.now() } else { Timestamp::ZERO };
         let mut made = 0;
         while made < wanted {
-            let Some(mut packet) = Packet::with_room(self.headroom, 0, contents.len()) else {
+            let Some(mut packet) = Packet::with_room(headroom, 0, contents.len()) else {
                 break;
             };
-            packet.push_back(&contents);
+            match self.random {
+                true => cx.random().fill(packet.append(contents.len())),
+                false => packet.push_back(&contents),
+            }
             packet.set_timestamp(now);
             if batch.push(packet).is_err() {
                 break;
@@ -163,12 +183,10 @@ impl Supply {
         self.contents.store(Arc::new(contents));
     }
 
-    /// The handlers `data length limit active count reset`. Writes that may make the source send
-    /// again schedule its task, when it has one.
-    pub(super) fn handlers<E: 'static>(
+    /// The handler `data`.
+    pub(super) fn data_handlers<E: 'static>(
         handlers: &mut Handlers<E>,
-        supply: fn(&E) -> &Self,
-        wake: fn(&E),
+        supply: impl Fn(&E) -> &Self + Copy + Send + Sync + 'static,
     ) {
         handlers.read("data", move |e, _| supply(e).data.load().as_ref().clone());
         handlers.write("data", move |e, call| {
@@ -177,6 +195,30 @@ impl Supply {
             supply(e).make_contents();
             Ok(())
         });
+    }
+
+    /// The handler `headroom`.
+    pub(super) fn headroom_handlers<E: 'static>(
+        handlers: &mut Handlers<E>,
+        supply: impl Fn(&E) -> &Self + Copy + Send + Sync + 'static,
+    ) {
+        handlers.read("headroom", move |e, _| supply(e).headroom.load(Relaxed));
+        handlers.write("headroom", move |e, call| {
+            match call.parse() {
+                Ok(headroom @ 0..=60_000) => supply(e).headroom.store(headroom, Relaxed),
+                _ => return Err("bad headroom".into()),
+            }
+            Ok(())
+        });
+    }
+
+    /// The handlers `length limit active count reset`. Writes that may make the source send
+    /// again schedule its task, when it has one.
+    pub(super) fn handlers<E: 'static>(
+        handlers: &mut Handlers<E>,
+        supply: impl Fn(&E) -> &Self + Copy + Send + Sync + 'static,
+        wake: impl Fn(&E) + Copy + Send + Sync + 'static,
+    ) {
         handlers.read("length", move |e, _| supply(e).length.load(Relaxed));
         handlers.write("length", move |e, call| {
             let length: i64 = call.parse().map_err(|_| "length must be integer")?;
@@ -198,7 +240,7 @@ impl Supply {
         handlers.read("active", move |e, _| supply(e).active.load(Relaxed));
         handlers.write("active", move |e, call| {
             let active = call.parse().map_err(|_| "active parameter must be boolean")?;
-            supply(e).active.store(active, Relaxed);
+            supply(e).set_active(active);
             wake(e);
             Ok(())
         });
@@ -213,7 +255,10 @@ impl Supply {
 
 /// The handlers that elements with a task have: `scheduled` and `home_thread`. Writing the latter moves
 /// the task to a thread that the plan lets run it.
-pub(crate) fn task_handlers<E: 'static>(handlers: &mut Handlers<E>, task: fn(&E) -> &Task) {
+pub(crate) fn task_handlers<E: 'static>(
+    handlers: &mut Handlers<E>,
+    task: impl Fn(&E) -> &Task + Copy + Send + Sync + 'static,
+) {
     handlers.read("scheduled", move |e, _| task(e).is_scheduled());
     handlers.write("scheduled", move |e, call| {
         match call.parse()? {

@@ -8,13 +8,15 @@
 //! packets are dropped.
 //!
 //! # Arguments
-//! - OUTPUT: the output; negative to drop. Positional, default 0.
+//! - OUTPUT: the output; negative to drop. Positional, default 0. There must be an output with this
+//!   number.
 //!
 //! # Ports
 //! One push input, any number of push outputs.
 //!
 //! # Handlers
-//! - `switch` (read, write): the output; -1 when packets are dropped.
+//! - `switch` (read, write): the output; negative when packets are dropped.
+//! - `config` (read): the same.
 //!
 //! # Drops
 //! - discarded: there is no output OUTPUT.
@@ -29,14 +31,14 @@
 //! # See also
 //! PullSwitch, PaintSwitch, RoundRobinSwitch
 
-use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
 use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Reason, Setup, register};
 
 /// The element; its manual is at the top of the file.
 pub struct Switch {
-    /// The output; -1 for none.
-    output: AtomicI64,
+    /// The output; negative for none.
+    output: AtomicI32,
     outputs: usize,
 }
 
@@ -47,10 +49,14 @@ impl Element for Switch {
     type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        let output: i64 = setup.args.positional("OUTPUT", 0);
+        let output: i32 = setup.args.positional("OUTPUT", 0);
         setup.args.complete()?;
         let outputs = setup.outputs();
-        Ok(Self { output: existing(output, outputs).into(), outputs })
+        if existing(output, outputs) != output {
+            setup.args.error("OUTPUT", format!("output must be < {outputs}"));
+            return Err(Failed);
+        }
+        Ok(Self { output: output.into(), outputs })
     }
 
     fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
@@ -62,18 +68,20 @@ impl Element for Switch {
 
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("switch", |switch, _| switch.output.load(Relaxed));
+        handlers.read("config", |switch, _| switch.output.load(Relaxed));
         handlers.write("switch", |switch, call| {
-            switch.output.store(existing(call.parse()?, switch.outputs), Relaxed);
+            let output = call.parse().map_err(|_| "Switch output must be integer")?;
+            switch.output.store(existing(output, switch.outputs), Relaxed);
             Ok(())
         });
     }
 }
 
-/// The output, or -1 when there is none with this number.
-fn existing(output: i64, outputs: usize) -> i64 {
+/// The output, or -1 when there is none with this number. Negative numbers stay.
+fn existing(output: i32, outputs: usize) -> i32 {
     match usize::try_from(output) {
-        Ok(number) if number < outputs => output,
-        _ => -1,
+        Ok(number) if number >= outputs => -1,
+        _ => output,
     }
 }
 
@@ -91,5 +99,7 @@ mod tests {
         assert_eq!(rig.read("switch").unwrap(), "-1");
         assert!(rig.push(0, &["c"]).iter().all(Vec::is_empty));
         assert!(rig.stats().balanced());
+        assert!(rig.write("switch", "x").is_err());
+        assert!(Rig::new("Switch(2)", 1, 2).is_err());
     }
 }

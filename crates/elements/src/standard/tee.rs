@@ -40,33 +40,42 @@ impl Element for Tee {
     type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        let outputs = setup.outputs();
-        let n: u32 = setup.args.positional("N", u32::try_from(outputs).unwrap_or(u32::MAX));
-        if n as usize != outputs {
-            let message = format!("N is {n}, but {outputs} outputs are connected");
-            setup.args.error("N", message);
-        }
-        setup.args.complete()?;
+        check_outputs(setup)?;
         Ok(Self)
     }
 
     fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
         let last = cx.outputs().saturating_sub(1);
         for port in 0..last {
-            let mut copies = cx.take_batch();
-            for packet in batch.iter() {
-                // As many copies as packets fit in a batch.
-                let copied = packet.share().is_some_and(|copy| copies.push(copy).is_ok());
-                if !copied {
-                    cx.dropped(1, Reason::NoBuffer);
-                }
-            }
-            cx.created(batch.len());
-            cx.push_batch(port, &mut copies);
-            cx.give_batch(copies);
+            push_copies(cx, port, batch);
         }
         cx.push_batch(last, batch);
     }
+}
+
+/// Reads N, which must be the number of outputs, and completes the arguments.
+pub(super) fn check_outputs(setup: &mut Setup<'_>) -> Result<(), Failed> {
+    let outputs = setup.outputs();
+    let n: u32 = setup.args.positional("N", u32::try_from(outputs).unwrap_or(u32::MAX));
+    if n as usize != outputs {
+        setup.args.error("N", format!("{outputs} outputs implies {outputs} arms"));
+    }
+    setup.args.complete()
+}
+
+/// Sends copies of all packets of a batch by an output. They share the packets' data.
+pub(super) fn push_copies(cx: &mut Context, port: usize, batch: &Batch) {
+    let mut copies = cx.take_batch();
+    for packet in batch.iter() {
+        // As many copies as packets fit in a batch.
+        let copied = packet.share().is_some_and(|copy| copies.push(copy).is_ok());
+        if !copied {
+            cx.dropped(1, Reason::NoBuffer);
+        }
+    }
+    cx.created(batch.len());
+    cx.push_batch(port, &mut copies);
+    cx.give_batch(copies);
 }
 
 #[cfg(test)]

@@ -4,7 +4,9 @@
 //! `TimedSource([INTERVAL, DATA, keywords LIMIT, ACTIVE, LENGTH, TIMESTAMP, HEADROOM, STOP, END_CALL])`
 //!
 //! # Description
-//! Sends a packet with the bytes DATA every INTERVAL, the first one after one INTERVAL.
+//! Sends a packet with the bytes DATA every INTERVAL, the first one after one INTERVAL. What is to
+//! be done after the last packet is done one INTERVAL after it. A source that is made active, or
+//! reset, while it sends nothing sends the next packet at once.
 //!
 //! # Arguments
 //! - INTERVAL: time between packets, such as `10ms`. Positional, default 0.5 s.
@@ -21,7 +23,8 @@
 //! One push output.
 //!
 //! # Handlers
-//! - `data`, `length`, `interval`, `limit`, `active` (read, write): as the arguments.
+//! - `data`, `length`, `interval`, `limit`, `active`, `headroom` (read, write): as the arguments. A
+//!   new interval counts from the next packet on.
 //! - `count` (read): packets made so far.
 //! - `reset` (write): sets `count` to 0, so that LIMIT packets more are made.
 //!
@@ -51,8 +54,6 @@ pub struct TimedSource {
     /// In nanoseconds.
     interval: AtomicI64,
     timer: Timer,
-    /// Set by handlers that may let packets flow again.
-    wake: Timer,
 }
 
 register!(TimedSource, "timed_source.rs");
@@ -71,7 +72,7 @@ impl Element for TimedSource {
         }
         let supply = Supply::configure(&mut setup.args, Given { data, limit, active })?;
         let interval = nanos(interval);
-        Ok(Self { supply, interval: interval.into(), timer: setup.timer(), wake: setup.timer() })
+        Ok(Self { supply, interval: interval.into(), timer: setup.timer() })
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
@@ -83,40 +84,40 @@ impl Element for TimedSource {
     }
 
     fn run_timer(&self, cx: &mut Context, (): &mut ()) {
-        if cx.index() == self.wake.index() {
-            if self.supply.is_active() && self.timer.expiry().is_none() {
-                self.timer.schedule_at(cx.now() + self.interval());
-            }
-            return;
-        }
         if !self.supply.is_active() {
             return;
+        }
+        if self.supply.is_exhausted() {
+            return self.supply.end(cx);
         }
         let mut batch = cx.take_batch();
         self.supply.fill(cx, 1, &mut batch);
         cx.push_batch(0, &mut batch);
         cx.give_batch(batch);
-        if self.supply.is_exhausted() {
-            self.supply.end(cx);
-        } else {
-            self.timer.schedule_at(cx.now() + self.interval());
-        }
+        self.timer.schedule_at(cx.now() + self.interval());
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
-        let wake = |source: &Self| source.wake.schedule_at(Timestamp::ZERO);
+        let wake = |source: &Self| {
+            if source.supply.is_active() && source.timer.expiry().is_none() {
+                source.timer.schedule_at(Timestamp::ZERO);
+            }
+        };
+        Supply::data_handlers(handlers, |source: &Self| &source.supply);
+        Supply::headroom_handlers(handlers, |source: &Self| &source.supply);
         Supply::handlers(handlers, |source| &source.supply, wake);
-        handlers.read("interval", |source, _| source.interval().as_secs_f64());
-        handlers.write("interval", |source, call| {
-            let interval: Seconds = call.parse()?;
-            if interval.is_zero() {
-                return Err("interval must be positive".into());
-            }
-            source.interval.store(nanos(interval), Relaxed);
-            if source.timer.expiry().is_some() {
-                source.timer.schedule_at(call.now() + source.interval());
-            }
+        handlers.write("active", move |source, call| {
+            source.supply.set_active(call.parse().map_err(|_| "bad active")?);
+            wake(source);
             Ok(())
+        });
+        handlers.read("interval", |source, _| source.interval().as_secs_f64());
+        handlers.write("interval", |source, call| match call.parse::<Seconds>() {
+            Ok(interval) if !interval.is_zero() => {
+                source.interval.store(nanos(interval), Relaxed);
+                Ok(())
+            }
+            _ => Err("bad interval".into()),
         });
     }
 }
@@ -127,7 +128,8 @@ impl TimedSource {
     }
 }
 
-fn nanos(interval: Seconds) -> i64 {
+/// A length of time as one that times are added to.
+pub(super) fn nanos(interval: Seconds) -> i64 {
     i64::try_from(interval.as_nanos()).unwrap_or(i64::MAX / 2)
 }
 

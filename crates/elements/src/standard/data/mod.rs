@@ -1,13 +1,14 @@
 //! Elements that change packets' bytes and lengths, or check them.
 
 /// The most bytes that these elements give a packet.
-const LONGEST: usize = 65_535;
+pub(super) const LONGEST: usize = 65_535;
 
 pub mod align;
 pub mod check_crc32;
 pub mod check_length;
 pub mod clipboard;
 mod crc;
+pub mod move_data;
 pub mod pad;
 pub mod random_bit_errors;
 pub mod resize;

@@ -1,7 +1,36 @@
-//! Elements that choose the way of packets by a setting, by turns or by chance.
+//! Elements that choose the way of packets by a setting, by turns, by contents or by chance.
 
+use millrace_core::element::Call;
+use millrace_core::{HandlerError, Packet};
+
+pub mod block;
 pub mod bypass;
+pub mod compare_block;
+pub mod hash_switch;
+pub mod hub;
+pub mod paint_rr;
+pub mod prob_splitter;
 pub mod pull_switch;
+pub mod random_sample;
+pub mod random_switch;
 pub mod round_robin_switch;
-mod selection;
+pub(super) mod selection;
 pub mod simple_pull_switch;
+pub mod static_pull_switch;
+pub mod static_switch;
+pub mod suppressor;
+
+/// The rate of what flows in the packet's direction, which Click keeps as an integer.
+fn forward_rate(packet: &Packet) -> i32 {
+    packet.anno_u32(20).cast_signed()
+}
+
+/// The rate of what flows in the other direction.
+fn reverse_rate(packet: &Packet) -> i32 {
+    packet.anno_u32(24).cast_signed()
+}
+
+/// The number that a handler was given.
+fn click_integer(call: &Call<'_>) -> Result<i32, HandlerError> {
+    call.parse().map_err(|_| "not an integer".into())
+}

@@ -31,24 +31,16 @@
 //! # See also
 //! SimplePullSwitch, StaticPullSwitch, Switch
 
-use std::sync::OnceLock;
-
-use millrace_core::element::Listening;
 use millrace_core::{
     Batch, Class, Context, Element, Failed, Handlers, Init, Notifier, Refused, Setup, register,
 };
 
-use super::selection::Selection;
+use super::selection::{PullSelection, Selection};
 use crate::standard::click_word;
 
 /// The element; its manual is at the top of the file.
 pub struct PullSwitch {
-    input: Selection,
-    inputs: usize,
-    /// Whether the chosen input may have packets.
-    notifier: Notifier,
-    /// What each input leads to.
-    upstream: OnceLock<Vec<Listening>>,
+    input: PullSelection,
 }
 
 register!(PullSwitch, "pull_switch.rs");
@@ -61,53 +53,29 @@ impl Element for PullSwitch {
         let inputs = setup.inputs();
         let input = Selection::configure(setup, "INPUT", inputs);
         setup.args.complete()?;
-        let (notifier, upstream) = (Notifier::default(), OnceLock::new());
-        Ok(Self { input, inputs, notifier, upstream })
+        Ok(Self { input: input.into() })
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        // An element is initialised once.
-        let _ = self.upstream.set((0..self.inputs).map(|input| init.watch(input)).collect());
-        if self.input.port().is_some() {
-            self.notifier.wake();
-        }
+        self.input.initialize(init);
         Ok(())
     }
 
     fn pull(&self, cx: &mut Context, (): &mut (), _: usize, max: usize, batch: &mut Batch) {
-        let Some(input) = self.input.port() else { return };
-        if cx.pull(input, max, batch) > 0 {
-            self.notifier.wake();
-        } else if !self.has_packets(cx.router()) {
-            self.notifier.sleep_unless(|| self.has_packets(cx.router()));
-        }
+        self.input.pull(cx, max, batch);
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("switch", |switch, _| switch.input.number());
         handlers.read("config", |switch, _| switch.input.number());
         handlers.write("switch", |switch, call| {
-            switch.input.set(click_word(call)?);
-            if switch.has_packets(call.router()) {
-                switch.notifier.wake_unlocked();
-            } else if switch.input.port().is_none() {
-                switch.notifier.sleep_unless(|| switch.has_packets(call.router()));
-            }
+            switch.input.set(click_word(call)?, call.router());
             Ok(())
         });
     }
 
     fn notifier(&self, _port: usize) -> Option<&Notifier> {
-        Some(&self.notifier)
-    }
-}
-
-impl PullSwitch {
-    /// Whether the chosen input may have packets.
-    fn has_packets(&self, router: &millrace_core::Router) -> bool {
-        let upstream = self.upstream.get();
-        let input = self.input.port().and_then(|input| upstream?.get(input));
-        input.is_some_and(|input| input.active(router))
+        Some(self.input.notifier())
     }
 }
 

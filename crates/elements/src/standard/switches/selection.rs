@@ -1,8 +1,10 @@
-//! The port that a switch has selected: argument and handlers.
+//! The port that a switch has selected: argument, and what follows from it for pulls.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
-use millrace_core::Setup;
+use millrace_core::element::Listening;
+use millrace_core::{Batch, Context, Init, Notifier, Router, Setup};
 
 /// One of a number of ports, or none.
 pub(in crate::standard) struct Selection {
@@ -12,13 +14,16 @@ pub(in crate::standard) struct Selection {
 }
 
 impl Selection {
-    /// Reads the argument with this name: port 0 unless given. A number that is no port's stands
-    /// for none.
-    pub(in crate::standard) fn configure(setup: &mut Setup<'_>, name: &str, ports: usize) -> Self {
-        let port: i32 = setup.args.positional(name, 0);
+    /// One of `ports` ports. A number that is no port's stands for none.
+    pub(in crate::standard) fn new(port: i32, ports: usize) -> Self {
         let selection = Self { port: AtomicI32::new(-1), ports };
         selection.set(port);
         selection
+    }
+
+    /// Reads the argument with this name: port 0 unless given.
+    pub(in crate::standard) fn configure(setup: &mut Setup<'_>, name: &str, ports: usize) -> Self {
+        Self::new(setup.args.positional(name, 0), ports)
     }
 
     /// The port; -1 for none.
@@ -35,5 +40,68 @@ impl Selection {
     pub(in crate::standard) fn set(&self, port: i32) {
         let exists = usize::try_from(port).is_ok_and(|port| port < self.ports);
         self.port.store(if exists { port } else { -1 }, Relaxed);
+    }
+}
+
+/// The selected input of an element that tells pullers whether that one has packets.
+pub(super) struct PullSelection {
+    input: Selection,
+    /// Whether the selected input may have packets.
+    notifier: Notifier,
+    /// What each input leads to.
+    upstream: OnceLock<Vec<Listening>>,
+}
+
+impl From<Selection> for PullSelection {
+    fn from(input: Selection) -> Self {
+        Self { input, notifier: Notifier::default(), upstream: OnceLock::new() }
+    }
+}
+
+impl PullSelection {
+    /// Finds what the inputs lead to. Whoever pulls looks for packets at first.
+    pub(super) fn initialize(&self, init: &Init<'_>) {
+        let inputs = 0..self.input.ports;
+        // An element is initialised once.
+        let _ = self.upstream.set(inputs.map(|input| init.watch(input)).collect());
+        if self.input.port().is_some() {
+            self.notifier.wake();
+        }
+    }
+
+    /// Fills a batch from the selected input.
+    pub(super) fn pull(&self, cx: &mut Context, max: usize, batch: &mut Batch) {
+        let Some(input) = self.input.port() else { return };
+        if cx.pull(input, max, batch) > 0 {
+            self.notifier.wake();
+        } else if !self.has_packets(cx.router()) {
+            self.notifier.sleep_unless(|| self.has_packets(cx.router()));
+        }
+    }
+
+    /// The number of the selected input; -1 for none.
+    pub(super) fn number(&self) -> i32 {
+        self.input.number()
+    }
+
+    /// Selects another input.
+    pub(super) fn set(&self, input: i32, router: &Router) {
+        self.input.set(input);
+        if self.has_packets(router) {
+            self.notifier.wake_unlocked();
+        } else if self.input.port().is_none() {
+            self.notifier.sleep_unless(|| self.has_packets(router));
+        }
+    }
+
+    pub(super) fn notifier(&self) -> &Notifier {
+        &self.notifier
+    }
+
+    /// Whether the selected input may have packets.
+    fn has_packets(&self, router: &Router) -> bool {
+        let upstream = self.upstream.get();
+        let input = self.input.port().and_then(|input| upstream?.get(input));
+        input.is_some_and(|input| input.active(router))
     }
 }

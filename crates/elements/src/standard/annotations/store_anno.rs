@@ -1,0 +1,82 @@
+//! StoreAnno - writes an annotation into packets
+//!
+//! # Synopsis
+//! `StoreAnno(OFFSET [, ANNO, keyword GROW])`
+//!
+//! # Description
+//! Writes the annotation ANNO of each packet, one byte, into the packet, OFFSET bytes from its start.
+//! Packets that end before OFFSET, or there, stay as they are.
+//!
+//! # Arguments
+//! - OFFSET: where to write, in bytes. Positional, mandatory.
+//! - ANNO: annotation of one byte, by name or offset. Positional, default PAINT.
+//! - GROW: accepted for compatibility: a byte fits in any packet that reaches OFFSET.
+//!
+//! # Ports
+//! One agnostic input, one agnostic output.
+//!
+//! # Handlers
+//! None of its own.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(LENGTH 64, LIMIT 10) -> Paint(3) -> StoreAnno(15) -> Discard;
+//! ```
+//!
+//! # See also
+//! StoreData, Paint
+
+use millrace_core::args::Annotation;
+use millrace_core::{Class, Context, Element, Failed, Packet, Setup, register};
+
+use crate::standard::PAINT;
+
+/// The element; its manual is at the top of the file.
+pub struct StoreAnno {
+    offset: usize,
+    anno: usize,
+}
+
+register!(StoreAnno, "store_anno.rs");
+
+impl Element for StoreAnno {
+    const CLASS: Class = Class::new("StoreAnno", "1/1", "a/a");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let offset: u32 = setup.args.mandatory("OFFSET");
+        let Annotation(anno) = setup.args.positional("ANNO", PAINT);
+        let _never: bool = setup.args.keyword("GROW", false);
+        setup.args.complete()?;
+        Ok(Self { offset: offset as usize, anno })
+    }
+
+    fn simple_action(&self, _: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
+        let value = packet.anno_u8(self.anno);
+        if packet.len() > self.offset
+            && let Some(byte) = packet.data_mut().get_mut(self.offset)
+        {
+            *byte = value;
+        }
+        Some(packet)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::Packet;
+    use millrace_core::testing::Rig;
+
+    #[test]
+    fn the_annotation_becomes_a_byte() {
+        let mut rig = Rig::new("StoreAnno(1)", 1, 1).unwrap();
+        for (before, after) in [("abc", "aXc"), ("ab", "aX"), ("a", "a")] {
+            let mut packet = Packet::from_bytes(before.as_bytes()).unwrap();
+            packet.set_paint(b'X');
+            assert_eq!(rig.push_packets(0, vec![packet])[0][0].data(), after.as_bytes());
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! PushNull - passes packets on unchanged, by push
+//!
+//! # Synopsis
+//! `PushNull`
+//!
+//! # Description
+//! Does nothing to packets. Unlike Null its ports are push ports, and make those of agnostic neighbours
+//! push ports. PushNull1 to PushNull8 are other names of it.
+//!
+//! # Arguments
+//! None.
+//!
+//! # Ports
+//! One push input, one push output.
+//!
+//! # Handlers
+//! None of its own.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(LIMIT 10) -> PushNull -> Discard;
+//! ```
+//!
+//! # See also
+//! Null, PullNull
+
+use millrace_core::{Batch, Class, Context, Element, Failed, Setup, register};
+
+/// The element; its manual is at the top of the file.
+pub struct PushNull;
+
+register!(PushNull, "push_null.rs");
+
+impl Element for PushNull {
+    const CLASS: Class = Class::new("PushNull", "1/1", "h/h").transparent().aliases(&[
+        "PushNull1",
+        "PushNull2",
+        "PushNull3",
+        "PushNull4",
+        "PushNull5",
+        "PushNull6",
+        "PushNull7",
+        "PushNull8",
+    ]);
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        setup.args.complete()?;
+        Ok(Self)
+    }
+
+    fn process(&self, _cx: &mut Context, (): &mut (), _batch: &mut Batch) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::testing::Rig;
+
+    #[test]
+    fn passes_packets_on() {
+        let mut rig = Rig::new("PushNull", 1, 1).unwrap();
+        assert_eq!(rig.push(0, &["a", "b"])[0], [b"a", b"b"]);
+        assert!(Rig::new("PushNull8", 1, 1).is_ok());
+        assert!(Rig::new("PushNull(1)", 1, 1).is_err());
+    }
+}

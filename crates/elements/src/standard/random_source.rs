@@ -1,0 +1,107 @@
+//! RandomSource - makes packets with random contents whenever it is scheduled
+//!
+//! # Synopsis
+//! `RandomSource(LENGTH [, LIMIT, BURST, ACTIVE, keywords TIMESTAMP, HEADROOM, STOP, END_CALL])`
+//!
+//! # Description
+//! Makes packets of LENGTH random bytes and sends BURST of them each time it is scheduled, LIMIT in
+//! all. It waits while every Queue downstream is full. With a pull output it gives as many packets
+//! as are asked for.
+//!
+//! # Arguments
+//! - LENGTH: the packets' length, 0 to 65535. Positional, mandatory.
+//! - LIMIT: number of packets; no limit when negative. Positional, default -1.
+//! - BURST: packets sent each time, at least 1. Positional, default 1.
+//! - ACTIVE: whether it sends. Positional, default true.
+//! - TIMESTAMP: whether packets get the time of their making. Default true.
+//! - HEADROOM: free bytes before the data. Default 128.
+//! - STOP: whether to stop the program after the last packet. Default false.
+//! - END_CALL: handler to write after the last packet, such as `"counter.reset"`.
+//!
+//! # Ports
+//! One agnostic output.
+//!
+//! # Handlers
+//! - `length`, `limit`, `burst`, `active` (read, write): as the arguments.
+//! - `count` (read): packets made so far.
+//! - `reset` (write): sets `count` to 0, so that LIMIT packets more are made.
+//! - `scheduled`, `home_thread` (read, write): its task, and the thread that runs it.
+//!
+//! # Drops
+//! - no buffer: there was no free packet.
+//!
+//! # Example
+//! ```click
+//! RandomSource(64, LIMIT 1000, BURST 32, STOP true) -> Discard;
+//! ```
+//!
+//! # See also
+//! InfiniteSource, RandomBitErrors
+
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Handlers, Init, Notifier, Refused, Setup, register,
+};
+
+use super::source::Source;
+use super::supply::{Given, Supply};
+
+/// The element; its manual is at the top of the file.
+pub struct RandomSource {
+    source: Source,
+}
+
+register!(RandomSource, "random_source.rs");
+
+impl Element for RandomSource {
+    const CLASS: Class = Class::new("RandomSource", "0/1", "a/a");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let length: i64 = setup.args.mandatory("LENGTH");
+        if !(0..=65_535).contains(&length) {
+            setup.args.error("LENGTH", format!("bad length {length}"));
+        }
+        let limit = setup.args.optional("LIMIT");
+        let burst = Source::burst(&mut setup.args);
+        let active = setup.args.optional("ACTIVE");
+        let given = Given { data: Some(Vec::new()), limit, active };
+        let supply = Supply::random(&mut setup.args, given, length)?;
+        Ok(Self { source: Source::new(setup, supply, burst) })
+    }
+
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        self.source.initialize(init)
+    }
+
+    fn pull(&self, cx: &mut Context, (): &mut (), _port: usize, max: usize, batch: &mut Batch) {
+        self.source.pull(cx, max, batch);
+    }
+
+    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
+        self.source.run_task(cx)
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        Source::handlers(handlers, |source| &source.source);
+    }
+
+    fn notifier(&self, _port: usize) -> Option<&Notifier> {
+        Some(self.source.notifier())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::testing::Rig;
+
+    #[test]
+    fn no_two_packets_are_the_same() {
+        let mut rig = Rig::new("RandomSource(40, 3)", 0, 1).unwrap();
+        let out = rig.pass(Default::default());
+        assert_eq!(out[0].iter().map(|packet| packet.len()).collect::<Vec<_>>(), [40; 3]);
+        assert_ne!(out[0][0].data(), out[0][1].data());
+        assert_ne!(out[0][1].data(), out[0][2].data());
+        assert!(Rig::new("RandomSource", 0, 1).is_err());
+        assert!(Rig::new("RandomSource(-1)", 0, 1).is_err());
+    }
+}

@@ -1,0 +1,95 @@
+//! HashSwitch - spreads packets over its outputs by a hash of some bytes
+//!
+//! # Synopsis
+//! `HashSwitch(OFFSET, LENGTH)`
+//!
+//! # Description
+//! Adds up LENGTH bytes of each packet, from OFFSET on, and sends the packet to the output that the
+//! sum chooses: packets with the same bytes there leave by the same output. Packets that are too
+//! short leave by output 0.
+//!
+//! # Arguments
+//! - OFFSET: where the bytes begin. Positional, mandatory.
+//! - LENGTH: how many there are, at least 1. Positional, mandatory.
+//!
+//! # Ports
+//! One push input, one or more push outputs.
+//!
+//! # Handlers
+//! None of its own.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(LENGTH 64, LIMIT 10) -> s :: HashSwitch(26, 8);
+//! s [0] -> Discard;
+//! s [1] -> Discard;
+//! ```
+//!
+//! # See also
+//! RoundRobinSwitch, RandomSwitch, Switch
+
+use millrace_core::{Batch, Class, Context, Element, Failed, Packet, Setup, register};
+
+/// The element; its manual is at the top of the file.
+pub struct HashSwitch {
+    offset: usize,
+    length: usize,
+}
+
+register!(HashSwitch, "hash_switch.rs");
+
+impl Element for HashSwitch {
+    const CLASS: Class = Class::new("HashSwitch", "1/1-", "h/h");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let offset: u32 = setup.args.mandatory("OFFSET");
+        let length: u32 = setup.args.mandatory("LENGTH");
+        setup.args.complete()?;
+        if length == 0 {
+            setup.args.error("LENGTH", "length must be > 0");
+            return Err(Failed);
+        }
+        Ok(Self { offset: offset as usize, length: length as usize })
+    }
+
+    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
+        let outputs = cx.outputs().max(1);
+        cx.route(batch, |packet| self.choose(packet, outputs));
+    }
+}
+
+impl HashSwitch {
+    /// The output for a packet; the same as Click's.
+    fn choose(&self, packet: &Packet, outputs: usize) -> usize {
+        let Some(bytes) = packet.data().get(self.offset..self.offset + self.length) else {
+            return 0;
+        };
+        let sum: usize = bytes.iter().map(|&byte| usize::from(byte)).sum();
+        match outputs {
+            2 | 4 | 8 => (sum ^ sum >> 4) % outputs,
+            _ => sum % outputs,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::testing::Rig;
+
+    #[test]
+    fn the_sum_of_the_bytes_chooses() {
+        let mut rig = Rig::new("HashSwitch(1, 2)", 1, 3).unwrap();
+        // 7 + 3 = 10, 10 % 3 = 1; 0 + 2; too short.
+        let out = rig.push(0, &[vec![9, 7, 3, 9], vec![9, 0, 2], vec![9, 7]]);
+        assert_eq!(out, [vec![vec![9, 7]], vec![vec![9, 7, 3, 9]], vec![vec![9, 0, 2]]]);
+        let mut rig = Rig::new("HashSwitch(0, 1)", 1, 4).unwrap();
+        // 0x35 ^ 3 = 0x36, of which the last two bits are 2.
+        assert_eq!(rig.push(0, &[[0x35]])[2], [[0x35]]);
+        assert!(Rig::new("HashSwitch(0, 0)", 1, 2).is_err());
+        assert!(Rig::new("HashSwitch(0)", 1, 2).is_err());
+    }
+}

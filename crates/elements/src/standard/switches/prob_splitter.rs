@@ -1,0 +1,99 @@
+//! ProbSplitter - sends a share of packets, chosen at random, to output 1
+//!
+//! # Synopsis
+//! `ProbSplitter(P)`
+//!
+//! # Description
+//! Sends each packet to output 1 with probability P, to output 0 otherwise.
+//!
+//! # Arguments
+//! - P: probability, 0 to 1. Positional, mandatory.
+//!
+//! # Ports
+//! One push input, two push outputs.
+//!
+//! # Handlers
+//! - `prob` (read, write): P; as a number of 65536ths when read, as a fraction when written.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(LIMIT 10) -> s :: ProbSplitter(0.1);
+//! s [0] -> Discard;
+//! s [1] -> Discard;
+//! ```
+//!
+//! # See also
+//! RandomSample, RandomSwitch
+
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use millrace_core::args::UFixed;
+use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Setup, register};
+
+/// The element; its manual is at the top of the file.
+pub struct ProbSplitter {
+    /// In units of 2^-16.
+    probability: AtomicU32,
+}
+
+register!(ProbSplitter, "prob_splitter.rs");
+
+/// Certainty.
+const ONE: u32 = 1 << 16;
+
+fn probability(UFixed(p): UFixed<16>) -> Result<u32, &'static str> {
+    if p <= ONE { Ok(p) } else { Err("split probability must be between 0 and 1") }
+}
+
+impl Element for ProbSplitter {
+    const CLASS: Class = Class::new("ProbSplitter", "1/2", "h/h");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let p = setup.args.mandatory("P");
+        setup.args.complete()?;
+        match probability(p) {
+            Ok(p) => Ok(Self { probability: p.into() }),
+            Err(wrong) => {
+                setup.args.error("P", wrong);
+                Err(Failed)
+            }
+        }
+    }
+
+    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
+        let p = self.probability.load(Relaxed);
+        let mut random = cx.random().fork();
+        cx.route(batch, |_| usize::from(random.u32(..ONE) < p));
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("prob", |splitter, _| splitter.probability.load(Relaxed));
+        handlers.write("prob", |splitter, call| {
+            let p = call.parse().map_err(|_| "not a fraction")?;
+            splitter.probability.store(probability(p)?, Relaxed);
+            Ok(())
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::testing::Rig;
+
+    #[test]
+    fn the_share_is_as_it_should_be() {
+        let mut rig = Rig::new("ProbSplitter(0.25)", 1, 2).unwrap();
+        let out = rig.push(0, &["a"; 4000]);
+        // The standard deviation is 27.
+        assert!((850..1150).contains(&out[1].len()), "{}", out[1].len());
+        assert_eq!(rig.read("prob").unwrap(), "16384");
+        rig.write("prob", "1").unwrap();
+        assert_eq!(rig.push(0, &["a"; 100])[1].len(), 100);
+        assert!(rig.write("prob", "1.5").is_err());
+        assert!(Rig::new("ProbSplitter(2)", 1, 2).is_err());
+    }
+}

@@ -1,0 +1,76 @@
+//! StaticSwitch - sends packets to one output, chosen by the configuration
+//!
+//! # Synopsis
+//! `StaticSwitch(OUTPUT)`
+//!
+//! # Description
+//! Sends every packet to output OUTPUT. When there is no such output, packets are dropped. Unlike
+//! Switch it cannot be changed while it runs.
+//!
+//! # Arguments
+//! - OUTPUT: the output; negative to drop. Positional, mandatory.
+//!
+//! # Ports
+//! One push input, any number of push outputs.
+//!
+//! # Handlers
+//! None of its own.
+//!
+//! # Drops
+//! - discarded: there is no output OUTPUT.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(LIMIT 10) -> s :: StaticSwitch(1);
+//! s [0] -> Discard;
+//! s [1] -> Discard;
+//! ```
+//!
+//! # See also
+//! Switch, StaticPullSwitch, RoundRobinSwitch
+
+use millrace_core::{Batch, Class, Context, Element, Failed, Reason, Setup, register};
+
+/// The element; its manual is at the top of the file.
+pub struct StaticSwitch {
+    output: Option<usize>,
+}
+
+register!(StaticSwitch, "static_switch.rs");
+
+impl Element for StaticSwitch {
+    const CLASS: Class = Class::new("StaticSwitch", "1/-", "h/h");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let output: i32 = setup.args.mandatory("OUTPUT");
+        setup.args.complete()?;
+        let outputs = setup.outputs();
+        Ok(Self { output: usize::try_from(output).ok().filter(|output| *output < outputs) })
+    }
+
+    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
+        match self.output {
+            Some(output) => cx.push_batch(output, batch),
+            None => cx.drop_batch(batch, Reason::Discarded),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::Reason;
+    use millrace_core::testing::Rig;
+
+    #[test]
+    fn one_output_gets_all() {
+        let mut rig = Rig::new("StaticSwitch(1)", 1, 2).unwrap();
+        assert_eq!(rig.push(0, &["a"]), [vec![], vec![b"a".to_vec()]]);
+        for none in ["2", "-1"] {
+            let mut rig = Rig::new(&format!("StaticSwitch({none})"), 1, 2).unwrap();
+            assert!(rig.push(0, &["a"]).iter().all(Vec::is_empty));
+            assert_eq!(rig.stats().drops, [(Reason::Discarded, 1)]);
+        }
+        assert!(Rig::new("StaticSwitch", 1, 2).is_err());
+    }
+}

@@ -1,0 +1,106 @@
+//! TimedSink - pulls a packet every so often and throws it away
+//!
+//! # Synopsis
+//! `TimedSink([INTERVAL])`
+//!
+//! # Description
+//! Pulls a packet every INTERVAL, the first one after one INTERVAL, and drops it.
+//!
+//! # Arguments
+//! - INTERVAL: time between pulls, such as `10ms`. Positional, default 0.5 s.
+//!
+//! # Ports
+//! One pull input.
+//!
+//! # Handlers
+//! - `interval` (read, write): as the argument; a new one counts from the next pull on.
+//!
+//! # Drops
+//! - discarded: every packet.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(LIMIT 10) -> Queue -> TimedSink(10ms);
+//! ```
+//!
+//! # See also
+//! TimedSource, Discard
+
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+
+use millrace_core::args::Seconds;
+use millrace_core::{
+    Class, Context, Element, Failed, Handlers, Init, Reason, Refused, Setup, Timer, Timestamp,
+    register,
+};
+
+use super::timed_source::nanos;
+
+/// The element; its manual is at the top of the file.
+pub struct TimedSink {
+    /// In nanoseconds.
+    interval: AtomicI64,
+    timer: Timer,
+}
+
+register!(TimedSink, "timed_sink.rs");
+
+impl Element for TimedSink {
+    const CLASS: Class = Class::new("TimedSink", "1/0", "l/l");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let interval: Seconds = setup.args.positional("INTERVAL", Seconds::from_millis(500));
+        if interval.is_zero() {
+            setup.args.error("INTERVAL", "INTERVAL must be positive");
+        }
+        setup.args.complete()?;
+        Ok(Self { interval: nanos(interval).into(), timer: setup.timer() })
+    }
+
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        self.timer.schedule_at(init.clock().now() + self.interval());
+        Ok(())
+    }
+
+    fn run_timer(&self, cx: &mut Context, (): &mut ()) {
+        let mut batch = cx.take_batch();
+        cx.pull(0, 1, &mut batch);
+        cx.drop_batch(&mut batch, Reason::Discarded);
+        cx.give_batch(batch);
+        self.timer.schedule_at(cx.now() + self.interval());
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("interval", |sink, _| sink.interval().as_secs_f64());
+        handlers.write("interval", |sink, call| match call.parse::<Seconds>() {
+            Ok(interval) if !interval.is_zero() => {
+                sink.interval.store(nanos(interval), Relaxed);
+                Ok(())
+            }
+            _ => Err("bad interval".into()),
+        });
+    }
+}
+
+impl TimedSink {
+    fn interval(&self) -> Timestamp {
+        Timestamp::from_nanos(self.interval.load(Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::testing::Rig;
+    use millrace_core::{Reason, Timestamp};
+
+    #[test]
+    fn takes_a_packet_each_interval() {
+        let mut rig = Rig::new("TimedSink(10ms)", 1, 0).unwrap();
+        rig.push(0, &["a", "b", "c"]);
+        rig.pass(Timestamp::from_millis(25));
+        assert_eq!(rig.stats().drops, [(Reason::Discarded, 2)]);
+        assert!(rig.write("interval", "0").is_err());
+        assert!(Rig::new("TimedSink(0)", 1, 0).is_err());
+    }
+}
