@@ -49,7 +49,7 @@ impl Element for Hub {
 
     fn push(&self, cx: &mut Context, (): &mut (), port: usize, batch: &mut Batch) {
         let others = || (0..cx.outputs()).filter(|&output| output != port);
-        let Some(last) = others().last() else {
+        let Some(last) = others().next_back() else {
             return cx.drop_batch(batch, Reason::Discarded);
         };
         for output in (0..last).filter(|&output| output != port) {
