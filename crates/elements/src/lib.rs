@@ -14,5 +14,6 @@ pub mod ip6;
 pub mod measure;
 pub mod queueing;
 pub mod standard;
+pub mod summary;
 pub mod tcpudp;
 pub mod threads;

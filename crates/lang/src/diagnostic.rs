@@ -31,6 +31,8 @@ pub struct Diagnostic {
     /// Where that was being done, when it is not `span`: the element, for a mistake in one of its
     /// arguments.
     pub context_span: Option<Span>,
+    /// A place outside of the configuration, such as `trace.txt:3`.
+    pub landmark: Option<String>,
 }
 
 /// A remark that belongs to a [`Diagnostic`].
@@ -63,6 +65,7 @@ impl Diagnostic {
             notes: Vec::new(),
             context: None,
             context_span: None,
+            landmark: None,
         }
     }
 
@@ -99,6 +102,13 @@ impl Diagnostic {
     pub fn context_at(mut self, span: Span, context: impl Into<String>) -> Self {
         self.context_span = Some(span);
         self.context(context)
+    }
+
+    /// Says where outside of the configuration it was found: in a line of a file that an element reads.
+    #[must_use]
+    pub fn landmark(mut self, landmark: impl Into<String>) -> Self {
+        self.landmark = Some(landmark.into());
+        self
     }
 
     /// True of errors, false of warnings.

@@ -107,7 +107,9 @@ fn render_click<'d>(
         }
     };
     let Some(context) = &diagnostic.context else {
-        line(&landmark(diagnostic.span), &format!("{level}{}", diagnostic.message));
+        let own = diagnostic.landmark.as_ref().map(|own| format!("{own}: "));
+        let own = own.unwrap_or_else(|| landmark(diagnostic.span));
+        line(&own, &format!("{level}{}", diagnostic.message));
         for note in &diagnostic.notes {
             line(&landmark(note.span.or(diagnostic.span)), &note.message);
         }
@@ -120,7 +122,8 @@ fn render_click<'d>(
     {
         line(at, &format!("{words}:"));
     }
-    line("  ", &format!("{level}{}", diagnostic.message));
+    let own = diagnostic.landmark.as_ref().map_or_else(String::new, |own| format!("{own}: "));
+    line(&format!("{own}  "), &format!("{level}{}", diagnostic.message));
     for note in &diagnostic.notes {
         line("  ", &note.message);
     }
@@ -132,7 +135,11 @@ fn render_snippet(diagnostic: &Diagnostic, map: &SourceMap, color: bool, out: &m
         Severity::Error => Level::ERROR,
         Severity::Warning => Level::WARNING,
     };
-    let mut main = Group::with_title(level.primary_title(printable(&diagnostic.message)));
+    let message = match &diagnostic.landmark {
+        Some(landmark) => format!("{landmark}: {}", diagnostic.message),
+        None => diagnostic.message.clone(),
+    };
+    let mut main = Group::with_title(level.primary_title(printable(&message)));
     if let Some(span) = diagnostic.span {
         main = main.elements(excerpt(span, diagnostic.label.as_deref(), map));
     }

@@ -275,6 +275,11 @@ impl<'a> Args<'a> {
         self.diagnostics.push(Diagnostic::warning(span, message));
     }
 
+    /// Warns of something at a place outside of the configuration, such as a line of a file.
+    pub fn warn_at(&mut self, landmark: impl Into<String>, message: impl Into<String>) {
+        self.diagnostics.push(Diagnostic::warning(self.whole, message).landmark(landmark));
+    }
+
     /// Records a finding with its own place, labels and help.
     pub fn report(&mut self, diagnostic: Diagnostic) {
         self.diagnostics.push(diagnostic);

@@ -3,6 +3,8 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use millrace_lang::Diagnostic;
+
 use super::{PortKind, Receiver, Receiving, Transmitting};
 use crate::args::Args;
 use crate::clock::Clock;
@@ -149,6 +151,8 @@ impl Setup<'_> {
 pub struct Init<'a> {
     pub(crate) id: usize,
     pub(crate) router: &'a Router,
+    /// What was found so far.
+    pub(crate) findings: Vec<Diagnostic>,
 }
 
 impl<'a> Init<'a> {
@@ -165,6 +169,21 @@ impl<'a> Init<'a> {
     /// The element's full name.
     pub fn name(&self) -> &'a str {
         self.router.name_of(self.id)
+    }
+
+    /// Warns of something at a place outside of the configuration, such as a line of a file.
+    pub fn warn_at(&mut self, landmark: impl Into<String>, message: impl Into<String>) {
+        self.findings.push(Diagnostic::warning(None, message).landmark(landmark));
+    }
+
+    /// Why the element cannot run, with a place outside of the configuration.
+    pub fn refuse_at(
+        &mut self,
+        landmark: impl Into<String>,
+        message: impl Into<String>,
+    ) -> Refused {
+        self.findings.push(Diagnostic::error(None, message).landmark(landmark));
+        Refused(String::new())
     }
 
     /// The router's clock.

@@ -1,7 +1,7 @@
 //! From a flat graph to a router, and from a router to an engine.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use millrace_lang::{Diagnostic, Graph, nearest, print_flat};
 
@@ -134,6 +134,7 @@ pub fn check(
         complaints: Mutex::default(),
         random: Mutex::default(),
         signals: Signals::default(),
+        findings: Mutex::default(),
     };
     (Some(router), diagnostics)
 }
@@ -151,10 +152,21 @@ pub fn initialize(router: Router, seed: u64) -> Result<Engine, Vec<Diagnostic>> 
     let mut diagnostics = Vec::new();
     for id in order {
         let member = &router.elements[id];
-        if let Err(refused) = member.element.initialize(&mut Init { id, router: &router }) {
-            let context = format!("While initializing ‘{} :: {}’", member.name, member.class());
-            diagnostics.push(Diagnostic::error(member.span, refused.0).context(context));
-        }
+        let mut init = Init { id, router: &router, findings: Vec::new() };
+        let refused = member.element.initialize(&mut init).err();
+        let mut found = init.findings;
+        // What a place was given for is among the findings already.
+        let refused = refused
+            .filter(|refused| !refused.0.is_empty() || !found.iter().any(Diagnostic::is_error));
+        found.extend(refused.map(|refused| Diagnostic::error(None, refused.0)));
+        let context = format!("While initializing ‘{} :: {}’", member.name, member.class());
+        diagnostics.extend(found.into_iter().map(|mut finding| {
+            finding.span.get_or_insert(member.span);
+            finding.context(&context)
+        }));
+    }
+    if !diagnostics.iter().any(Diagnostic::is_error) {
+        router.findings.lock().unwrap_or_else(PoisonError::into_inner).append(&mut diagnostics);
     }
     if !diagnostics.is_empty() {
         let complaints = router.cleanup();

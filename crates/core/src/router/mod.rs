@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
-use millrace_lang::{Span, ascii_quotes};
+use millrace_lang::{Diagnostic, Span, ascii_quotes};
 
 pub use build::{Options, check, initialize};
 pub use control::ElementInfo;
@@ -55,6 +55,8 @@ pub struct Router {
     stats: Vec<Arc<[NodeStats]>>,
     stop: Stop,
     complaints: Mutex<Vec<String>>,
+    /// Warnings of the initialisation.
+    findings: Mutex<Vec<Diagnostic>>,
     random: Mutex<fastrand::Rng>,
     signals: Signals,
 }
@@ -326,11 +328,17 @@ impl Router {
         self.draft.driver
     }
 
+<<<<<<< HEAD
     /// Has the first thread look at what has come from outside: requests to stop, signals.
     pub fn wake(&self) {
         if let Some(first) = self.wakers.first() {
             first.wake();
         }
+=======
+    /// What the elements warned of while they were initialised, for the program to show.
+    pub fn take_findings(&self) -> Vec<Diagnostic> {
+        std::mem::take(&mut self.findings.lock().unwrap_or_else(PoisonError::into_inner))
+>>>>>>> ea2669f (FromIPSummaryDump, ToIPSummaryDump: packets as text, text as packets; warnings with a place in another file)
     }
 
     /// Keeps a message for the end of the run.

@@ -18,7 +18,7 @@ pub mod mcast_socket;
 mod method;
 pub mod netmap;
 mod outlet;
-mod pace;
+pub(crate) mod pace;
 pub mod raw_socket;
 mod receive;
 mod recording;

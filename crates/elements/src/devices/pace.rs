@@ -6,7 +6,7 @@ use super::expression::Expression;
 
 /// Keeps the distances between the packets of a trace: the first one is due at once.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(crate) struct Pace {
     /// How much faster than it was recorded the trace is played, in percent.
     acceleration: u32,
     /// A moment of the trace, and when that was or will be.
@@ -26,7 +26,7 @@ struct Course {
 
 /// Whether a packet is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Due {
+pub(crate) enum Due {
     Now,
     /// It is to be asked about again at this time.
     At(Timestamp),
@@ -39,7 +39,7 @@ const STEP: Timestamp = Timestamp::from_nanos(1_000_000);
 
 impl Pace {
     /// A pace of `acceleration` percent of the recorded one, which is not 0.
-    pub(super) fn new(acceleration: u32) -> Self {
+    pub(crate) fn new(acceleration: u32) -> Self {
         Self { acceleration, origin: None, course: None }
     }
 
@@ -50,7 +50,7 @@ impl Pace {
     }
 
     /// Whether a packet that was recorded at `time` is due.
-    pub(super) fn due(&mut self, time: Timestamp, now: Timestamp) -> Due {
+    pub(crate) fn due(&mut self, time: Timestamp, now: Timestamp) -> Due {
         self.origin.get_or_insert((time, now));
         let next = self.ask(now);
         if self.acceleration == 0 {
@@ -65,12 +65,12 @@ impl Pace {
     }
 
     /// Lets the next packet be due at once.
-    pub(super) fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.origin = None;
     }
 
     /// Changes the pace, in percent; the place in the trace stays what it is.
-    pub(super) fn set_acceleration(&mut self, acceleration: u32, now: Timestamp) {
+    pub(crate) fn set_acceleration(&mut self, acceleration: u32, now: Timestamp) {
         if acceleration != self.acceleration {
             if let Some((_, at)) = self.origin
                 && self.acceleration > 0
@@ -84,7 +84,7 @@ impl Pace {
     }
 
     /// The pace, in percent.
-    pub(super) fn acceleration(&self) -> u32 {
+    pub(crate) fn acceleration(&self) -> u32 {
         self.acceleration
     }
 
@@ -119,7 +119,7 @@ fn clamped(nanos: i128) -> Timestamp {
 ///
 /// A timer alone wakes a thread up to 0.1 ms late. On the machine's clock the last part of a wait is
 /// spent running: the task stays scheduled, and says that it works.
-pub(super) fn wait(cx: &Context, task: &Task, timer: &Timer, due: Timestamp) -> bool {
+pub(crate) fn wait(cx: &Context, task: &Task, timer: &Timer, due: Timestamp) -> bool {
     const SPIN: Timestamp = Timestamp::from_nanos(200_000);
     let spins = !cx.router().clock().is_virtual();
     if spins && due <= cx.now() + SPIN {

@@ -12,13 +12,13 @@ use super::error::ErrorKind;
 
 /// A compression format and the programs for it.
 #[derive(Debug)]
-pub(super) struct Format {
+pub struct Format {
     /// What its files start with.
     magic: &'static [u8],
     /// How the names of its files end.
     suffix: &'static str,
-    /// Unpacks a file that is named to its standard output.
-    pub(super) unpack: &'static str,
+    /// The program that unpacks a file that is named to its standard output.
+    pub unpack: &'static str,
     /// Packs its standard input to its standard output, given `-c`.
     pack: &'static str,
 }
@@ -33,7 +33,7 @@ const FORMATS: &[Format] = &[
 
 impl Format {
     /// The format of a file that starts with `bytes`.
-    pub(super) fn of_bytes(bytes: &[u8]) -> Option<&'static Format> {
+    pub fn of_bytes(bytes: &[u8]) -> Option<&'static Format> {
         FORMATS.iter().find(|format| bytes.starts_with(format.magic))
     }
 
@@ -44,7 +44,10 @@ impl Format {
     }
 
     /// Starts to unpack a file.
-    pub(super) fn unpack(&self, path: &Path) -> Result<Unpacker, ErrorKind> {
+    ///
+    /// # Errors
+    /// The program cannot be run.
+    pub fn unpack(&self, path: &Path) -> Result<Unpacker, ErrorKind> {
         let program = self.unpack;
         let mut child = Command::new(program)
             .arg("--")
@@ -75,19 +78,26 @@ impl Format {
 
 /// A running program that unpacks a file.
 #[derive(Debug)]
-pub(super) struct Unpacker {
+pub struct Unpacker {
     program: &'static str,
     child: Child,
     output: ChildStdout,
 }
 
 impl Unpacker {
-    pub(super) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+    /// Reads what was unpacked.
+    ///
+    /// # Errors
+    /// As of any pipe.
+    pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.output.read(buffer)
     }
 
-    /// What the program has to say once all that it wrote was read.
-    pub(super) fn finish(&mut self) -> Result<(), ErrorKind> {
+    /// Waits for the program, once all that it wrote was read.
+    ///
+    /// # Errors
+    /// What the program has to say.
+    pub fn finish(&mut self) -> Result<(), ErrorKind> {
         finish(self.program, &mut self.child)
     }
 }

@@ -23,6 +23,7 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
+pub use compress::{Format, Unpacker};
 pub use error::{Error, ErrorKind};
 pub use input::Access;
 pub use link_type::{LinkType, UnknownLinkType};

@@ -141,6 +141,7 @@ fn build(options: &Options, loaded: &mut Loaded) -> Result<Engine, Reported> {
         millrace_io::dpdk::notes().iter().for_each(say);
         refuse("Router could not be initialized!")
     })?;
+    show(&engine.router().take_findings(), &loaded.map);
     if let Err(error) = start_devices(engine.router()) {
         complain(error);
         engine.router().halt();

@@ -142,6 +142,7 @@ impl Run {
             }
         };
         let router = engine.router().clone();
+        show(&router.take_findings(), &loaded.map);
         let started = match start_devices(&router) {
             Ok(started) => started,
             Err(error) => {

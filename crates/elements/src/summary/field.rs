@@ -1,0 +1,284 @@
+//! The fields of a summary dump: names, forms, and where in a packet they belong.
+
+use std::borrow::Cow;
+use std::io::Write;
+
+use millrace_core::Timestamp;
+
+use super::draft::Draft;
+use super::seen::Seen;
+use super::{anno, icmp, ip, link, md5, payload, tcp, text, udp};
+
+/// What a field holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Value<'p> {
+    Number(u64),
+    Time(Timestamp),
+    Ether([u8; 6]),
+    /// Options, payload or a digest.
+    Bytes(Cow<'p, [u8]>),
+}
+
+impl Value<'_> {
+    /// The number, cut to 32 bits; 0 of other values.
+    pub(super) fn number(&self) -> u32 {
+        match self {
+            Self::Number(number) => *number as u32,
+            _ => 0,
+        }
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Bytes(bytes) => bytes,
+            _ => &[],
+        }
+    }
+}
+
+/// How much room a field takes in a binary record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Size {
+    /// A number of so many bytes.
+    Number(usize),
+    /// Seconds and microseconds.
+    Time,
+    /// Nanoseconds and seconds, in this order.
+    NanoTime,
+    Ether,
+    /// A length byte, and as many bytes.
+    Counted,
+    Digest,
+    /// It has no binary form.
+    None,
+}
+
+/// Gets a field out of a packet.
+type Get = for<'p> fn(&mut Seen<'p>) -> Option<Value<'p>>;
+/// Writes a value as text.
+type Show = fn(&mut Vec<u8>, &Value<'_>, &Seen<'_>);
+/// Reads a value from text.
+type Parse = fn(&[u8], &Draft<'_>) -> Option<Value<'static>>;
+/// Puts a value into a packet.
+type Put = fn(&mut Draft<'_>, &Value<'_>);
+
+/// A field.
+pub(super) struct Field {
+    pub(super) name: &'static str,
+    pub(super) size: Size,
+    /// Of the fields of a record, those with lower numbers are put into the packet first.
+    pub(super) order: u16,
+    /// Whether the packet's IP header must have been looked at.
+    pub(super) of_ip: bool,
+    pub(super) get: Get,
+    pub(super) show: Show,
+    pub(super) parse: Parse,
+    /// Fields without it are written, not read.
+    pub(super) put: Option<Put>,
+}
+
+/// Orders of the layers.
+pub(super) mod order {
+    pub(in super::super) const ANNO: u16 = 100;
+    pub(in super::super) const LINK: u16 = 200;
+    pub(in super::super) const NET: u16 = 300;
+    pub(in super::super) const TRANSPORT: u16 = 400;
+    pub(in super::super) const PAYLOAD: u16 = 500;
+}
+
+impl Field {
+    /// A number of `size` bytes that is written in decimal.
+    pub(super) const fn number(name: &'static str, size: usize, get: Get) -> Field {
+        let size = Size::Number(size);
+        let of_ip = true;
+        Field { name, size, order: 0, of_ip, get, show: show_number, parse: no_text, put: None }
+    }
+
+    /// A field with a form of its own.
+    pub(super) const fn special(name: &'static str, size: Size, get: Get, show: Show) -> Field {
+        Field { name, size, order: 0, of_ip: true, get, show, parse: no_text, put: None }
+    }
+
+    /// Says how it gets into a packet.
+    pub(super) const fn put(mut self, order: u16, parse: Parse, put: Put) -> Field {
+        self.order = order;
+        self.parse = parse;
+        self.put = Some(put);
+        self
+    }
+
+    /// Says how its text looks.
+    pub(super) const fn shown(mut self, show: Show) -> Field {
+        self.show = show;
+        self
+    }
+
+    /// It can be told without a look at the IP header.
+    pub(super) const fn outside_ip(mut self) -> Field {
+        self.of_ip = false;
+        self
+    }
+
+    /// The field with this name, which may have spaces for underscores, lack `ip_`, or be a synonym.
+    pub(super) fn find(name: &str) -> Option<&'static Field> {
+        let mut name = Cow::Borrowed(name);
+        loop {
+            if let Some((_, meant)) = synonyms().find(|(synonym, _)| *synonym == name) {
+                name = Cow::Borrowed(meant);
+                continue;
+            }
+            if let Some(field) = fields().find(|field| field.name == name) {
+                return Some(field);
+            }
+            if name.contains(' ') {
+                name = Cow::Owned(name.replacen(' ', "_", 1));
+            } else if !name.contains('_') {
+                name = Cow::Owned(format!("ip_{name}"));
+            } else {
+                return None;
+            }
+        }
+    }
+
+    /// Appends a value's binary form; nothing stands for a value that is not there.
+    pub(super) fn pack(&self, out: &mut Vec<u8>, value: Option<&Value<'_>>) {
+        match (self.size, value) {
+            (Size::Number(size), value) => {
+                let number = match value {
+                    Some(Value::Number(number)) => *number,
+                    _ => 0,
+                };
+                let bytes = number.to_be_bytes();
+                out.extend_from_slice(bytes.get(8usize.saturating_sub(size)..).unwrap_or_default());
+            }
+            (Size::Time, value) => {
+                let time = time_of(value);
+                out.extend_from_slice(&(time.sec() as u32).to_be_bytes());
+                out.extend_from_slice(&time.usec().to_be_bytes());
+            }
+            (Size::NanoTime, value) => {
+                let time = time_of(value);
+                out.extend_from_slice(&time.nsec().to_be_bytes());
+                out.extend_from_slice(&(time.sec() as u32).to_be_bytes());
+            }
+            (Size::Ether, Some(Value::Ether(address))) => out.extend_from_slice(address),
+            (Size::Ether, _) => out.extend_from_slice(&[0; 6]),
+            (Size::Counted, value) => {
+                let bytes = value.map(Value::bytes).unwrap_or_default();
+                let bytes = bytes.get(..255).unwrap_or(bytes);
+                out.push(bytes.len() as u8);
+                out.extend_from_slice(bytes);
+            }
+            (Size::Digest, Some(Value::Bytes(digest))) => out.extend_from_slice(digest),
+            (Size::Digest, _) => out.extend_from_slice(&md5::digest(&[])),
+            (Size::None, _) => {}
+        }
+    }
+
+    /// The value at the start of a record, and what follows. None when the record is too short.
+    pub(super) fn unpack<'r>(&self, record: &'r [u8]) -> Option<(Value<'r>, &'r [u8])> {
+        let word = |bytes: &[u8]| Some(u32::from_be_bytes(*bytes.first_chunk()?));
+        match self.size {
+            Size::Number(size) => {
+                let (bytes, rest) = record.split_at_checked(size)?;
+                let number = bytes.iter().fold(0, |n, &byte| n << 8 | u64::from(byte));
+                Some((Value::Number(number), rest))
+            }
+            Size::Time | Size::NanoTime => {
+                let (bytes, rest) = record.split_at_checked(8)?;
+                let (first, second) = (word(bytes)?, word(bytes.get(4..)?)?);
+                let time = match self.size {
+                    Size::Time => {
+                        Timestamp::new(first.into(), 0) + Timestamp::from_micros(second.into())
+                    }
+                    _ => Timestamp::new(second.into(), first),
+                };
+                Some((Value::Time(time), rest))
+            }
+            Size::Ether => {
+                let (bytes, rest) = record.split_first_chunk()?;
+                Some((Value::Ether(*bytes), rest))
+            }
+            Size::Counted => {
+                let (&length, rest) = record.split_first()?;
+                let (bytes, rest) = rest.split_at_checked(length.into())?;
+                Some((Value::Bytes(bytes.into()), rest))
+            }
+            Size::Digest => {
+                let (bytes, rest) = record.split_at_checked(16)?;
+                Some((Value::Bytes(bytes.into()), rest))
+            }
+            Size::None => None,
+        }
+    }
+}
+
+fn time_of(value: Option<&Value<'_>>) -> Timestamp {
+    match value {
+        Some(Value::Time(time)) => *time,
+        _ => Timestamp::ZERO,
+    }
+}
+
+/// Every field.
+pub(super) fn fields() -> impl Iterator<Item = &'static Field> {
+    let layers: [&[Field]; 7] = [
+        anno::FIELDS,
+        link::FIELDS,
+        ip::FIELDS,
+        tcp::FIELDS,
+        udp::FIELDS,
+        icmp::FIELDS,
+        payload::FIELDS,
+    ];
+    layers.into_iter().flatten()
+}
+
+/// Other names, and what they stand for.
+fn synonyms() -> impl Iterator<Item = &'static (&'static str, &'static str)> {
+    let layers = [anno::SYNONYMS, link::SYNONYMS, ip::SYNONYMS, tcp::SYNONYMS, payload::SYNONYMS];
+    layers.into_iter().flatten()
+}
+
+/// Writes a number in decimal.
+pub(super) fn show_number(out: &mut Vec<u8>, value: &Value<'_>, _: &Seen<'_>) {
+    if let Value::Number(number) = value {
+        append(out, format_args!("{number}"));
+    }
+}
+
+/// Appends text.
+pub(super) fn append(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
+    // A vector takes whatever is written.
+    let _ = out.write_fmt(text);
+}
+
+/// Reads a number that has room in 32 bits.
+pub(super) fn number(text: &[u8], _: &Draft<'_>) -> Option<Value<'static>> {
+    up_to(text, u32::MAX)
+}
+
+/// Reads a number that has room in 8 bits.
+pub(super) fn byte(text: &[u8], _: &Draft<'_>) -> Option<Value<'static>> {
+    up_to(text, u8::MAX.into())
+}
+
+/// Reads a number that has room in 16 bits.
+pub(super) fn half(text: &[u8], _: &Draft<'_>) -> Option<Value<'static>> {
+    up_to(text, u16::MAX.into())
+}
+
+/// Reads a number that has room in 64 bits.
+pub(super) fn wide(text: &[u8], _: &Draft<'_>) -> Option<Value<'static>> {
+    text::number(text).map(Value::Number)
+}
+
+/// Reads a number up to a bound.
+pub(super) fn up_to(text: &[u8], most: u32) -> Option<Value<'static>> {
+    text::number(text).filter(|&number| number <= most.into()).map(Value::Number)
+}
+
+/// Of fields that have no text to be read.
+fn no_text(_: &[u8], _: &Draft<'_>) -> Option<Value<'static>> {
+    None
+}

@@ -1,0 +1,309 @@
+//! ToIPSummaryDump - writes what packets contain, a line each
+//!
+//! # Synopsis
+//! `ToIPSummaryDump(FILENAME [, keywords FIELDS, HEADER, VERBOSE, BANNER, BINARY, MULTIPACKET,
+//! BAD_PACKETS, CAREFUL_TRUNC, EXTRA_LENGTH])`
+//!
+//! # Description
+//! Writes a line for each packet to a file, with the fields that FIELDS names. A field that a packet
+//! does not have, such as the port of an ICMP message, is written as `-`. `-` as the file is standard
+//! output. FromIPSummaryDump makes packets of such lines.
+//!
+//! Packets leave by the output, if there is one. With a pull input and no output it pulls them. Like
+//! Click's, it takes the lengths of packets with an IP header from that header from then on: their
+//! extra length annotations become 0.
+//!
+//! The fields:
+//!
+//! | name | what it is, and how it looks |
+//! |---|---|
+//! | `timestamp`, `ntimestamp` | timestamp annotation, `996033261.451094` |
+//! | `ts_sec`, `ts_usec`, `ts_usec1` | its seconds, its microseconds, and all of it in microseconds |
+//! | `first_timestamp`, `first_ntimestamp` | first timestamp annotation |
+//! | `count` | packets: 1 and the extra packets annotation |
+//! | `link`, `paint` | paint annotation |
+//! | `direction` | the same, but `>` for 0 and `<` for 1 |
+//! | `aggregate` | aggregate annotation |
+//! | `wire_len` | length of the packet |
+//! | `eth_src`, `eth_dst` | Ethernet addresses, `00-0A-95-A6-D9-BC` |
+//! | `eth_type` | Ethernet type, `0800` |
+//! | `ip_src`, `ip_dst` | IP addresses |
+//! | `ip_len`, `ip_hl` | length of the datagram and of its header |
+//! | `ip_capture_len` | bytes of the datagram that are there |
+//! | `ip_proto` | protocol: `T` for TCP, `U` for UDP, `I` for ICMP, or its number |
+//! | `ip_tos`, `ip_dscp`, `ip_ttl`, `ip_id`, `ip_sum` | numbers |
+//! | `ip_ecn` | `no`, `ect1`, `ect2` or `ce` |
+//! | `ip_frag` | `F` first fragment, `f` later one, `!` not to be fragmented, `.` none of these |
+//! | `ip_fragoff` | fragment offset in bytes, with `+` for more fragments and `!` for do not fragment |
+//! | `ip_opt` | IP options, see below |
+//! | `sport`, `dport` | ports of TCP, UDP, DCCP and UDP-Lite |
+//! | `tcp_seq`, `tcp_ack`, `tcp_off`, `tcp_window`, `tcp_urp` | numbers; `tcp_off` in bytes |
+//! | `tcp_flags` | `F` FIN, `S` SYN, `R` RST, `P` PSH, `A` ACK, `U` URG, `E` ECE, `C` CWR, `N` NS; `.` none |
+//! | `tcp_opt` | TCP options; `tcp_ntopt` without timestamps, `tcp_sack` those of SACK |
+//! | `udp_len` | length of the UDP header and what follows |
+//! | `icmp_type`, `icmp_code` | numbers |
+//! | `icmp_type_name`, `icmp_code_name` | their names, where they have some |
+//! | `icmp_flowid`, `icmp_seq` | identifier and sequence number |
+//! | `icmp_nextmtu` | the MTU in "fragmentation needed" |
+//! | `payload` | what the transport header carries, quoted |
+//! | `payload_len` | its length, by the IP header |
+//! | `payload_md5`, `payload_md5_hex` | its MD5 digest, in 22 letters or 32 hexadecimal digits |
+//!
+//! Names may lack `ip_` and have spaces for underscores (quote them then). Synonyms are `ts`,
+//! `utimestamp`, `sec`, `usec`, `usec1`, `first_ts`, `first_utimestamp`, `pkt_count`, `packet_count`,
+//! `agg`, `wire_length`, `ether_src`, `ether_dst`, `ether_type`, `length`, `ip_p`, `tcp_seqno`,
+//! `tcp_ackno`, `tcp_win` and `payload_length`.
+//!
+//! Options stand one after the other with semicolons between; padding is not shown, `.` is no option and
+//! `?` a malformed list. Of TCP: `mss1400`, `wscale10`, `sackok`, `sack95-98` (each block by itself),
+//! `ts669063908:38382731`. Of IP: `rr{10.0.0.1,20.0.0.2}+5` (a recorded route with room for five more),
+//! `ssrr{1.0.0.1^1.0.0.3}` and `lsrr` (with the pointer), `ts{1,!45}+2++3` (timestamps, `!` marking one
+//! that is no time of day, with room for two more and an overflow of 3), `ts.ip{1.0.0.1=1}` and
+//! `ts.preip{1.0.0.1=1^1.0.0.2}`. Any other is its number and data: `98`, `99=0:5:10`.
+//!
+//! # Arguments
+//! - FILENAME: the file; one that is there is replaced. Positional, mandatory.
+//! - FIELDS, CONTENTS, DATA: names of fields with spaces between. Default `timestamp ip_src`.
+//! - HEADER: whether the file begins with lines that describe it: `!IPSummaryDump 1.3` and `!data` with
+//!   the names of the fields. Default true.
+//! - VERBOSE: whether lines with the host's name and the time are among them. Default false.
+//! - BANNER: text of a line `!creator`. Default none.
+//! - BINARY: whether records are binary. Each begins with its length in four bytes, in network order, the
+//!   highest bit of which says that a line of text follows; then the fields, in the sizes that Click's
+//!   manual gives. Default false.
+//! - MULTIPACKET: whether a packet that stands for several, by its extra packets annotation, is written
+//!   as so many lines. Default false.
+//! - BAD_PACKETS: whether a line `!bad` says what is wrong with a packet, before its own line. Default
+//!   false.
+//! - CAREFUL_TRUNC: whether a packet that is shorter, extra length included, than its IP header says is
+//!   bad. Default true.
+//! - EXTRA_LENGTH: whether extra length annotations count. Default true.
+//!
+//! # Ports
+//! One agnostic input, one push output that may be left out.
+//!
+//! # Handlers
+//! - `flush` (write): writes out what is kept in memory.
+//! - `scheduled`, `home_thread` (read, write): its task, and the thread that runs it; with a pull input.
+//!
+//! # Drops
+//! None: without an output, packets end here.
+//!
+//! # Example
+//! ```click
+//! FromIPSummaryDump(DATA "!data ip_src tcp_flags
+//! 18.26.4.44 S
+//! ", STOP true) -> ToIPSummaryDump(-, FIELDS ip_src tcp_flags);
+//! ```
+//!
+//! # See also
+//! FromIPSummaryDump, ToIPFlowDumps, ToDump
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use millrace_core::args::{FileName, Raw};
+use millrace_core::element::Listening;
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Handlers, Init, Packet, Refused, Router, Setup, Task,
+    Timestamp, register,
+};
+use millrace_lang::config::quote;
+
+use super::lines::reason;
+use super::record::Recorder;
+use super::seen::Wishes;
+use crate::standard::supply::task_handlers;
+
+/// The element; its manual is at the top of the file.
+pub struct ToIpSummaryDump {
+    file_name: FileName,
+    recorder: Recorder,
+    header: bool,
+    verbose: bool,
+    banner: String,
+    multipacket: bool,
+    /// Behind a lock because several threads may write.
+    output: Mutex<Output>,
+    task: Task,
+    upstream: OnceLock<Listening>,
+}
+
+/// Where the lines go.
+enum Output {
+    Closed,
+    File(BufWriter<File>),
+    Stdout,
+}
+
+register!(ToIpSummaryDump, "to_ip_summary_dump.rs");
+
+impl Element for ToIpSummaryDump {
+    const CLASS: Class = Class::new("ToIPSummaryDump", "1/0-1", "a/h").ordered().phase(5);
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let args = &mut setup.args;
+        let file_name = args.mandatory("FILENAME");
+        let default = Raw("timestamp ip_src".to_owned());
+        let fields: Raw = args.keyword("FIELDS", default);
+        let fields: Raw = args.keyword("CONTENTS", fields);
+        let fields: Raw = args.keyword("DATA", fields);
+        let verbose = args.keyword("VERBOSE", false);
+        let header = args.keyword("HEADER", true);
+        let banner = args.keyword("BANNER", String::new());
+        let multipacket = args.keyword("MULTIPACKET", false);
+        let bad = args.keyword("BAD_PACKETS", false);
+        let careful = args.keyword("CAREFUL_TRUNC", true);
+        let extra_length = args.keyword("EXTRA_LENGTH", true);
+        let binary = args.keyword("BINARY", false);
+        let wishes = Wishes { careful, extra_length, bad };
+        // Mistakes in other arguments are all that Click speaks of.
+        args.complete()?;
+        let recorder = Recorder::configure(args, &fields.0, wishes, binary);
+        args.complete()?;
+        Ok(Self {
+            file_name,
+            recorder,
+            header,
+            verbose,
+            banner,
+            multipacket,
+            output: Mutex::new(Output::Closed),
+            task: setup.pull_task(0),
+            upstream: OnceLock::new(),
+        })
+    }
+
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        let mut output = match self.file_name.0.as_str() {
+            "-" => Output::Stdout,
+            name => Output::File(BufWriter::new(
+                File::create(name).map_err(|error| format!("{name}: {}", reason(&error)))?,
+            )),
+        };
+        if self.header {
+            let header = self.header(init.clock().now());
+            output.write(header.as_bytes()).map_err(|error| reason(&error))?;
+        }
+        *self.output() = output;
+        if init.is_pull_input(0) {
+            // An element is initialised once.
+            let _ = self.upstream.set(init.listen(0, &self.task));
+            self.task.schedule();
+        }
+        Ok(())
+    }
+
+    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
+        self.write(batch);
+        if cx.outputs() > 0 {
+            return cx.push_batch(0, batch);
+        }
+        cx.consumed(batch.len());
+        batch.clear();
+    }
+
+    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
+        let mut batch = cx.take_batch();
+        let n = cx.pull(0, 1, &mut batch);
+        self.push(cx, &mut (), 0, &mut batch);
+        cx.give_batch(batch);
+        if n == 0
+            && let Some(upstream) = self.upstream.get()
+        {
+            upstream.rest(&self.task, cx.router());
+        }
+        n > 0
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers
+            .write("flush", |dump, _| dump.output().flush().map_err(|error| reason(&error).into()));
+        task_handlers(handlers, |dump| &dump.task);
+    }
+
+    fn cleanup(&self, _router: &Router) -> Result<(), Refused> {
+        let mut output = std::mem::replace(&mut *self.output(), Output::Closed);
+        output.flush().map_err(|error| Refused(reason(&error)))
+    }
+}
+
+impl ToIpSummaryDump {
+    fn output(&self) -> MutexGuard<'_, Output> {
+        self.output.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The lines at the start of the file.
+    fn header(&self, now: Timestamp) -> String {
+        let mut header = "!IPSummaryDump 1.3\n".to_owned();
+        if !self.banner.is_empty() {
+            header += &format!("!creator {}\n", quote(self.banner.as_bytes()));
+        }
+        if self.verbose {
+            if let Ok(host) = std::fs::read_to_string("/proc/sys/kernel/hostname") {
+                header += &format!("!host {}\n", host.trim_end());
+            }
+            header += &format!("!runtime {now} ({})\n", super::calendar::ctime(Timestamp::now()));
+        }
+        header + &self.recorder.description()
+    }
+
+    fn write(&self, batch: &mut Batch) {
+        let mut lines = Vec::new();
+        for packet in batch.iter_mut() {
+            if self.multipacket && packet.extra_packets() > 0 {
+                self.write_several(packet, &mut lines);
+            } else {
+                self.recorder.write(packet, &mut lines);
+            }
+        }
+        // As Click does, goes on when the disk is full.
+        let _ = self.output().write(&lines);
+    }
+
+    /// Writes the packets that this one stands for, of about the same length and evenly spread over time.
+    fn write_several(&self, packet: &mut Packet, lines: &mut Vec<u8>) {
+        let count = packet.extra_packets().wrapping_add(1).max(1);
+        let length = packet.len() as u32;
+        let mut total = length;
+        if self.recorder.wishes().extra_length {
+            total = total.wrapping_add(packet.extra_length());
+        }
+        total = total.max(count.wrapping_mul(length));
+        let end = packet.timestamp();
+        let mut step = Timestamp::ZERO;
+        if !packet.first_timestamp().is_zero() && count > 1 {
+            let span = (end - packet.first_timestamp()).as_nanos();
+            step = Timestamp::from_nanos(span / i64::from(count - 1));
+            packet.set_timestamp(packet.first_timestamp());
+        }
+        packet.set_extra_packets(0);
+        for left in (1..=count).rev() {
+            let share = total / left;
+            packet.set_extra_length(share.wrapping_sub(length));
+            total -= share;
+            self.recorder.write(packet, lines);
+            packet.set_timestamp(if left == 1 { end } else { packet.timestamp() + step });
+        }
+    }
+}
+
+impl Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Closed => Ok(()),
+            Self::File(file) => file.write_all(bytes),
+            Self::Stdout => io::stdout().lock().write_all(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Closed => Ok(()),
+            Self::File(file) => file.flush(),
+            Self::Stdout => io::stdout().flush(),
+        }
+    }
+}
