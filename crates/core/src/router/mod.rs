@@ -328,17 +328,16 @@ impl Router {
         self.draft.driver
     }
 
-<<<<<<< HEAD
     /// Has the first thread look at what has come from outside: requests to stop, signals.
     pub fn wake(&self) {
         if let Some(first) = self.wakers.first() {
             first.wake();
         }
-=======
+    }
+
     /// What the elements warned of while they were initialised, for the program to show.
     pub fn take_findings(&self) -> Vec<Diagnostic> {
         std::mem::take(&mut self.findings.lock().unwrap_or_else(PoisonError::into_inner))
->>>>>>> ea2669f (FromIPSummaryDump, ToIPSummaryDump: packets as text, text as packets; warnings with a place in another file)
     }
 
     /// Keeps a message for the end of the run.
