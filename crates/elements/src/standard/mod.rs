@@ -35,6 +35,7 @@ pub(crate) mod supply;
 pub mod switch;
 pub mod switches;
 pub mod tee;
+mod ticks;
 pub mod timed_sink;
 pub mod timed_source;
 pub mod unstrip;

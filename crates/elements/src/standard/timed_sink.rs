@@ -26,21 +26,15 @@
 //! # See also
 //! TimedSource, Discard
 
-use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
-
-use millrace_core::args::Seconds;
 use millrace_core::{
-    Class, Context, Element, Failed, Handlers, Init, Reason, Refused, Setup, Timer, Timestamp,
-    register,
+    Class, Context, Element, Failed, Handlers, Init, Reason, Refused, Setup, register,
 };
 
-use super::timed_source::nanos;
+use super::ticks::Ticks;
 
 /// The element; its manual is at the top of the file.
 pub struct TimedSink {
-    /// In nanoseconds.
-    interval: AtomicI64,
-    timer: Timer,
+    ticks: Ticks,
 }
 
 register!(TimedSink, "timed_sink.rs");
@@ -50,16 +44,13 @@ impl Element for TimedSink {
     type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        let interval: Seconds = setup.args.positional("INTERVAL", Seconds::from_millis(500));
-        if interval.is_zero() {
-            setup.args.error("INTERVAL", "INTERVAL must be positive");
-        }
+        let ticks = Ticks::configure(setup);
         setup.args.complete()?;
-        Ok(Self { interval: nanos(interval).into(), timer: setup.timer() })
+        Ok(Self { ticks })
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        self.timer.schedule_at(init.clock().now() + self.interval());
+        self.ticks.start(init);
         Ok(())
     }
 
@@ -68,24 +59,11 @@ impl Element for TimedSink {
         cx.pull(0, 1, &mut batch);
         cx.drop_batch(&mut batch, Reason::Discarded);
         cx.give_batch(batch);
-        self.timer.schedule_at(cx.now() + self.interval());
+        self.ticks.again(cx);
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
-        handlers.read("interval", |sink, _| sink.interval().as_secs_f64());
-        handlers.write("interval", |sink, call| match call.parse::<Seconds>() {
-            Ok(interval) if !interval.is_zero() => {
-                sink.interval.store(nanos(interval), Relaxed);
-                Ok(())
-            }
-            _ => Err("bad interval".into()),
-        });
-    }
-}
-
-impl TimedSink {
-    fn interval(&self) -> Timestamp {
-        Timestamp::from_nanos(self.interval.load(Relaxed))
+        Ticks::handlers(handlers, |sink| &sink.ticks);
     }
 }
 

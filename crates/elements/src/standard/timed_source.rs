@@ -39,21 +39,15 @@
 //! # See also
 //! RatedSource, InfiniteSource
 
-use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
-
-use millrace_core::args::Seconds;
-use millrace_core::{
-    Class, Context, Element, Failed, Handlers, Init, Refused, Setup, Timer, Timestamp, register,
-};
+use millrace_core::{Class, Context, Element, Failed, Handlers, Init, Refused, Setup, register};
 
 use super::supply::{Given, Supply};
+use super::ticks::Ticks;
 
 /// The element; its manual is at the top of the file.
 pub struct TimedSource {
     supply: Supply,
-    /// In nanoseconds.
-    interval: AtomicI64,
-    timer: Timer,
+    ticks: Ticks,
 }
 
 register!(TimedSource, "timed_source.rs");
@@ -63,22 +57,18 @@ impl Element for TimedSource {
     type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        let interval: Seconds = setup.args.positional("INTERVAL", Seconds::from_millis(500));
+        let ticks = Ticks::configure(setup);
         let data = setup.args.optional("DATA");
         let limit = setup.args.optional_keyword("LIMIT");
         let active = setup.args.optional_keyword("ACTIVE");
-        if interval.is_zero() {
-            setup.args.error("INTERVAL", "INTERVAL must be positive");
-        }
         let supply = Supply::configure(&mut setup.args, Given { data, limit, active })?;
-        let interval = nanos(interval);
-        Ok(Self { supply, interval: interval.into(), timer: setup.timer() })
+        Ok(Self { supply, ticks })
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
         self.supply.initialize(init)?;
         if self.supply.is_active() {
-            self.timer.schedule_at(init.clock().now() + self.interval());
+            self.ticks.start(init);
         }
         Ok(())
     }
@@ -94,13 +84,13 @@ impl Element for TimedSource {
         self.supply.fill(cx, 1, &mut batch);
         cx.push_batch(0, &mut batch);
         cx.give_batch(batch);
-        self.timer.schedule_at(cx.now() + self.interval());
+        self.ticks.again(cx);
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
         let wake = |source: &Self| {
-            if source.supply.is_active() && source.timer.expiry().is_none() {
-                source.timer.schedule_at(Timestamp::ZERO);
+            if source.supply.is_active() {
+                source.ticks.wake();
             }
         };
         Supply::data_handlers(handlers, |source: &Self| &source.supply);
@@ -111,26 +101,8 @@ impl Element for TimedSource {
             wake(source);
             Ok(())
         });
-        handlers.read("interval", |source, _| source.interval().as_secs_f64());
-        handlers.write("interval", |source, call| match call.parse::<Seconds>() {
-            Ok(interval) if !interval.is_zero() => {
-                source.interval.store(nanos(interval), Relaxed);
-                Ok(())
-            }
-            _ => Err("bad interval".into()),
-        });
+        Ticks::handlers(handlers, |source| &source.ticks);
     }
-}
-
-impl TimedSource {
-    fn interval(&self) -> Timestamp {
-        Timestamp::from_nanos(self.interval.load(Relaxed))
-    }
-}
-
-/// A length of time as one that times are added to.
-pub(super) fn nanos(interval: Seconds) -> i64 {
-    i64::try_from(interval.as_nanos()).unwrap_or(i64::MAX / 2)
 }
 
 #[cfg(test)]

@@ -1,0 +1,89 @@
+//! The regular beat of TimedSource and TimedSink: argument, timer and handler.
+
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+
+use millrace_core::args::Seconds;
+use millrace_core::{Context, Handlers, Init, Setup, Timer, Timestamp};
+
+/// A timer that expires every INTERVAL, counted from when it should have expired the last time.
+pub(super) struct Ticks {
+    /// In nanoseconds.
+    interval: AtomicI64,
+    /// When the timer expires, in nanoseconds since the epoch; 0 when it was told to at once.
+    due: AtomicI64,
+    timer: Timer,
+}
+
+/// What is later than this is not made up for, lest a thread do nothing else.
+const LATEST: Timestamp = Timestamp::from_millis(100);
+
+impl Ticks {
+    /// Reads INTERVAL.
+    pub(super) fn configure(setup: &mut Setup<'_>) -> Self {
+        let interval: Seconds = setup.args.positional("INTERVAL", Seconds::from_millis(500));
+        if interval.is_zero() {
+            setup.args.error("INTERVAL", "INTERVAL must be positive");
+        }
+        let timer = setup.timer();
+        Self { interval: nanos(interval).into(), due: 0.into(), timer }
+    }
+
+    /// Lets the timer expire an interval from now.
+    pub(super) fn start(&self, init: &Init<'_>) {
+        self.schedule(init.clock().now() + self.interval());
+    }
+
+    /// Lets the timer expire at once, unless it is going to.
+    pub(super) fn wake(&self) {
+        if self.timer.expiry().is_none() {
+            self.schedule(Timestamp::ZERO);
+        }
+    }
+
+    /// Lets the timer, which has expired, expire again.
+    pub(super) fn again(&self, cx: &Context) {
+        let due = Timestamp::from_nanos(self.due.load(Relaxed));
+        let now = cx.now();
+        let is_late = due + LATEST < now;
+        self.schedule(if is_late { now } else { due } + self.interval());
+    }
+
+    /// The handler `interval`.
+    pub(super) fn handlers<E: 'static>(
+        handlers: &mut Handlers<E>,
+        ticks: impl Fn(&E) -> &Self + Copy + Send + Sync + 'static,
+    ) {
+        handlers.read("interval", move |e, _| text(ticks(e).interval()));
+        handlers.write("interval", move |e, call| match call.parse::<Seconds>() {
+            Ok(interval) if !interval.is_zero() => {
+                ticks(e).interval.store(nanos(interval), Relaxed);
+                Ok(())
+            }
+            _ => Err("bad interval".into()),
+        });
+    }
+
+    fn interval(&self) -> Timestamp {
+        Timestamp::from_nanos(self.interval.load(Relaxed))
+    }
+
+    fn schedule(&self, due: Timestamp) {
+        self.due.store(due.as_nanos(), Relaxed);
+        self.timer.schedule_at(due);
+    }
+}
+
+/// A length of time as one that times are added to.
+fn nanos(interval: Seconds) -> i64 {
+    i64::try_from(interval.as_nanos()).unwrap_or(i64::MAX / 2)
+}
+
+/// A length of time as Click's handlers tell it: `500ms`, `1500us`, from a second on `1.500000s`.
+fn text(time: Timestamp) -> String {
+    match time.nsec() {
+        _ if time.sec() != 0 => format!("{time}s"),
+        nanos if nanos % 1_000_000 == 0 => format!("{}ms", nanos / 1_000_000),
+        nanos if nanos % 1000 == 0 => format!("{}us", nanos / 1000),
+        nanos => format!("{nanos}ns"),
+    }
+}
