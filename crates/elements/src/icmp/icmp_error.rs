@@ -37,7 +37,7 @@
 //! - BADADDRS: addresses, separated by spaces, that are no single hosts' here, such as the
 //!   networks' broadcast addresses. Packets from and to them are not answered. Positional, default
 //!   none.
-//! - MTU: most bytes of an answer, 68 to 65535. Keyword, default 576 (RFC 1812, 4.3.2.3).
+//! - MTU: most bytes of an answer, 28 to 65535. Keyword, default 576 (RFC 1812, 4.3.2.3).
 //! - PMTU: the next hop's MTU in answers of `unreachable, needfrag`, 0 for unknown. Keyword,
 //!   default 0.
 //! - USE_FIX_ANNO: whether to set the "fix IP source" annotation. Keyword, default true.
@@ -93,8 +93,6 @@ pub struct IcmpError {
     mtu: AtomicU16,
     path_mtu: AtomicU16,
     use_fix_anno: bool,
-    /// The next identification.
-    id: AtomicU16,
 }
 
 register!(IcmpError, "icmp_error.rs");
@@ -108,7 +106,7 @@ impl Element for IcmpError {
         let source: Ipv4Addr = args.mandatory("SRC");
         let icmp_type = read_type(args);
         let code = match icmp_type {
-            Some(icmp_type) => read_code(args, icmp_type),
+            Some(icmp_type) => read_code(args, icmp_type, WRONG_CODE),
             // Nobody can say what the code means.
             None => args.optional("CODE").map_or(0, |Raw(_)| 0),
         };
@@ -129,7 +127,6 @@ impl Element for IcmpError {
             mtu: AtomicU16::new(mtu),
             path_mtu: AtomicU16::new(path_mtu),
             use_fix_anno,
-            id: AtomicU16::new(1),
         })
     }
 
@@ -254,7 +251,7 @@ impl IcmpError {
             version_ihl: 0,
             tos: 0,
             total_len: len.into(),
-            id: self.id.fetch_add(1, Relaxed).into(),
+            id: NEXT_ID.fetch_add(1, Relaxed).into(),
             flags_fragment: 0.into(),
             ttl: TTL,
             protocol: protocol::ICMP,
@@ -270,8 +267,14 @@ impl IcmpError {
     }
 }
 
-/// The least (RFC 791, 3.2: what every link can carry) and the most that MTU can be.
-const MTU_RANGE: RangeInclusive<u16> = 68..=u16::MAX;
+/// The least (both headers) and the most that MTU can be.
+const MTU_RANGE: RangeInclusive<u16> = 28..=u16::MAX;
+
+/// Click's message.
+const WRONG_CODE: &str = "argument 2 takes ICMP code (integer between 0 and 255)";
+
+/// The next identification: one count for all elements, as in Click.
+static NEXT_ID: AtomicU16 = AtomicU16::new(1);
 
 /// The time to live of answers, Click's.
 const TTL: u8 = 200;
@@ -351,10 +354,12 @@ mod tests {
         let datagram = Datagram::udp(&[7; 600]);
         let mut rig = Rig::new("ICMPError(19.19.19.19, timeexceeded)", 1, 1).unwrap();
         let out = rig.push_packets(0, vec![datagram.packet(), datagram.packet()]).remove(0);
-        for (n, packet) in out.iter().enumerate() {
+        let mut ids = Vec::new();
+        for packet in &out {
             let (ip, icmp) = read(packet.data());
             assert_eq!((ip.source, ip.destination), ([19; 4], [1, 0, 0, 1]));
-            assert_eq!((ip.time_to_live, usize::from(ip.identification)), (200, n + 1));
+            assert_eq!(ip.time_to_live, 200);
+            ids.push(ip.identification);
             assert_eq!(icmp[..2], [11, 0]);
             assert!(has_right_transport_checksum(packet.data()));
             assert_eq!(packet.dst_ip(), Datagram::SOURCE);
@@ -362,6 +367,7 @@ mod tests {
             assert_eq!(packet.timestamp(), Timestamp::from_secs(1_000_000_000));
             assert_eq!((packet.network_offset(), packet.transport_offset()), (Some(0), Some(20)));
         }
+        assert_ne!(ids[0], ids[1]);
         assert!(rig.stats().balanced());
     }
 
@@ -471,7 +477,7 @@ mod tests {
             "1.1.1.1, nonsense, host",
             "1.1.1.1, redirect, port",
             "1.1.1.1, 3, 256",
-            "1.1.1.1, unreachable, net, MTU 67",
+            "1.1.1.1, unreachable, net, MTU 27",
         ] {
             assert!(Rig::new(&format!("ICMPError({arguments})"), 1, 1).is_err(), "{arguments}");
         }
@@ -492,7 +498,7 @@ mod tests {
             rig.write(handler, after).unwrap();
             assert_eq!(rig.read(handler).unwrap(), after);
         }
-        assert!(rig.write("mtu", "67").is_err());
+        assert!(rig.write("mtu", "27").is_err());
         let out = rig.push_packets(0, vec![Datagram::udp(&[7; 600]).packet()]);
         let (ip, icmp) = read(out[0][0].data());
         assert_eq!((ip.source, ip.total_len), ([2; 4], 100));

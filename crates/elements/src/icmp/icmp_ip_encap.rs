@@ -56,7 +56,7 @@ impl Element for IcmpIpEncap {
         let source = args.mandatory("SRC");
         let destination = args.mandatory("DST");
         let icmp_type = read_type(args).unwrap_or_default();
-        let code = read_code(args, icmp_type);
+        let code = read_code(args, icmp_type, "invalid CODE");
         let identifier = args.keyword("IDENTIFIER", 0);
         args.complete()?;
         Ok(Self(IcmpEncap::new(source, destination, (icmp_type, code), identifier)))

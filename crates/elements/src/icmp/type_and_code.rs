@@ -1,6 +1,6 @@
 //! ICMP types and codes as arguments: numbers, or names such as `unreachable` and `needfrag`.
 
-use millrace_core::args::{Arg, ArgError, ArgText, Args, Kind, Scope};
+use millrace_core::args::{Arg, ArgError, ArgText, Args, Kind, Raw, Scope};
 use millrace_core::headers::{Header, IcmpHeader, icmp_type};
 use millrace_core::names::NumberKind;
 
@@ -11,13 +11,16 @@ pub(super) fn read_type(args: &mut Args<'_>) -> Option<u8> {
     })
 }
 
-/// Reads the argument CODE, whose names depend on the type; 0 when there is none.
-pub(super) fn read_code(args: &mut Args<'_>, icmp_type: u8) -> u8 {
-    let expects = "an ICMP code by number, or a name that goes with the type";
-    let code = args.with("CODE", Kind::Positional, expects, |text, scope| {
-        number(NumberKind::IcmpCode(icmp_type), text, scope)
-    });
-    code.unwrap_or(0)
+/// Reads the argument CODE, whose names depend on the type; 0 when there is none. `wrong` is what Click says
+/// of a wrong one.
+pub(super) fn read_code(args: &mut Args<'_>, icmp_type: u8, wrong: &str) -> u8 {
+    let Raw(text) = args.optional("CODE").unwrap_or_else(|| Raw("0".into()));
+    let kind = NumberKind::IcmpCode(icmp_type);
+    let code = number(kind, &ArgText::from(text.as_str()), args.scope());
+    code.unwrap_or_else(|_| {
+        args.error("CODE", wrong);
+        0
+    })
 }
 
 fn number(kind: NumberKind, text: &ArgText, scope: &Scope<'_>) -> Result<u8, ArgError> {

@@ -18,6 +18,7 @@ pub mod lookup;
 pub mod mark_ip_ce;
 pub mod mark_ip_header;
 pub(crate) mod outer_header;
+pub mod rip_send;
 pub mod set_ip_address;
 pub mod set_ip_checksum;
 pub mod set_ip_dscp;

@@ -46,29 +46,18 @@ use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 
 use arc_swap::ArcSwap;
 use millrace_core::args::UdpPort;
-use millrace_core::checksum::Sum;
-use millrace_core::headers::{Header, Ipv4Header, UdpHeader, protocol};
-use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Packet, Reason, Setup, register,
-};
-use zerocopy::IntoBytes;
+use millrace_core::headers::{Header, Ipv4Header};
+use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Reason, Setup, register};
 
-use crate::ip::outer_header::{Choice, Destination, OuterHeader};
+use super::udp_outer::UdpOuter;
+use crate::ip::outer_header::Destination;
 
 /// The element; its manual is at the top of the file.
 pub struct UdpIpEncap {
-    outer: ArcSwap<Outer>,
+    outer: ArcSwap<UdpOuter>,
     checksum: bool,
     /// The next identification.
     id: AtomicU16,
-}
-
-/// What can be changed while the element runs.
-#[derive(Clone)]
-struct Outer {
-    ip: OuterHeader,
-    src_port: u16,
-    dst_port: u16,
 }
 
 register!(UdpIpEncap, "udp_ip_encap.rs");
@@ -84,15 +73,8 @@ impl Element for UdpIpEncap {
         let UdpPort(dst_port) = setup.args.mandatory("DPORT");
         let checksum = setup.args.positional("CHECKSUM", true);
         setup.args.complete()?;
-        let ip = OuterHeader::new(&Choice {
-            protocol: protocol::UDP,
-            source,
-            destination,
-            tos: 0,
-            ttl: 250,
-            dont_fragment: false,
-        });
-        let outer = ArcSwap::from_pointee(Outer { ip, src_port, dst_port });
+        let outer = UdpOuter::new((source, src_port), (destination, dst_port));
+        let outer = ArcSwap::from_pointee(outer);
         Ok(Self { outer, checksum, id: AtomicU16::new(0) })
     }
 
@@ -140,44 +122,14 @@ impl Element for UdpIpEncap {
 }
 
 impl UdpIpEncap {
-    fn change(&self, change: impl Fn(&mut Outer)) {
+    fn change(&self, change: impl Fn(&mut UdpOuter)) {
         self.outer.rcu(|outer| {
-            let mut outer = Outer::clone(outer);
+            let mut outer = UdpOuter::clone(outer);
             change(&mut outer);
             Arc::new(outer)
         });
     }
 }
-
-impl Outer {
-    /// The headers for a packet; none when a datagram cannot be so long.
-    #[inline(always)]
-    fn headers(&self, packet: &mut Packet, id: u16, checksum: bool) -> Option<[u8; HEADERS_LEN]> {
-        let len = packet.len() + UdpHeader::LEN;
-        let ip = self.ip.for_packet(packet, len, id)?;
-        let mut udp = UdpHeader {
-            src_port: self.src_port.into(),
-            dst_port: self.dst_port.into(),
-            // Shorter than the IP datagram, whose length was checked.
-            len: (len as u16).into(),
-            checksum: 0.into(),
-        };
-        if checksum {
-            let (source, destination) = (ip.source(), ip.destination());
-            let sum = Sum::of_pseudo_v4(source, destination, protocol::UDP, len as u16);
-            let sum = sum.add_bytes(udp.as_bytes()).add_bytes(packet.data());
-            udp.checksum.set(sum.finish_udp());
-        }
-        let mut headers = [0; HEADERS_LEN];
-        let (ip_bytes, udp_bytes) = headers.split_at_mut(Ipv4Header::LEN);
-        ip_bytes.copy_from_slice(ip.as_bytes());
-        udp_bytes.copy_from_slice(udp.as_bytes());
-        Some(headers)
-    }
-}
-
-/// Bytes of both headers.
-const HEADERS_LEN: usize = Ipv4Header::LEN + UdpHeader::LEN;
 
 #[cfg(test)]
 mod tests {

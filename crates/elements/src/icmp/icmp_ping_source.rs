@@ -1,0 +1,348 @@
+//! ICMPPingSource - sends pings, and times the replies
+//!
+//! # Synopsis
+//! `ICMPPingSource(SRC, DST [, keyword INTERVAL, LIMIT, IDENTIFIER, DATA, ACTIVE, VERBOSE, STOP])`
+//!
+//! # Description
+//! Sends ICMP echo requests from SRC to DST, one every INTERVAL, the first after INTERVAL; where packets are
+//! pulled, as many as are asked for. Identification and sequence number count up from 1. The time to live is
+//! 200, and the destination annotation is set to DST.
+//!
+//! Replies that come to the input, if there is one, are matched with the requests by their sequence number. A
+//! line is printed for each; when the program ends, a summary is.
+//!
+//! Identifier and sequence number are sent with the low byte first, as Click sends them on Linux.
+//!
+//! ICMPSendPings is an older name.
+//!
+//! # Arguments
+//! - SRC: source address. Positional, mandatory.
+//! - DST: destination address. Positional, mandatory.
+//! - INTERVAL: time between requests, to the millisecond. Keyword, default 1s.
+//! - LIMIT: how many requests are sent; less than 0 is no limit. Keyword, default -1.
+//! - IDENTIFIER: the identifier of the requests, 0 to 65535. Keyword, default 0.
+//! - DATA: what follows the ICMP header. Keyword, default none.
+//! - ACTIVE: whether requests are sent. Keyword, default true.
+//! - VERBOSE: whether a line is printed for each reply, and a summary. Keyword, default true.
+//! - STOP: whether to stop the program when LIMIT requests have been sent. Keyword, default false.
+//!
+//! # Ports
+//! Perhaps one push input, for replies; what comes there goes no further. One agnostic output.
+//!
+//! # Handlers
+//! - `active` (read, write): ACTIVE. When true is written, a request is sent at once.
+//! - `src` (read, write): SRC.
+//! - `dst` (read, write): DST.
+//! - `count` (read): requests sent.
+//! - `limit` (write): LIMIT.
+//! - `interval` (write): INTERVAL.
+//! - `reset_counts` (write): begins anew.
+//! - `summary` (read): requests, replies, losses and times. With an input only, as the next three.
+//! - `rtt_min`, `rtt_avg`, `rtt_max` (read): times in seconds.
+//!
+//! # Drops
+//! None. What comes to the input is taken.
+//!
+//! # Example
+//! ```click
+//! ping :: ICMPPingSource(18.26.4.24, 18.26.4.97, INTERVAL 0.2, LIMIT 5)
+//!     -> CheckIPHeader -> ICMPPingResponder -> ping;
+//! ```
+//!
+//! # See also
+//! ICMPPingEncap, ICMPPingResponder
+
+use std::net::Ipv4Addr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use millrace_core::args::Seconds;
+use millrace_core::checksum::checksum;
+use millrace_core::headers::{Header, IcmpHeader, Ipv4Header, icmp_type, protocol};
+use millrace_core::{
+    Batch, Call, Class, Context, Element, Failed, HandlerError, Handlers, Init, Packet, Refused,
+    Setup, Timer, Timestamp, register,
+};
+
+use super::ping_times::{PingTimes, micros};
+use crate::ip::network_header;
+
+/// The element; its manual is at the top of the file.
+pub struct IcmpPingSource {
+    /// What messages begin with.
+    speaker: String,
+    identifier: u16,
+    data: Vec<u8>,
+    verbose: bool,
+    stop: bool,
+    has_input: bool,
+    timer: Timer,
+    state: Mutex<State>,
+}
+
+/// What changes.
+struct State {
+    source: Ipv4Addr,
+    destination: Ipv4Addr,
+    interval: Timestamp,
+    count: u32,
+    limit: i32,
+    active: bool,
+    /// Whether requests are pushed.
+    pushes: bool,
+    times: PingTimes,
+}
+
+register!(IcmpPingSource, "icmp_ping_source.rs");
+
+/// The most bytes that a datagram has room for behind its headers.
+const MOST_DATA: usize = 65_535 - Ipv4Header::LEN - IcmpHeader::LEN;
+
+impl Element for IcmpPingSource {
+    const CLASS: Class = Class::new("ICMPPingSource", "0-1/1", "h/a").aliases(&["ICMPSendPings"]);
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let speaker = format!("{} :: ICMPPingSource: ", setup.name());
+        let has_input = setup.inputs() > 0;
+        let args = &mut setup.args;
+        let source = args.mandatory("SRC");
+        let destination = args.mandatory("DST");
+        let interval = args.keyword("INTERVAL", Seconds::new(1));
+        let identifier = args.keyword("IDENTIFIER", 0);
+        let data: Vec<u8> = args.keyword("DATA", Vec::new());
+        let limit = args.keyword("LIMIT", -1);
+        let active = args.keyword("ACTIVE", true);
+        let verbose = args.keyword("VERBOSE", true);
+        let stop = args.keyword("STOP", false);
+        if data.len() > MOST_DATA {
+            args.error("DATA", format!("DATA: out of range, bound {MOST_DATA}"));
+        }
+        let interval = millis(interval);
+        if interval.is_zero() {
+            args.warn("INTERVAL", "INTERVAL so small that it is zero");
+        }
+        args.complete()?;
+        let state = State {
+            source,
+            destination,
+            interval,
+            count: 0,
+            limit,
+            active,
+            pushes: false,
+            times: PingTimes::default(),
+        };
+        let (timer, state) = (setup.timer(), Mutex::new(state));
+        Ok(Self { speaker, identifier, data, verbose, stop, has_input, timer, state })
+    }
+
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        let mut state = self.state();
+        state.pushes = !init.is_pull_output(0);
+        if state.pushes && state.active && state.limit != 0 {
+            self.timer.schedule_at(init.clock().now() + state.interval);
+        }
+        Ok(())
+    }
+
+    fn run_timer(&self, cx: &mut Context, (): &mut ()) {
+        let Some(request) = self.request(&mut self.state(), cx) else { return };
+        cx.push(0, request);
+        let state = self.state();
+        if state.is_due() {
+            self.timer.schedule_at(cx.now() + state.interval);
+        } else if self.stop {
+            cx.router().request_stop();
+        }
+    }
+
+    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
+        let mut state = self.state();
+        cx.consumed(batch.len());
+        for packet in batch.drain() {
+            if let Some(line) = self.receive(&mut state, &packet)
+                && self.verbose
+            {
+                cx.router().chatter(&format!("{}{line}", self.speaker));
+            }
+        }
+    }
+
+    fn pull(&self, cx: &mut Context, (): &mut (), _port: usize, max: usize, batch: &mut Batch) {
+        let mut state = self.state();
+        while batch.len() < max && state.is_due() {
+            let Some(request) = self.request(&mut state, cx) else { return };
+            if batch.push(request).is_err() {
+                return;
+            }
+        }
+        if !state.is_due() && self.stop {
+            cx.router().request_stop();
+        }
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("active", |element, _| element.state().active);
+        handlers.write("active", |element, call| {
+            let active = call.parse().map_err(|_| "type mismatch")?;
+            let mut state = element.state();
+            state.active = active;
+            match active {
+                true if state.pushes && element.timer.expiry().is_none() => {
+                    element.timer.schedule_at(call.now());
+                }
+                true => {}
+                false => element.timer.unschedule(),
+            }
+            Ok(())
+        });
+        handlers.read("src", |element, _| element.state().source);
+        handlers.write("src", |element, call| {
+            element.state().source = call.parse().map_err(|_| "syntax error")?;
+            Ok(())
+        });
+        handlers.read("dst", |element, _| element.state().destination);
+        handlers.write("dst", |element, call| {
+            element.state().destination = call.parse().map_err(|_| "syntax error")?;
+            Ok(())
+        });
+        handlers.read("count", |element, _| element.state().count);
+        handlers.write("limit", |element, call| {
+            element.state().limit = call.parse().map_err(|_| "'limit' should be integer")?;
+            element.go_on(call);
+            Ok(())
+        });
+        handlers.write("interval", |element, call| {
+            let interval = call.parse().map_err(|_| "'interval' should be an interval")?;
+            element.state().interval = millis(interval);
+            Ok(())
+        });
+        handlers.write("reset_counts", |element, call| {
+            let mut state = element.state();
+            state.count = 0;
+            state.times = PingTimes::default();
+            drop(state);
+            element.go_on(call);
+            Ok(())
+        });
+        handlers.try_read("summary", |element, call| {
+            element.of_replies(call, |state| state.times.summary(state.count))
+        });
+        handlers.try_read("rtt_min", |element, call| {
+            element.of_replies(call, |state| micros(state.times.least()))
+        });
+        handlers.try_read("rtt_avg", |element, call| {
+            element.of_replies(call, |state| micros(state.times.average()))
+        });
+        handlers.try_read("rtt_max", |element, call| {
+            element.of_replies(call, |state| micros(state.times.most()))
+        });
+    }
+
+    fn cleanup(&self, router: &millrace_core::Router) -> Result<(), Refused> {
+        if self.has_input && self.verbose {
+            let state = self.state();
+            for line in state.times.summary(state.count).lines() {
+                router.chatter(&format!("{}{line}", self.speaker));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn millis(interval: Seconds) -> Timestamp {
+    Timestamp::from_millis(i64::try_from(interval.as_millis()).unwrap_or(i64::MAX))
+}
+
+impl State {
+    fn is_due(&self) -> bool {
+        u32::try_from(self.limit).map_or(true, |limit| self.count < limit)
+    }
+}
+
+impl IcmpPingSource {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Schedules the next request when there may be one again.
+    fn go_on(&self, call: &Call<'_>) {
+        let state = self.state();
+        if state.pushes && state.active && state.is_due() && self.timer.expiry().is_none() {
+            self.timer.schedule_at(call.now() + state.interval);
+        }
+    }
+
+    /// What a handler says that is there only with an input.
+    fn of_replies(
+        &self,
+        call: &Call<'_>,
+        say: impl Fn(&State) -> String,
+    ) -> Result<String, HandlerError> {
+        match self.has_input {
+            true => Ok(say(&self.state())),
+            false => Err(HandlerError::NoHandler(call.handler().to_owned())),
+        }
+    }
+
+    /// The next request.
+    fn request(&self, state: &mut State, cx: &mut Context) -> Option<Packet> {
+        let number = (state.count % 0xffff) as u16 + 1;
+        let len = Ipv4Header::LEN + IcmpHeader::LEN + self.data.len();
+        let mut packet = Packet::with_len(len)?;
+        packet.set_network_header(0, Ipv4Header::LEN);
+        let (ip, message) = Ipv4Header::view_mut(packet.data_mut())?;
+        *ip = Ipv4Header {
+            version_ihl: 0x45,
+            tos: 0,
+            // DATA is no longer than a datagram has room for.
+            total_len: (len as u16).into(),
+            id: number.into(),
+            flags_fragment: 0.into(),
+            ttl: 200,
+            protocol: protocol::ICMP,
+            checksum: 0.into(),
+            src: state.source.octets(),
+            dst: state.destination.octets(),
+        };
+        let (icmp, data) = IcmpHeader::view_mut(message)?;
+        icmp.kind = icmp_type::ECHO_REQUEST;
+        let ([a, b], [c, d]) = (self.identifier.to_le_bytes(), number.to_le_bytes());
+        icmp.rest = [a, b, c, d];
+        data.iter_mut().zip(&self.data).for_each(|(byte, given)| *byte = *given);
+        let sum = checksum(message);
+        IcmpHeader::view_mut(message)?.0.checksum.set(sum);
+        Ipv4Header::fill_checksum(packet.data_mut());
+        packet.set_dst_ip(state.destination);
+        let now = cx.now();
+        packet.set_timestamp(now);
+        if self.has_input {
+            state.times.sent(number, now);
+        }
+        state.count = state.count.wrapping_add(1);
+        cx.created(1);
+        Some(packet)
+    }
+
+    /// Takes note of a reply; returns what is to be said of it.
+    fn receive(&self, state: &mut State, packet: &Packet) -> Option<String> {
+        let ip = network_header(packet)?;
+        let (icmp, _) = IcmpHeader::view(packet.transport_data()?)?;
+        let [a, b, c, d] = icmp.rest;
+        if ip.protocol != protocol::ICMP
+            || icmp.kind != icmp_type::ECHO_REPLY
+            || u16::from_le_bytes([a, b]) != self.identifier
+        {
+            return None;
+        }
+        let number = u16::from_le_bytes([c, d]);
+        let time = state.times.received(number, packet.timestamp())?;
+        let headers = ip.header_len() + IcmpHeader::LEN;
+        let len = i32::from(ip.total_len.get()) - headers as i32;
+        let (source, ttl) = (ip.source(), ip.ttl);
+        let (whole, thousandths) = (time / 1000, time % 1000);
+        Some(format!(
+            "{len} bytes from {source}: icmp_seq={number} ttl={ttl} time={whole}.{thousandths:03} ms"
+        ))
+    }
+}

@@ -1,0 +1,89 @@
+//! How long replies to pings took.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+
+use foldhash::fast::RandomState;
+use millrace_core::Timestamp;
+use millrace_core::args::Seconds;
+
+/// Requests, replies and the times between, in microseconds.
+#[derive(Default)]
+pub(super) struct PingTimes {
+    /// By sequence number, when the request was sent, and whether a reply has come.
+    requests: HashMap<u16, (Timestamp, bool), RandomState>,
+    /// Replies, with those that came twice.
+    received: u64,
+    duplicates: u64,
+    least: u32,
+    most: u32,
+    sum: u64,
+    sum_of_squares: u64,
+}
+
+impl PingTimes {
+    pub(super) fn sent(&mut self, number: u16, at: Timestamp) {
+        self.requests.insert(number, (at, false));
+    }
+
+    /// Takes note of a reply; returns how long it took, 0 when it has no time. None when nobody asked.
+    pub(super) fn received(&mut self, number: u16, at: Timestamp) -> Option<u32> {
+        let (sent, replied) = self.requests.get_mut(&number)?;
+        self.duplicates += u64::from(*replied);
+        *replied = true;
+        let mut time = 0;
+        if !at.is_zero() {
+            time = (at - *sent).as_micros() as u32;
+            let first = self.received == 0;
+            self.least = if first { time } else { self.least.min(time) };
+            self.most = self.most.max(time);
+            self.sum = self.sum.wrapping_add(time.into());
+            self.sum_of_squares =
+                self.sum_of_squares.wrapping_add(u64::from(time) * u64::from(time));
+        }
+        self.received += 1;
+        Some(time)
+    }
+
+    pub(super) fn least(&self) -> u64 {
+        self.least.into()
+    }
+
+    pub(super) fn most(&self) -> u64 {
+        self.most.into()
+    }
+
+    pub(super) fn average(&self) -> u64 {
+        self.sum / self.received.max(1)
+    }
+
+    /// As ping ends with.
+    pub(super) fn summary(&self, sent: u32) -> String {
+        let different = self.received - self.duplicates;
+        let mut text = format!("{sent} packets transmitted, {different} received");
+        // Writing to a string cannot fail.
+        if self.duplicates > 0 {
+            let _ = write!(text, ", +{} duplicates", self.duplicates);
+        }
+        if sent > 0 {
+            // Click's sum, which takes duplicates away, too.
+            let lost = u64::from(sent).wrapping_sub(self.received).wrapping_sub(self.duplicates);
+            let percent = (lost.wrapping_mul(100) / u64::from(sent)) as i32;
+            let _ = writeln!(text, ", {percent}% packet loss");
+        }
+        if self.received > 0 {
+            let average = self.average();
+            let variance = (self.sum_of_squares / self.received).wrapping_sub(average * average);
+            let times = [self.least(), average, self.most(), variance.isqrt()];
+            let [least, average, most, deviation] =
+                times.map(|time| format!("{}.{:03}", time / 1000, time % 1000));
+            let _ = writeln!(text, "rtt min/avg/max/mdev = {least}/{average}/{most}/{deviation}");
+        }
+        text
+    }
+}
+
+/// A time in seconds.
+pub(super) fn micros(time: u64) -> String {
+    Seconds::from_nanos(time.saturating_mul(1000)).to_string()
+}

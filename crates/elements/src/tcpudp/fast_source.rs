@@ -1,0 +1,240 @@
+//! What FastUDPSource, FastUDPFlows and FastTCPFlows have in common: frames that differ in little, as many as
+//! the rate and the limit allow to whoever pulls.
+
+use std::net::Ipv4Addr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use millrace_core::args::{Arg, Args};
+use millrace_core::checksum::Sum;
+use millrace_core::headers::{EthernetHeader, Header, Ipv4Header, ether_type};
+use millrace_core::net::EtherAddress;
+use millrace_core::{Context, HandlerError, Handlers, Init, Packet, Timestamp};
+use zerocopy::IntoBytes;
+
+/// When frames may be sent, and what has been.
+pub(super) struct FastSource {
+    /// Said when the router starts.
+    warnings: Vec<&'static str>,
+    sending: Mutex<Sending>,
+}
+
+/// What changes.
+pub(super) struct Sending {
+    /// Packets a second; none is as many as are asked for.
+    rate: Option<u32>,
+    /// When the next packet is due.
+    due: Timestamp,
+    pub(super) limit: Option<u32>,
+    pub(super) count: u32,
+    active: bool,
+    /// When the first packet was sent, and the last one of the limit, in milliseconds.
+    first: i64,
+    last: i64,
+}
+
+/// What all frames have in common.
+pub(super) struct Frame {
+    len: usize,
+    ethernet: EthernetHeader,
+    source: Ipv4Addr,
+    destination: Ipv4Addr,
+}
+
+/// The arguments that all classes begin with.
+pub(super) struct Given {
+    rate: u32,
+    limit: i32,
+    len: u32,
+    source_ether: EtherAddress,
+    source: Ipv4Addr,
+}
+
+impl Given {
+    pub(super) fn read(args: &mut Args<'_>) -> Self {
+        Self {
+            rate: args.mandatory("RATE"),
+            limit: args.mandatory("LIMIT"),
+            len: args.mandatory("LENGTH"),
+            source_ether: args.mandatory("SRCETH"),
+            source: args.mandatory("SRCIP"),
+        }
+    }
+
+    /// Source and frame, once the other arguments are known.
+    pub(super) fn finish(
+        self,
+        args: &mut Args<'_>,
+        (destination_ether, destination): (EtherAddress, Ipv4Addr),
+        active: bool,
+    ) -> (FastSource, Frame) {
+        let mut warnings = Vec::new();
+        if self.len < LEAST {
+            warnings.push("warning: packet length < 60, defaulting to 60");
+        }
+        if self.len > MOST {
+            args.error("LENGTH", format!("LENGTH: out of range, bound {MOST}"));
+        }
+        if self.rate > MOST_RATE {
+            args.warn("RATE", format!("rate too large; lowered to {MOST_RATE}"));
+        }
+        let sending = Mutex::new(Sending {
+            rate: (self.rate > 0).then_some(self.rate.min(MOST_RATE)),
+            due: Timestamp::ZERO,
+            limit: u32::try_from(self.limit).ok(),
+            count: 0,
+            active,
+            first: 0,
+            last: 0,
+        });
+        let ethernet = EthernetHeader {
+            dst: destination_ether,
+            src: self.source_ether,
+            ether_type: ether_type::IPV4.into(),
+        };
+        let len = self.len.clamp(LEAST, MOST) as usize;
+        (
+            FastSource { warnings, sending },
+            Frame { len, ethernet, source: self.source, destination },
+        )
+    }
+}
+
+/// The least and the most bytes of a frame.
+const LEAST: u32 = 60;
+const MOST: u32 = 14 + 65_535;
+
+/// The most flows at a time.
+pub(super) const MOST_FLOWS: u32 = 1 << 22;
+
+/// The most packets a second, Click's.
+const MOST_RATE: u32 = 1_000_000;
+
+impl FastSource {
+    pub(super) fn warn_of(&mut self, warning: &'static str) {
+        self.warnings.insert(0, warning);
+    }
+
+    pub(super) fn initialize(&self, init: &Init<'_>) {
+        self.warnings.iter().for_each(|warning| init.router().chatter(warning));
+    }
+
+    pub(super) fn sending(&self) -> MutexGuard<'_, Sending> {
+        self.sending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Declares the handlers of class `E`, which holds a source.
+    pub(super) fn handlers<E: 'static>(handlers: &mut Handlers<E>, of: fn(&E) -> &Self) {
+        let number = |name: &str, text: &str, call: &millrace_core::Call<'_>| {
+            u32::parse(&text.into(), &call.scope())
+                .map_err(|_| HandlerError::from(format!("{name} parameter must be integer >= 0")))
+        };
+        handlers.read("count", move |element, _| of(element).sending().count);
+        handlers.read("rate", move |element, _| of(element).sending().reached_rate());
+        handlers.write("rate", move |element, call| {
+            let rate = number("rate", &call.text(), call)?;
+            if rate > MOST_RATE {
+                return Err(format!("rate too large; max is {MOST_RATE}").into());
+            }
+            of(element).sending().rate = Some(rate);
+            Ok(())
+        });
+        handlers.write("limit", move |element, call| {
+            of(element).sending().limit = Some(number("limit", &call.text(), call)?);
+            Ok(())
+        });
+        let begin_anew = move |element: &E| {
+            let mut sending = of(element).sending();
+            (sending.count, sending.first, sending.last) = (0, 0, 0);
+        };
+        handlers.write("reset", move |element, _| {
+            begin_anew(element);
+            Ok(())
+        });
+        handlers.write("active", move |element, call| {
+            let active = call.parse().map_err(|_| "active parameter must be boolean")?;
+            of(element).sending().active = active;
+            if active {
+                begin_anew(element);
+            }
+            Ok(())
+        });
+    }
+}
+
+impl Sending {
+    pub(super) fn is_exhausted(&self) -> bool {
+        self.limit.is_some_and(|limit| self.count >= limit)
+    }
+
+    /// Whether a packet may be sent now; the limit is for the caller to ask about.
+    pub(super) fn is_due(&self, now: Timestamp) -> bool {
+        self.active && self.rate.is_none_or(|rate| rate > 0 && now >= self.due)
+    }
+
+    /// Takes note that a packet is sent.
+    pub(super) fn sent(&mut self, cx: &mut Context, now: Timestamp) {
+        cx.created(1);
+        if let Some(rate) = self.rate {
+            // What was due long ago is not made up for.
+            const MOST_BEHIND: Timestamp = Timestamp::from_secs(1);
+            let gap = Timestamp::from_nanos(1_000_000_000 / i64::from(rate.max(1)));
+            self.due = self.due.max(now - MOST_BEHIND) + gap;
+            if self.count == 0 {
+                self.due = now + gap;
+            }
+        }
+        self.count = self.count.wrapping_add(1);
+        if self.count == 1 {
+            self.first = now.as_millis();
+        }
+        if self.is_exhausted() {
+            self.last = now.as_millis();
+        }
+    }
+
+    /// Packets a second over the time of the limit; 0 before it is reached.
+    fn reached_rate(&self) -> i64 {
+        match self.last {
+            0 => 0,
+            last => i64::from(self.count) * 1000 / (last - self.first).max(1),
+        }
+    }
+}
+
+impl Frame {
+    /// Bytes behind the IP header.
+    pub(super) fn data_len(&self) -> u16 {
+        (self.len - size_of::<EthernetHeader>() - Ipv4Header::LEN) as u16
+    }
+
+    /// A frame with this transport header, whose checksum is zero, and zeros behind it; and the sum of what
+    /// the transport checksum covers.
+    pub(super) fn packet(&self, protocol: u8, transport: &[u8]) -> Option<(Packet, Sum)> {
+        let mut packet = Packet::with_len(self.len)?;
+        let network = size_of::<EthernetHeader>();
+        let ip = Ipv4Header {
+            version_ihl: 0x45,
+            tos: 0,
+            total_len: ((self.len - network) as u16).into(),
+            id: 0.into(),
+            flags_fragment: 0.into(),
+            ttl: 250,
+            protocol,
+            checksum: 0.into(),
+            src: self.source.octets(),
+            dst: self.destination.octets(),
+        };
+        let headers = [self.ethernet.as_bytes(), ip.as_bytes(), transport].concat();
+        packet.data_mut().iter_mut().zip(headers).for_each(|(byte, header)| *byte = header);
+        packet.set_network_header(network as isize, Ipv4Header::LEN);
+        packet.set_dst_ip(self.destination);
+        Ipv4Header::fill_checksum(packet.network_data_mut()?);
+        let sum = Sum::of_pseudo_v4(self.source, self.destination, protocol, self.data_len());
+        Some((packet, sum.add_bytes(transport)))
+    }
+}
+
+/// A port as Click's flow sources choose it.
+pub(super) fn random_port(random: &mut fastrand::Rng) -> u16 {
+    random.u16(..u16::MAX)
+}

@@ -1,0 +1,184 @@
+//! FastTCPFlows - makes packets of many TCP flows as fast as they are pulled
+//!
+//! # Synopsis
+//! `FastTCPFlows(RATE, LIMIT, LENGTH, SRCETH, SRCIP, DSTETH, DSTIP, FLOWS, FLOWSIZE [, ACTIVE])`
+//!
+//! # Description
+//! Gives TCP packets with Ethernet and IP headers, for measurements. There are FLOWS flows at a time, with
+//! random ports; each packet is of a random one. The first packet of a flow is a SYN, the last of its FLOWSIZE
+//! is a FIN; those between have PSH and ACK set. After its FIN a flow gets new ports. Sequence numbers are
+//! random and the data is zeros: no host would take part.
+//!
+//! When LIMIT is reached, a FIN follows for each flow that has not ended.
+//!
+//! # Arguments
+//! - RATE: packets a second, up to a million; 0 is as many as are asked for. Positional, mandatory.
+//! - LIMIT: how many packets are sent; less than 0 is no limit. Positional, mandatory.
+//! - LENGTH: bytes of a packet, with its Ethernet header; 60 at least. Positional, mandatory.
+//! - SRCETH: source Ethernet address. Positional, mandatory.
+//! - SRCIP: source address. Positional, mandatory.
+//! - DSTETH: destination Ethernet address. Positional, mandatory.
+//! - DSTIP: destination address. Positional, mandatory.
+//! - FLOWS: how many flows there are at a time, up to four million. Positional, mandatory.
+//! - FLOWSIZE: packets of a flow, 3 at least. Positional, mandatory.
+//! - ACTIVE: whether packets are given. Positional, default true.
+//!
+//! # Ports
+//! One pull output.
+//!
+//! # Handlers
+//! - `count` (read): packets sent.
+//! - `rate` (read): packets a second that were reached over LIMIT packets; 0 before they are sent.
+//! - `rate` (write): RATE; 0 sends none.
+//! - `limit` (write): LIMIT.
+//! - `reset` (write): counts from 0 again.
+//! - `active` (write): ACTIVE. When true is written, it counts from 0 again.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! FastTCPFlows(0, 1000, 64, 0:0:0:1:1:1, 1.0.0.1, 0:0:0:2:2:2, 2.0.0.2, 100, 10)
+//!     -> Unqueue -> Discard;
+//! ```
+//!
+//! # See also
+//! FastUDPSource, FastUDPFlows
+
+use std::net::Ipv4Addr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use millrace_core::headers::{Header, TcpHeader, protocol, tcp_flags};
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Handlers, Init, Packet, Refused, Setup, register,
+};
+use zerocopy::IntoBytes;
+
+use super::fast_source::{FastSource, Frame, Given, MOST_FLOWS, random_port};
+
+/// The element; its manual is at the top of the file.
+pub struct FastTcpFlows {
+    source: FastSource,
+    frame: Frame,
+    flow_size: u32,
+    flows: Mutex<Vec<Flow>>,
+}
+
+/// A flow.
+#[derive(Clone, Copy)]
+struct Flow {
+    ports: (u16, u16),
+    /// What its sequence numbers come from.
+    seed: u64,
+    /// Packets sent.
+    sent: u32,
+}
+
+register!(FastTcpFlows, "fast_tcp_flows.rs");
+
+impl Element for FastTcpFlows {
+    const CLASS: Class = Class::new("FastTCPFlows", "0/1", "/l");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let args = &mut setup.args;
+        let given = Given::read(args);
+        let ether = args.mandatory("DSTETH");
+        let destination: Ipv4Addr = args.mandatory("DSTIP");
+        let flows: u32 = args.mandatory("FLOWS");
+        let flow_size: u32 = args.mandatory("FLOWSIZE");
+        let active = args.positional("ACTIVE", true);
+        if !(1..=MOST_FLOWS).contains(&flows) {
+            args.error("FLOWS", format!("FLOWS must be between 1 and {MOST_FLOWS}"));
+        }
+        let (mut source, frame) = given.finish(args, (ether, destination), active);
+        args.complete()?;
+        if flow_size < LEAST_SIZE {
+            source.warn_of("warning: flow size < 3, defaulting to 3");
+        }
+        let mut random = fastrand::Rng::new();
+        let flow = |_| Flow {
+            ports: (random_port(&mut random), random_port(&mut random)),
+            seed: random.u64(..),
+            sent: 0,
+        };
+        let flows = Mutex::new((0..flows).map(flow).collect());
+        Ok(Self { source, frame, flow_size: flow_size.max(LEAST_SIZE), flows })
+    }
+
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        self.source.initialize(init);
+        Ok(())
+    }
+
+    fn pull(&self, cx: &mut Context, (): &mut (), _port: usize, max: usize, batch: &mut Batch) {
+        let now = cx.refresh_now();
+        let mut sending = self.source.sending();
+        let mut flows = self.flows();
+        while batch.len() < max && sending.is_due(now) {
+            let any = cx.random().usize(..flows.len());
+            let flow = match sending.is_exhausted() {
+                true => flows.iter_mut().find(|flow| flow.sent != self.flow_size),
+                false => flows.get_mut(any),
+            };
+            let Some(flow) = flow else { return };
+            let flags = self.advance(flow, sending.is_exhausted(), cx.random());
+            let Some(packet) = self.packet(flow, flags) else { return };
+            sending.sent(cx, now);
+            // There is room: it was asked for.
+            let _ = batch.push(packet);
+        }
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        FastSource::handlers(handlers, |element| &element.source);
+    }
+}
+
+/// The fewest packets of a flow.
+const LEAST_SIZE: u32 = 3;
+
+impl FastTcpFlows {
+    fn flows(&self) -> MutexGuard<'_, Vec<Flow>> {
+        self.flows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts the next packet of a flow; returns its flags.
+    fn advance(&self, flow: &mut Flow, ends: bool, random: &mut fastrand::Rng) -> u8 {
+        if ends {
+            flow.sent = self.flow_size;
+            return tcp_flags::FIN;
+        }
+        if flow.sent == self.flow_size {
+            flow.ports = (random_port(random), random_port(random));
+            flow.sent = 0;
+        }
+        flow.sent += 1;
+        match flow.sent {
+            1 => tcp_flags::SYN,
+            sent if sent == self.flow_size => tcp_flags::FIN,
+            _ => tcp_flags::PSH | tcp_flags::ACK,
+        }
+    }
+
+    fn packet(&self, flow: &Flow, flags: u8) -> Option<Packet> {
+        // The same for all packets of a kind.
+        let mut numbers = fastrand::Rng::with_seed(flow.seed ^ u64::from(flags));
+        let mut tcp = TcpHeader {
+            src_port: flow.ports.0.into(),
+            dst_port: flow.ports.1.into(),
+            sequence: numbers.u32(..).into(),
+            acknowledgment: numbers.u32(..).into(),
+            data_offset: 0x50,
+            flags,
+            window: 65_535.into(),
+            checksum: 0.into(),
+            urgent: 0.into(),
+        };
+        let (mut packet, sum) = self.frame.packet(protocol::TCP, tcp.as_bytes())?;
+        tcp.checksum.set(sum.finish());
+        *TcpHeader::view_mut(packet.transport_data_mut()?)?.0 = tcp;
+        Some(packet)
+    }
+}

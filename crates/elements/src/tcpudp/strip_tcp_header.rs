@@ -1,0 +1,71 @@
+//! StripTCPHeader - takes the TCP header off packets
+//!
+//! # Synopsis
+//! `StripTCPHeader()`
+//!
+//! # Description
+//! Removes as many bytes from the front of each packet as its TCP header with options has. Packets should
+//! begin with it: use StripIPHeader in front. UnstripTCPHeader brings the header back.
+//!
+//! # Arguments
+//! None.
+//!
+//! # Ports
+//! One agnostic input, one agnostic output.
+//!
+//! # Handlers
+//! None of its own.
+//!
+//! # Drops
+//! - header not set: the packet's transport header is not known, or goes beyond the packet.
+//!
+//! # Example
+//! ```click
+//! FromDump(in.pcap, STOP true)
+//!     -> Strip(14) -> CheckIPHeader -> CheckTCPHeader
+//!     -> StripIPHeader -> StripTCPHeader
+//!     -> Discard;
+//! ```
+//!
+//! # See also
+//! UnstripTCPHeader, StripIPHeader, CheckTCPHeader
+
+use millrace_core::headers::{Header, TcpHeader};
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Packet, PerPacket, Reason, Setup, Way, register,
+};
+
+/// The element; its manual is at the top of the file.
+pub struct StripTcpHeader;
+
+register!(StripTcpHeader, "strip_tcp_header.rs");
+
+impl Element for StripTcpHeader {
+    const CLASS: Class = Class::new("StripTCPHeader", "1/1", "a/a");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        setup.args.complete()?;
+        Ok(Self)
+    }
+
+    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
+        self.treat_batch(cx, local, batch);
+    }
+}
+
+impl PerPacket for StripTcpHeader {
+    type Pass<'a> = ();
+
+    #[inline(always)]
+    fn begin(&self, _cx: &Context, (): &mut ()) {}
+
+    #[inline(always)]
+    fn treat((): &mut (), packet: &mut Packet) -> Way {
+        let tcp = packet.transport_data().and_then(TcpHeader::view);
+        match tcp.map(|(tcp, _)| tcp.header_len()) {
+            Some(len) if packet.strip(len) => Way::ON,
+            _ => Way::drop(Reason::NoHeader),
+        }
+    }
+}

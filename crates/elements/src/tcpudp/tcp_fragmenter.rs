@@ -1,0 +1,137 @@
+//! TCPFragmenter - cuts large TCP packets into several
+//!
+//! # Synopsis
+//! `TCPFragmenter([keyword MTU])`
+//!
+//! # Description
+//! Cuts TCP/IP packets that are as long as MTU or longer, IP header included, into packets of up to MTU bytes
+//! each with a part of the data: the headers are copied, lengths, sequence numbers and checksums are right.
+//! Other packets pass unchanged. Flags are those of the packet that is cut, in all of its parts.
+//!
+//! # Arguments
+//! - MTU: most bytes of a packet from its IP header on, at least 1. Keyword, mandatory.
+//!
+//! # Ports
+//! One push input, one push output.
+//!
+//! # Handlers
+//! None of its own.
+//!
+//! # Drops
+//! - header not set: the packet's IP or TCP header is not known.
+//! - bad length: too long, and with length fields that contradict each other or the packet.
+//! - no buffer: there was no memory for a part.
+//!
+//! # Example
+//! ```click
+//! FromDump(in.pcap, STOP true)
+//!     -> Strip(14) -> CheckIPHeader -> CheckTCPHeader
+//!     -> TCPFragmenter(MTU 1000)
+//!     -> Discard;
+//! ```
+//!
+//! # See also
+//! IPFragmenter, CheckTCPHeader
+
+use millrace_core::headers::{Header, Ipv4Header, TcpHeader};
+use millrace_core::{Batch, Class, Context, Element, Failed, Packet, Reason, Setup, register};
+
+use crate::ip::{network_header, network_header_mut, pseudo_header};
+
+/// The element; its manual is at the top of the file.
+pub struct TcpFragmenter {
+    mtu: usize,
+}
+
+register!(TcpFragmenter, "tcp_fragmenter.rs");
+
+/// Where a packet can be cut.
+struct Cut {
+    /// Bytes in front of the TCP data.
+    data_at: usize,
+    /// Bytes of TCP data.
+    data_len: usize,
+    /// The most bytes of data of a part.
+    most: usize,
+}
+
+impl Element for TcpFragmenter {
+    const CLASS: Class = Class::new("TCPFragmenter", "1/1", "h/h");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let mtu: u16 = setup.args.mandatory_keyword("MTU");
+        if mtu == 0 && !setup.args.has_errors() {
+            setup.args.error("MTU", "MTU cannot be 0");
+        }
+        setup.args.complete()?;
+        Ok(Self { mtu: mtu.into() })
+    }
+
+    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
+        for packet in batch.drain() {
+            match self.cut(&packet) {
+                Ok(None) => cx.push(0, packet),
+                Ok(Some(cut)) => send_parts(cx, packet, &cut),
+                Err(reason) => {
+                    cx.drop(packet, reason);
+                }
+            }
+        }
+    }
+}
+
+impl TcpFragmenter {
+    fn cut(&self, packet: &Packet) -> Result<Option<Cut>, Reason> {
+        let ip = network_header(packet).ok_or(Reason::NoHeader)?;
+        let (tcp, _) = packet.transport_data().and_then(TcpHeader::view).ok_or(Reason::NoHeader)?;
+        let headers_len = ip.header_len() + tcp.header_len();
+        let total_len = usize::from(ip.total_len.get());
+        let most = self.mtu.saturating_sub(headers_len);
+        let data_len = total_len.saturating_sub(headers_len);
+        if most == 0 || data_len < most {
+            return Ok(None);
+        }
+        let start = packet.transport_offset().ok_or(Reason::NoHeader)?;
+        let data_at = start + tcp.header_len();
+        let sound = tcp.header_len() >= TcpHeader::LEN
+            && ip.header_len() >= Ipv4Header::LEN
+            && packet.len() >= data_at + data_len;
+        if sound { Ok(Some(Cut { data_at, data_len, most })) } else { Err(Reason::BadLength) }
+    }
+}
+
+/// Sends a packet in parts.
+fn send_parts(cx: &mut Context, packet: Packet, cut: &Cut) {
+    for offset in (0..cut.data_len).step_by(cut.most) {
+        let len = cut.most.min(cut.data_len - offset);
+        cx.created(1);
+        match part(&packet, cut.data_at, offset, len) {
+            Some(part) => cx.push(0, part),
+            None => cx.dropped(1, Reason::NoBuffer),
+        }
+    }
+    cx.consumed(1);
+}
+
+/// The packet with `len` bytes of its data from `offset` on.
+fn part(packet: &Packet, data_at: usize, offset: usize, len: usize) -> Option<Packet> {
+    let mut part = packet.copy()?;
+    let data = part.data_mut();
+    let from = data_at + offset;
+    if from + len <= data.len() {
+        data.copy_within(from..from + len, data_at);
+    }
+    part.truncate(data_at + len);
+    let total_len = part.network_data()?.len() as u16;
+    network_header_mut(&mut part)?.total_len.set(total_len);
+    Ipv4Header::fill_checksum(part.network_data_mut()?);
+    let (tcp, _) = TcpHeader::view_mut(part.transport_data_mut()?)?;
+    let sequence = tcp.sequence.get().wrapping_add(offset as u32);
+    tcp.sequence.set(sequence);
+    tcp.checksum.set(0);
+    let segment = part.transport_data()?;
+    let sum = pseudo_header(&part, segment.len() as u16).add_bytes(segment).finish();
+    TcpHeader::view_mut(part.transport_data_mut()?)?.0.checksum.set(sum);
+    Some(part)
+}

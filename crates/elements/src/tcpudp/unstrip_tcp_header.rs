@@ -1,0 +1,70 @@
+//! UnstripTCPHeader - brings the TCP header back to the front of packets
+//!
+//! # Synopsis
+//! `UnstripTCPHeader()`
+//!
+//! # Description
+//! Puts the TCP header back in front of packets from which StripTCPHeader took it. Packets that begin with
+//! their transport header, or in front of it, pass unchanged.
+//!
+//! # Arguments
+//! None.
+//!
+//! # Ports
+//! One agnostic input, one agnostic output.
+//!
+//! # Handlers
+//! None of its own.
+//!
+//! # Drops
+//! - header not set: the packet's transport header is not known, or is not in front of the packet any more.
+//!
+//! # Example
+//! ```click
+//! FromDump(in.pcap, STOP true)
+//!     -> Strip(14) -> CheckIPHeader -> CheckTCPHeader
+//!     -> StripIPHeader -> StripTCPHeader -> UnstripTCPHeader -> UnstripIPHeader
+//!     -> Discard;
+//! ```
+//!
+//! # See also
+//! StripTCPHeader, UnstripIPHeader
+
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Packet, PerPacket, Reason, Setup, Way, register,
+};
+
+/// The element; its manual is at the top of the file.
+pub struct UnstripTcpHeader;
+
+register!(UnstripTcpHeader, "unstrip_tcp_header.rs");
+
+impl Element for UnstripTcpHeader {
+    const CLASS: Class = Class::new("UnstripTCPHeader", "1/1", "a/a");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        setup.args.complete()?;
+        Ok(Self)
+    }
+
+    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
+        self.treat_batch(cx, local, batch);
+    }
+}
+
+impl PerPacket for UnstripTcpHeader {
+    type Pass<'a> = ();
+
+    #[inline(always)]
+    fn begin(&self, _cx: &Context, (): &mut ()) {}
+
+    #[inline(always)]
+    fn treat((): &mut (), packet: &mut Packet) -> Way {
+        match packet.transport_header() {
+            Some(0..) => Way::ON,
+            Some(offset) if packet.unstrip(offset.unsigned_abs()) => Way::ON,
+            _ => Way::drop(Reason::NoHeader),
+        }
+    }
+}
