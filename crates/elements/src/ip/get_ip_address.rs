@@ -74,7 +74,7 @@ impl Element for GetIpAddress {
             (None, Some("src")) => Place::Source,
             (None, Some("dst")) => Place::Destination,
             (None, Some(_)) => {
-                args.error("IP", "IP: expected ‘src’ or ‘dst’");
+                args.error("IP", "bad IP");
                 return Err(Failed);
             }
             _ => {
