@@ -173,9 +173,11 @@ pub struct Formal {
     pub variable: TextRange,
 }
 
-/// `( statements )` where an element could stand.
+/// `( statements )` where an element could stand, or `name :: ( statements )`.
 #[derive(Clone, Debug)]
 pub struct Group {
+    /// The identifier before `::`.
+    pub name: Option<TextRange>,
     /// From parenthesis to parenthesis.
     pub range: TextRange,
     /// The statements.

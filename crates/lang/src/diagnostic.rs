@@ -42,6 +42,8 @@ pub struct Note {
     pub message: String,
     /// Its place, when it has one.
     pub span: Option<Span>,
+    /// Click says it, too; other remarks are left out where its messages are wanted.
+    pub in_click: bool,
 }
 
 impl Diagnostic {
@@ -83,10 +85,17 @@ impl Diagnostic {
         self
     }
 
-    /// Adds a remark.
+    /// Adds a remark that Click makes, too.
     #[must_use]
     pub fn note(mut self, span: impl Into<Option<Span>>, message: impl Into<String>) -> Self {
-        self.notes.push(Note { message: message.into(), span: span.into() });
+        self.notes.push(Note { message: message.into(), span: span.into(), in_click: true });
+        self
+    }
+
+    /// Adds a remark that Click does not make.
+    #[must_use]
+    pub fn remark(mut self, span: impl Into<Option<Span>>, message: impl Into<String>) -> Self {
+        self.notes.push(Note { message: message.into(), span: span.into(), in_click: false });
         self
     }
 

@@ -70,3 +70,39 @@ pub struct Requirement {
     /// Where it stands.
     pub span: Span,
 }
+
+/// A configuration as Click's tools see it: compounds are expanded, but the tunnels that they and
+/// groups leave behind are still there, elements stand in the order in which the tools expand them,
+/// and the variables of the file are still variables.
+#[derive(Clone, Debug, Default)]
+pub struct Assembly {
+    /// Elements and ends of tunnels.
+    pub parts: Vec<Part>,
+    /// Connections between parts, those of the file first, then those of each compound after those
+    /// of the compounds in it.
+    pub connections: Vec<Connection>,
+    /// The arguments of `require(...)`.
+    pub requirements: Vec<Requirement>,
+    /// The variables of the file, those of the command line included, and their values.
+    pub variables: Vec<(String, String)>,
+    /// The compound classes that the file declares under a name, in order, each as the assembly of
+    /// what is inside. Its parts `input` and `output` lead nowhere.
+    pub classes: Vec<(String, Assembly)>,
+}
+
+/// An element of an [`Assembly`], or an end of a tunnel.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// Full name.
+    pub name: String,
+    /// Class name; `None` of a tunnel's end.
+    pub class: Option<String>,
+    /// Configuration string.
+    pub config: String,
+    /// Where it is declared: `file:line`.
+    pub landmark: String,
+    /// What enters this end comes out there.
+    pub leads_to: Option<usize>,
+    /// What comes out of this end entered there.
+    pub comes_from: Option<usize>,
+}

@@ -88,9 +88,10 @@ pub mod variables;
 
 pub use diagnostic::{Diagnostic, Note, Severity};
 pub use flatten::{
-    FindLibrary, MAX_EXPANSION_DEPTH, Options, compile, find_in_click_path, find_in_path,
+    FindLibrary, MAX_EXPANSION_DEPTH, Options, Variables, assemble, compile, find_in_click_path,
+    find_in_path,
 };
-pub use graph::{ConfigText, Connection, ElementDecl, Graph, Requirement};
+pub use graph::{Assembly, ConfigText, Connection, ElementDecl, Graph, Part, Requirement};
 pub use nearest::nearest;
 pub use print::{format, print_file, print_flat};
 pub use render::{Style, ascii_quotes, render, render_all};

@@ -110,7 +110,7 @@ fn render_click<'d>(
         let own = diagnostic.landmark.as_ref().map(|own| format!("{own}: "));
         let own = own.unwrap_or_else(|| landmark(diagnostic.span));
         line(&own, &format!("{level}{}", diagnostic.message));
-        for note in &diagnostic.notes {
+        for note in diagnostic.notes.iter().filter(|note| note.in_click) {
             line(&landmark(note.span.or(diagnostic.span)), &note.message);
         }
         return None;
@@ -124,7 +124,7 @@ fn render_click<'d>(
     }
     let own = diagnostic.landmark.as_ref().map_or_else(String::new, |own| format!("{own}: "));
     line(&format!("{own}  "), &format!("{level}{}", diagnostic.message));
-    for note in &diagnostic.notes {
+    for note in diagnostic.notes.iter().filter(|note| note.in_click) {
         line("  ", &note.message);
     }
     context

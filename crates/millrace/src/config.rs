@@ -3,9 +3,11 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use millrace_core::Registry;
 use millrace_lang::{Diagnostic, Graph, SourceId, SourceMap, find_in_click_path, find_in_path};
+
+use crate::archive::{self, Member};
 
 /// Where a configuration comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,7 +125,20 @@ pub(crate) fn load(
 /// There is no text to be had; the message says why in one line.
 pub(crate) fn read(origin: &Origin) -> anyhow::Result<(SourceMap, SourceId)> {
     let mut map = SourceMap::default();
-    let (name, bytes) = match origin {
+    let (source, _) = read_into(&mut map, origin)?;
+    Ok((map, source))
+}
+
+/// Reads the text of a configuration, which may stand in an archive; what else is in the archive
+/// comes back, too.
+///
+/// # Errors
+/// As [`read`].
+pub(crate) fn read_into(
+    map: &mut SourceMap,
+    origin: &Origin,
+) -> anyhow::Result<(SourceId, Vec<Member>)> {
+    let (name, mut bytes) = match origin {
         Origin::Expression(text) => ("config".to_owned(), text.clone().into_bytes()),
         Origin::File(path) => (path.display().to_string(), read_file(path)?),
         Origin::Stdin => {
@@ -132,11 +147,17 @@ pub(crate) fn read(origin: &Origin) -> anyhow::Result<(SourceMap, SourceId)> {
             ("<stdin>".to_owned(), bytes)
         }
     };
+    let mut members = Vec::new();
+    if archive::is_archive(&bytes) {
+        members = archive::parse(&bytes).map_err(|error| anyhow!("{name}: {error}"))?;
+        let config = members.iter().position(|member| member.name == "config");
+        let Some(config) = config else { bail!("{name}: archive has no ‘config’ section") };
+        bytes = members.remove(config).data;
+    }
     if bytes.contains(&0) {
         bail!("{name}: this is not a text file");
     }
-    let source = map.add(name, String::from_utf8_lossy(&bytes));
-    Ok((map, source))
+    Ok((map.add(name, String::from_utf8_lossy(&bytes)), members))
 }
 
 /// Reads a file; the error is its name and the reason.

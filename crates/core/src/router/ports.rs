@@ -80,7 +80,7 @@ pub(super) fn check_use(
         });
         let mut diagnostic = Diagnostic::error(connection.span, message);
         if let Some(first) = first {
-            diagnostic = diagnostic.note(first.span, "it is connected here already");
+            diagnostic = diagnostic.remark(first.span, "it is connected here already");
         }
         diagnostics.push(match kind {
             "push output" => diagnostic

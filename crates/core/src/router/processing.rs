@@ -189,7 +189,7 @@ impl<'a> Spread<'a> {
             described(self.graph, origin),
             names.join(" - ")
         );
-        diagnostic.note(self.graph.elements[origin].span, message)
+        diagnostic.remark(self.graph.elements[origin].span, message)
     }
 
     fn kinds(&self, counts: &[Counts]) -> Kinds {

@@ -16,7 +16,7 @@ use super::scope::{Budget, Scope};
 use super::tunnels;
 use crate::config::split_args;
 use crate::diagnostic::{Diagnostic, Findings, shorten};
-use crate::graph::{ConfigText, ElementDecl, Graph};
+use crate::graph::{Assembly, ConfigText, ElementDecl, Graph, Part};
 use crate::source::{SourceMap, Span};
 use crate::variables::TooLong;
 
@@ -32,31 +32,33 @@ pub(super) fn expand(
     // The connections of the file itself are used once and need not be copied.
     let edges = program.compounds.first_mut().map(|file| mem::take(&mut file.edges));
     let program = &program;
-    let (Some(file), Some(scope)) = (program.compounds.first(), Scope::file(program, params))
-    else {
-        return;
-    };
-    let mut expansion = Expansion {
-        map,
-        program,
-        limits,
-        budget: Budget { bytes: limits.bytes.into(), deep: false.into() },
-        flat: Vec::with_capacity(file.nodes.len()),
-        names: HashMap::with_capacity(file.nodes.len()),
-        edges: edges.unwrap_or_default(),
-        inside: Vec::new(),
-        stopped: false,
-        findings,
-    };
-    expansion.add_nodes(file, None);
-    for index in 0..file.nodes.len() {
-        expansion.element(index, &scope);
-    }
-    if expansion.budget.deep.get() {
-        let message = "definitions of variables lead through too many others";
-        expansion.findings.push(Diagnostic::error(None, message));
-    }
+    let Some(scope) = Scope::file(program, params) else { return };
+    let mut expansion = Expansion::new(map, program, limits, findings);
+    expansion.edges = edges.unwrap_or_default();
+    expansion.whole(0, &scope);
     expansion.finish(graph);
+}
+
+/// Expands one compound of a program, the file by default, in the order of Click's tools, and
+/// leaves the ends of tunnels in.
+pub(super) fn expand_for_tools(
+    map: &SourceMap,
+    program: &Program<'_>,
+    root: usize,
+    params: &[(String, String)],
+    limits: Limits,
+    findings: &mut Findings,
+) -> Assembly {
+    let (Some(compound), Some(file)) = (program.compounds.get(root), Scope::file(program, params))
+    else {
+        return Assembly::default();
+    };
+    let mut expansion = Expansion::new(map, program, limits, findings);
+    expansion.depth_first = true;
+    expansion.edges.clone_from(&compound.edges);
+    let scope = if root == 0 { file } else { file.enter(compound, Vec::new()) };
+    expansion.whole(root, &scope);
+    expansion.finish_for_tools(root == 0)
 }
 
 /// An element of the flat configuration, or an end of a tunnel.
@@ -88,10 +90,47 @@ struct Expansion<'p, 'a, 'f> {
     inside: Vec<&'p Compound<'a>>,
     /// True when a limit has been exceeded.
     stopped: bool,
+    /// Each element of a compound is expanded before the next is added, as Click's tools do it;
+    /// the engine adds all of them first.
+    depth_first: bool,
     findings: &'f mut Findings,
 }
 
-impl<'p, 'a> Expansion<'p, 'a, '_> {
+impl<'p, 'a, 'f> Expansion<'p, 'a, 'f> {
+    fn new(
+        map: &'p SourceMap,
+        program: &'p Program<'a>,
+        limits: Limits,
+        findings: &'f mut Findings,
+    ) -> Self {
+        Self {
+            map,
+            program,
+            limits,
+            budget: Budget { bytes: limits.bytes.into(), deep: false.into() },
+            flat: Vec::new(),
+            names: HashMap::new(),
+            edges: Vec::new(),
+            inside: Vec::new(),
+            stopped: false,
+            depth_first: false,
+            findings,
+        }
+    }
+
+    /// Expands the compound that is not inside another. Its connections are there already.
+    fn whole(&mut self, root: usize, scope: &Rc<Scope<'p, 'a>>) {
+        let Some(compound) = self.program.compounds.get(root) else { return };
+        self.add_nodes(compound, None);
+        for index in 0..compound.nodes.len() {
+            self.element(index, scope);
+        }
+        if self.budget.deep.get() {
+            let message = "definitions of variables lead through too many others";
+            self.findings.push(Diagnostic::error(None, message));
+        }
+    }
+
     /// Adds the elements and connections of a compound under the name of the element that it
     /// stands for. Gives the flat index of the first.
     fn add_nodes(&mut self, compound: &'p Compound<'a>, outer: Option<usize>) -> Option<usize> {
@@ -107,25 +146,79 @@ impl<'p, 'a> Expansion<'p, 'a, '_> {
         }
         let outer_name = outer.and_then(|i| self.flat.get(i)).map(|outer| Rc::clone(&outer.name));
         for node in &compound.nodes {
-            let (name, inside) = match (node.class, &outer_name) {
-                (Class::Tunnel(end @ (Tunnel::Input | Tunnel::Output)), _) => {
-                    self.inner_end(end, outer, base)
-                }
-                (_, Some(outer)) => (format!("{outer}/{}", node.name), self.flat.len() + 1),
-                (_, None) => (node.name.to_string(), self.flat.len() + 1),
-            };
-            if outer.is_some() && self.budget.take(name.len()).is_err() {
-                return self.stop(place, self.limits.bytes, "bytes");
-            }
-            self.add_node(Rc::from(name), inside, node, outer);
+            self.add_named(node, outer, outer_name.as_deref(), base)?;
         }
-        let offset = |port: Port| Port { node: port.node.saturating_add(base as u32), ..port };
+        if outer.is_some() {
+            self.add_edges(compound, |node| node.saturating_add(base as u32));
+        }
+        Some(base)
+    }
+
+    /// Adds an element of a compound under its full name; gives its flat index.
+    fn add_named(
+        &mut self,
+        node: &'p Node<'a>,
+        outer: Option<usize>,
+        outer_name: Option<&str>,
+        base: usize,
+    ) -> Option<usize> {
+        let index = self.flat.len();
+        let (name, inside) = match (node.class, outer_name) {
+            (Class::Tunnel(end @ (Tunnel::Input | Tunnel::Output)), _) => {
+                self.inner_end(end, outer, base)
+            }
+            (_, Some(outer)) => (format!("{outer}/{}", node.name), index + 1),
+            (_, None) => (node.name.to_string(), index + 1),
+        };
+        if outer.is_some() && self.budget.take(name.len()).is_err() {
+            let place = outer.and_then(|i| self.flat.get(i)).map(|outer| outer.node.span());
+            return self.stop(place, self.limits.bytes, "bytes");
+        }
+        self.add_node(Rc::from(name), inside, node, outer);
+        Some(index)
+    }
+
+    fn add_edges(&mut self, compound: &Compound<'a>, place: impl Fn(u32) -> u32) {
         self.edges.extend(compound.edges.iter().map(|edge| Edge {
-            from: offset(edge.from),
-            to: offset(edge.to),
+            from: Port { node: place(edge.from.node), ..edge.from },
+            to: Port { node: place(edge.to.node), ..edge.to },
             span: edge.span,
         }));
-        Some(base)
+    }
+
+    /// Adds the elements of a compound, each expanded before the next, then its connections.
+    fn add_depth_first(
+        &mut self,
+        compound: &'p Compound<'a>,
+        outer: usize,
+        scope: &Rc<Scope<'p, 'a>>,
+    ) {
+        let base = self.flat.len();
+        let name = self.flat.get(outer).map(|outer| Rc::clone(&outer.name));
+        let place = self.flat.get(outer).map(|outer| outer.node.span());
+        if let Some(flat) = self.flat.get_mut(outer) {
+            (flat.class, flat.inside) = (Class::Tunnel(Tunnel::Outer), base);
+        }
+        let mut places: Vec<u32> = Vec::with_capacity(compound.nodes.len());
+        for node in &compound.nodes {
+            if self.flat.len() >= self.limits.elements {
+                self.stop::<()>(place, self.limits.elements, "elements");
+            }
+            if self.stopped {
+                return;
+            }
+            let Some(index) = self.add_named(node, Some(outer), name.as_deref(), base) else {
+                return;
+            };
+            places.push(index as u32);
+            self.element(index, scope);
+        }
+        if self.edges.len().saturating_add(compound.edges.len()) > self.limits.connections {
+            self.stop::<()>(place, self.limits.connections, "connections");
+            return;
+        }
+        let last = self.flat.len() as u32;
+        self.add_edges(compound, |node| places.get(node as usize).copied().unwrap_or(last));
     }
 
     /// Name of a pseudo-element, and the outside that it belongs to: the group that stands right
@@ -139,8 +232,11 @@ impl<'p, 'a> Expansion<'p, 'a, '_> {
         let is_group =
             |&i: &usize| self.flat.get(i).is_some_and(|f| f.class == Class::Tunnel(Tunnel::Outer));
         let outside = group.filter(is_group).or(compound).unwrap_or(usize::MAX);
-        let outer = self.flat.get(outside).map_or("", |flat| &*flat.name);
-        (format!("{outer}/{name}"), outside)
+        match self.flat.get(outside) {
+            Some(outer) => (format!("{}/{name}", outer.name), outside),
+            // A compound by itself: nothing is outside.
+            None => (name.to_owned(), outside),
+        }
     }
 
     fn add_node(&mut self, name: Rc<str>, inside: usize, node: &'p Node<'a>, outer: Option<usize>) {
@@ -204,6 +300,13 @@ impl<'p, 'a> Expansion<'p, 'a, '_> {
         };
         if self.inside.len() >= MAX_EXPANSION_DEPTH {
             self.too_deep(index);
+            return;
+        }
+        if self.depth_first {
+            let scope = scope.enter(compound, args);
+            self.inside.push(compound);
+            self.add_depth_first(compound, index, &scope);
+            self.inside.pop();
             return;
         }
         let Some(base) = self.add_nodes(compound, Some(index)) else { return };
@@ -278,7 +381,7 @@ impl<'p, 'a> Expansion<'p, 'a, '_> {
         self.findings.push(
             Diagnostic::error(flat.node.span(), message)
                 .label(format!("nested more than {MAX_EXPANSION_DEPTH} deep"))
-                .note(None, format!("expanding {} → …", path.join(" → "))),
+                .remark(None, format!("expanding {} → …", path.join(" → "))),
         );
         self.stopped = true;
     }
@@ -328,7 +431,7 @@ impl<'p, 'a> Expansion<'p, 'a, '_> {
         let mut places = vec![usize::MAX; self.flat.len()];
         let is_element = |flat: &&Flat<'_, '_>| !matches!(flat.class, Class::Tunnel(_));
         graph.elements.reserve_exact(self.flat.iter().filter(is_element).count());
-        for (index, mut flat) in mem::take(&mut self.flat).into_iter().enumerate() {
+        for (index, flat) in mem::take(&mut self.flat).into_iter().enumerate() {
             let class = match flat.class {
                 Class::Primitive(class) => class,
                 Class::Compound(i) => self.program.compounds.get(i).map_or("", |c| c.name),
@@ -344,11 +447,7 @@ impl<'p, 'a> Expansion<'p, 'a, '_> {
                 Some(range) => range.span(node.source),
                 None => node.place.to(node.class_place).span(node.source),
             };
-            let text = match (flat.config.take(), node.config) {
-                (Some(text), _) => text,
-                (None, Some(_)) => self.map.text(span).to_owned(),
-                (None, None) => String::new(),
-            };
+            let text = self.config_of(&flat);
             graph.elements.push(ElementDecl {
                 name: flat.name.to_string(),
                 class: class.to_owned(),
@@ -365,6 +464,55 @@ impl<'p, 'a> Expansion<'p, 'a, '_> {
             to: (place(edge.to), edge.to.port as usize),
             span: edge.span,
         }));
+    }
+
+    /// An element's configuration string after expansion.
+    fn config_of(&self, flat: &Flat<'_, '_>) -> String {
+        match (&flat.config, flat.node.config) {
+            (Some(text), _) => text.clone(),
+            (None, Some(range)) => self.map.text(range.span(flat.node.source)).to_owned(),
+            (None, None) => String::new(),
+        }
+    }
+
+    /// Turns what there is into what Click's tools work on. Ports of tunnels are checked in a whole
+    /// configuration only: a compound by itself has no outside.
+    fn finish_for_tools(mut self, whole: bool) -> Assembly {
+        let edges = mem::take(&mut self.edges);
+        if whole && !self.stopped {
+            let most = self.limits.connections;
+            tunnels::join(&self.flat, edges.clone(), most, Some(&mut *self.findings));
+        }
+        let part = |flat: &Flat<'_, '_>| {
+            let (class, leads_to, comes_from) = match flat.class {
+                Class::Primitive(class) => (Some(class.to_owned()), None, None),
+                Class::Compound(i) => {
+                    (self.program.compounds.get(i).map(|c| c.name.to_owned()), None, None)
+                }
+                Class::Tunnel(Tunnel::Outer) => (None, Some(flat.inside), Some(flat.inside + 1)),
+                Class::Tunnel(Tunnel::Input) => (None, None, Some(flat.inside)),
+                Class::Tunnel(Tunnel::Output) => (None, Some(flat.inside), None),
+            };
+            let inside = |index: &usize| *index < self.flat.len();
+            Part {
+                name: flat.name.to_string(),
+                class,
+                config: self.config_of(flat),
+                landmark: self.map.landmark(flat.node.span()),
+                leads_to: leads_to.filter(inside),
+                comes_from: comes_from.filter(inside),
+            }
+        };
+        let connections = edges.iter().map(|edge| crate::graph::Connection {
+            from: (edge.from.node as usize, edge.from.port as usize),
+            to: (edge.to.node as usize, edge.to.port as usize),
+            span: edge.span,
+        });
+        Assembly {
+            parts: self.flat.iter().map(part).collect(),
+            connections: connections.collect(),
+            ..Assembly::default()
+        }
     }
 }
 

@@ -32,7 +32,7 @@ pub use library::{find_in_click_path, find_in_path};
 use program::Limits;
 
 use crate::diagnostic::{Diagnostic, Findings};
-use crate::graph::Graph;
+use crate::graph::{Assembly, Graph};
 use crate::source::{SourceId, SourceMap};
 
 /// Compounds that contain compounds, deeper than this, are an error.
@@ -76,7 +76,7 @@ pub fn compile(
     let limits = Limits::for_input(map.total_len());
     let syntax_errors = findings.has_errors();
     let resolved = resolve::resolve(map, &libraries, options.classes, limits, &mut findings);
-    let resolve::Resolved { program, requirements, provisions } = resolved;
+    let resolve::Resolved { program, requirements, provisions, .. } = resolved;
     // The trees are done with; expansion needs the room.
     drop(libraries);
     let mut graph = Graph { requirements, provisions, ..Graph::default() };
@@ -87,4 +87,57 @@ pub fn compile(
         findings.append(expansion);
     }
     (graph, findings.into_sorted())
+}
+
+/// What [`assemble`] does with the variables of the file and of the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Variables {
+    /// They stay: `$x` is left as it is, and the assembly has the definitions.
+    Keep,
+    /// They are replaced by their values.
+    Replace,
+}
+
+/// Compiles a text of the map to what Click's tools work on, in their order.
+pub fn assemble(
+    map: &mut SourceMap,
+    source: SourceId,
+    options: &Options<'_>,
+    variables: Variables,
+) -> (Assembly, Vec<Diagnostic>) {
+    let mut findings = Findings::default();
+    let libraries = Libraries::load(map, source, options.library, &mut findings);
+    let limits = Limits::for_input(map.total_len());
+    let syntax_errors = findings.has_errors();
+    let resolved = resolve::resolve(map, &libraries, options.classes, limits, &mut findings);
+    let mut defined = resolved.program.file_variables();
+    for (name, value) in options.params {
+        match defined.iter_mut().find(|(known, _)| known == name) {
+            Some((_, old)) => old.clone_from(value),
+            None => defined.push((name.clone(), value.clone())),
+        }
+    }
+    let kept: Vec<(String, String)> =
+        defined.iter().map(|(name, _)| (name.clone(), format!("${name}"))).collect();
+    let params = if variables == Variables::Keep { &kept } else { options.params };
+    let mut expansion = Findings::default();
+    let of = |root: usize, findings: &mut Findings| {
+        expand::expand_for_tools(map, &resolved.program, root, params, limits, findings)
+    };
+    let mut assembly = of(0, &mut expansion);
+    // What is wrong inside a class is reported where it is used.
+    let mut unused = Findings::default();
+    assembly.classes = resolved
+        .file_classes
+        .iter()
+        .map(|&(name, root)| (name.to_owned(), of(root, &mut unused)))
+        .collect();
+    assembly.requirements = resolved.requirements;
+    if variables == Variables::Keep {
+        assembly.variables = defined;
+    }
+    if !syntax_errors {
+        findings.append(expansion);
+    }
+    (assembly, findings.into_sorted())
 }

@@ -14,6 +14,18 @@ pub(super) struct Program<'a> {
     pub(super) compounds: Vec<Compound<'a>>,
 }
 
+impl Program<'_> {
+    /// The variables that the file defines, in order, with their values as written.
+    pub(super) fn file_variables(&self) -> Vec<(String, String)> {
+        let Some(file) = self.compounds.first() else { return Vec::new() };
+        let mut slots: Vec<(&Cow<'_, str>, usize)> =
+            file.variables.iter().map(|(name, &slot)| (name, slot)).collect();
+        slots.sort_unstable_by_key(|&(_, slot)| slot);
+        let values = slots.into_iter().zip(&file.defines);
+        values.map(|((name, _), value)| (name.to_string(), value.to_string())).collect()
+    }
+}
+
 /// The class of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class<'a> {

@@ -108,7 +108,8 @@ impl Tunnels<'_, '_, '_> {
                     Tunnel::Outer => "it is connected here",
                     _ => "inside, it is connected here",
                 };
-                findings.push(Diagnostic::error(outer.node.span(), message).note(edge.span, note));
+                findings
+                    .push(Diagnostic::error(outer.node.span(), message).remark(edge.span, note));
             }
         }
     }

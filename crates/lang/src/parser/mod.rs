@@ -250,7 +250,7 @@ impl<'a> Parser<'a> {
                 let compound = self.compound();
                 self.declaration(None, Some(Class::Compound(Box::new(compound))))?
             }
-            TokenKind::Char('(') => self.group()?,
+            TokenKind::Char('(') => self.group(None)?,
             _ if self.implicit(start, inputs.is_some(), first_stage, first) => Body::Implicit,
             _ => return self.no_element(start, inputs.as_deref(), first_stage, first),
         };
@@ -319,6 +319,9 @@ impl<'a> Parser<'a> {
         match self.peek().kind {
             TokenKind::ColonColon => {
                 self.bump();
+                if self.peek().is('(') {
+                    return self.group(Some(name.range));
+                }
                 let class = self.class()?;
                 self.declaration(Some(name.range), Some(class))
             }
@@ -363,7 +366,7 @@ impl<'a> Parser<'a> {
             .label("this configuration string is not closed");
         if let Some(quote) = raw.open_quote {
             let range = TextRange { start: quote, end: quote + 1 };
-            error = error.note(range.span(self.source), "nothing closes what starts here");
+            error = error.remark(range.span(self.source), "nothing closes what starts here");
         }
         self.findings.push(error);
         self.unclosed += 1;
@@ -378,7 +381,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Reads `( statements )`.
-    fn group(&mut self) -> Result<Body, ()> {
+    fn group(&mut self, name: Option<TextRange>) -> Result<Body, ()> {
         let open = self.bump();
         let mut items = Vec::new();
         let close = self.nested(open, Scope::Group, "group", |parser| {
@@ -391,7 +394,7 @@ impl<'a> Parser<'a> {
             TokenKind::Char('(') => "configuration string ignored on element group",
             _ => {
                 let range = open.range.to(close);
-                return Ok(Body::Group(Box::new(Group { range, items })));
+                return Ok(Body::Group(Box::new(Group { name, range, items })));
             }
         };
         self.error(next.range, message).help("a compound element, in braces, can");

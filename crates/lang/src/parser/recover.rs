@@ -26,7 +26,7 @@ impl Parser<'_> {
                 self.findings.push(
                     Diagnostic::error(token.range.span(self.source), message)
                         .label(format!("found {found}"))
-                        .note(opened, "to close this bracket"),
+                        .remark(opened, "to close this bracket"),
                 );
                 return TextRange { start: self.last_end, end: self.last_end };
             }

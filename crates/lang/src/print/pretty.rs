@@ -193,7 +193,13 @@ impl Printer<'_> {
         match &element.body {
             Body::Implicit => {}
             Body::Name(name) => self.token(*name),
-            Body::Group(group) => self.group(group.range, &group.items),
+            Body::Group(group) => {
+                if let Some(name) = group.name {
+                    self.token(name);
+                    self.push(" :: ");
+                }
+                self.group(group.range, &group.items);
+            }
             Body::Declaration(declaration) => {
                 if let Some(name) = declaration.name {
                     self.token(name);

@@ -12,14 +12,14 @@ use std::sync::Arc;
 
 use millrace_core::router::initialize;
 use millrace_core::{Engine, Router};
-use millrace_lang::{Diagnostic, SourceMap, Style, ascii_quotes, print_flat, render_all};
+use millrace_lang::{Diagnostic, SourceMap, Style, print_flat, render_all};
 
 use self::options::{Action, Options, Refusal};
 use self::stopwatch::Stopwatch;
 use crate::config::{Loaded, Origin, load, reason};
 use crate::control::{Address, Server};
 use crate::dpdk::Running;
-use crate::messages::say;
+use crate::messages::{complain_as_click as complain, say};
 use crate::output;
 use crate::report::Ledger;
 use crate::session::{Affinity, Choices, configure, services, start_devices};
@@ -207,23 +207,9 @@ fn show(diagnostics: &[Diagnostic], map: &SourceMap) {
     }
 }
 
-/// Tells the user, with the quotation marks of his locale.
-fn complain(message: impl Display) {
-    let message = message.to_string();
-    say(if speaks_utf8() { message } else { ascii_quotes(&message) });
-}
-
 fn refuse(message: impl Display) -> Reported {
     complain(message);
     Reported
-}
-
-/// Whether the locale's characters are UTF-8: the first of these variables counts, locale(7).
-fn speaks_utf8() -> bool {
-    let set = ["LC_ALL", "LC_CTYPE", "LANG"].iter().filter_map(std::env::var_os);
-    let first = set.into_iter().find(|value| !value.is_empty()).unwrap_or_default();
-    let name = first.to_string_lossy().to_ascii_lowercase();
-    name.ends_with("utf-8") || name.ends_with("utf8")
 }
 
 const HELP: &str = "\

@@ -6,6 +6,7 @@ mod flatten;
 mod fmt;
 mod graph;
 mod handlers;
+mod links;
 mod plan;
 mod remote;
 mod run;
@@ -15,9 +16,14 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+use crate::tools;
+
 /// Runs routers written in the Click language: fast, in batches of packets.
 #[derive(Parser)]
 #[command(name = "millrace", version, max_term_width = 100)]
+#[command(after_help = "Click's tools are sub-commands, too: click-flatten, click-pretty, \
+    click-check, click-align, click-undead, click-xform, click-combine, click-uncombine, \
+    click-buildtool; each explains itself with --help.")]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -35,10 +41,16 @@ enum Command {
     Handlers(handlers::Handlers),
     Read(remote::Read),
     Write(remote::Write),
+    InstallLinks(links::InstallLinks),
 }
 
 /// Runs the sub-command that the arguments name.
 pub(crate) fn main(args: Vec<OsString>) -> anyhow::Result<ExitCode> {
+    if let Some((name, args)) = args.get(1..).and_then(<[OsString]>::split_first)
+        && let Some(tool) = name.to_str().and_then(tools::find)
+    {
+        return Ok(tool.main(args));
+    }
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(error) => {
@@ -58,5 +70,6 @@ pub(crate) fn main(args: Vec<OsString>) -> anyhow::Result<ExitCode> {
         Command::Handlers(command) => command.run(),
         Command::Read(command) => command.run(),
         Command::Write(command) => command.run(),
+        Command::InstallLinks(command) => command.run(),
     }
 }

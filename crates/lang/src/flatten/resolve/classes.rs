@@ -23,6 +23,14 @@ impl<'a, 't> Resolver<'a, 't, '_> {
                     if self.known.is_some() {
                         let message = format!("unknown element class ‘{}’", shorten(name));
                         self.undeclared(name, *place, message);
+                    } else {
+                        if self.scope.lookup(name).is_some() {
+                            let name = shorten(name);
+                            let message =
+                                format!("‘{name}’ was previously used as an element name");
+                            self.error(*place, message);
+                        }
+                        self.assumed.insert(name);
                     }
                     Class::Primitive(name)
                 })
@@ -32,7 +40,7 @@ impl<'a, 't> Resolver<'a, 't, '_> {
 
     pub(super) fn lookup_class(&self, name: &str) -> Option<Class<'a>> {
         let declared = self.classes.get(name).and_then(|classes| classes.last()).copied();
-        let known = || self.known.as_ref().and_then(|known| known.get(name));
+        let known = || self.known.as_ref().unwrap_or(&self.assumed).get(name);
         declared.or_else(|| known().map(|name| Class::Primitive(name)))
     }
 
@@ -41,6 +49,9 @@ impl<'a, 't> Resolver<'a, 't, '_> {
     }
 
     pub(super) fn declare_class(&mut self, name: &'a str, class: Class<'a>) {
+        if let (Class::Compound(index), true) = (class, self.open.is_empty()) {
+            self.file_classes.push((name, index));
+        }
         self.classes.entry(name).or_default().push(class);
         self.class_names.push(name);
     }

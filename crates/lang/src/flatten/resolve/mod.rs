@@ -29,6 +29,8 @@ pub(super) struct Resolved<'a> {
     pub(super) program: Program<'a>,
     pub(super) requirements: Vec<Requirement>,
     pub(super) provisions: Vec<Requirement>,
+    /// The compounds that the file gives names to, in order, and their places in the program.
+    pub(super) file_classes: Vec<(&'a str, usize)>,
 }
 
 /// Resolves a file and the libraries that it requires.
@@ -56,6 +58,8 @@ pub(super) fn resolve<'a>(
         requirements: Vec::new(),
         provisions: Vec::new(),
         included: HashSet::new(),
+        assumed: HashSet::new(),
+        file_classes: Vec::new(),
         connections: 0,
         limits,
         comparisons: 0,
@@ -73,6 +77,7 @@ pub(super) fn resolve<'a>(
         program: resolver.program,
         requirements: resolver.requirements,
         provisions: resolver.provisions,
+        file_classes: resolver.file_classes,
     }
 }
 
@@ -159,6 +164,9 @@ struct Resolver<'a, 't, 'f> {
     provisions: Vec<Requirement>,
     /// Libraries that have been read.
     included: HashSet<usize>,
+    /// When the engine's classes are not known: names that have been taken for one.
+    assumed: HashSet<&'a str>,
+    file_classes: Vec<(&'a str, usize)>,
     connections: usize,
     limits: Limits,
     comparisons: usize,
@@ -307,6 +315,8 @@ impl<'a, 't> Resolver<'a, 't, '_> {
                 if self.known.is_some() {
                     let message = format!("undeclared element ‘{}’", shorten(name));
                     self.undeclared(name, place, message);
+                } else {
+                    self.assumed.insert(name);
                 }
                 self.add_anonymous(name, Class::Primitive(name), place, config)
             }
@@ -384,17 +394,35 @@ impl<'a, 't> Resolver<'a, 't, '_> {
 
     /// Reads a group: a tunnel whose inside is part of this scope.
     fn group(&mut self, group: &'t ast::Group) -> What<'a> {
-        let number = self.next_number();
-        let outer = self.push_tunnel(Name { base: "", number }, Tunnel::Outer, group.range);
-        let input = self.push_tunnel(Name { base: "", number }, Tunnel::Input, group.range);
-        let output = self.push_tunnel(Name { base: "", number }, Tunnel::Output, group.range);
+        let name = match group.name {
+            Some(place) => Name::given(place.of(self.text)),
+            None => Name { base: "", number: self.next_number() },
+        };
+        if let Some(place) = group.name {
+            if self.scope.lookup(name.base).is_some() {
+                let short = shorten(name.base);
+                self.error(place, format!("redeclaration of element ‘{short}’"));
+            } else if self.lookup_class(name.base).is_some() {
+                let short = shorten(name.base);
+                self.error(place, format!("class ‘{short}’ used as element name"));
+            }
+        }
+        let outer = self.push_tunnel(name, Tunnel::Outer, group.range);
+        let input = self.push_tunnel(name, Tunnel::Input, group.range);
+        let output = self.push_tunnel(name, Tunnel::Output, group.range);
         let before = (self.scope.input, self.scope.output);
         (self.scope.input, self.scope.output) = (Some(input), Some(output));
         self.items(&group.items);
         let span = group.range.span(self.file.source);
-        let inputs = self.check_pseudo(input, Tunnel::Input, "<anonymous group>", span);
-        let outputs = self.check_pseudo(output, Tunnel::Output, "<anonymous group>", span);
+        let printable = if name.number > 0 { "<anonymous group>" } else { name.base };
+        let inputs = self.check_pseudo(input, Tunnel::Input, printable, span);
+        let outputs = self.check_pseudo(output, Tunnel::Output, printable, span);
         (self.scope.input, self.scope.output) = before;
+        if group.name.is_some() {
+            self.scope.names.entry(name.base).or_insert(outer);
+            // Where it has a name, it shows the ports that are asked for.
+            return What::Node { node: outer, inputs: 0, outputs: 0 };
+        }
         What::Node { node: outer, inputs, outputs }
     }
 

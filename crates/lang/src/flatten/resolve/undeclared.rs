@@ -64,7 +64,7 @@ impl<'a> Resolver<'a, '_, '_> {
                 error = error.help("a compound cannot contain itself, directly or through others");
             } else if let Some(Class::Compound(later)) = self.lookup_class(name) {
                 let place = self.program.compounds.get(later).map(|compound| compound.place);
-                error = error.note(place, format!("‘{name}’ is declared here, too late"));
+                error = error.remark(place, format!("‘{name}’ is declared here, too late"));
                 error = error.help("move the declaration before its first use");
             } else if let Some(near) = near {
                 error = error.help(format!("did you mean ‘{near}’?"));

@@ -1,0 +1,647 @@
+//! A configuration that can be changed: what the tools work on.
+//!
+//! Order is part of what the tools print. Elements keep theirs, and the place of one that was freed
+//! is taken by the next that is added; connections keep that in which they were made; and the
+//! connections of a port are listed newest first.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+
+use millrace_lang::config::quote;
+use millrace_lang::{Assembly, Part, Requirement};
+
+/// An element and one of its ports.
+pub(super) type Port = (usize, usize);
+
+/// An element, or an end of a tunnel.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Element {
+    pub(super) name: String,
+    /// `None` of a tunnel's end.
+    pub(super) class: Option<String>,
+    pub(super) config: String,
+    /// `file:line`, or `<click-undead>`.
+    pub(super) landmark: String,
+    pub(super) dead: bool,
+    /// One more than the highest port in use.
+    pub(super) inputs: usize,
+    pub(super) outputs: usize,
+    /// What enters this end of a tunnel comes out there; what comes out of it entered there.
+    pub(super) leads_to: Option<usize>,
+    pub(super) comes_from: Option<usize>,
+    /// The pattern whose replacement it came with.
+    pub(super) pattern: usize,
+}
+
+impl Element {
+    pub(super) fn is(&self, class: &str) -> bool {
+        !self.dead && self.class.as_deref() == Some(class)
+    }
+
+    pub(super) fn is_tunnel(&self) -> bool {
+        !self.dead && self.class.is_none()
+    }
+
+    /// The class, empty of a tunnel.
+    pub(super) fn class(&self) -> &str {
+        self.class.as_deref().unwrap_or("")
+    }
+
+    /// `name :: Class`
+    pub(super) fn declaration(&self) -> String {
+        format!("{} :: {}", self.name, self.class())
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Connection {
+    pub(super) from: Port,
+    pub(super) to: Port,
+    live: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Router {
+    pub(super) elements: Vec<Element>,
+    connections: Vec<Connection>,
+    /// The connections into and out of each element, newest last.
+    into: Vec<Vec<usize>>,
+    out_of: Vec<Vec<usize>>,
+    names: HashMap<String, usize>,
+    /// Places of elements that were freed, the next to be taken last.
+    free: Vec<usize>,
+    requirements: Vec<Requirement>,
+    variables: Vec<(String, String)>,
+    /// Where elements are added, when somebody wants to know.
+    pub(super) added: Option<Vec<usize>>,
+}
+
+impl Router {
+    pub(super) fn new(assembly: &Assembly) -> Self {
+        let mut router = Self {
+            requirements: assembly.requirements.clone(),
+            variables: assembly.variables.clone(),
+            ..Self::default()
+        };
+        for part in &assembly.parts {
+            router.add(element_of(part));
+        }
+        for connection in &assembly.connections {
+            router.connect(connection.from, connection.to);
+        }
+        router
+    }
+
+    /// Takes another's elements and connections over, their names behind `prefix`. Ends of tunnels
+    /// that are there under their names already are those that are meant.
+    pub(super) fn take_over(&mut self, other: &Self, prefix: &str) {
+        let mut places = vec![usize::MAX; other.elements.len()];
+        for (index, element) in other.elements.iter().enumerate().filter(|(_, e)| !e.dead) {
+            let name = format!("{prefix}{}", element.name);
+            let known = self.find(&name);
+            let place = known.unwrap_or_else(|| {
+                let (leads_to, comes_from) = (None, None);
+                self.add(Element {
+                    name,
+                    inputs: 0,
+                    outputs: 0,
+                    leads_to,
+                    comes_from,
+                    ..element.clone()
+                })
+            });
+            set(&mut places, index, place);
+        }
+        let place = |index: usize| places.get(index).copied().unwrap_or(usize::MAX);
+        for (index, element) in other.elements.iter().enumerate().filter(|(_, e)| !e.dead) {
+            let (leads_to, comes_from) =
+                (element.leads_to.map(place), element.comes_from.map(place));
+            if let Some(element) = self.elements.get_mut(place(index)) {
+                element.leads_to = element.leads_to.or(leads_to);
+                element.comes_from = element.comes_from.or(comes_from);
+            }
+        }
+        for connection in other.connections() {
+            let (from, to) = (connection.from, connection.to);
+            self.connect((place(from.0), from.1), (place(to.0), to.1));
+        }
+        self.requirements.extend(other.requirements.iter().cloned());
+    }
+
+    /// The element, or nothing if it is dead.
+    pub(super) fn live(&self, index: usize) -> Option<&Element> {
+        self.elements.get(index).filter(|element| !element.dead)
+    }
+
+    pub(super) fn find(&self, name: &str) -> Option<usize> {
+        self.names.get(name).copied()
+    }
+
+    /// The elements that are not dead.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (usize, &Element)> {
+        self.elements.iter().enumerate().filter(|(_, element)| !element.dead)
+    }
+
+    /// The places of the elements of a class.
+    pub(super) fn of_class(&self, class: &str) -> Vec<usize> {
+        self.iter().filter(|(_, element)| element.is(class)).map(|(index, _)| index).collect()
+    }
+
+    pub(super) fn add(&mut self, element: Element) -> usize {
+        let name = element.name.clone();
+        let place = match self.free.pop() {
+            Some(place) => {
+                set(&mut self.elements, place, element);
+                set(&mut self.into, place, Vec::new());
+                set(&mut self.out_of, place, Vec::new());
+                place
+            }
+            None => {
+                self.elements.push(element);
+                self.into.push(Vec::new());
+                self.out_of.push(Vec::new());
+                self.elements.len() - 1
+            }
+        };
+        if let Some(added) = &mut self.added {
+            added.push(place);
+        }
+        self.names.insert(name, place);
+        place
+    }
+
+    /// Adds an element with a name, or gives the one that has it.
+    pub(super) fn get(&mut self, name: &str, class: &str, config: &str, landmark: &str) -> usize {
+        self.find(name).unwrap_or_else(|| {
+            self.add(Element {
+                name: name.to_owned(),
+                class: Some(class.to_owned()),
+                config: config.to_owned(),
+                landmark: landmark.to_owned(),
+                ..Element::default()
+            })
+        })
+    }
+
+    /// Adds an element without a name of its own.
+    pub(super) fn add_anonymous(&mut self, class: &str, landmark: &str) -> usize {
+        let mut number = self.elements.len() - self.free.len() + 1;
+        while self.find(&format!("{class}@{number}")).is_some() {
+            number += 1;
+        }
+        self.get(&format!("{class}@{number}"), class, "", landmark)
+    }
+
+    pub(super) fn rename(&mut self, place: usize, name: &str) {
+        let Some(element) = self.elements.get_mut(place) else { return };
+        let old = std::mem::replace(&mut element.name, name.to_owned());
+        if self.names.get(&old) == Some(&place) {
+            self.names.remove(&old);
+        }
+        self.names.insert(name.to_owned(), place);
+    }
+
+    /// Marks an element as dead. Its connections are still there.
+    pub(super) fn kill(&mut self, place: usize) {
+        if let Some(element) = self.elements.get_mut(place) {
+            element.dead = true;
+        }
+    }
+
+    // Connections.
+
+    /// The connections in the order in which they were made.
+    pub(super) fn connections(&self) -> impl Iterator<Item = Connection> {
+        self.connections.iter().copied().filter(|connection| connection.live)
+    }
+
+    /// Their numbers.
+    pub(super) fn connection_numbers(&self) -> Vec<usize> {
+        let live = |(number, connection): (usize, &Connection)| connection.live.then_some(number);
+        self.connections.iter().enumerate().filter_map(live).collect()
+    }
+
+    pub(super) fn connection(&self, number: usize) -> Option<Connection> {
+        self.connections.get(number).copied().filter(|connection| connection.live)
+    }
+
+    fn side(&self, element: usize, output: bool) -> &[usize] {
+        let side = if output { &self.out_of } else { &self.into };
+        side.get(element).map_or(&[], Vec::as_slice)
+    }
+
+    /// The numbers of the connections of a port, newest first.
+    fn at(&self, port: Port, output: bool) -> Vec<usize> {
+        let here = |number: &usize| {
+            self.connections.get(*number).is_some_and(|connection| {
+                (if output { connection.from } else { connection.to }) == port
+            })
+        };
+        self.side(port.0, output).iter().rev().copied().filter(here).collect()
+    }
+
+    pub(super) fn numbers_from(&self, port: Port) -> Vec<usize> {
+        self.at(port, true)
+    }
+
+    pub(super) fn numbers_to(&self, port: Port) -> Vec<usize> {
+        self.at(port, false)
+    }
+
+    /// The ports that a port leads to, newest first.
+    pub(super) fn ports_from(&self, port: Port) -> Vec<Port> {
+        self.at(port, true).into_iter().filter_map(|n| self.connection(n)).map(|c| c.to).collect()
+    }
+
+    /// The ports that lead to a port, newest first.
+    pub(super) fn ports_to(&self, port: Port) -> Vec<Port> {
+        self.at(port, false)
+            .into_iter()
+            .filter_map(|n| self.connection(n))
+            .map(|c| c.from)
+            .collect()
+    }
+
+    /// For each port of an element that is in use, up to the highest, its connections.
+    pub(super) fn by_port(&self, element: usize, output: bool) -> Vec<Vec<usize>> {
+        let ports = self.elements.get(element).map_or(0, |element| match output {
+            true => element.outputs,
+            false => element.inputs,
+        });
+        (0..ports).map(|port| self.at((element, port), output)).collect()
+    }
+
+    pub(super) fn has_connection(&self, from: Port, to: Port) -> bool {
+        self.ports_from(from).contains(&to)
+    }
+
+    /// Connects two ports, unless they are.
+    pub(super) fn connect(&mut self, from: Port, to: Port) {
+        if self.elements.len() <= from.0.max(to.0) || self.has_connection(from, to) {
+            return;
+        }
+        let number = self.connections.len();
+        self.connections.push(Connection { from, to, live: true });
+        self.link(number, from, true);
+        self.link(number, to, false);
+    }
+
+    fn link(&mut self, number: usize, port: Port, output: bool) {
+        let side = if output { &mut self.out_of } else { &mut self.into };
+        if let Some(list) = side.get_mut(port.0) {
+            list.push(number);
+        }
+        if let Some(element) = self.elements.get_mut(port.0) {
+            let count = if output { &mut element.outputs } else { &mut element.inputs };
+            *count = (*count).max(port.1 + 1);
+        }
+    }
+
+    fn unlink(&mut self, number: usize, port: Port, output: bool) {
+        let side = if output { &mut self.out_of } else { &mut self.into };
+        if let Some(list) = side.get_mut(port.0) {
+            list.retain(|&other| other != number);
+        }
+        let end = |number: &usize| self.connections.get(*number);
+        let ports = self.side(port.0, output).iter().filter_map(end);
+        let count = ports.map(|c| if output { c.from.1 } else { c.to.1 } + 1).max().unwrap_or(0);
+        if let Some(element) = self.elements.get_mut(port.0) {
+            *(if output { &mut element.outputs } else { &mut element.inputs }) = count;
+        }
+    }
+
+    pub(super) fn erase(&mut self, number: usize) {
+        let Some(connection) = self.connection(number) else { return };
+        self.unlink(number, connection.from, true);
+        self.unlink(number, connection.to, false);
+        if let Some(connection) = self.connections.get_mut(number) {
+            connection.live = false;
+        }
+    }
+
+    /// Makes a connection come from another port.
+    pub(super) fn move_from(&mut self, number: usize, port: Port) {
+        let Some(connection) = self.connection(number) else { return };
+        self.unlink(number, connection.from, true);
+        if let Some(connection) = self.connections.get_mut(number) {
+            connection.from = port;
+        }
+        self.link(number, port, true);
+    }
+
+    /// Makes a connection lead to another port.
+    pub(super) fn move_to(&mut self, number: usize, port: Port) {
+        let Some(connection) = self.connection(number) else { return };
+        self.unlink(number, connection.to, false);
+        if let Some(connection) = self.connections.get_mut(number) {
+            connection.to = port;
+        }
+        self.link(number, port, false);
+    }
+
+    /// Puts a port before another: what led there leads to it, and it leads there.
+    pub(super) fn insert_before(&mut self, inserted: Port, port: Port) {
+        self.connect(inserted, port);
+        for number in self.numbers_to(port) {
+            if self.connection(number).is_some_and(|connection| connection.from != inserted) {
+                self.move_to(number, inserted);
+            }
+        }
+    }
+
+    /// Puts a port behind another.
+    pub(super) fn insert_after(&mut self, inserted: Port, port: Port) {
+        self.connect(port, inserted);
+        for number in self.numbers_from(port) {
+            if self.connection(number).is_some_and(|connection| connection.to != inserted) {
+                self.move_from(number, inserted);
+            }
+        }
+    }
+
+    /// Of equal connections, the newest of the element that they leave stays.
+    pub(super) fn remove_duplicates(&mut self) {
+        for element in 0..self.elements.len() {
+            let mut seen = Vec::new();
+            let numbers: Vec<usize> = self.side(element, true).iter().rev().copied().collect();
+            for number in numbers {
+                let Some(connection) = self.connection(number) else { continue };
+                let key = (connection.from, connection.to);
+                if seen.contains(&key) {
+                    self.erase(number);
+                } else {
+                    seen.push(key);
+                }
+            }
+        }
+    }
+
+    /// Removes connections of dead elements.
+    pub(super) fn remove_dead_connections(&mut self) {
+        for number in self.connection_numbers() {
+            let dead = |port: Port| self.live(port.0).is_none();
+            if self.connection(number).is_some_and(|c| dead(c.from) || dead(c.to)) {
+                self.erase(number);
+            }
+        }
+    }
+
+    /// Removes dead elements; those after them move up.
+    pub(super) fn remove_dead(&mut self) {
+        if self.elements.iter().all(|element| !element.dead) {
+            return;
+        }
+        self.remove_dead_connections();
+        let mut places = Vec::with_capacity(self.elements.len());
+        let mut next = 0;
+        for element in &self.elements {
+            places.push(if element.dead { usize::MAX } else { next });
+            next += usize::from(!element.dead);
+        }
+        let place = |index: usize| places.get(index).copied().unwrap_or(usize::MAX);
+        let moved = |port: Port| (place(port.0), port.1);
+        let connections: Vec<Connection> = self
+            .connections()
+            .map(|c| Connection { from: moved(c.from), to: moved(c.to), live: true })
+            .collect();
+        // The lists of the ports keep their order, under the numbers that the connections get.
+        let mut numbers = vec![usize::MAX; self.connections.len()];
+        for (new, old) in self.connection_numbers().into_iter().enumerate() {
+            set(&mut numbers, old, new);
+        }
+        let number = |old: &usize| numbers.get(*old).copied().unwrap_or(usize::MAX);
+        let lists = |side: &[Vec<usize>]| -> Vec<Vec<usize>> {
+            let live = side.iter().zip(&self.elements).filter(|(_, element)| !element.dead);
+            live.map(|(list, _)| list.iter().map(number).collect()).collect()
+        };
+        (self.into, self.out_of) = (lists(&self.into), lists(&self.out_of));
+        self.connections = connections;
+        self.elements.retain(|element| !element.dead);
+        for element in &mut self.elements {
+            element.leads_to = element.leads_to.map(place).filter(|&place| place != usize::MAX);
+            element.comes_from = element.comes_from.map(place).filter(|&place| place != usize::MAX);
+        }
+        let named = self.elements.iter().enumerate();
+        self.names = named.map(|(place, element)| (element.name.clone(), place)).collect();
+        self.free.clear();
+    }
+
+    /// Frees an element: its connections go, and its place is the next to be taken.
+    pub(super) fn free(&mut self, place: usize) {
+        let touching = self.side(place, true).iter().chain(self.side(place, false));
+        for number in touching.copied().collect::<Vec<_>>() {
+            self.erase(number);
+        }
+        self.release(place);
+    }
+
+    fn release(&mut self, place: usize) {
+        self.kill(place);
+        let Some(element) = self.elements.get(place) else { return };
+        if self.names.get(&element.name) == Some(&place) {
+            self.names.remove(&element.name);
+        }
+        self.free.push(place);
+    }
+
+    /// Frees dead elements, so that their places are taken, the last one first.
+    pub(super) fn free_dead(&mut self) {
+        self.remove_dead_connections();
+        for place in 0..self.elements.len() {
+            if self.elements.get(place).is_some_and(|e| e.dead) && !self.free.contains(&place) {
+                self.release(place);
+            }
+        }
+    }
+
+    /// Makes connections that lead through tunnels lead from element to element.
+    pub(super) fn remove_tunnels(&mut self) {
+        let old = self.connection_numbers();
+        let through = |number: &usize| {
+            let connection = self.connection(*number)?;
+            let from = self.elements.get(connection.from.0)?;
+            (from.is_tunnel() && from.comes_from.is_some()).then_some(connection.from)
+        };
+        let mut exits: HashMap<Port, Exit> = HashMap::new();
+        let starts: Vec<Port> = old.iter().filter_map(through).collect();
+        for &port in &starts {
+            exits.entry(port).or_insert(Exit::Unknown);
+        }
+        for &port in &starts {
+            self.sources(port, &mut exits);
+        }
+        for number in old {
+            let Some(Connection { from, to, .. }) = self.connection(number) else { continue };
+            if self.elements.get(to.0).is_some_and(Element::is_tunnel) {
+                continue;
+            }
+            if let Some(Exit::Known(sources)) = exits.get(&from) {
+                for source in sources.clone() {
+                    self.connect(source, to);
+                }
+            }
+        }
+        let joined =
+            |e: &Element| e.is_tunnel() && (e.leads_to.is_some() || e.comes_from.is_some());
+        for element in self.elements.iter_mut().filter(|element| joined(element)) {
+            element.dead = true;
+        }
+        self.remove_duplicates();
+        self.free_dead();
+    }
+
+    /// Works out which ports what comes out of a tunnel's port entered from.
+    fn sources(&self, port: Port, exits: &mut HashMap<Port, Exit>) {
+        if !matches!(exits.get(&port), Some(Exit::Unknown)) {
+            return;
+        }
+        exits.insert(port, Exit::Asked);
+        let entrance = self.elements.get(port.0).and_then(|element| element.comes_from);
+        let mut found = Vec::new();
+        for source in entrance.map_or(Vec::new(), |entrance| self.ports_to((entrance, port.1))) {
+            let tunnel = self.elements.get(source.0).is_some_and(Element::is_tunnel);
+            if tunnel && exits.contains_key(&source) {
+                self.sources(source, exits);
+                if let Some(Exit::Known(sources)) = exits.get(&source) {
+                    found.extend_from_slice(sources);
+                }
+                continue;
+            }
+            found.push(source);
+        }
+        exits.insert(port, Exit::Known(found));
+    }
+
+    /// The configuration without tunnels.
+    pub(super) fn flatten(&mut self) {
+        self.remove_tunnels();
+        self.remove_dead();
+    }
+
+    // Text.
+
+    /// The configuration as a text, with marks that say where elements come from.
+    pub(super) fn text(&self) -> String {
+        let mut out = String::new();
+        if !self.requirements.is_empty() {
+            let words = self.requirements.iter().map(|requirement| match &*requirement.text {
+                "compact_config" => requirement.text.clone(),
+                package => format!("package {}", quote(package.as_bytes())),
+            });
+            _ = writeln!(out, "require({});\n", words.collect::<Vec<_>>().join(", "));
+        }
+        if !self.variables.is_empty() {
+            let words = self.variables.iter().map(|(name, value)| format!("${name} {value}"));
+            _ = writeln!(out, "define({});\n", words.collect::<Vec<_>>().join(", "));
+        }
+        for (_, element) in self.iter().filter(|(_, element)| !element.is_tunnel()) {
+            let landmark = &element.landmark;
+            _ = match landmark.rsplit_once(':') {
+                Some((file, line)) => writeln!(out, "# {line} \"{file}\""),
+                None => writeln!(out, "# 0 \"{landmark}\""),
+            };
+            out += &element.declaration();
+            if !element.config.is_empty() {
+                _ = write!(out, "({})", element.config);
+            }
+            out.push_str(";\n");
+        }
+        self.print_connections(&mut out);
+        out
+    }
+
+    fn print_connections(&self, out: &mut String) {
+        let connections: Vec<Connection> = self.connections().collect();
+        if connections.is_empty() {
+            return;
+        }
+        let line = out.matches('\n').count() + 2;
+        _ = writeln!(out, "# {line} \"\"");
+        let mut by_origin: HashMap<Port, Vec<usize>> = HashMap::new();
+        for (index, connection) in connections.iter().enumerate() {
+            by_origin.entry(connection.from).or_default().push(index);
+        }
+        let mut start = vec![true; connections.len()];
+        let mut next = vec![None; connections.len()];
+        for (index, connection) in connections.iter().enumerate().filter(|(_, c)| c.to.1 == 0) {
+            let others = by_origin.get(&connection.to).map_or(&[][..], Vec::as_slice);
+            let mut others = others.iter().copied().filter(|&other| other != index);
+            let enters_0 = |&other: &usize| connections.get(other).is_some_and(|c| c.to.1 == 0);
+            let best = others.clone().find(enters_0).or_else(|| others.next_back());
+            if let Some(best) = best {
+                set(&mut start, best, false);
+            }
+            set(&mut next, index, best);
+        }
+        let mut used = vec![false; connections.len()];
+        loop {
+            for first in 0..connections.len() {
+                if used.get(first) == Some(&false) && start.get(first) == Some(&true) {
+                    self.print_chain(first, &connections, &next, &mut used, out);
+                }
+            }
+            // What is left leads in circles.
+            let Some(first) = used.iter().position(|used| !used) else { return };
+            set(&mut start, first, true);
+        }
+    }
+
+    fn print_chain(
+        &self,
+        first: usize,
+        connections: &[Connection],
+        next: &[Option<usize>],
+        used: &mut [bool],
+        out: &mut String,
+    ) {
+        let name = |port: Port| self.elements.get(port.0).map_or("", |element| &element.name);
+        let mut at = Some(first);
+        while let Some(index) = at
+            && used.get(index) == Some(&false)
+            && let Some(connection) = connections.get(index)
+        {
+            if index == first {
+                out.push_str(name(connection.from));
+                if connection.from.1 != 0 {
+                    _ = write!(out, " [{}]", connection.from.1);
+                }
+                out.push_str(" -> ");
+            } else {
+                out.push_str("\n    -> ");
+            }
+            if connection.to.1 != 0 {
+                _ = write!(out, "[{}] ", connection.to.1);
+            }
+            out.push_str(name(connection.to));
+            set(used, index, true);
+            at = next.get(index).copied().flatten();
+        }
+        out.push_str(";\n");
+    }
+}
+
+/// Where what comes out of a tunnel's port entered.
+enum Exit {
+    Unknown,
+    /// It is being worked out: a way that leads back here leads in a circle.
+    Asked,
+    Known(Vec<Port>),
+}
+
+fn element_of(part: &Part) -> Element {
+    Element {
+        name: part.name.clone(),
+        class: part.class.clone(),
+        config: part.config.clone(),
+        landmark: part.landmark.clone(),
+        leads_to: part.leads_to,
+        comes_from: part.comes_from,
+        ..Element::default()
+    }
+}
+
+fn set<T>(list: &mut [T], index: usize, value: T) {
+    if let Some(slot) = list.get_mut(index) {
+        *slot = value;
+    }
+}
