@@ -272,7 +272,7 @@ mod tests {
             lines.push(String::from_utf8(line.clone()).unwrap());
         }
         assert_eq!(lines, ["a\n", "b\r\n", "c\r", "d\n", "\n", "\r", "e"]);
-        assert_eq!((file.landmark().as_str(), file.position()), ("x:7", 13));
+        assert_eq!((file.landmark().as_str(), file.position()), ("x:7", 12));
     }
 
     #[test]
