@@ -3,6 +3,7 @@
 //! A program that is to have these elements names the crate (`use millrace_elements as _;`): the
 //! classes register themselves when it is linked.
 
+pub mod aggregate;
 pub mod classify;
 pub mod control;
 pub mod devices;
@@ -17,3 +18,4 @@ pub mod standard;
 pub mod summary;
 pub mod tcpudp;
 pub mod threads;
+pub mod timestamps;

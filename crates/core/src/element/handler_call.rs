@@ -17,6 +17,13 @@ impl HandlerCall {
         Self { handler: HandlerRef::Global(handler.to_owned()), text: Text::new() }
     }
 
+    /// The same call with `value` wherever its text says `$name`.
+    #[must_use]
+    pub fn with_variable(&self, name: &str, value: &str) -> Self {
+        let text = String::from_utf8_lossy(&self.text).replace(&format!("${name}"), value);
+        Self { handler: self.handler.clone(), text: text.into_bytes() }
+    }
+
     /// Writes the text to the handler, for element `caller`.
     ///
     /// # Errors

@@ -1,9 +1,11 @@
 //! IPv4.
 
+pub mod anonymize_ip_addr;
 pub mod check_ip_header;
 pub mod check_ip_header2;
 pub mod dec_ip_ttl;
 pub mod drop_broadcasts;
+pub mod erase_ip_payload;
 pub mod fix_ip_src;
 pub mod get_ip_address;
 mod header_check;

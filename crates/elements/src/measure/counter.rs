@@ -1,15 +1,19 @@
 //! Counter - counts packets and bytes and measures their rates
 //!
 //! # Synopsis
-//! `Counter([keywords COUNT_CALL, BYTE_COUNT_CALL])`
+//! `Counter([keywords COUNT_CALL, BYTE_COUNT_CALL, NO_RATE, BATCH_PRECISE])`
 //!
 //! # Description
-//! Passes packets on and counts them.
+//! Passes packets on and counts them. Each thread counts for itself, so FastClick's CounterMP and its kin (CounterAtomic,
+//! CounterLock, CounterRW, CounterPRW, CounterRCU) are other names of this element.
 //!
 //! # Arguments
 //! - COUNT_CALL: a number N and a write handler with its value, such as `100 source.active no`:
 //!   written once, when the Nth packet comes.
 //! - BYTE_COUNT_CALL: likewise, when the count of bytes reaches N.
+//! - NO_RATE: do not measure rates, which are then 0. Keyword, default false.
+//! - BATCH_PRECISE: count the packets of a batch one by one, as is always done while a call is awaited. Keyword,
+//!   default false.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.
@@ -35,32 +39,43 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{PoisonError, RwLock};
 
-use millrace_core::args::{ArgError, ArgText, Kind, Scope};
-use millrace_core::element::HandlerCall;
+use millrace_core::args::Kind;
 use millrace_core::{
-    Arg, Args, Batch, Class, Context, Count, Element, Failed, Handlers, Init, PerThread, Refused,
-    Setup, register,
+    Args, Batch, Class, Context, Count, Element, Failed, Handlers, Init, PerThread, Refused, Setup,
+    register,
 };
 
 use super::rate::Rate;
+use super::trigger::Trigger;
 
 /// The element; its manual is at the top of the file.
 pub struct Counter {
     packets: Tally,
     bytes: Tally,
+    with_rates: bool,
+    precise: bool,
 }
 
 register!(Counter, "counter.rs");
 
 impl Element for Counter {
-    const CLASS: Class = Class::new("Counter", "1/1", "a/a");
+    const CLASS: Class = Class::new("Counter", "1/1", "a/a").aliases(&[
+        "CounterMP",
+        "CounterAtomic",
+        "CounterLock",
+        "CounterRW",
+        "CounterPRW",
+        "CounterRCU",
+    ]);
     type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let packets = Tally::configure(&mut setup.args, "COUNT_CALL");
         let bytes = Tally::configure(&mut setup.args, "BYTE_COUNT_CALL");
+        let with_rates = !setup.args.keyword("NO_RATE", false);
+        let precise = setup.args.keyword("BATCH_PRECISE", false);
         setup.args.complete()?;
-        Ok(Self { packets, bytes })
+        Ok(Self { packets, bytes, with_rates, precise })
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
@@ -69,9 +84,12 @@ impl Element for Counter {
     }
 
     fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
-        let bytes = batch.iter().map(|packet| packet.len() as u64).sum();
-        self.packets.add(cx, batch.len() as u64);
-        self.bytes.add(cx, bytes);
+        if self.precise || self.packets.is_armed() || self.bytes.is_armed() {
+            batch.iter().for_each(|packet| self.count(cx, 1, packet.len() as u64));
+        } else {
+            let bytes = batch.iter().map(|packet| packet.len() as u64).sum();
+            self.count(cx, batch.len() as u64, bytes);
+        }
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
@@ -92,6 +110,14 @@ impl Element for Counter {
     }
 }
 
+impl Counter {
+    #[inline]
+    fn count(&self, cx: &Context, packets: u64, bytes: u64) {
+        self.packets.add(cx, packets, self.with_rates);
+        self.bytes.add(cx, bytes, self.with_rates);
+    }
+}
+
 /// A count, its rate, and what to do when it reaches a number.
 #[derive(Default)]
 struct Tally {
@@ -104,14 +130,6 @@ struct Tally {
     armed: AtomicBool,
 }
 
-/// A count and the handler to write when it is reached.
-#[derive(Clone, Debug)]
-struct Trigger {
-    at: u64,
-    call: HandlerCall,
-    text: String,
-}
-
 impl Tally {
     fn configure(args: &mut Args<'_>, keyword: &str) -> Self {
         let trigger: Option<Trigger> = args.read(keyword, Kind::Keyword);
@@ -120,21 +138,25 @@ impl Tally {
 
     fn initialize(&self, init: &Init<'_>) -> Result<(), Refused> {
         match self.trigger() {
-            Some(trigger) => trigger
-                .call
-                .check_write(init.router(), init.id())
-                .map_err(|error| Refused(error.to_string())),
+            Some(trigger) => trigger.check(init),
             None => Ok(()),
         }
     }
 
     #[inline]
-    fn add(&self, cx: &Context, n: u64) {
+    fn add(&self, cx: &Context, n: u64, with_rate: bool) {
         self.total.mine(cx).add(n);
-        self.rate.update(cx, n);
-        if self.armed.load(Relaxed) {
+        if with_rate {
+            self.rate.update(cx, n);
+        }
+        if self.is_armed() {
             self.pull_trigger(cx);
         }
+    }
+
+    /// Whether a call is awaited.
+    fn is_armed(&self) -> bool {
+        self.armed.load(Relaxed)
     }
 
     #[cold]
@@ -142,10 +164,7 @@ impl Tally {
         let Some(trigger) = self.trigger() else { return };
         // Only one thread finds the trigger armed.
         if self.count() >= trigger.at && self.armed.swap(false, Relaxed) {
-            let router = cx.router();
-            if let Err(error) = trigger.call.write(router, cx.element()) {
-                router.chatter(&format!("{}: {error}", router.name_of(cx.element())));
-            }
+            trigger.pull(cx);
         }
     }
 
@@ -165,7 +184,7 @@ impl Tally {
 
     fn call_handlers(handlers: &mut Handlers<Counter>, name: &str, tally: fn(&Counter) -> &Self) {
         handlers.read(name, move |counter, _| {
-            tally(counter).trigger().map(|trigger| trigger.text).unwrap_or_default()
+            tally(counter).trigger().map(|trigger| trigger.text().to_owned()).unwrap_or_default()
         });
         handlers.write(name, move |counter, call| {
             let trigger: Trigger = call.parse()?;
@@ -174,22 +193,6 @@ impl Tally {
             tally.armed.store(true, Relaxed);
             Ok(())
         });
-    }
-}
-
-impl Arg for Trigger {
-    const EXPECTS: &'static str = "a count and a handler, such as ‘100 source.active false’";
-
-    fn parse(text: &ArgText, scope: &Scope<'_>) -> Result<Self, ArgError> {
-        let (first, rest) = text.split_first_word();
-        let at = u64::parse(&first, scope)
-            .map_err(|_| ArgError::new("first word should be unsigned (count)"))?;
-        let call = HandlerCall::parse(&rest, scope)?;
-        Ok(Self { at, call, text: text.as_str().to_owned() })
-    }
-
-    fn placeholder() -> Self {
-        Self { at: 0, call: HandlerCall::placeholder(), text: String::new() }
     }
 }
 

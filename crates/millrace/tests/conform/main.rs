@@ -22,14 +22,34 @@ const BINARY_VARIABLE: &str = "MILLRACE_CONFORM_BINARY";
 const CASES_VARIABLE: &str = "MILLRACE_CONFORM_CASES";
 
 fn main() -> ExitCode {
-    let arguments = Arguments::from_args();
+    let (options, words) = options_and_words();
+    let arguments = Arguments::from_iter(options);
+    let is_meant =
+        |trial: &Trial| words.is_empty() || words.iter().any(|word| trial.name().contains(word));
     match trials() {
-        Ok(trials) => libtest_mimic::run(&arguments, trials).exit_code(),
+        Ok(mut trials) => {
+            trials.retain(is_meant);
+            libtest_mimic::run(&arguments, trials).exit_code()
+        }
         Err(error) => {
             eprintln!("conform: {error}");
             ExitCode::FAILURE
         }
     }
+}
+
+/// What the test harness is asked, and the words of which a case must have one in its name.
+fn options_and_words() -> (Vec<String>, Vec<String>) {
+    const WITH_VALUE: [&str; 5] = ["--color", "--format", "--logfile", "--skip", "--test-threads"];
+    let mut options = Vec::new();
+    let mut words = Vec::new();
+    let mut is_value = true; // the program's name
+    for argument in std::env::args() {
+        let is_option = is_value || argument.starts_with('-');
+        is_value = WITH_VALUE.contains(&argument.as_str());
+        if is_option { &mut options } else { &mut words }.push(argument);
+    }
+    (options, words)
 }
 
 fn trials() -> io::Result<Vec<Trial>> {

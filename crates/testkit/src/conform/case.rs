@@ -17,6 +17,9 @@ pub struct Case {
     pub(super) status: i32,
 }
 
+/// What `%ignore` without a name is said of.
+pub(super) const EVERY_FILE: &str = "all";
+
 /// What is wrong with the text of a file, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invalid {
@@ -133,6 +136,7 @@ impl Section<'_> {
         }
         match self.keyword {
             "file" => Err("%file needs the name of a file".to_owned()),
+            keyword if keyword.starts_with("ignore") => Ok(vec![EVERY_FILE]),
             // As in testie: what is printed.
             _ => Ok(vec!["stdout"]),
         }

@@ -145,7 +145,10 @@ fn braces(line: &str) -> String {
     while let Some((text, after)) = rest.split_once("{{") {
         let Some((expression, after)) = after.split_once("}}") else { break };
         pattern.push_str(&regex::escape(text));
-        pattern.push_str(&format!("(?:{})", expression.trim()));
+        // ‘{{? a comment }}’
+        if !expression.starts_with('?') {
+            pattern.push_str(&format!("(?:{})", expression.trim()));
+        }
         rest = after;
     }
     pattern + &regex::escape(rest)

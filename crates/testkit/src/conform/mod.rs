@@ -26,11 +26,11 @@
 //! | `%require` | a shell script; if it fails, the case is left out |
 //! | `%script` | run by bash in an empty directory, with the programs under test first in `PATH` |
 //! | `%file NAME...` | files of that directory; `stdin` is the script's input |
-//! | `%expect NAME...` | what a file, `stdout` or `stderr` must hold; `{{...}}` is a regular expression; a second section of the same name is an alternative; `-w` leaves white space out of account, `-i` case |
+//! | `%expect NAME...` | what a file, `stdout` or `stderr` must hold; `{{...}}` is a regular expression, `{{?...}}` a comment; a second section of the same name is an alternative; `-w` leaves white space out of account, `-i` case |
 //! | `%expectx NAME...` | the same, every line a regular expression |
 //! | `%expectv NAME...` | the same, byte for byte |
 //! | `%ignorex NAME...` | lines that match one of these regular expressions are left out first |
-//! | `%ignore NAME...` | the same, of lines with `{{...}}`; without lines: the file may hold anything |
+//! | `%ignore NAME...` | the same, of lines with `{{...}}`; without lines: the file may hold anything; without a name: of every file |
 //! | `%status N` | the status that the script ends with: 0 unless said |
 //! | `%stdin`, `%stdout`, `%stderr` | `%file stdin`, `%expect stdout`, `%expect stderr` |
 //! | `%eof` | what follows is not read |

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
-use super::case::Case;
+use super::case::{Case, EVERY_FILE};
 use super::compare::{Expectation, Ignored};
 
 /// How long a script may take, in seconds.
@@ -148,8 +148,9 @@ impl Run<'_> {
     /// How a file differs from the first of its alternatives, if from all of them.
     fn difference(&self, name: &str) -> Option<String> {
         let of_name = |given: &str| given == name;
+        let is_ignored = |given: &str| given == name || given == EVERY_FILE;
         let ignored: Vec<&Ignored> =
-            self.case.ignored.iter().filter(|(n, _)| of_name(n)).map(|(_, i)| i).collect();
+            self.case.ignored.iter().filter(|(n, _)| is_ignored(n)).map(|(_, i)| i).collect();
         let empty = Expectation::empty();
         let mut alternatives: Vec<&Expectation> =
             self.case.expected.iter().filter(|(n, _)| of_name(n)).map(|(_, e)| e).collect();

@@ -1,0 +1,414 @@
+//! AggregateCounter - counts packets or bytes of each aggregate
+//!
+//! # Synopsis
+//! `AggregateCounter([keywords BYTES, IP_BYTES, MULTIPACKET, EXTRA_LENGTH, AGGREGATE_FREEZE, AGGREGATE_STOP, AGGREGATE_CALL, COUNT_FREEZE, COUNT_STOP, COUNT_CALL, BANNER])`
+//!
+//! # Description
+//! Keeps a count for each value of the aggregate annotation. The counts are 32 bits wide and wrap
+//! round. Write `write_text_file` or `write_file` to have them in a file, in the order of the aggregates.
+//!
+//! A frozen AggregateCounter goes on counting aggregates that it knows and begins none. Packets that
+//! arrive at input 1 are treated as if it were frozen.
+//!
+//! # Arguments
+//! - BYTES: count bytes, not packets. Keyword, default false.
+//! - IP_BYTES: with BYTES, count from the IP header on. Keyword, default false.
+//! - MULTIPACKET: without BYTES, a packet counts for as many as its annotation says stand for it
+//!   (extra packets; FromIPSummaryDump sets it). Keyword, default true.
+//! - EXTRA_LENGTH: with BYTES, add what a capture has cut off (the extra length annotation). Keyword,
+//!   default true.
+//! - AGGREGATE_FREEZE, AGGREGATE_STOP: freeze, or stop the router, when an aggregate comes that would be
+//!   one more than this. Keywords.
+//! - AGGREGATE_CALL: a number and a write handler with its value, called then. Keyword; one of the
+//!   three at most.
+//! - COUNT_FREEZE, COUNT_STOP, COUNT_CALL: the same when the sum of all counts reaches a number.
+//! - BANNER: text for the head of files. Keyword.
+//!
+//! # Ports
+//! One or two agnostic inputs, one or two agnostic outputs. With two outputs and push, output 1 gets
+//! the packets that were not counted.
+//!
+//! # Handlers
+//! - `write_text_file`, `write_ascii_file` (write): writes the file named, or standard output for `-`: a line
+//!   for each aggregate, the aggregate and its count.
+//! - `write_ip_file` (write): the same, with aggregates as IP addresses.
+//! - `write_pdf_file` (write): the same, with each count as a part of the sum.
+//! - `write_file` (write): the same as numbers of four bytes, little-endian.
+//! - `count`, `nagg` (read): the sum of all counts, and how many aggregates there are.
+//! - `freeze`, `active` (read, write): whether it is frozen; whether it counts at all.
+//! - `stop` (write): sets `active` to false and stops the router.
+//! - `clear` (write): forgets everything.
+//! - `reaggregate_counts` (write): makes counts aggregates, and counts how often each came.
+//! - `banner` (read, write): as BANNER.
+//! - `aggregate_call`, `count_call` (read, write): as AGGREGATE_CALL and COUNT_CALL; empty for none.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! FromDump(in.pcap, FORCE_IP true, STOP true)
+//!     -> AggregateIP(ip dst)
+//!     -> counts :: AggregateCounter
+//!     -> Discard;
+//! DriverManager(wait, write counts.write_ip_file -);
+//! ```
+//!
+//! # See also
+//! AggregateIP, AggregateIPFlows, Counter
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use foldhash::fast::RandomState;
+use millrace_core::args::{FileName, Kind, parse};
+use millrace_core::element::HandlerError;
+use millrace_core::{
+    Batch, Call, Class, Context, Element, Failed, Handlers, Init, Packet, Refused, Setup, register,
+};
+
+use super::length::Length;
+use crate::measure::trigger::Trigger;
+
+/// The element; its manual is at the top of the file.
+pub struct AggregateCounter {
+    unit: Unit,
+    frozen: AtomicBool,
+    active: AtomicBool,
+    counts: Mutex<Counts>,
+    banner: Mutex<Vec<u8>>,
+}
+
+/// What is counted.
+enum Unit {
+    Packets { with_extra: bool },
+    Bytes(Length),
+}
+
+#[derive(Default)]
+struct Counts {
+    by_aggregate: HashMap<u32, u32, RandomState>,
+    sum: u64,
+    /// Called when one more aggregate would come than it says.
+    aggregate_call: Option<Trigger>,
+    /// Called when the sum reaches what it says.
+    count_call: Option<Trigger>,
+}
+
+/// What came of counting a packet.
+enum Counted {
+    /// Whether it counts, and what is to be called.
+    Done(bool, Option<Trigger>),
+    /// This is to be called first.
+    After(Trigger),
+}
+
+/// How a file is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Text,
+    Addresses,
+    Parts,
+    Binary,
+}
+
+register!(AggregateCounter, "aggregate_counter.rs");
+
+impl Element for AggregateCounter {
+    const CLASS: Class = Class::new("AggregateCounter", "1-2/1-2", "a/a");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let args = &mut setup.args;
+        let bytes = args.keyword("BYTES", false);
+        let length = Length::configure(args, "IP_BYTES");
+        let with_extra = args.keyword("MULTIPACKET", true);
+        let banner: Vec<u8> = args.keyword("BANNER", Vec::new());
+        let aggregate_call = one_call(setup, "AGGREGATE");
+        let count_call = one_call(setup, "COUNT");
+        setup.args.complete()?;
+        Ok(Self {
+            unit: if bytes { Unit::Bytes(length) } else { Unit::Packets { with_extra } },
+            frozen: false.into(),
+            active: true.into(),
+            counts: Mutex::new(Counts { aggregate_call, count_call, ..Counts::default() }),
+            banner: Mutex::new(banner),
+        })
+    }
+
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        let (aggregates, sum) = {
+            let counts = self.lock();
+            (counts.aggregate_call.clone(), counts.count_call.clone())
+        };
+        aggregates.into_iter().chain(sum).try_for_each(|trigger| trigger.check(init))
+    }
+
+    fn push(&self, cx: &mut Context, (): &mut (), port: usize, batch: &mut Batch) {
+        if cx.outputs() == 1 {
+            batch.iter().for_each(|packet| _ = self.count(cx, packet, port == 1));
+            return cx.push_batch(0, batch);
+        }
+        let outputs: Vec<u16> =
+            batch.iter().map(|packet| (!self.count(cx, packet, port == 1)).into()).collect();
+        cx.route_by(batch, &outputs);
+    }
+
+    fn pull(&self, cx: &mut Context, (): &mut (), port: usize, max: usize, batch: &mut Batch) {
+        // One input may feed two outputs.
+        let input = if cx.router().input_kind(cx.element(), port).is_some() { port } else { 0 };
+        cx.pull(input, max, batch);
+        batch.iter().for_each(|packet| _ = self.count(cx, packet, port == 1));
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        for (name, format) in [
+            ("write_text_file", Format::Text),
+            ("write_ascii_file", Format::Text),
+            ("write_ip_file", Format::Addresses),
+            ("write_pdf_file", Format::Parts),
+            ("write_file", Format::Binary),
+        ] {
+            handlers.write(name, move |counter, call| counter.write_file(call, format));
+        }
+        handlers.read("count", |counter, _| counter.lock().sum);
+        handlers.read("nagg", |counter, _| counter.lock().by_aggregate.len() as u64);
+        handlers.read("freeze", |counter, _| counter.frozen.load(Relaxed));
+        handlers.write("freeze", |counter, call| {
+            counter.frozen.store(call.parse()?, Relaxed);
+            Ok(())
+        });
+        handlers.read("active", |counter, _| counter.active.load(Relaxed));
+        handlers.write("active", |counter, call| {
+            counter.active.store(call.parse()?, Relaxed);
+            Ok(())
+        });
+        handlers.write("stop", |counter, call| {
+            counter.active.store(false, Relaxed);
+            call.router().request_stop();
+            Ok(())
+        });
+        handlers.write("clear", |counter, _| {
+            counter.lock().clear();
+            Ok(())
+        });
+        handlers.write("reaggregate_counts", |counter, _| {
+            counter.lock().reaggregate();
+            Ok(())
+        });
+        handlers.read("banner", |counter, _| counter.banner().clone());
+        handlers.write("banner", |counter, call| {
+            *counter.banner() = match call.bytes() {
+                b"" | b"\n" => Vec::new(),
+                text if text.ends_with(b"\n") => text.to_vec(),
+                text => [text, b"\n"].concat(),
+            };
+            Ok(())
+        });
+        call_handlers(handlers, "aggregate_call", |counts| &mut counts.aggregate_call);
+        call_handlers(handlers, "count_call", |counts| &mut counts.count_call);
+    }
+}
+
+/// Reads the keywords PREFIX_FREEZE, PREFIX_STOP and PREFIX_CALL, of which one may be given.
+fn one_call(setup: &mut Setup<'_>, prefix: &str) -> Option<Trigger> {
+    let name = setup.name().to_owned();
+    let args = &mut setup.args;
+    let mut calls = Vec::new();
+    for (word, handler) in [("FREEZE", "freeze true"), ("STOP", "stop")] {
+        if let Some(at) = args.read::<u64>(&format!("{prefix}_{word}"), Kind::Keyword) {
+            match parse(&format!("{at} {name}.{handler}"), args.scope()) {
+                Ok(trigger) => calls.push(trigger),
+                Err(message) => args.error((), message),
+            }
+        }
+    }
+    calls.extend(args.read(&format!("{prefix}_CALL"), Kind::Keyword));
+    if calls.len() > 1 {
+        let message = format!(
+            "‘{prefix}_FREEZE’, ‘{prefix}_STOP’, and ‘{prefix}_CALL’ are mutually exclusive"
+        );
+        args.error((), message);
+    }
+    calls.pop()
+}
+
+fn call_handlers(
+    handlers: &mut Handlers<AggregateCounter>,
+    name: &'static str,
+    trigger: fn(&mut Counts) -> &mut Option<Trigger>,
+) {
+    handlers.read(name, move |counter, _| {
+        trigger(&mut counter.lock()).as_ref().map(|it| it.text().to_owned()).unwrap_or_default()
+    });
+    handlers.write(name, move |counter, call| {
+        let text = call.text();
+        let new = if text.is_empty() { None } else { Some(call.parse()?) };
+        *trigger(&mut counter.lock()) = new;
+        Ok(())
+    });
+}
+
+impl AggregateCounter {
+    fn lock(&self) -> MutexGuard<'_, Counts> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn banner(&self) -> MutexGuard<'_, Vec<u8>> {
+        self.banner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a packet; whether it was one to count.
+    fn count(&self, cx: &Context, packet: &Packet, freeze: bool) -> bool {
+        loop {
+            if !self.active.load(Relaxed) {
+                return false;
+            }
+            let frozen = freeze || self.frozen.load(Relaxed);
+            let amount = self.unit.of(packet);
+            let counted = self.lock().count(packet.aggregate(), amount, frozen);
+            match counted {
+                Counted::Done(counts, call) => {
+                    if let Some(call) = call {
+                        call.pull(cx);
+                    }
+                    return counts;
+                }
+                Counted::After(call) => call.pull(cx),
+            }
+        }
+    }
+
+    fn write_file(&self, call: &Call<'_>, format: Format) -> Result<(), HandlerError> {
+        let name: FileName = call.parse().map_err(|_| "argument should be filename")?;
+        let failed = |error: io::Error| {
+            let words = error.to_string();
+            // As the C library says it, without the number.
+            let words = words.split(" (os error").next().unwrap_or_default();
+            HandlerError::from(format!("{}: {words}", name.0))
+        };
+        if name.0 == "-" {
+            return self.write_to(&mut io::stdout().lock(), format).map_err(failed);
+        }
+        let mut file = BufWriter::new(File::create(name.as_path()).map_err(failed)?);
+        self.write_to(&mut file, format).and_then(|()| file.flush()).map_err(failed)
+    }
+
+    fn write_to(&self, out: &mut impl Write, format: Format) -> io::Result<()> {
+        let counts = self.lock();
+        writeln!(out, "!IPAggregate 1.0")?;
+        let banner = self.banner();
+        out.write_all(&banner)?;
+        if banner.last().is_some_and(|&last| last != b'\n') {
+            writeln!(out)?;
+        }
+        writeln!(out, "!num_nonzero {}", counts.by_aggregate.len())?;
+        match format {
+            Format::Binary => writeln!(out, "!packed_le")?,
+            Format::Addresses => writeln!(out, "!ip")?,
+            Format::Text | Format::Parts => {}
+        }
+        let mut sorted: Vec<(u32, u32)> =
+            counts.by_aggregate.iter().map(|(aggregate, count)| (*aggregate, *count)).collect();
+        sorted.sort_unstable();
+        for (aggregate, count) in sorted {
+            match format {
+                Format::Text => writeln!(out, "{aggregate} {count}")?,
+                Format::Addresses => {
+                    writeln!(out, "{} {count}", std::net::Ipv4Addr::from_bits(aggregate))?;
+                }
+                Format::Parts => {
+                    let part = f64::from(count) / counts.sum as f64;
+                    let part = millrace_core::element::IntoText::into_text(part);
+                    writeln!(out, "{aggregate} {}", String::from_utf8_lossy(&part))?;
+                }
+                Format::Binary => {
+                    out.write_all(&aggregate.to_le_bytes())?;
+                    out.write_all(&count.to_le_bytes())?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Unit {
+    fn of(&self, packet: &Packet) -> u32 {
+        match self {
+            Unit::Packets { with_extra } => {
+                1_u32.wrapping_add(if *with_extra { packet.extra_packets() } else { 0 })
+            }
+            Unit::Bytes(length) => length.of(packet),
+        }
+    }
+}
+
+impl Counts {
+    fn count(&mut self, aggregate: u32, amount: u32, frozen: bool) -> Counted {
+        match self.by_aggregate.get_mut(&aggregate) {
+            Some(count) => *count = count.wrapping_add(amount),
+            None if frozen => return Counted::Done(false, None),
+            None if amount == 0 => {}
+            None => {
+                let known = self.by_aggregate.len() as u64;
+                if let Some(call) = self.aggregate_call.take_if(|call| known >= call.at) {
+                    return Counted::After(call);
+                }
+                self.by_aggregate.insert(aggregate, amount);
+            }
+        }
+        self.sum += u64::from(amount);
+        let sum = self.sum;
+        Counted::Done(true, self.count_call.take_if(|call| sum >= call.at))
+    }
+
+    fn clear(&mut self) {
+        self.by_aggregate.clear();
+        self.sum = 0;
+    }
+
+    fn reaggregate(&mut self) {
+        let old = std::mem::take(&mut self.by_aggregate);
+        self.sum = old.len() as u64;
+        for count in old.into_values() {
+            *self.by_aggregate.entry(count).or_default() += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::Packet;
+    use millrace_core::testing::Rig;
+    use proptest::prelude::*;
+
+    fn of(aggregate: u32, len: usize) -> Packet {
+        let mut packet = Packet::with_len(len).unwrap();
+        packet.set_aggregate(aggregate);
+        packet
+    }
+
+    proptest! {
+        /// Against counts in a list.
+        #[test]
+        fn counts_as_a_list_would(packets in prop::collection::vec((0_u32..6, 1_usize..90), 0..60)) {
+            let mut rig = Rig::new("AggregateCounter(BYTES true)", 1, 1).unwrap();
+            let mut counts = [0; 6];
+            for (aggregate, len) in &packets {
+                counts[*aggregate as usize] += len;
+                rig.push_packets(0, vec![of(*aggregate, *len)]);
+            }
+            let file = tempfile::NamedTempFile::new().unwrap();
+            rig.write("write_text_file", file.path().to_str().unwrap()).unwrap();
+            let lines = counts.iter().enumerate().filter(|(_, count)| **count > 0);
+            let lines: Vec<String> = lines.map(|(aggregate, count)| format!("{aggregate} {count}")).collect();
+            let head = ["!IPAggregate 1.0".to_owned(), format!("!num_nonzero {}", lines.len())];
+            let text = std::fs::read_to_string(file.path()).unwrap();
+            prop_assert_eq!(text.lines().map(str::to_owned).collect::<Vec<_>>(), [&head[..], &lines].concat());
+            prop_assert_eq!(rig.read("count").unwrap(), counts.iter().sum::<usize>().to_string());
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! AggregateFirst - tells the first packet of each aggregate from the rest
+//!
+//! # Synopsis
+//! `AggregateFirst([keyword NOTIFIER])`
+//!
+//! # Description
+//! Passes on the first packet of each aggregate. The others leave by output 1, or are dropped if
+//! that is not connected.
+//!
+//! It remembers a bit for each aggregate seen: numbers that lie together, as those of AggregateIPFlows,
+//! share 512 bytes for each 4,096 of them.
+//!
+//! # Arguments
+//! - NOTIFIER: an AggregateIPFlows element that says when aggregates end; numbers are then forgotten.
+//!   Since that element never gives a number twice, this changes nothing but memory. Keyword.
+//!
+//! # Ports
+//! One agnostic input, one agnostic output; an optional push output for the others.
+//!
+//! # Handlers
+//! - `clear` (write): forgets all aggregates.
+//!
+//! # Drops
+//! - filtered: it was not the first of its aggregate, and output 1 is not connected.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(LIMIT 5) -> AggregateLength -> AggregateFirst -> Print(first) -> Discard;
+//! ```
+//!
+//! # See also
+//! AggregateLast, AggregateIP, AggregateIPFlows
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use foldhash::fast::RandomState;
+use millrace_core::args::ElementRef;
+use millrace_core::{Class, Context, Element, Failed, Handlers, Packet, Reason, Setup, register};
+
+/// The element; its manual is at the top of the file.
+pub struct AggregateFirst {
+    seen: Mutex<Seen>,
+}
+
+/// The aggregates that have come: the upper bits name a block of bits.
+type Seen = HashMap<u32, Box<[u64; 64]>, RandomState>;
+
+register!(AggregateFirst, "aggregate_first.rs");
+
+impl Element for AggregateFirst {
+    const CLASS: Class = Class::new("AggregateFirst", "1/1-2", "a/ah");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let _: Option<ElementRef> = setup.args.optional_keyword("NOTIFIER");
+        setup.args.complete()?;
+        Ok(Self { seen: Mutex::default() })
+    }
+
+    fn simple_action(&self, cx: &mut Context, (): &mut (), packet: Packet) -> Option<Packet> {
+        if self.is_first(packet.aggregate()) {
+            return Some(packet);
+        }
+        cx.push_or_drop(1, packet, Reason::Filtered);
+        None
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.write("clear", |first, _| {
+            first.seen.lock().unwrap_or_else(PoisonError::into_inner).clear();
+            Ok(())
+        });
+    }
+}
+
+impl AggregateFirst {
+    fn is_first(&self, aggregate: u32) -> bool {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let block = seen.entry(aggregate >> 12).or_insert_with(|| Box::new([0; 64]));
+        let word = &mut block[(aggregate >> 6 & 63) as usize];
+        let bit = 1 << (aggregate & 63);
+        let is_first = *word & bit == 0;
+        *word |= bit;
+        is_first
+    }
+}

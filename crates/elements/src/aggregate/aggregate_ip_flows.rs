@@ -1,0 +1,315 @@
+//! AggregateIPFlows - numbers TCP and UDP flows
+//!
+//! # Synopsis
+//! `AggregateIPFlows([keywords TRACEINFO, SOURCE, TCP_TIMEOUT, TCP_DONE_TIMEOUT, UDP_TIMEOUT, FRAGMENT_TIMEOUT, REAP, ICMP, FRAGMENTS])`
+//!
+//! # Description
+//! Gives each flow of TCP or UDP a number, from 1 on in the order in which they begin, and sets the aggregate
+//! annotation of each packet to it. A flow is known by its addresses and ports; replies belong to the same. The
+//! paint annotation is 0 for packets in the direction of the flow's first and 1 for replies. Packets of other
+//! protocols, and those too short for ports, leave by output 1.
+//!
+//! A flow that is silent for longer than its timeout, by the packets' timestamps, has ended, as has a TCP
+//! connection that both sides closed: its addresses and ports then begin another flow. A packet without a timestamp
+//! gets the time at which it comes.
+//!
+//! Later fragments have no ports. In push context they wait for the first fragment, and with them all that
+//! comes between the same hosts, so that their order stays; packets between different hosts may change places.
+//!
+//! A flow takes some 100 bytes until it has ended and REAP seconds have passed.
+//!
+//! # Arguments
+//! - TRACEINFO: a file that gets a line of XML for each flow that has ended; `-` is standard output. Keyword.
+//! - SOURCE: an element whose `filename` and `packet_filepos` handlers are noted in TRACEINFO. Keyword.
+//! - TCP_TIMEOUT: seconds until a silent TCP connection has ended. Keyword, default one day.
+//! - TCP_DONE_TIMEOUT: the same of a closed connection. Keyword, default 30.
+//! - UDP_TIMEOUT: time until a silent UDP flow has ended. Keyword, default one minute.
+//! - FRAGMENT_TIMEOUT: how long fragments wait for their first. Keyword, default 30 s.
+//! - REAP: how often flows that have ended are forgotten, in packet time. Keyword, default 20 min.
+//! - ICMP: ICMP errors belong to the flow of the packet that they quote; their paint is 2 more than its.
+//!   Keyword, default false.
+//! - FRAGMENTS: whether fragments wait. Keyword, default true in push and false in pull context, where it
+//!   cannot be true.
+//!
+//! # Ports
+//! One agnostic input, one agnostic output; an optional push output for packets without a flow.
+//!
+//! # Handlers
+//! - `clear` (write): ends all flows; fragments that wait leave.
+//!
+//! # Drops
+//! - no match: the packet belongs to no flow, and output 1 is not connected.
+//! - fragment: it waited in vain for its first fragment.
+//!
+//! # Example
+//! ```click
+//! FromDump(in.pcap, FORCE_IP true, STOP true)
+//!     -> flows :: AggregateIPFlows
+//!     -> AggregateCounter
+//!     -> Discard;
+//! DriverManager(wait, write flows.clear);
+//! ```
+//!
+//! # See also
+//! AggregateIP, AggregateIPAddrPair, AggregateCounter, ToIPFlowDumps
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use millrace_core::args::{ElementRef, FileName, Seconds};
+use millrace_core::router::Router;
+use millrace_core::{
+    Args, Batch, Class, Context, Element, Failed, Handlers, Init, Packet, Reason, Refused, Setup,
+    Task, register,
+};
+
+use super::flow_table::{FlowTable, Out, Record, Timeouts};
+
+/// The element; its manual is at the top of the file.
+pub struct AggregateIpFlows {
+    icmp: bool,
+    /// As configured; unless it was, by the context.
+    fragments: Option<bool>,
+    with_fragments: OnceLock<bool>,
+    trace_file: Option<FileName>,
+    source: Option<ElementRef>,
+    state: Mutex<State>,
+    listeners: Mutex<Vec<Arc<Ended>>>,
+    warned: AtomicBool,
+    /// Lets go what `clear` has freed.
+    task: Task,
+}
+
+struct State {
+    flows: FlowTable,
+    trace: Option<Box<dyn Write + Send>>,
+    /// What is on its way out.
+    out: Vec<Out>,
+}
+
+/// The aggregates that have ended since somebody last looked.
+#[derive(Debug)]
+pub struct Ended {
+    aggregates: Mutex<Vec<u32>>,
+    task: Task,
+}
+
+impl Ended {
+    /// Those that have ended since the last call, in that order.
+    pub fn take(&self) -> Vec<u32> {
+        std::mem::take(&mut self.aggregates.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+register!(AggregateIpFlows, "aggregate_ip_flows.rs");
+
+impl Element for AggregateIpFlows {
+    const CLASS: Class = Class::new("AggregateIPFlows", "1/1-2", "a/ah");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let args = &mut setup.args;
+        let timeouts = Timeouts {
+            tcp: args.keyword("TCP_TIMEOUT", 24 * 60 * 60),
+            tcp_done: args.keyword("TCP_DONE_TIMEOUT", 30),
+            udp: seconds(args, "UDP_TIMEOUT", 60),
+            fragment: seconds(args, "FRAGMENT_TIMEOUT", 30),
+            reap: seconds(args, "REAP", 20 * 60),
+        };
+        let icmp = args.keyword("ICMP", false);
+        let trace_file: Option<FileName> = args.optional_keyword("TRACEINFO");
+        let source = args.optional_keyword("SOURCE");
+        let fragments = args.optional_keyword("FRAGMENTS");
+        args.complete()?;
+        let flows = FlowTable::new(timeouts, trace_file.is_some());
+        Ok(Self {
+            icmp,
+            fragments,
+            with_fragments: OnceLock::new(),
+            trace_file,
+            source,
+            state: Mutex::new(State { flows, trace: None, out: Vec::new() }),
+            listeners: Mutex::default(),
+            warned: AtomicBool::new(false),
+            task: setup.task(),
+        })
+    }
+
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        let is_pull = init.is_pull_input(0);
+        if self.fragments == Some(true) && is_pull {
+            let message =
+                "‘FRAGMENTS true’ is incompatible with pull; run this element in a push context";
+            return Err(Refused(message.into()));
+        }
+        let _ = self.with_fragments.set(self.fragments.unwrap_or(!is_pull));
+        if let Some(name) = &self.trace_file {
+            let mut trace = open(name).map_err(|error| Refused(format!("{}: {error}", name.0)))?;
+            let _ = self.begin_trace(&mut trace, init.router());
+            self.lock().trace = Some(trace);
+        }
+        Ok(())
+    }
+
+    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
+        let mut out = std::mem::take(&mut self.lock().out);
+        for packet in batch.drain() {
+            self.treat(cx, packet, &mut out);
+        }
+        self.let_go(cx, out, None);
+    }
+
+    fn pull(&self, cx: &mut Context, (): &mut (), _port: usize, max: usize, batch: &mut Batch) {
+        cx.pull(0, max, batch);
+        let mut out = Vec::with_capacity(batch.len());
+        for packet in batch.drain() {
+            self.treat(cx, packet, &mut out);
+        }
+        self.let_go(cx, out, Some(batch));
+    }
+
+    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
+        self.task.rest();
+        let out = std::mem::take(&mut self.lock().out);
+        self.let_go(cx, out, None);
+        true
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.write("clear", |flows, _| {
+            let mut state = flows.lock();
+            let State { flows: table, out, .. } = &mut *state;
+            let records = table.clear(out);
+            flows.note(&mut state, &records);
+            if !state.out.is_empty() {
+                flows.task.schedule();
+            }
+            Ok(())
+        });
+    }
+
+    fn held(&self) -> usize {
+        let state = self.lock();
+        state.flows.waiting() + state.out.len()
+    }
+
+    fn cleanup(&self, _router: &Router) -> Result<(), Refused> {
+        let mut state = self.lock();
+        let records = state.flows.end();
+        self.note(&mut state, &records);
+        let Some(mut trace) = state.trace.take() else { return Ok(()) };
+        let ended = writeln!(trace, "</trace>").and_then(|()| trace.flush());
+        ended.map_err(|error| Refused(error.to_string()))
+    }
+}
+
+/// Reads a time of which whole seconds count.
+fn seconds(args: &mut Args<'_>, name: &str, default: i64) -> i64 {
+    let time: Option<Seconds> = args.optional_keyword(name);
+    time.map_or(default, |time| time.as_duration().as_secs() as i64)
+}
+
+fn open(name: &FileName) -> io::Result<Box<dyn Write + Send>> {
+    match &*name.0 {
+        "-" => Ok(Box::new(io::stdout())),
+        _ => Ok(Box::new(BufWriter::new(File::create(name.as_path())?))),
+    }
+}
+
+impl AggregateIpFlows {
+    /// The element that NOTIFIER names.
+    ///
+    /// # Errors
+    /// It is of another class.
+    pub fn notifier(router: &Router, id: usize) -> Result<Arc<Self>, Refused> {
+        router
+            .element(id)
+            .ok_or_else(|| Refused(format!("{} is not an AggregateNotifier", router.name_of(id))))
+    }
+
+    /// A list of the aggregates that end from now on; `task` is scheduled when one does.
+    pub fn listen(&self, task: Task) -> Arc<Ended> {
+        let ended = Arc::new(Ended { aggregates: Mutex::default(), task });
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&ended));
+        ended
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Finds a packet's flow. The packet, and others that waited, go to `out` unless it has to wait.
+    fn treat(&self, cx: &Context, mut packet: Packet, out: &mut Vec<Out>) {
+        if packet.timestamp().is_zero() {
+            if !self.warned.swap(true, Relaxed) {
+                let router = cx.router();
+                let name = router.name_of(cx.element());
+                router.chatter(&format!("{name}: warning: packet received without timestamp"));
+            }
+            packet.set_timestamp(cx.now());
+        }
+        let with_fragments = self.with_fragments.get().copied().unwrap_or(false);
+        let mut state = self.lock();
+        let file_position = || self.file_position(cx);
+        let mut records = state.flows.take(packet, self.icmp, with_fragments, file_position, out);
+        // Flows that have ended are told of before the packet that showed it goes on.
+        let last = out.pop();
+        records.extend(state.flows.reap(out));
+        out.extend(last);
+        self.note(&mut state, &records);
+    }
+
+    fn let_go(&self, cx: &mut Context, out: Vec<Out>, mut pulled: Option<&mut Batch>) {
+        for one in out {
+            match (one, &mut pulled) {
+                (Out::Flow(packet), None) => cx.push(0, packet),
+                (Out::Flow(packet), Some(batch)) => {
+                    if let Err(packet) = batch.push(packet) {
+                        cx.drop(packet, Reason::NoBuffer);
+                    }
+                }
+                (Out::Other(packet), _) => cx.push_or_drop(1, packet, Reason::NoMatch),
+                (Out::Lost(packet), _) => _ = cx.drop(packet, Reason::Fragment),
+            }
+        }
+    }
+
+    /// Tells of flows that have ended.
+    fn note(&self, state: &mut State, records: &[Record]) {
+        if records.is_empty() {
+            return;
+        }
+        for ended in self.listeners.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            let mut aggregates = ended.aggregates.lock().unwrap_or_else(PoisonError::into_inner);
+            aggregates.extend(records.iter().map(|record| record.aggregate));
+            ended.task.schedule();
+        }
+        if let Some(trace) = &mut state.trace {
+            for record in records {
+                // What cannot be written is said at the end.
+                let _ = record.write(trace);
+            }
+        }
+    }
+
+    fn begin_trace(&self, out: &mut impl Write, router: &Router) -> io::Result<()> {
+        write!(out, "<?xml version='1.0' standalone='yes'?>\n<trace")?;
+        if let Some(name) = self.read_of_source(router, "filename") {
+            write!(out, " file='{}'", name.trim())?;
+        }
+        writeln!(out, ">")
+    }
+
+    fn file_position(&self, cx: &Context) -> u32 {
+        let text = self.read_of_source(cx.router(), "packet_filepos");
+        text.and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+    }
+
+    fn read_of_source(&self, router: &Router, handler: &str) -> Option<String> {
+        let ElementRef(source) = self.source?;
+        let text = router.read_of(source, handler, &[]).ok()?;
+        Some(String::from_utf8_lossy(&text).into_owned()).filter(|text| !text.trim().is_empty())
+    }
+}

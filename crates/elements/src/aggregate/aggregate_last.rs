@@ -1,0 +1,158 @@
+//! AggregateLast - keeps the last packet of each aggregate
+//!
+//! # Synopsis
+//! `AggregateLast([keywords NOTIFIER, STOP_AFTER_CLEAR])`
+//!
+//! # Description
+//! Keeps the latest packet of each aggregate. An earlier one leaves by output 1 when the next comes, or is
+//! dropped if that is not connected. The packets that are kept leave by output 0, in the order of their
+//! aggregates, when `clear` is written or when NOTIFIER says that an aggregate has ended.
+//!
+//! A packet that is kept stands for all of its aggregate: its annotations extra packets and extra length say
+//! how many packets and bytes came before it, its first timestamp when the first came.
+//!
+//! # Arguments
+//! - NOTIFIER: an AggregateIPFlows element; a packet leaves when that element ends its aggregate. Keyword.
+//! - STOP_AFTER_CLEAR: stop the router when the packets have left after `clear`. Keyword, default false.
+//!
+//! # Ports
+//! One push input, one push output; an optional second one for packets that are not the last.
+//!
+//! # Handlers
+//! - `clear` (write): lets all packets go.
+//!
+//! # Drops
+//! - filtered: another packet of its aggregate came, and output 1 is not connected.
+//! - stopped: it was still here when the router stopped.
+//!
+//! # Example
+//! ```click
+//! FromDump(in.pcap, FORCE_IP true, STOP true)
+//!     -> AggregateIPFlows
+//!     -> last :: AggregateLast(STOP_AFTER_CLEAR true)
+//!     -> Print(last)
+//!     -> Discard;
+//! DriverManager(wait, write last.clear, wait);
+//! ```
+//!
+//! # See also
+//! AggregateFirst, AggregateIPFlows
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use millrace_core::args::ElementRef;
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Handlers, Init, Packet, Reason, Refused, Setup, Task,
+    Timestamp, register,
+};
+
+use super::aggregate_ip_flows::{AggregateIpFlows, Ended};
+
+/// The element; its manual is at the top of the file.
+pub struct AggregateLast {
+    last: Mutex<BTreeMap<u32, Packet>>,
+    notifier: Option<ElementRef>,
+    ended: OnceLock<Arc<Ended>>,
+    clear: AtomicBool,
+    stop_after_clear: bool,
+    task: Task,
+}
+
+register!(AggregateLast, "aggregate_last.rs");
+
+impl Element for AggregateLast {
+    const CLASS: Class = Class::new("AggregateLast", "1/1-2", "h/h");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let notifier = setup.args.optional_keyword("NOTIFIER");
+        let stop_after_clear = setup.args.keyword("STOP_AFTER_CLEAR", false);
+        setup.args.complete()?;
+        Ok(Self {
+            last: Mutex::default(),
+            notifier,
+            ended: OnceLock::new(),
+            clear: false.into(),
+            stop_after_clear,
+            task: setup.task(),
+        })
+    }
+
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        if let Some(ElementRef(id)) = self.notifier {
+            let flows = AggregateIpFlows::notifier(init.router(), id)?;
+            let _ = self.ended.set(flows.listen(self.task.clone()));
+        }
+        Ok(())
+    }
+
+    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
+        self.let_ended_go(cx);
+        for packet in batch.drain() {
+            if let Some(earlier) = self.keep(packet) {
+                cx.push_or_drop(1, earlier, Reason::Filtered);
+            }
+        }
+    }
+
+    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
+        self.task.rest();
+        self.let_ended_go(cx);
+        if self.clear.swap(false, Relaxed) {
+            let all = std::mem::take(&mut *self.lock());
+            all.into_values().for_each(|packet| cx.push(0, packet));
+            if self.stop_after_clear {
+                cx.router().request_stop();
+            }
+        }
+        true
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.write("clear", |last, _| {
+            last.clear.store(true, Relaxed);
+            last.task.schedule();
+            Ok(())
+        });
+    }
+
+    fn held(&self) -> usize {
+        self.lock().len()
+    }
+}
+
+impl AggregateLast {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, Packet>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps a packet; the one that it takes the place of.
+    fn keep(&self, mut packet: Packet) -> Option<Packet> {
+        let mut last = self.lock();
+        let first_time = match last.get(&packet.aggregate()) {
+            Some(earlier) => {
+                let packets = earlier.extra_packets().wrapping_add(packet.extra_packets());
+                packet.set_extra_packets(packets.wrapping_add(1));
+                let bytes = earlier.extra_length().wrapping_add(packet.extra_length());
+                packet.set_extra_length(bytes.wrapping_add(earlier.len() as u32));
+                earlier.first_timestamp()
+            }
+            None if packet.first_timestamp() == Timestamp::ZERO => packet.timestamp(),
+            None => packet.first_timestamp(),
+        };
+        packet.set_first_timestamp(first_time);
+        last.insert(packet.aggregate(), packet)
+    }
+
+    fn let_ended_go(&self, cx: &mut Context) {
+        let Some(ended) = self.ended.get() else { return };
+        for aggregate in ended.take() {
+            let packet = self.lock().remove(&aggregate);
+            if let Some(packet) = packet {
+                cx.push(0, packet);
+            }
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! AggregateLength - makes the packet's length its aggregate
+//!
+//! # Synopsis
+//! `AggregateLength([keywords IP, EXTRA_LENGTH])`
+//!
+//! # Description
+//! Sets the aggregate annotation of each packet to its length in bytes.
+//!
+//! # Arguments
+//! - IP: count from the IP header on; packets without one leave by output 1. Keyword, default false.
+//! - EXTRA_LENGTH: add the bytes that a capture has cut off (the extra length annotation, which
+//!   FromDump sets). Keyword, default true.
+//!
+//! # Ports
+//! One agnostic input, one agnostic output; an optional push output for packets without an IP header.
+//!
+//! # Handlers
+//! None of its own.
+//!
+//! # Drops
+//! - header not set: IP is true, the IP header is not known, and output 1 is not connected.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(LENGTH 60, LIMIT 5) -> AggregateLength -> AggregateCounter -> Discard;
+//! ```
+//!
+//! # See also
+//! AggregateIP, AggregateCounter
+
+use millrace_core::{Class, Context, Element, Failed, Packet, Reason, Setup, register};
+
+use super::length::Length;
+
+/// The element; its manual is at the top of the file.
+pub struct AggregateLength {
+    length: Length,
+}
+
+register!(AggregateLength, "aggregate_length.rs");
+
+impl Element for AggregateLength {
+    const CLASS: Class = Class::new("AggregateLength", "1/1-2", "a/ah");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let length = Length::configure(&mut setup.args, "IP");
+        setup.args.complete()?;
+        Ok(Self { length })
+    }
+
+    fn simple_action(&self, cx: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
+        if self.length.is_of_ip() && packet.network_offset().is_none() {
+            cx.push_or_drop(1, packet, Reason::NoHeader);
+            return None;
+        }
+        packet.set_aggregate(self.length.of(&packet));
+        Some(packet)
+    }
+}

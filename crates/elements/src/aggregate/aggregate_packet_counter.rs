@@ -1,0 +1,145 @@
+//! AggregatePacketCounter - notes which packets of each aggregate came where
+//!
+//! # Synopsis
+//! `AggregatePacketCounter([keyword ANNO])`
+//!
+//! # Description
+//! Counts packets by their aggregate, their packet number and the input at which they arrive, and passes
+//! them on. Beside the sender's and the receiver's traffic it tells which packets were lost. Packets of
+//! aggregate 0 are not counted.
+//!
+//! It keeps some 16 bytes for each number of each aggregate at each input.
+//!
+//! # Arguments
+//! - ANNO: annotation of four bytes with the packet's number, by name or offset, or NONE to take all
+//!   packets of an aggregate as number 0. Keyword, default PACKET_NUMBER.
+//!
+//! # Ports
+//! Any number of agnostic inputs and as many outputs; what arrives at input N leaves by output N.
+//!
+//! # Handlers
+//! - `count` (read): how many packets were counted.
+//! - `received AGGREGATE` (read): the numbers of that aggregate that came at any input, one a line.
+//! - `undelivered AGGREGATE` (read): those that came at input 0 more often than at input 1. Needs two inputs.
+//! - `clear` (write): forgets all.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(LIMIT 9) -> NumberPacket -> AggregateLength
+//!     -> [0] c :: AggregatePacketCounter [0] -> RandomSample(0.5) -> [1] c [1] -> Discard;
+//! ```
+//!
+//! # See also
+//! AggregateCounter, AggregateIPFlows
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use foldhash::fast::RandomState;
+use millrace_core::args::{Annotation, ArgText, Kind};
+use millrace_core::element::HandlerError;
+use millrace_core::{
+    Arg, Batch, Call, Class, Context, Element, Failed, Handlers, Packet, Setup, register,
+};
+
+/// The element; its manual is at the top of the file.
+pub struct AggregatePacketCounter {
+    inputs: usize,
+    /// Offset of the annotation with the number.
+    anno: Option<usize>,
+    counts: Mutex<Counts>,
+}
+
+/// By aggregate and number, how many came at each input.
+type Counts = HashMap<u32, BTreeMap<u32, Box<[u32]>>, RandomState>;
+
+register!(AggregatePacketCounter, "aggregate_packet_counter.rs");
+
+impl Element for AggregatePacketCounter {
+    const CLASS: Class = Class::new("AggregatePacketCounter", "1-/=", "a/a").flow("#/#");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let inputs = setup.inputs();
+        let args = &mut setup.args;
+        let anno = match args.text_of("ANNO") {
+            Some(text) if text.as_str() == "NONE" => {
+                let _: Option<String> = args.optional_keyword("ANNO");
+                None
+            }
+            _ => {
+                let number = Annotation::<4>::parse(&ArgText::from("PACKET_NUMBER"), args.scope());
+                let Annotation(anno) =
+                    args.read("ANNO", Kind::Keyword).or(number.ok()).unwrap_or(Annotation::<4>(0));
+                Some(anno)
+            }
+        };
+        args.complete()?;
+        Ok(Self { inputs, anno, counts: Mutex::default() })
+    }
+
+    fn push(&self, cx: &mut Context, (): &mut (), port: usize, batch: &mut Batch) {
+        self.count(port, batch);
+        cx.push_batch(port, batch);
+    }
+
+    fn pull(&self, cx: &mut Context, (): &mut (), port: usize, max: usize, batch: &mut Batch) {
+        cx.pull(port, max, batch);
+        self.count(port, batch);
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("count", |counter, _| {
+            let counts = counter.lock();
+            let all = counts.values().flat_map(BTreeMap::values).flat_map(|ports| ports.iter());
+            all.map(|count| u64::from(*count)).sum::<u64>()
+        });
+        handlers.try_read("received", |counter, call| counter.numbers(call, |_| true));
+        handlers.try_read("undelivered", |counter, call| match counter.inputs {
+            0 | 1 => Err(HandlerError::from("there is one input alone")),
+            _ => counter.numbers(call, |ports| ports[0] > ports[1]),
+        });
+        handlers.write("clear", |counter, _| {
+            counter.lock().clear();
+            Ok(())
+        });
+    }
+}
+
+impl AggregatePacketCounter {
+    fn lock(&self) -> MutexGuard<'_, Counts> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn count(&self, port: usize, batch: &Batch) {
+        let mut counts = self.lock();
+        for packet in batch.iter().filter(|packet| packet.aggregate() != 0) {
+            let numbers = counts.entry(packet.aggregate()).or_default();
+            let ports = numbers
+                .entry(self.number(packet))
+                .or_insert_with(|| vec![0; self.inputs].into_boxed_slice());
+            if let Some(count) = ports.get_mut(port) {
+                *count = count.wrapping_add(1);
+            }
+        }
+    }
+
+    fn number(&self, packet: &Packet) -> u32 {
+        self.anno.map_or(0, |anno| packet.anno_u32(anno))
+    }
+
+    /// The numbers of the aggregate that the call names, those for whose counts by input this holds.
+    fn numbers(&self, call: &Call<'_>, holds: fn(&[u32]) -> bool) -> Result<String, HandlerError> {
+        let aggregate: u32 = match &*call.text() {
+            "" => 0,
+            _ => call.parse().map_err(|_| "argument should be aggregate number")?,
+        };
+        let counts = self.lock();
+        let numbers = counts.get(&aggregate).into_iter().flatten();
+        let numbers = numbers.filter(|(_, ports)| holds(ports));
+        Ok(numbers.map(|(number, _)| format!("{number}\n")).collect())
+    }
+}

@@ -1,0 +1,402 @@
+//! The flows of AggregateIPFlows: by addresses and ports, with the fragments that wait.
+
+use std::collections::{HashMap, VecDeque};
+use std::io::{self, Write};
+use std::net::Ipv4Addr;
+
+use foldhash::fast::RandomState;
+use millrace_core::headers::{Header, IcmpHeader, Ipv4Header, icmp_type, protocol, tcp_flags};
+use millrace_core::{Packet, Timestamp};
+
+/// The flows.
+pub(super) struct FlowTable {
+    timeouts: Timeouts,
+    /// Whether what is only for the trace is noted.
+    traces: bool,
+    flows: HashMap<Key, Flow, RandomState>,
+    /// Packets between two hosts that wait for a fragment.
+    waiting: HashMap<Hosts, VecDeque<Waiting>, RandomState>,
+    next: u32,
+    /// The second of the last packet that was treated.
+    now: i64,
+    next_reap: i64,
+}
+
+/// How long what is kept, in seconds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Timeouts {
+    pub(super) tcp: i64,
+    pub(super) tcp_done: i64,
+    pub(super) udp: i64,
+    pub(super) fragment: i64,
+    pub(super) reap: i64,
+}
+
+/// A packet that goes on.
+pub(super) enum Out {
+    /// With its flow's number.
+    Flow(Packet),
+    /// It belongs to no flow.
+    Other(Packet),
+    /// A fragment whose first did not come.
+    Lost(Packet),
+}
+
+/// Two hosts that speak TCP or UDP; the lower address first.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Hosts {
+    protocol: u8,
+    low: Ipv4Addr,
+    high: Ipv4Addr,
+}
+
+/// A flow's hosts and their ports, in their order.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Key {
+    hosts: Hosts,
+    ports: (u16, u16),
+}
+
+struct Flow {
+    aggregate: u32,
+    /// Its first packet came from the higher address.
+    reverse: bool,
+    /// A bit for each direction that has sent its FIN.
+    over: u8,
+    first: Timestamp,
+    last: Timestamp,
+    packets: [u32; 2],
+    file_position: u32,
+}
+
+struct Waiting {
+    packet: Packet,
+    /// What its fragments have in common.
+    id: u16,
+    is_fragment: bool,
+    /// Its flow and paint, once they are known.
+    flow: Option<(Key, u8)>,
+}
+
+/// What is known of a flow that has ended.
+pub(super) struct Record {
+    pub(super) aggregate: u32,
+    source: (Ipv4Addr, u16),
+    destination: (Ipv4Addr, u16),
+    begin: Timestamp,
+    duration: Timestamp,
+    file_position: u32,
+    packets: [u32; 2],
+}
+
+/// Both sides have said FIN, or one RST.
+const OVER: u8 = 3;
+
+impl FlowTable {
+    pub(super) fn new(timeouts: Timeouts, traces: bool) -> Self {
+        let (flows, waiting) = (HashMap::default(), HashMap::default());
+        Self { timeouts, traces, flows, waiting, next: 1, now: 0, next_reap: 0 }
+    }
+
+    /// How many packets wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.values().map(VecDeque::len).sum()
+    }
+
+    /// Takes a packet; what goes on goes to `out`, this packet last. Gives the flows that have ended.
+    pub(super) fn take(
+        &mut self,
+        mut packet: Packet,
+        icmp: bool,
+        with_fragments: bool,
+        file_position: impl Fn() -> u32,
+        out: &mut Vec<Out>,
+    ) -> Vec<Record> {
+        let mut ended = Vec::new();
+        let Some(seen) = Seen::of(&packet, icmp) else {
+            out.push(Out::Other(packet));
+            return ended;
+        };
+        let Seen { hosts, mut paint, is_fragment, id, .. } = seen;
+        let key = match seen.ports {
+            Ports::None => None,
+            Ports::CutOff => {
+                out.push(Out::Other(packet));
+                return ended;
+            }
+            Ports::Of(ports) => {
+                let key = Key { hosts, ports };
+                let position = || if self.traces { file_position() } else { 0 };
+                let time = packet.timestamp();
+                let may_restart = seen.is_syn;
+                let reverse = paint & 1 == 1;
+                let timeouts = self.timeouts;
+                let next = &mut self.next;
+                let new = |next: &mut u32| {
+                    let aggregate = *next;
+                    *next = next.wrapping_add(1);
+                    Flow {
+                        aggregate,
+                        reverse,
+                        over: 0,
+                        first: time,
+                        last: time,
+                        packets: [0; 2],
+                        file_position: position(),
+                    }
+                };
+                let flow = self.flows.entry(key).or_insert_with(|| new(next));
+                let age = time.sec() - flow.last.sec();
+                if age > timeouts.of(&key, flow) || (flow.over == OVER && may_restart) {
+                    ended.push(flow.record(&key));
+                    *flow = new(next);
+                }
+                paint ^= u8::from(flow.reverse);
+                packet.set_aggregate(flow.aggregate);
+                packet.set_paint(paint);
+                Some(key)
+            }
+        };
+        if (with_fragments && is_fragment) || self.waiting.contains_key(&hosts) {
+            let time = packet.timestamp().sec();
+            let flow = key.map(|key| (key, paint));
+            let waiting = Waiting { packet, id, is_fragment, flow };
+            self.waiting.entry(hosts).or_default().push_back(waiting);
+            self.now = time;
+            self.let_waiting_go(hosts, out);
+            return ended;
+        }
+        match key {
+            Some(key) => {
+                self.now = packet.timestamp().sec();
+                self.emit(packet, &key, paint, out);
+            }
+            None => out.push(Out::Other(packet)),
+        }
+        ended
+    }
+
+    /// Forgets flows that have ended, from time to time, and lets packets go that have waited too long.
+    pub(super) fn reap(&mut self, out: &mut Vec<Out>) -> Vec<Record> {
+        if self.now < self.next_reap {
+            return Vec::new();
+        }
+        let is_first = self.next_reap == 0;
+        self.next_reap = self.now + self.timeouts.reap;
+        if is_first { Vec::new() } else { self.forget_ended(out) }
+    }
+
+    /// Ends all flows; what waits goes on.
+    pub(super) fn clear(&mut self, out: &mut Vec<Out>) -> Vec<Record> {
+        let now = std::mem::replace(&mut self.now, i64::MAX / 2);
+        let records = self.forget_ended(out);
+        self.now = now;
+        records
+    }
+
+    /// Ends all flows, whatever waits.
+    pub(super) fn end(&mut self) -> Vec<Record> {
+        let mut records: Vec<_> = self.flows.drain().map(|(key, flow)| flow.record(&key)).collect();
+        records.sort_unstable_by_key(|record| record.aggregate);
+        records
+    }
+
+    fn forget_ended(&mut self, out: &mut Vec<Out>) -> Vec<Record> {
+        let hosts: Vec<Hosts> = self.waiting.keys().copied().collect();
+        for hosts in hosts {
+            self.let_waiting_go(hosts, out);
+        }
+        let Self { flows, waiting, timeouts, now, .. } = self;
+        let mut records = Vec::new();
+        flows.retain(|key, flow| {
+            // A packet that waits may still need its flow.
+            let age = *now - flow.last.sec();
+            let keep = waiting.contains_key(&key.hosts) || age <= timeouts.of(key, flow);
+            if !keep {
+                records.push(flow.record(key));
+            }
+            keep
+        });
+        records.sort_unstable_by_key(|record| record.aggregate);
+        records
+    }
+
+    /// Lets packets between two hosts go, up to the first fragment that may still wait.
+    fn let_waiting_go(&mut self, hosts: Hosts, out: &mut Vec<Out>) {
+        let since = self.now - self.timeouts.fragment;
+        let Some(mut waiting) = self.waiting.remove(&hosts) else { return };
+        while let Some(head) = waiting.front() {
+            if head.is_fragment && head.packet.timestamp().sec() >= since {
+                break;
+            }
+            let Some(mut head) = waiting.pop_front() else { break };
+            let same = |other: &&mut Waiting| other.id == head.id;
+            if head.flow.is_some() {
+                waiting.iter_mut().filter(same).for_each(|other| other.flow = head.flow);
+            } else {
+                head.flow = waiting.iter_mut().filter(same).find_map(|other| other.flow);
+            }
+            match head.flow {
+                Some((key, paint)) => self.emit(head.packet, &key, paint, out),
+                None => out.push(Out::Lost(head.packet)),
+            }
+        }
+        if !waiting.is_empty() {
+            self.waiting.insert(hosts, waiting);
+        }
+    }
+
+    /// Lets a packet of a known flow go.
+    fn emit(&mut self, mut packet: Packet, key: &Key, paint: u8, out: &mut Vec<Out>) {
+        if let Some(flow) = self.flows.get_mut(key) {
+            packet.set_aggregate(flow.aggregate);
+            packet.set_paint(paint);
+            flow.last = packet.timestamp();
+            if let Some(count) = flow.packets.get_mut(usize::from(paint)) {
+                *count = count.wrapping_add(1);
+                if let Some(flags) = flags_of(&packet) {
+                    flow.over = match flags {
+                        _ if flags & tcp_flags::RST != 0 => OVER,
+                        _ if flags & tcp_flags::FIN != 0 => flow.over | 1 << paint,
+                        _ if flags & tcp_flags::SYN != 0 => 0,
+                        _ => flow.over,
+                    };
+                }
+            }
+        }
+        out.push(Out::Flow(packet));
+    }
+}
+
+impl Timeouts {
+    /// How long a flow may be silent.
+    fn of(&self, key: &Key, flow: &Flow) -> i64 {
+        match key.hosts.protocol {
+            protocol::UDP => self.udp,
+            _ if flow.over == OVER => self.tcp_done,
+            _ => self.tcp,
+        }
+    }
+}
+
+/// What of a packet tells its flow.
+struct Seen {
+    hosts: Hosts,
+    ports: Ports,
+    /// 1 if it came from the higher address, 2 more for an ICMP error.
+    paint: u8,
+    is_fragment: bool,
+    id: u16,
+    is_syn: bool,
+}
+
+enum Ports {
+    /// In the order of the hosts.
+    Of((u16, u16)),
+    /// A later fragment.
+    None,
+    CutOff,
+}
+
+impl Seen {
+    fn of(packet: &Packet, icmp: bool) -> Option<Seen> {
+        let bytes = packet.network_data()?;
+        let (outer, _) = Ipv4Header::view(bytes)?;
+        let (bytes, error) = match outer.protocol {
+            protocol::ICMP if icmp && outer.is_first_fragment() => (quoted(packet)?, 2),
+            _ => (bytes, 0),
+        };
+        let (ip, _) = Ipv4Header::view(bytes)?;
+        let (source, destination) = (ip.source(), ip.destination());
+        let is_known = ip.protocol == protocol::TCP || ip.protocol == protocol::UDP;
+        if !is_known || (source.is_unspecified() && destination.is_unspecified()) {
+            return None;
+        }
+        let mut flipped = source > destination;
+        let ports = if ip.is_first_fragment() {
+            match bytes.get(ip.header_len()..).and_then(<[u8]>::first_chunk) {
+                Some(&[a, b, c, d]) => {
+                    let (from, to) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
+                    flipped ^= source == destination && from > to;
+                    Ports::Of(if flipped { (to, from) } else { (from, to) })
+                }
+                None => Ports::CutOff,
+            }
+        } else {
+            Ports::None
+        };
+        Some(Seen {
+            hosts: Hosts {
+                protocol: ip.protocol,
+                low: source.min(destination),
+                high: source.max(destination),
+            },
+            ports,
+            paint: error | u8::from(flipped),
+            is_fragment: ip.is_fragment(),
+            id: ip.id.get(),
+            is_syn: flags_of(packet).is_some_and(|flags| flags & tcp_flags::SYN != 0),
+        })
+    }
+}
+
+/// The datagram that an ICMP error quotes.
+fn quoted(packet: &Packet) -> Option<&[u8]> {
+    let (icmp, datagram) = IcmpHeader::view(packet.transport_data()?)?;
+    let is_error = matches!(
+        icmp.kind,
+        icmp_type::UNREACHABLE
+            | icmp_type::TIME_EXCEEDED
+            | icmp_type::PARAMETER_PROBLEM
+            | icmp_type::SOURCE_QUENCH
+            | icmp_type::REDIRECT
+    );
+    let (ip, _) = Ipv4Header::view(datagram)?;
+    let whole = (Ipv4Header::LEN..=datagram.len()).contains(&ip.header_len());
+    (is_error && whole).then_some(datagram)
+}
+
+/// The flags of a TCP packet, of whose header a capture may have cut off the end.
+fn flags_of(packet: &Packet) -> Option<u8> {
+    let (ip, _) = Ipv4Header::view(packet.network_data()?)?;
+    let is_tcp = ip.protocol == protocol::TCP && ip.is_first_fragment();
+    packet.transport_data().filter(|_| is_tcp)?.get(13).copied()
+}
+
+impl Flow {
+    fn record(&self, key: &Key) -> Record {
+        let low = (key.hosts.low, key.ports.0);
+        let high = (key.hosts.high, key.ports.1);
+        let (source, destination) = if self.reverse { (high, low) } else { (low, high) };
+        Record {
+            aggregate: self.aggregate,
+            source,
+            destination,
+            begin: self.first,
+            duration: self.last - self.first,
+            file_position: self.file_position,
+            packets: self.packets,
+        }
+    }
+}
+
+impl Record {
+    /// Writes it as TRACEINFO has it.
+    pub(super) fn write(&self, out: &mut impl Write) -> io::Result<()> {
+        let Record { aggregate, begin, duration, packets, .. } = self;
+        let ((source, sport), (destination, dport)) = (self.source, self.destination);
+        write!(
+            out,
+            "<flow aggregate='{aggregate}' src='{source}' sport='{sport}' dst='{destination}' \
+             dport='{dport}' begin='{begin}' duration='{duration}'"
+        )?;
+        if self.file_position != 0 {
+            write!(out, " filepos='{}'", self.file_position)?;
+        }
+        let [forth, back] = packets;
+        writeln!(
+            out,
+            ">\n  <stream dir='0' packets='{forth}' /><stream dir='1' packets='{back}' />\n</flow>"
+        )
+    }
+}

@@ -1,0 +1,15 @@
+//! Aggregates: packets that belong together, by a number in an annotation, and what is known of them.
+
+pub mod aggregate_counter;
+pub mod aggregate_filter;
+pub mod aggregate_first;
+pub mod aggregate_ip;
+pub mod aggregate_ip_addr_pair;
+pub mod aggregate_ip_flows;
+pub mod aggregate_last;
+pub mod aggregate_length;
+pub mod aggregate_packet_counter;
+pub mod aggregate_paint;
+mod field;
+mod flow_table;
+mod length;

@@ -1,0 +1,71 @@
+//! EraseIPPayload - overwrites what packets carry with zeros
+//!
+//! # Synopsis
+//! `EraseIPPayload()`
+//!
+//! # Description
+//! Sets every byte behind the headers to zero: behind the TCP or UDP header where there is one, else behind the IP
+//! header. The packet's length and its checksums stay, so that the TCP or UDP checksum no longer fits.
+//!
+//! # Arguments
+//! None.
+//!
+//! # Ports
+//! One agnostic input, one agnostic output.
+//!
+//! # Handlers
+//! None of its own.
+//!
+//! # Drops
+//! - header not set: the IP header is not known.
+//!
+//! # Example
+//! ```click
+//! FromDump(in.pcap, FORCE_IP true, STOP true) -> EraseIPPayload -> ToDump(out.pcap);
+//! ```
+//!
+//! # See also
+//! AnonymizeIPAddr, TruncateIPPayload
+
+use millrace_core::headers::{Header, Ipv4Header, TcpHeader, UdpHeader, protocol};
+use millrace_core::{Class, Context, Element, Failed, Packet, Reason, Setup, register};
+
+/// The element; its manual is at the top of the file.
+pub struct EraseIpPayload;
+
+register!(EraseIpPayload, "erase_ip_payload.rs");
+
+impl Element for EraseIpPayload {
+    const CLASS: Class = Class::new("EraseIPPayload", "1/1", "a/a");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        setup.args.complete()?;
+        Ok(Self)
+    }
+
+    fn simple_action(&self, cx: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
+        let Some(headers) = header_len(&packet) else {
+            return cx.drop(packet, Reason::NoHeader);
+        };
+        if let Some(payload) = packet.network_data_mut().and_then(|data| data.get_mut(headers..)) {
+            payload.fill(0);
+        }
+        Some(packet)
+    }
+}
+
+/// Bytes of the IP header and the one behind.
+fn header_len(packet: &Packet) -> Option<usize> {
+    let network = packet.network_data()?;
+    let (ip, _) = Ipv4Header::view(network)?;
+    let behind = match network.get(ip.header_len()..).filter(|_| ip.is_first_fragment()) {
+        Some(transport) => match ip.protocol {
+            protocol::TCP => TcpHeader::view(transport).map_or(0, |(tcp, _)| tcp.header_len()),
+            protocol::UDP => UdpHeader::LEN,
+            _ => 0,
+        },
+        None => 0,
+    };
+    Some(ip.header_len() + behind)
+}

@@ -1,0 +1,128 @@
+//! CheckNumberPacket - notes which numbered packets came
+//!
+//! # Synopsis
+//! `CheckNumberPacket([OFFSET, COUNT, keyword NET_ORDER])`
+//!
+//! # Description
+//! Counts how often each number came that NumberPacket has written into packets. Packets whose number is COUNT
+//! or more are reported and leave by output 1, as do those too short for a number.
+//!
+//! # Arguments
+//! - OFFSET: where the number is, in bytes from the packet's start. Positional, default 40.
+//! - COUNT: how many numbers there are, at most 100 million. Positional, default 0.
+//! - NET_ORDER: the number's most significant byte comes first. Keyword, default false.
+//!
+//! # Ports
+//! One push input, one push output; an optional second one for packets without a number that counts.
+//!
+//! # Handlers
+//! - `count` (read, write): COUNT.
+//! - `max`, `min` (read): the number that came most or least often, and how often: `[7] : 2`.
+//! - `dump` (read): all numbers and how often they came, one a line: `7: 2`.
+//!
+//! # Drops
+//! - unexpected: the number is none of those asked for, and output 1 is not connected.
+//! - truncated: the packet is too short for a number, and output 1 is not connected.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(LENGTH 60, LIMIT 9) -> NumberPacket -> c :: CheckNumberPacket(COUNT 9) -> Discard;
+//! DriverManager(pause, print c.dump);
+//! ```
+//!
+//! # See also
+//! NumberPacket, TimestampDiff
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use millrace_core::args::Kind;
+use millrace_core::element::HandlerError;
+use millrace_core::{Class, Context, Element, Failed, Handlers, Packet, Reason, Setup, register};
+
+use super::packet_number::NumberPlace;
+
+/// The element; its manual is at the top of the file.
+pub struct CheckNumberPacket {
+    place: NumberPlace,
+    /// How often each number came.
+    seen: Mutex<Vec<u32>>,
+}
+
+register!(CheckNumberPacket, "check_number_packet.rs");
+
+/// How many numbers can be watched.
+const MOST: u64 = 100_000_000;
+
+impl Element for CheckNumberPacket {
+    const CLASS: Class = Class::new("CheckNumberPacket", "1/1-2", "h/h");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let args = &mut setup.args;
+        let place = NumberPlace::configure(args, Kind::Positional);
+        let count = args.in_range("COUNT", Kind::Positional, 0..=MOST).unwrap_or(0);
+        args.complete()?;
+        Ok(Self { place, seen: Mutex::new(vec![0; count as usize]) })
+    }
+
+    fn simple_action(&self, cx: &mut Context, (): &mut (), packet: Packet) -> Option<Packet> {
+        let Some(number) = self.place.read(&packet) else {
+            cx.push_or_drop(1, packet, Reason::Truncated);
+            return None;
+        };
+        let counted = {
+            let mut seen = self.lock();
+            let known = seen.len();
+            let count = usize::try_from(number).ok().and_then(|number| seen.get_mut(number));
+            count.map(|count| *count = count.wrapping_add(1)).ok_or(known)
+        };
+        if let Err(known) = counted {
+            let router = cx.router();
+            let name = router.name_of(cx.element());
+            router.chatter(&format!("{name}: {number} out of scope (count is {known}) !"));
+            cx.push_or_drop(1, packet, Reason::Unexpected);
+            return None;
+        }
+        Some(packet)
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("count", |it, _| it.lock().len() as u64);
+        handlers.write("count", |it, call| {
+            let count: u64 = call.parse()?;
+            if count > MOST {
+                return Err(HandlerError::from(format!("out of range, bound {MOST}")));
+            }
+            it.lock().resize(count as usize, 0);
+            Ok(())
+        });
+        handlers.read("max", |it, _| extreme(&it.lock(), |count, best| count > best));
+        handlers.read("min", |it, _| extreme(&it.lock(), |count, best| count < best));
+        handlers.read("dump", |it, _| {
+            let lines =
+                it.lock().iter().enumerate().map(|(at, n)| format!("{at}: {n}\n")).collect();
+            let lines: String = lines;
+            lines
+        });
+    }
+}
+
+/// The first number that no other beats.
+fn extreme(counts: &[u32], beats: fn(u32, u32) -> bool) -> String {
+    let mut best: Option<(usize, u32)> = None;
+    for (at, &count) in counts.iter().enumerate() {
+        if best.is_none_or(|(_, best)| beats(count, best)) {
+            best = Some((at, count));
+        }
+    }
+    match best {
+        Some((at, count)) => format!("[{at}] : {count}"),
+        None => "[-1] : -1".to_owned(),
+    }
+}
+
+impl CheckNumberPacket {
+    fn lock(&self) -> MutexGuard<'_, Vec<u32>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

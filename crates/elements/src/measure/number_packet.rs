@@ -1,0 +1,81 @@
+//! NumberPacket - writes a running number into packets
+//!
+//! # Synopsis
+//! `NumberPacket([OFFSET, keyword NET_ORDER])`
+//!
+//! # Description
+//! Writes a number of eight bytes into each packet, from 0 on. A packet that is too short is made longer, and
+//! the length field of its IP header, if that is known, set to fit. Checksums are not changed.
+//!
+//! # Arguments
+//! - OFFSET: where, in bytes from the packet's start. Positional, default 40.
+//! - NET_ORDER: the most significant byte first, not the machine's order. Keyword, default false.
+//!
+//! # Ports
+//! One agnostic input, one agnostic output.
+//!
+//! # Handlers
+//! - `count` (read): the number of the next packet.
+//! - `reset` (write): begins with 0 again.
+//!
+//! # Drops
+//! - no buffer: the packet has no room for the number.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(LENGTH 60, LIMIT 9) -> NumberPacket -> c :: CheckNumberPacket(COUNT 9) -> Discard;
+//! ```
+//!
+//! # See also
+//! CheckNumberPacket, RecordTimestamp, TimestampDiff
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use millrace_core::args::Kind;
+use millrace_core::headers::{Header, Ipv4Header};
+use millrace_core::{Class, Context, Element, Failed, Handlers, Packet, Reason, Setup, register};
+
+use super::packet_number::{NUMBER_LEN, NumberPlace};
+
+/// The element; its manual is at the top of the file.
+pub struct NumberPacket {
+    place: NumberPlace,
+    next: AtomicU64,
+}
+
+register!(NumberPacket, "number_packet.rs");
+
+impl Element for NumberPacket {
+    const CLASS: Class = Class::new("NumberPacket", "1/1", "a/a");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let place = NumberPlace::configure(&mut setup.args, Kind::Positional);
+        setup.args.complete()?;
+        Ok(Self { place, next: 0.into() })
+    }
+
+    fn simple_action(&self, cx: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
+        let end = self.place.offset + NUMBER_LEN;
+        let grows = packet.len() < end;
+        if !self.place.write(&mut packet, self.next.fetch_add(1, Relaxed)) {
+            return cx.drop(packet, Reason::NoBuffer);
+        }
+        if grows {
+            let in_front = packet.network_offset().unwrap_or(0);
+            let header = packet.network_data_mut().and_then(Ipv4Header::view_mut);
+            if let (Some((header, _)), Ok(len)) = (header, u16::try_from(end - in_front)) {
+                header.total_len = len.into();
+            }
+        }
+        Some(packet)
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("count", |it, _| it.next.load(Relaxed));
+        handlers.write("reset", |it, _| {
+            it.next.store(0, Relaxed);
+            Ok(())
+        });
+    }
+}

@@ -1,0 +1,49 @@
+//! The number that NumberPacket writes into packets, and where it is.
+
+use millrace_core::{Args, Packet};
+
+/// Where the number stands, and in which byte order.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NumberPlace {
+    pub(super) offset: usize,
+    network_order: bool,
+}
+
+/// Bytes of a number.
+pub(super) const NUMBER_LEN: usize = 8;
+
+/// Behind the headers of Ethernet, IPv4 and a half.
+const DEFAULT_OFFSET: u32 = 40;
+/// Packets are no longer.
+const MOST: u32 = 65_000;
+
+impl NumberPlace {
+    /// Reads OFFSET and NET_ORDER; `kind` says how the first is given.
+    pub(super) fn configure(args: &mut Args<'_>, kind: millrace_core::args::Kind) -> Self {
+        let offset = args.in_range("OFFSET", kind, 0..=MOST).unwrap_or(DEFAULT_OFFSET);
+        Self::at(args, offset as usize)
+    }
+
+    /// Reads NET_ORDER of a number whose place is known.
+    pub(super) fn at(args: &mut Args<'_>, offset: usize) -> Self {
+        Self { offset, network_order: args.keyword("NET_ORDER", false) }
+    }
+
+    /// The number of a packet that is long enough to have one.
+    pub(super) fn read(self, packet: &Packet) -> Option<u64> {
+        let bytes = *packet.data().get(self.offset..)?.first_chunk()?;
+        Some(if self.network_order { u64::from_be_bytes(bytes) } else { u64::from_ne_bytes(bytes) })
+    }
+
+    /// Writes a number into a packet, which is made longer if it must. False if there is no room.
+    pub(super) fn write(self, packet: &mut Packet, number: u64) -> bool {
+        let end = self.offset + NUMBER_LEN;
+        if packet.len() < end {
+            packet.append(end - packet.len()).fill(0);
+        }
+        let Some(place) = packet.data_mut().get_mut(self.offset..end) else { return false };
+        let bytes = if self.network_order { number.to_be_bytes() } else { number.to_ne_bytes() };
+        place.copy_from_slice(&bytes);
+        true
+    }
+}

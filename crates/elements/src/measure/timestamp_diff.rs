@@ -1,0 +1,192 @@
+//! TimestampDiff - measures how long packets took from a RecordTimestamp
+//!
+//! # Synopsis
+//! `TimestampDiff(RECORDER [, keywords OFFSET, NET_ORDER, MAXDELAY, NANO])`
+//!
+//! # Description
+//! Takes the number that NumberPacket has written into each packet and notes how long ago RECORDER saw it. Packets
+//! that RECORDER has no time for, and those too short for a number, leave by output 1.
+//!
+//! # Arguments
+//! - RECORDER: a RecordTimestamp element. Positional, mandatory.
+//! - OFFSET: where the number is, in bytes from the packet's start. Keyword, default 40.
+//! - NET_ORDER: the number's most significant byte comes first. Keyword, default false.
+//! - MAXDELAY: longer times, in milliseconds, are reported and not noted. Keyword, default 1000.
+//! - NANO: handlers give nanoseconds, not microseconds. Keyword, default false.
+//!
+//! # Ports
+//! One push input, one push output; an optional second one for packets that are not measured.
+//!
+//! # Handlers
+//! - `average`, `min`, `max`, `stddev` (read): of the times, in microseconds.
+//! - `median`, `perc00`, `perc01`, `perc05`, `perc10`, `perc25`, `perc75`, `perc90`, `perc95`, `perc99`, `perc100` (read):
+//!   percentiles; -1 without a packet.
+//! - `perc P` (read): any percentile.
+//! - `count` (read): how many times are noted.
+//! - `dump` (read): all times in the order in which they were noted: `0: 5000`.
+//! - `reset` (write): forgets them.
+//!
+//! # Drops
+//! - unexpected: RECORDER does not know the number, and output 1 is not connected.
+//! - truncated: the packet is too short for a number, and output 1 is not connected.
+//!
+//! # Example
+//! ```click
+//! RatedSource(LENGTH 64, RATE 100, LIMIT 9)
+//!     -> NumberPacket
+//!     -> r :: RecordTimestamp(OFFSET 40)
+//!     -> Queue
+//!     -> DelayUnqueue(5ms)
+//!     -> d :: TimestampDiff(r)
+//!     -> Discard;
+//! DriverManager(wait 1s, print d.average);
+//! ```
+//!
+//! # See also
+//! NumberPacket, RecordTimestamp, TimestampAccum
+
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use millrace_core::args::{ElementRef, Kind};
+use millrace_core::element::HandlerError;
+use millrace_core::{
+    Class, Context, Element, Failed, Handlers, Init, Packet, Reason, Refused, Setup, Timestamp,
+    register,
+};
+
+use super::packet_number::NumberPlace;
+use super::record_timestamp::RecordTimestamp;
+
+/// The element; its manual is at the top of the file.
+pub struct TimestampDiff {
+    recorder: ElementRef,
+    record: OnceLock<Arc<RecordTimestamp>>,
+    place: NumberPlace,
+    longest: Timestamp,
+    /// Nanoseconds of the unit that handlers speak in.
+    unit: i64,
+    delays: Mutex<Vec<u64>>,
+}
+
+register!(TimestampDiff, "timestamp_diff.rs");
+
+/// The handlers with a percentile of their own.
+const PERCENTILES: [(&str, f64); 11] = [
+    ("perc00", 0.0),
+    ("perc01", 1.0),
+    ("perc05", 5.0),
+    ("perc10", 10.0),
+    ("perc25", 25.0),
+    ("median", 50.0),
+    ("perc75", 75.0),
+    ("perc90", 90.0),
+    ("perc95", 95.0),
+    ("perc99", 99.0),
+    ("perc100", 100.0),
+];
+
+impl Element for TimestampDiff {
+    const CLASS: Class = Class::new("TimestampDiff", "1/1-2", "h/h");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let args = &mut setup.args;
+        let recorder = args.mandatory("RECORDER");
+        let place = NumberPlace::configure(args, Kind::Keyword);
+        let longest: u32 = args.keyword("MAXDELAY", 1000);
+        let nano = args.keyword("NANO", false);
+        args.complete()?;
+        Ok(Self {
+            recorder,
+            record: OnceLock::new(),
+            place,
+            longest: Timestamp::from_millis(longest.into()),
+            unit: if nano { 1 } else { 1000 },
+            delays: Mutex::default(),
+        })
+    }
+
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        let record = init.router().element(self.recorder.0);
+        let record = record.ok_or("RECORDER must be a valid RecordTimestamp element");
+        let _ = self.record.set(record.map_err(|message| Refused(message.into()))?);
+        Ok(())
+    }
+
+    fn simple_action(&self, cx: &mut Context, (): &mut (), packet: Packet) -> Option<Packet> {
+        let Some(number) = self.place.read(&packet) else {
+            cx.push_or_drop(1, packet, Reason::Truncated);
+            return None;
+        };
+        let Some(time) = self.record.get().and_then(|record| record.take(number)) else {
+            cx.push_or_drop(1, packet, Reason::Unexpected);
+            return None;
+        };
+        let delay = cx.refresh_now() - time;
+        if delay > self.longest {
+            let router = cx.router();
+            let (name, micros) = (router.name_of(cx.element()), delay.as_micros());
+            router.chatter(&format!("{name}: delay of packet {number} is too long: {micros} us"));
+        } else {
+            self.lock().push((delay.as_nanos() / self.unit).max(0) as u64);
+        }
+        Some(packet)
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("average", |it, _| mean(&it.lock()));
+        handlers.read("stddev", |it, _| {
+            let delays = it.lock();
+            let mean = mean(&delays);
+            let squares = delays.iter().map(|delay| (*delay as f64 - mean).powi(2)).sum::<f64>();
+            if delays.is_empty() { 0.0 } else { (squares / delays.len() as f64).sqrt() }
+        });
+        handlers.read("min", |it, _| it.lock().iter().min().copied().unwrap_or(0));
+        handlers.read("max", |it, _| it.lock().iter().max().copied().unwrap_or(0));
+        handlers.read("count", |it, _| it.lock().len() as u64);
+        for (name, percent) in PERCENTILES {
+            handlers.read(name, move |it, _| percentile(&it.lock(), percent));
+        }
+        handlers.try_read("perc", |it, call| {
+            let percent: f64 = call.parse()?;
+            match percent {
+                0.0..=100.0 => Ok(percentile(&it.lock(), percent)),
+                _ => Err(HandlerError::from("out of range, should be between 0 and 100")),
+            }
+        });
+        handlers.read("dump", |it, _| {
+            let lines =
+                it.lock().iter().enumerate().map(|(at, n)| format!("{at}: {n}\n")).collect();
+            let lines: String = lines;
+            lines
+        });
+        handlers.write("reset", |it, _| {
+            it.lock().clear();
+            Ok(())
+        });
+    }
+}
+
+impl TimestampDiff {
+    fn lock(&self) -> MutexGuard<'_, Vec<u64>> {
+        self.delays.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn mean(delays: &[u64]) -> f64 {
+    match delays.len() {
+        0 => 0.0,
+        len => delays.iter().map(|delay| *delay as f64).sum::<f64>() / len as f64,
+    }
+}
+
+/// The value that this part of the others is below; -1 if there is none.
+fn percentile(delays: &[u64], percent: f64) -> f64 {
+    let mut sorted = delays.to_vec();
+    sorted.sort_unstable();
+    let at = (percent * sorted.len() as f64 / 100.0) as usize;
+    match sorted.get(at).or(sorted.last()) {
+        Some(delay) => *delay as f64,
+        None => -1.0,
+    }
+}

@@ -1,0 +1,80 @@
+//! AdjustTimestamp - adds to the packet's timestamp
+//!
+//! # Synopsis
+//! `AdjustTimestamp(TIME [, keywords FIRST, ALL])`
+//!
+//! # Description
+//! Adds TIME to the timestamp annotation of each packet. Timestamps of 0, of packets that have none, stay 0.
+//!
+//! # Arguments
+//! - TIME: seconds, may be negative. Positional, mandatory.
+//! - FIRST: change the first timestamp annotation instead. Keyword, default false.
+//! - ALL: change timestamps of 0 too. Keyword, default false.
+//!
+//! # Ports
+//! One agnostic input, one agnostic output.
+//!
+//! # Handlers
+//! - `time` (read, write): TIME.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! FromDump(in.pcap, STOP true) -> AdjustTimestamp(-3600) -> ToDump(out.pcap);
+//! ```
+//!
+//! # See also
+//! SetTimestamp, SetTimestampDelta, TimeFilter
+
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+
+use millrace_core::{
+    Class, Context, Element, Failed, Handlers, Packet, Setup, Timestamp, register,
+};
+
+/// The element; its manual is at the top of the file.
+pub struct AdjustTimestamp {
+    /// Nanoseconds.
+    time: AtomicI64,
+    first: bool,
+    all: bool,
+}
+
+register!(AdjustTimestamp, "adjust_timestamp.rs");
+
+impl Element for AdjustTimestamp {
+    const CLASS: Class = Class::new("AdjustTimestamp", "1/1", "a/a");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let time: Timestamp = setup.args.mandatory("TIME");
+        let first = setup.args.keyword("FIRST", false);
+        let all = setup.args.keyword("ALL", false);
+        setup.args.complete()?;
+        Ok(Self { time: time.as_nanos().into(), first, all })
+    }
+
+    fn simple_action(&self, _cx: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
+        let old = if self.first { packet.first_timestamp() } else { packet.timestamp() };
+        if self.all || !old.is_zero() {
+            let new = old.as_nanos().saturating_add(self.time.load(Relaxed));
+            let new = Timestamp::from_nanos(new);
+            if self.first {
+                packet.set_first_timestamp(new);
+            } else {
+                packet.set_timestamp(new);
+            }
+        }
+        Some(packet)
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("time", |it, _| Timestamp::from_nanos(it.time.load(Relaxed)).to_string());
+        handlers.write("time", |it, call| {
+            it.time.store(call.parse::<Timestamp>()?.as_nanos(), Relaxed);
+            Ok(())
+        });
+    }
+}

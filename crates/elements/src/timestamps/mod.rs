@@ -1,0 +1,8 @@
+//! The times that packets carry: changing, measuring and filtering by them.
+
+pub mod adjust_timestamp;
+pub mod set_timestamp_delta;
+pub mod store_timestamp;
+pub mod time_filter;
+pub mod time_range;
+pub mod timestamp_accum;

@@ -1,0 +1,100 @@
+//! SetTimestampDelta - makes the packet's timestamp a difference
+//!
+//! # Synopsis
+//! `SetTimestampDelta([keyword TYPE])`
+//!
+//! # Description
+//! Replaces each timestamp that is not 0 by a difference of times.
+//!
+//! # Arguments
+//! - TYPE: RANGE, the time since the first timestamp seen; NOW, the time that has passed since the timestamp; or
+//!   FIRST, the time since the packet's first timestamp annotation. Keyword, default RANGE.
+//!
+//! # Ports
+//! One agnostic input, one agnostic output.
+//!
+//! # Handlers
+//! - `first` (read): the first timestamp seen.
+//! - `reset` (write): forgets it; the next is then the first.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! FromDump(in.pcap, STOP true) -> SetTimestampDelta -> Print(TIMESTAMP true) -> Discard;
+//! ```
+//!
+//! # See also
+//! SetTimestamp, AdjustTimestamp, TimeFilter
+
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+
+use millrace_core::{
+    Class, Context, Element, Failed, Handlers, Packet, Setup, Timestamp, register,
+};
+
+/// The element; its manual is at the top of the file.
+pub struct SetTimestampDelta {
+    kind: Kind,
+    /// Nanoseconds; 0 until one is seen.
+    first: AtomicI64,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Range,
+    Now,
+    First,
+}
+
+register!(SetTimestampDelta, "set_timestamp_delta.rs");
+
+impl Element for SetTimestampDelta {
+    const CLASS: Class = Class::new("SetTimestampDelta", "1/1", "a/a");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let kind: Option<String> = setup.args.optional_keyword("TYPE");
+        let kind = match kind.as_deref().map(str::to_ascii_uppercase).as_deref() {
+            None | Some("RANGE") => Kind::Range,
+            Some("NOW") => Kind::Now,
+            Some("FIRST") => Kind::First,
+            Some(_) => {
+                setup.args.error("TYPE", "bad TYPE: expected ‘RANGE’, ‘NOW’ or ‘FIRST’");
+                Kind::Range
+            }
+        };
+        setup.args.complete()?;
+        Ok(Self { kind, first: 0.into() })
+    }
+
+    fn simple_action(&self, cx: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
+        let time = packet.timestamp();
+        if !time.is_zero() {
+            packet.set_timestamp(match self.kind {
+                Kind::Range => time - self.first_seen(time),
+                Kind::Now => cx.refresh_now() - time,
+                Kind::First => time - packet.first_timestamp(),
+            });
+        }
+        Some(packet)
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("first", |it, _| Timestamp::from_nanos(it.first.load(Relaxed)).to_string());
+        handlers.write("reset", |it, _| {
+            it.first.store(0, Relaxed);
+            Ok(())
+        });
+    }
+}
+
+impl SetTimestampDelta {
+    fn first_seen(&self, time: Timestamp) -> Timestamp {
+        match self.first.compare_exchange(0, time.as_nanos(), Relaxed, Relaxed) {
+            Ok(_) => time,
+            Err(first) => Timestamp::from_nanos(first),
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! StoreTimestamp - writes the packet's timestamp into its data
+//!
+//! # Synopsis
+//! `StoreTimestamp(keywords OFFSET, TAIL)`
+//!
+//! # Description
+//! Writes the timestamp annotation of each packet into its data: eight bytes, the nanoseconds since 1970 in the
+//! machine's byte order, as Click does on machines of 64 bits.
+//!
+//! # Arguments
+//! - OFFSET: where; a packet that is too short is made longer, with zeros in between. Keyword.
+//! - TAIL: behind the packet's end. Keyword; one of the two must be given.
+//!
+//! # Ports
+//! One agnostic input, one agnostic output.
+//!
+//! # Handlers
+//! None of its own.
+//!
+//! # Drops
+//! - no buffer: the packet has no room for the bytes.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(LIMIT 2) -> SetTimestamp -> StoreTimestamp(TAIL true) -> Print -> Discard;
+//! ```
+//!
+//! # See also
+//! SetTimestamp, AdjustTimestamp
+
+use millrace_core::{Class, Context, Element, Failed, Packet, Reason, Setup, register};
+
+/// The element; its manual is at the top of the file.
+pub struct StoreTimestamp {
+    /// At the end if none.
+    offset: Option<usize>,
+}
+
+register!(StoreTimestamp, "store_timestamp.rs");
+
+/// The furthest offset: packets are no longer.
+const MOST: u32 = 65_000;
+
+impl Element for StoreTimestamp {
+    const CLASS: Class = Class::new("StoreTimestamp", "1/1", "a/a");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let offset: Option<u32> = setup.args.optional_keyword("OFFSET");
+        let tail = setup.args.keyword("TAIL", false);
+        if offset.is_some() == tail {
+            setup.args.error((), "must supply exactly one of ‘OFFSET’ and ‘TAIL’");
+        }
+        if offset.is_some_and(|offset| offset > MOST) {
+            setup.args.error("OFFSET", format!("out of range, bound {MOST}"));
+        }
+        setup.args.complete()?;
+        Ok(Self { offset: offset.map(|offset| offset as usize) })
+    }
+
+    fn simple_action(&self, cx: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
+        let bytes = packet.timestamp().as_nanos().to_ne_bytes();
+        let at = self.offset.unwrap_or(packet.len());
+        let missing = (at + bytes.len()).saturating_sub(packet.len());
+        if missing > 0 {
+            packet.append(missing).fill(0);
+        }
+        match packet.data_mut().get_mut(at..at + bytes.len()) {
+            Some(place) => {
+                place.copy_from_slice(&bytes);
+                Some(packet)
+            }
+            None => cx.drop(packet, Reason::NoBuffer),
+        }
+    }
+}

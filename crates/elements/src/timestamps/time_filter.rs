@@ -1,0 +1,241 @@
+//! TimeFilter - passes packets of a span of time
+//!
+//! # Synopsis
+//! `TimeFilter([START, END, keywords START_AFTER, START_DELAY, END_AFTER, END_DELAY, INTERVAL, STOP, END_CALL])`
+//!
+//! # Description
+//! Passes packets whose timestamps are at least the start time and less than the end time. Others leave by
+//! output 1, or are dropped if that is not connected.
+//!
+//! # Arguments
+//! - START: the start, in seconds since 1970. Positional or keyword.
+//! - START_AFTER: the start, as a time after the first packet's timestamp. Keyword.
+//! - START_DELAY: the start, as a time after the router's start. Keyword; one of the three at most.
+//! - END, END_AFTER, END_DELAY: likewise the end.
+//! - INTERVAL: the time from the start to the end. Keyword; one of these four at most.
+//! - STOP: stop the router when a packet comes that is not before the end. Keyword, default false.
+//! - END_CALL: a write handler with its value, called when such a packet comes; `$t` stands for the packet's
+//!   timestamp. If the handler moves the end, the packet passes and the next may call again. Keyword; not
+//!   together with STOP.
+//!
+//! # Ports
+//! One agnostic input, one agnostic output; an optional push output for the others.
+//!
+//! # Handlers
+//! - `start`, `end` (read, write): start and end. Until the first packet, those given by a time after it are only
+//!   that time.
+//! - `interval` (read, write): the time between them; writing it moves the end.
+//! - `extend_interval` (write): moves the end by a time.
+//!
+//! # Drops
+//! - filtered: the packet is of another time, and output 1 is not connected.
+//!
+//! # Example
+//! ```click
+//! FromDump(in.pcap, STOP true) -> TimeFilter(START_AFTER 1, INTERVAL 5, STOP true) -> ToDump(out.pcap);
+//! ```
+//!
+//! # See also
+//! SetTimestamp, TimeRange
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use millrace_core::args::Kind;
+use millrace_core::element::HandlerCall;
+use millrace_core::{
+    Args, Class, Context, Element, Failed, Handlers, Init, Packet, Reason, Refused, Setup,
+    Timestamp, register,
+};
+
+/// The element; its manual is at the top of the file.
+pub struct TimeFilter {
+    span: Mutex<Span>,
+    at_end: AtEnd,
+}
+
+/// What happens when a packet is not before the end.
+enum AtEnd {
+    Nothing,
+    Stop,
+    Call(Box<HandlerCall>),
+}
+
+struct Span {
+    start: Limit,
+    end: Limit,
+    /// Whether there is still something to do at the end.
+    armed: bool,
+}
+
+/// A time, and what it is still to be added to.
+#[derive(Clone, Copy)]
+struct Limit {
+    time: Timestamp,
+    after: After,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum After {
+    Epoch,
+    FirstPacket,
+    RouterStart,
+    Start,
+}
+
+register!(TimeFilter, "time_filter.rs");
+
+impl Element for TimeFilter {
+    const CLASS: Class = Class::new("TimeFilter", "1/1-2", "a/ah");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let args = &mut setup.args;
+        let start = limit(args, "START", Timestamp::ZERO, None);
+        let end = limit(args, "END", Timestamp::MAX, Some("INTERVAL"));
+        let stop = args.keyword("STOP", false);
+        let call: Option<HandlerCall> = args.optional_keyword("END_CALL");
+        if stop && call.is_some() {
+            args.error("END_CALL", "‘END_CALL’ and ‘STOP’ are mutually exclusive");
+        }
+        args.complete()?;
+        let at_end = match call {
+            Some(call) => AtEnd::Call(Box::new(call)),
+            None if stop => AtEnd::Stop,
+            None => AtEnd::Nothing,
+        };
+        Ok(Self { span: Mutex::new(Span { start, end, armed: true }), at_end })
+    }
+
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        self.lock().settle(After::RouterStart, init.clock().now());
+        match &self.at_end {
+            AtEnd::Call(call) => call
+                .check_write(init.router(), init.id())
+                .map_err(|error| Refused(error.to_string())),
+            AtEnd::Stop | AtEnd::Nothing => Ok(()),
+        }
+    }
+
+    fn simple_action(&self, cx: &mut Context, (): &mut (), packet: Packet) -> Option<Packet> {
+        let time = packet.timestamp();
+        let (start, end, armed) = {
+            let mut span = self.lock();
+            span.settle(After::FirstPacket, time);
+            let at_end = time >= span.start.time && time >= span.end.time;
+            let armed = at_end && std::mem::replace(&mut span.armed, false);
+            (span.start.time, span.end.time, armed)
+        };
+        if armed {
+            self.end(cx, time);
+        }
+        let passes = time >= start && (time < end || (armed && time < self.lock().end.time));
+        if passes {
+            return Some(packet);
+        }
+        cx.push_or_drop(1, packet, Reason::Filtered);
+        None
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("start", |filter, _| filter.lock().start.time.to_string());
+        handlers.write("start", |filter, call| {
+            filter.lock().start = Limit { time: call.parse()?, after: After::Epoch };
+            Ok(())
+        });
+        handlers.read("end", |filter, _| filter.lock().end.time.to_string());
+        handlers.write("end", |filter, call| {
+            filter.lock().move_end(call.parse()?);
+            Ok(())
+        });
+        handlers.read("interval", |filter, _| {
+            let span = filter.lock();
+            (span.end.time - span.start.time).to_string()
+        });
+        handlers.write("interval", |filter, call| {
+            let mut span = filter.lock();
+            let end = span.start.time.checked_add(call.parse()?).unwrap_or(Timestamp::MAX);
+            span.move_end(end);
+            Ok(())
+        });
+        handlers.write("extend_interval", |filter, call| {
+            let mut span = filter.lock();
+            let end = span.end.time.checked_add(call.parse()?).unwrap_or(Timestamp::MAX);
+            span.move_end(end);
+            Ok(())
+        });
+    }
+}
+
+/// Reads NAME, NAME_AFTER, NAME_DELAY and, for the end, INTERVAL, of which one may be given.
+fn limit(args: &mut Args<'_>, name: &str, unless: Timestamp, interval: Option<&str>) -> Limit {
+    let names = [
+        (Some(name.to_owned()), After::Epoch, Kind::Positional),
+        (Some(format!("{name}_AFTER")), After::FirstPacket, Kind::Keyword),
+        (Some(format!("{name}_DELAY")), After::RouterStart, Kind::Keyword),
+        (interval.map(str::to_owned), After::Start, Kind::Keyword),
+    ];
+    let mut given = Vec::new();
+    for (name, after, kind) in names {
+        let Some(name) = name else { continue };
+        if let Some(time) = args.read::<Timestamp>(&name, kind) {
+            given.push((name, Limit { time, after }));
+        }
+    }
+    match &given[..] {
+        [] => Limit { time: unless, after: After::Epoch },
+        [(_, limit)] => *limit,
+        [(first, limit), (second, _), ..] => {
+            let message = format!("‘{first}’ and ‘{second}’ are mutually exclusive");
+            args.error(second.as_str(), message);
+            *limit
+        }
+    }
+}
+
+impl TimeFilter {
+    fn lock(&self) -> MutexGuard<'_, Span> {
+        self.span.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A packet came that is not before the end.
+    fn end(&self, cx: &Context, time: Timestamp) {
+        let router = cx.router();
+        match &self.at_end {
+            AtEnd::Nothing => {}
+            AtEnd::Stop => router.request_stop(),
+            AtEnd::Call(call) => {
+                let call = call.with_variable("t", &time.to_string());
+                if let Err(error) = call.write(router, cx.element()) {
+                    router.chatter(&format!("{}: {error}", router.name_of(cx.element())));
+                }
+            }
+        }
+    }
+}
+
+impl Span {
+    /// Now is what some limits count from.
+    fn settle(&mut self, after: After, now: Timestamp) {
+        if self.start.after == after {
+            self.start.settle(now);
+        }
+        if self.end.after == after {
+            self.end.settle(now);
+        }
+        if self.end.after == After::Start && self.start.after == After::Epoch {
+            self.end.settle(self.start.time);
+        }
+    }
+
+    fn move_end(&mut self, end: Timestamp) {
+        self.end = Limit { time: end, after: After::Epoch };
+        self.armed = true;
+    }
+}
+
+impl Limit {
+    fn settle(&mut self, from: Timestamp) {
+        self.time = from.checked_add(self.time).unwrap_or(Timestamp::MAX);
+        self.after = After::Epoch;
+    }
+}

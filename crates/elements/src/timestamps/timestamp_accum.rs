@@ -1,0 +1,102 @@
+//! TimestampAccum - measures how long packets have been on their way
+//!
+//! # Synopsis
+//! `TimestampAccum()`
+//!
+//! # Description
+//! Passes packets on and adds up the time that has passed since each one's timestamp.
+//!
+//! # Arguments
+//! None.
+//!
+//! # Ports
+//! One agnostic input, one agnostic output.
+//!
+//! # Handlers
+//! - `count` (read): how many packets have passed.
+//! - `time` (read): the sum of their times in seconds.
+//! - `average_time` (read): the same for a packet; 0 before the first.
+//! - `min`, `max` (read): the shortest and the longest, in seconds.
+//! - `reset_counts` (write): begins anew.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! RatedSource(RATE 10, LIMIT 5) -> SetTimestamp -> DelayUnqueue(20ms) -> a :: TimestampAccum -> Discard;
+//! ```
+//!
+//! # See also
+//! SetTimestamp, TimestampDiff, AverageCounter
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Setup, register};
+
+/// The element; its manual is at the top of the file.
+pub struct TimestampAccum {
+    times: Mutex<Times>,
+}
+
+/// In seconds.
+#[derive(Clone, Copy, Default)]
+struct Times {
+    count: u64,
+    sum: f64,
+    min: f64,
+    max: f64,
+}
+
+register!(TimestampAccum, "timestamp_accum.rs");
+
+impl Element for TimestampAccum {
+    const CLASS: Class = Class::new("TimestampAccum", "1/1", "a/a");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        setup.args.complete()?;
+        Ok(Self { times: Mutex::default() })
+    }
+
+    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
+        let now = cx.refresh_now();
+        let mut times = self.lock();
+        for packet in batch.iter() {
+            times.add((now - packet.timestamp()).as_secs_f64());
+        }
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("count", |it, _| it.lock().count);
+        handlers.read("time", |it, _| it.lock().sum);
+        handlers.read("average_time", |it, _| {
+            let Times { count, sum, .. } = *it.lock();
+            if count == 0 { 0.0 } else { sum / count as f64 }
+        });
+        handlers.read("min", |it, _| it.lock().min);
+        handlers.read("max", |it, _| it.lock().max);
+        handlers.write("reset_counts", |it, _| {
+            *it.lock() = Times::default();
+            Ok(())
+        });
+    }
+}
+
+impl TimestampAccum {
+    fn lock(&self) -> MutexGuard<'_, Times> {
+        self.times.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Times {
+    fn add(&mut self, time: f64) {
+        if self.count == 0 {
+            (self.min, self.max) = (time, time);
+        }
+        self.count += 1;
+        self.sum += time;
+        self.min = self.min.min(time);
+        self.max = self.max.max(time);
+    }
+}
