@@ -30,6 +30,7 @@
 
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
+use millrace_core::args::SignedTime;
 use millrace_core::{
     Class, Context, Element, Failed, Handlers, Packet, Setup, Timestamp, register,
 };
@@ -49,7 +50,7 @@ impl Element for AdjustTimestamp {
     type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        let time: Timestamp = setup.args.mandatory("TIME");
+        let SignedTime(time) = setup.args.mandatory("TIME");
         let first = setup.args.keyword("FIRST", false);
         let all = setup.args.keyword("ALL", false);
         setup.args.complete()?;
@@ -73,7 +74,7 @@ impl Element for AdjustTimestamp {
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("time", |it, _| Timestamp::from_nanos(it.time.load(Relaxed)).to_string());
         handlers.write("time", |it, call| {
-            it.time.store(call.parse::<Timestamp>()?.as_nanos(), Relaxed);
+            it.time.store(call.parse::<SignedTime>()?.0.as_nanos(), Relaxed);
             Ok(())
         });
     }

@@ -12,7 +12,7 @@ pub use annotation::{Annotation, AnyAnnotation};
 pub use number::{Decimal, Fixed, UDecimal, UFixed};
 pub use reference::{ElementRef, HandlerRef};
 pub use string::{FileName, Raw, Word};
-pub use unit::{Bandwidth, Seconds};
+pub use unit::{Bandwidth, Seconds, SignedTime};
 
 #[cfg(test)]
 mod tests {

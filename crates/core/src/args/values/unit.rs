@@ -102,6 +102,28 @@ impl Arg for Timestamp {
     }
 }
 
+/// A span of time that may be negative: `-1.5`, `+20ms`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SignedTime(pub Timestamp);
+
+impl Arg for SignedTime {
+    const EXPECTS: &'static str = "a time in seconds, which may be negative";
+
+    fn parse(text: &ArgText, scope: &Scope<'_>) -> Result<Self, ArgError> {
+        let (sign, size) = match text.as_str().split_at_checked(1) {
+            Some(("-", size)) => (-1, size),
+            Some(("+", size)) => (1, size),
+            _ => (1, text.as_str()),
+        };
+        let size = Timestamp::parse(&ArgText::from(size), scope)?;
+        Ok(Self(Timestamp::from_nanos(sign * size.as_nanos())))
+    }
+
+    fn placeholder() -> Self {
+        Self::default()
+    }
+}
+
 /// A bandwidth in bytes per second: `10Mbps`, `1.5 GB/s`, `9600baud`. Without a unit, bytes per
 /// second; elements should warn of that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
