@@ -1,5 +1,11 @@
 //! Elements that set what travels with packets beside their bytes, or put it into them.
 
+use millrace_core::args::Annotation;
+
+/// FastClick's second paint annotation.
+const PAINT2: Annotation<2> = Annotation(16);
+
+pub mod paint2;
 pub mod set_anno_byte;
 pub mod set_packet_type;
 pub mod set_timestamp;

@@ -31,6 +31,7 @@
 use millrace_core::args::Annotation;
 use millrace_core::{Class, Context, Element, Failed, Packet, Reason, Setup, register};
 
+use super::PAINT2;
 use crate::standard::data::LONGEST;
 
 /// The element; its manual is at the top of the file.
@@ -39,9 +40,6 @@ pub struct UnstripAnno {
 }
 
 register!(UnstripAnno, "unstrip_anno.rs");
-
-/// FastClick's second paint annotation.
-const PAINT2: Annotation<2> = Annotation(16);
 
 impl Element for UnstripAnno {
     const CLASS: Class = Class::new("UnstripAnno", "1/1", "a/a");

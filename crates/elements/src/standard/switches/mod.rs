@@ -6,6 +6,7 @@ use millrace_core::{HandlerError, Packet};
 pub mod block;
 pub mod bypass;
 pub mod compare_block;
+pub mod exact_paint_switch;
 pub mod hash_switch;
 pub mod hub;
 pub mod paint_rr;

@@ -1,0 +1,90 @@
+//! Paint2 - sets the second paint annotation of packets, of two bytes
+//!
+//! # Synopsis
+//! `Paint2(COLOR [, ANNO])`
+//!
+//! # Description
+//! Sets the annotation ANNO of each packet, 16 bits in the machine's byte order, to COLOR.
+//!
+//! # Arguments
+//! - COLOR: 0 to 65535. Positional, mandatory.
+//! - ANNO: annotation of two bytes, by name or offset. Positional, default 16, where PAINT is its first
+//!   byte.
+//!
+//! # Ports
+//! One agnostic input, one agnostic output.
+//!
+//! # Handlers
+//! - `color` (read, write): the color.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(LENGTH 64, LIMIT 10) -> Strip(14) -> Paint2(14) -> UnstripAnno -> Discard;
+//! ```
+//!
+//! # See also
+//! Paint, UnstripAnno
+
+use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
+
+use millrace_core::args::Annotation;
+use millrace_core::{Class, Context, Element, Failed, Handlers, Packet, Setup, register};
+
+use super::PAINT2;
+
+/// The element; its manual is at the top of the file.
+pub struct Paint2 {
+    color: AtomicU16,
+    /// Offset of the annotation.
+    anno: usize,
+}
+
+register!(Paint2, "paint2.rs");
+
+impl Element for Paint2 {
+    const CLASS: Class = Class::new("Paint2", "1/1", "a/a");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let color: u16 = setup.args.mandatory("COLOR");
+        let Annotation(anno) = setup.args.positional("ANNO", PAINT2);
+        setup.args.complete()?;
+        Ok(Self { color: color.into(), anno })
+    }
+
+    fn simple_action(&self, _: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
+        packet.set_anno_u16(self.anno, self.color.load(Relaxed));
+        Some(packet)
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("color", |paint, _| paint.color.load(Relaxed));
+        handlers.write("color", |paint, call| {
+            paint.color.store(call.parse()?, Relaxed);
+            Ok(())
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::Packet;
+    use millrace_core::testing::Rig;
+
+    #[test]
+    fn paints() {
+        let mut rig = Rig::new("Paint2(1000)", 1, 1).unwrap();
+        let paint = |rig: &mut Rig| {
+            let packet = Packet::from_bytes(b"a").unwrap();
+            rig.push_packets(0, vec![packet])[0][0].anno_u16(16)
+        };
+        assert_eq!(paint(&mut rig), 1000);
+        rig.write("color", "9").unwrap();
+        assert_eq!(paint(&mut rig), 9);
+        assert!(Rig::new("Paint2(65536)", 1, 1).is_err());
+        assert!(Rig::new("Paint2(1, PAINT)", 1, 1).is_err());
+    }
+}
