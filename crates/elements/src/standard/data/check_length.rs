@@ -1,7 +1,7 @@
 //! CheckLength - lets packets up to a length pass
 //!
 //! # Synopsis
-//! `CheckLength(LENGTH)`
+//! `CheckLength(LENGTH [, keyword EXTRA_LENGTH])`
 //!
 //! # Description
 //! Sends packets of at most LENGTH bytes to output 0, longer ones to output 1, or drops them when
@@ -9,6 +9,8 @@
 //!
 //! # Arguments
 //! - LENGTH: number of bytes. Positional, mandatory.
+//! - EXTRA_LENGTH: whether the extra length annotation counts as well: what Truncate or a dump cut
+//!   off. Default false.
 //!
 //! # Ports
 //! One agnostic input; output 0 agnostic, output 1 push and optional.
@@ -37,6 +39,7 @@ use millrace_core::{
 /// The element; its manual is at the top of the file.
 pub struct CheckLength {
     length: AtomicU32,
+    extra_length: bool,
 }
 
 register!(CheckLength, "check_length.rs");
@@ -47,8 +50,9 @@ impl Element for CheckLength {
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let length: u32 = setup.args.mandatory("LENGTH");
+        let extra_length = setup.args.keyword("EXTRA_LENGTH", false);
         setup.args.complete()?;
-        Ok(Self { length: length.into() })
+        Ok(Self { length: length.into(), extra_length })
     }
 
     fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
@@ -65,16 +69,17 @@ impl Element for CheckLength {
 }
 
 impl PerPacket for CheckLength {
-    type Pass<'a> = usize;
+    type Pass<'a> = (usize, bool);
 
     #[inline(always)]
-    fn begin(&self, _cx: &Context, (): &mut ()) -> usize {
-        self.length.load(Relaxed) as usize
+    fn begin(&self, _cx: &Context, (): &mut ()) -> (usize, bool) {
+        (self.length.load(Relaxed) as usize, self.extra_length)
     }
 
     #[inline(always)]
-    fn treat(length: &mut usize, packet: &mut Packet) -> Way {
-        match packet.len() <= *length {
+    fn treat(&mut (most, extra): &mut (usize, bool), packet: &mut Packet) -> Way {
+        let beyond = if extra { packet.extra_length() as usize } else { 0 };
+        match packet.len() + beyond <= most {
             true => Way::ON,
             false => Way::output_or_drop(1, Reason::TooBig),
         }
