@@ -137,6 +137,18 @@ pub trait Element: Sized + Send + Sync + 'static {
         false
     }
 
+    /// Takes over the state of the element of this name and class in the configuration that this
+    /// one replaces (a hot swap): packets, tables, counts.
+    ///
+    /// Called when this element is initialised and no thread runs either router, before the first
+    /// packet comes. `old` is shared, so what moves must be behind a lock, in an atomic or in a
+    /// `PerThread`: take it (`std::mem::take` under the lock) rather than copy it when it is large,
+    /// as packets and flow tables are. `old` is cleaned up afterwards and treats no packet any
+    /// more; what it still [holds](Element::held) then is gone. [`Element::Local`] does not move.
+    /// Take only what fits this element's own arguments: capacity, timeouts and patterns are the
+    /// new ones; tasks and timers that the state needs are to be scheduled here.
+    fn take_state(&self, _old: &Self, _init: &Init<'_>) {}
+
     /// Called when the threads have stopped, in element order: flush and restore.
     ///
     /// # Errors

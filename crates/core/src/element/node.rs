@@ -15,6 +15,8 @@ pub(crate) trait AnyElement: Any + Send + Sync {
     fn notifier(&self, port: usize) -> Option<&Notifier>;
     fn room_notifier(&self, port: usize) -> Option<&Notifier>;
     fn held(&self) -> usize;
+    /// Takes over the state of an old element, if it is of the same class.
+    fn take_state(&self, old: &dyn Any, init: &Init<'_>);
     fn cleanup(&self, router: &Router) -> Result<(), Refused>;
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
     fn as_any(&self) -> &dyn Any;
@@ -54,6 +56,12 @@ impl<E: Element> AnyElement for E {
 
     fn held(&self) -> usize {
         Element::held(self)
+    }
+
+    fn take_state(&self, old: &dyn Any, init: &Init<'_>) {
+        if let Some(old) = old.downcast_ref() {
+            Element::take_state(self, old, init);
+        }
     }
 
     fn cleanup(&self, router: &Router) -> Result<(), Refused> {

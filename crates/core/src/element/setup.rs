@@ -150,12 +150,25 @@ impl Setup<'_> {
 /// What an element is initialised with.
 pub struct Init<'a> {
     pub(crate) id: usize,
-    pub(crate) router: &'a Router,
+    pub(crate) router: &'a Arc<Router>,
     /// What was found so far.
     pub(crate) findings: Vec<Diagnostic>,
 }
 
 impl<'a> Init<'a> {
+    /// The router, for keeps. An element that keeps it keeps it weak, lest neither ever goes.
+    pub fn shared_router(&self) -> &'a Arc<Router> {
+        self.router
+    }
+
+    /// The element of this name in the running configuration that this one is to replace, whose
+    /// state it will [take](super::Element::take_state): an address or a device that only one of
+    /// both can have is left to it until then.
+    pub fn predecessor<E: super::Element>(&self) -> Option<Arc<E>> {
+        let old = self.router.predecessor()?;
+        old.element(old.find(self.name())?)
+    }
+
     /// The element's index.
     pub fn id(&self) -> usize {
         self.id

@@ -40,16 +40,26 @@ impl Engine {
 
     /// Runs the router on its threads, the caller's being the first, until it is stopped; then
     /// drops what is on its way and cleans every element up.
+    ///
+    /// When another router is to [take its place](Router::replace), that one runs on, on threads
+    /// of its own.
     pub fn run(mut self) -> Outcome {
-        if self.router.clock().is_virtual() {
-            self.run_virtual();
-        } else {
-            self.run_real();
+        loop {
+            if self.router.clock().is_virtual() {
+                self.run_virtual();
+            } else {
+                self.run_real();
+            }
+            for cx in &mut self.contexts {
+                cx.drop_waiting();
+            }
+            let Some(successor) = self.router.take_successor() else {
+                return Outcome { complaints: self.router.cleanup() };
+            };
+            let stop_when_idle = self.stop_when_idle;
+            self = successor.take_over(&self.router);
+            self.stop_when_idle = stop_when_idle;
         }
-        for cx in &mut self.contexts {
-            cx.drop_waiting();
-        }
-        Outcome { complaints: self.router.cleanup() }
     }
 
     /// On virtual time, runs tasks and timers that are due until none does anything more.

@@ -135,6 +135,8 @@ pub fn check(
         random: Mutex::default(),
         signals: Signals::default(),
         findings: Mutex::default(),
+        predecessor: Mutex::default(),
+        successor: Mutex::default(),
     };
     (Some(router), diagnostics)
 }
@@ -144,7 +146,26 @@ pub fn check(
 /// # Errors
 /// Elements refused; those that were initialised have been cleaned up again.
 pub fn initialize(router: Router, seed: u64) -> Result<Engine, Vec<Diagnostic>> {
+    initialize_shared(Arc::new(router), seed)
+}
+
+/// As [`initialize`], for a router that is to replace a running one
+/// ([`Router::replace`](Router::replace)). On virtual time it begins at the other's time.
+///
+/// # Errors
+/// As [`initialize`].
+pub fn initialize_beside(
+    router: Router,
+    seed: u64,
+    old: &Arc<Router>,
+) -> Result<Engine, Vec<Diagnostic>> {
     let router = Arc::new(router);
+    router.clock().advance(old.clock().now());
+    router.set_predecessor(Some(old.clone()));
+    initialize_shared(router, seed)
+}
+
+fn initialize_shared(router: Arc<Router>, seed: u64) -> Result<Engine, Vec<Diagnostic>> {
     let seed = router.draft.seed.unwrap_or(seed);
     router.random().seed(seed);
     let mut order: Vec<usize> = (0..router.len()).collect();

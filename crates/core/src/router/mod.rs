@@ -8,6 +8,7 @@ mod plan;
 mod ports;
 mod processing;
 mod signals;
+mod swap;
 mod wiring;
 
 use std::borrow::Cow;
@@ -17,12 +18,14 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use millrace_lang::{Diagnostic, Span, ascii_quotes};
 
-pub use build::{Options, check, initialize};
+pub use build::{Options, check, initialize, initialize_beside};
 pub use control::ElementInfo;
 pub(crate) use draft::{Draft, Place};
 pub(crate) use path::Path;
 pub use plan::{Plan, PlannedChain, PlannedReceiver, PlannedTask, PlannedTransmitter, Seat};
 pub use signals::Signals;
+pub(crate) use swap::Successor;
+pub use swap::Swapped;
 
 use crate::args::{ElementLookup, Scope};
 use crate::clock::Clock;
@@ -59,6 +62,10 @@ pub struct Router {
     findings: Mutex<Vec<Diagnostic>>,
     random: Mutex<fastrand::Rng>,
     signals: Signals,
+    /// The router that this one is to replace, until it has.
+    predecessor: Mutex<Option<Arc<Router>>>,
+    /// What is to run in place of this one.
+    successor: Mutex<Option<Successor>>,
 }
 
 /// Whether the locale's characters are UTF-8: the first of these variables counts, locale(7).
