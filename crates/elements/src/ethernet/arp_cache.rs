@@ -277,6 +277,17 @@ impl ArpCache {
         self.see_to_drops(now);
     }
 
+    /// Moves what another table knows, and the packets that wait in it, here.
+    pub(super) fn take_state(&self, old: &Self, now: Timestamp) {
+        for (shard, before) in self.shards.iter().zip(&old.shards) {
+            shard.store(before.swap(Arc::default()));
+        }
+        *self.ages() = std::mem::take(&mut *old.ages());
+        self.drops.fetch_add(old.drops.load(Relaxed), Relaxed);
+        self.note_change();
+        self.see_to_cleaning(now);
+    }
+
     /// Takes note that the router starts: cleanings are counted from then on.
     pub(super) fn start(&self, now: Timestamp) {
         let first = now.as_millis() + self.timeout / 1000 * 1000;

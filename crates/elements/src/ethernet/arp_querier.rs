@@ -210,6 +210,12 @@ impl Element for ARPQuerier {
         self.own.waiting()
     }
 
+    fn take_state(&self, old: &Self, init: &Init<'_>) {
+        if self.shared.get().is_none() && old.shared.get().is_none() {
+            self.own.take_state(&old.own, init.clock().now());
+        }
+    }
+
     fn handlers(handlers: &mut Handlers<Self>) {
         table_handlers(handlers, |querier| querier.cache());
         handlers.read("ipaddr", |querier, _| querier.ip());

@@ -79,6 +79,10 @@ impl Element for ARPTable {
         self.cache.clean(cx);
     }
 
+    fn take_state(&self, old: &Self, init: &Init<'_>) {
+        self.cache.take_state(&old.cache, init.clock().now());
+    }
+
     fn handlers(handlers: &mut Handlers<Self>) {
         table_handlers(handlers, |table| &table.cache);
         handlers.read("drops", |table, _| table.cache.drops());

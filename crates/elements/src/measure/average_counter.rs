@@ -33,7 +33,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use millrace_core::{
-    Batch, Class, Context, Count, Element, Failed, Handlers, PerThread, Setup, register,
+    Batch, Class, Context, Count, Element, Failed, Handlers, Init, PerThread, Setup, register,
 };
 
 /// The element; its manual is at the top of the file.
@@ -74,6 +74,13 @@ impl Element for AverageCounter {
             self.bytes.mine(cx).add(batch.iter().map(|packet| packet.len() as u64).sum());
         }
         self.last.fetch_max(now, Relaxed);
+    }
+
+    fn take_state(&self, old: &Self, _init: &Init<'_>) {
+        self.origin[0].store(self.packets.total().wrapping_sub(old.count()), Relaxed);
+        self.origin[1].store(self.bytes.total().wrapping_sub(old.byte_count()), Relaxed);
+        self.first.store(old.first.load(Relaxed), Relaxed);
+        self.last.store(old.last.load(Relaxed), Relaxed);
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {

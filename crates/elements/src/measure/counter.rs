@@ -92,6 +92,11 @@ impl Element for Counter {
         }
     }
 
+    fn take_state(&self, old: &Self, _init: &Init<'_>) {
+        self.packets.take_state(&old.packets);
+        self.bytes.take_state(&old.bytes);
+    }
+
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("count", |counter, _| counter.packets.count());
         handlers.read("byte_count", |counter, _| counter.bytes.count());
@@ -176,6 +181,11 @@ impl Tally {
         self.origin.store(self.total.total(), Relaxed);
         self.rate.reset();
         self.armed.store(self.trigger().is_some(), Relaxed);
+    }
+
+    /// Counts on from another count; the rate is measured anew.
+    fn take_state(&self, old: &Self) {
+        self.origin.store(self.total.total().wrapping_sub(old.count()), Relaxed);
     }
 
     fn trigger(&self) -> Option<Trigger> {

@@ -36,7 +36,9 @@
 //! # See also
 //! Queue, FrontDropQueue
 
-use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Notifier, Setup, register};
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Handlers, Init, Notifier, Setup, register,
+};
 
 use super::store::Store;
 
@@ -74,6 +76,10 @@ impl Element for MixedQueue {
 
     fn held(&self) -> usize {
         self.0.held()
+    }
+
+    fn take_state(&self, old: &Self, _init: &Init<'_>) {
+        self.0.take_state(&old.0);
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {

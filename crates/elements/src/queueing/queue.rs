@@ -38,7 +38,9 @@
 //! # See also
 //! FrontDropQueue, MixedQueue, CPUQueue, Unqueue, RatedUnqueue, Pipeliner
 
-use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Notifier, Setup, register};
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Handlers, Init, Notifier, Setup, register,
+};
 
 use super::store::Store;
 
@@ -79,6 +81,10 @@ impl Element for Queue {
 
     fn held(&self) -> usize {
         self.0.held()
+    }
+
+    fn take_state(&self, old: &Self, _init: &Init<'_>) {
+        self.0.take_state(&old.0);
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {

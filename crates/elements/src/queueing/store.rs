@@ -121,6 +121,22 @@ impl Store {
         cx.dropped(thrown_out, Reason::Discarded);
     }
 
+    /// Moves the packets of another store here, as many as there is room for, and its counts.
+    pub(super) fn take_state(&self, old: &Self) {
+        let (mut row, mut before) = (self.row(), old.row());
+        let mut batch = Batch::new();
+        while row.packets.len() < row.capacity && !before.packets.is_empty() {
+            let free = row.capacity - row.packets.len();
+            before.packets.take(free, &mut batch);
+            row.packets.append(&mut batch, free);
+        }
+        row.drops += before.drops + before.packets.len() as u64;
+        row.thrown_out += before.packets.len();
+        before.packets.truncate(0);
+        row.highwater = row.packets.len();
+        self.tell(&row);
+    }
+
     /// The signal that says whether there are packets.
     pub(super) fn packets(&self) -> &Notifier {
         &self.full

@@ -2,6 +2,7 @@
 
 mod glob;
 mod handlers;
+mod hot;
 mod options;
 mod stopwatch;
 
@@ -10,10 +11,11 @@ use std::fmt::Display;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use millrace_core::router::initialize;
+use millrace_core::router::{initialize, initialize_beside};
 use millrace_core::{Engine, Router};
 use millrace_lang::{Diagnostic, SourceMap, Style, print_flat, render_all};
 
+use self::hot::HotSwap;
 use self::options::{Action, Options, Refusal};
 use self::stopwatch::Stopwatch;
 use crate::config::{Loaded, Origin, load, reason};
@@ -23,7 +25,6 @@ use crate::messages::{complain_as_click as complain, say};
 use crate::output;
 use crate::report::Ledger;
 use crate::session::{Affinity, Choices, configure, services, start_devices};
-use crate::signals::StopOnSignal;
 
 /// Runs Click with the arguments of the process.
 pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
@@ -57,21 +58,24 @@ fn run(options: &Options) -> Result<ExitCode, Reported> {
     for name in &options.repeated {
         complain(format_args!("parameter ‘{name}’ multiply defined"));
     }
-    let mut loaded = read(options)?;
+    let origin = options.origin.as_ref().unwrap_or(&Origin::Stdin);
+    let mut loaded = read(options, origin).map_err(refuse)?;
+    show(&loaded.diagnostics, &loaded.map);
     let _dpdk = Running::prepare(options.dpdk.as_deref(), Some(&loaded.graph))
         .map_err(|error| refuse(format_args!("click: {error:#}")))?;
-    let engine = build(options, &mut loaded)?;
-    let router = engine.router().clone();
-    let servers = serve(options, &router)?;
+    let hot = Arc::new(HotSwap::new(options.clone()));
+    let engine = build(options, &mut loaded, &hot, None).map_err(refuse)?;
+    hot.start(engine.router());
+    let servers = serve(options, &hot)?;
     let mut failed = !write_flat(options.output.as_deref(), &loaded);
 
     let watch = Stopwatch::start();
     let mut waiting = Some(engine);
-    if !options.quit && !router.is_empty() {
-        let signals = StopOnSignal::start(router.clone()).map_err(refuse)?;
+    if !options.quit && !hot.router().is_empty() {
+        hot.listen().map_err(refuse)?;
         let outcome = waiting.take().map(Engine::run).unwrap_or_default();
         outcome.complaints.into_iter().for_each(complain);
-        drop(signals);
+        hot.end();
     } else if !options.quit && !options.no_warnings {
         let name = loaded.name();
         complain(format_args!("warning: {name}: configuration has no elements, exiting"));
@@ -80,6 +84,7 @@ fn run(options: &Options) -> Result<ExitCode, Reported> {
         print(watch.report());
     }
 
+    let router = hot.router();
     let mut values = Vec::new();
     let complaints = handlers::read_all(&router, &options.handlers, &mut values);
     failed |= !complaints.is_empty();
@@ -101,52 +106,65 @@ fn run(options: &Options) -> Result<ExitCode, Reported> {
     Ok(ExitCode::from(status))
 }
 
-/// Reads the configuration. Errors of the language are all that is printed of it.
-fn read(options: &Options) -> Result<Loaded, Reported> {
-    let origin = options.origin.as_ref().unwrap_or(&Origin::Stdin);
+/// Reads a configuration. Errors of the language are all that is said of it.
+fn read(options: &Options, origin: &Origin) -> Result<Loaded, String> {
     let loaded = load(origin, &options.variables, options.click_path.as_deref())
-        .map_err(|error| refuse(format_args!("{error:#}")))?;
-    show(&loaded.diagnostics, &loaded.map);
-    if loaded.has_errors() { Err(Reported) } else { Ok(loaded) }
+        .map_err(|error| format!("{error:#}"))?;
+    match loaded.has_errors() {
+        true => Err(shown(&loaded.diagnostics, &loaded.map)),
+        false => Ok(loaded),
+    }
 }
 
-/// Configures and initialises the router.
-fn build(options: &Options, loaded: &mut Loaded) -> Result<Engine, Reported> {
+/// Configures and initialises a router; one that is to replace `old`, if there is one.
+fn build(
+    options: &Options,
+    loaded: &mut Loaded,
+    hot: &Arc<HotSwap>,
+    old: Option<&Arc<Router>>,
+) -> Result<Engine, String> {
+    const REFUSED: &str = "Router could not be initialized!";
     let choices = Choices {
         threads: options.threads,
         affinity: options.first_core.map(Affinity::From),
         simtime: options.simtime,
         ..Choices::default()
     };
-    let choices = choices
-        .options(services(None, &Ledger::default()))
-        .map_err(|error| refuse(format_args!("click: {error:#}")))?;
-    let shown = loaded.diagnostics.len();
+    let mut services = services(None, &Ledger::default());
+    if options.reconfigure {
+        services.insert(HotSwap::service(hot));
+    }
+    let choices = choices.options(services).map_err(|error| format!("click: {error:#}"))?;
+    let known = loaded.diagnostics.len();
     let router = configure(loaded, choices);
-    let mut found = loaded.diagnostics.split_off(shown);
+    let mut found = loaded.diagnostics.split_off(known);
     if found.iter().any(|d| d.is_error() && d.context.is_none()) {
         // Click configures no element of a graph that does not hold together.
         found.retain(|d| d.context.is_none());
     }
-    show(&found, &loaded.map);
-    let Some(router) = router else {
-        return Err(refuse("Router could not be initialized!"));
+    let said = shown(&found, &loaded.map);
+    let Some(router) = router else { return Err(joined([said, REFUSED.to_owned()])) };
+    if old.is_none() && !said.is_empty() {
+        complain(said);
+    }
+    let initialized = match old {
+        Some(old) => initialize_beside(router, seed(), old),
+        None => initialize(router, seed()),
     };
-    let engine = initialize(router, seed()).map_err(|mut found| {
+    let engine = initialized.map_err(|mut found| {
         // Click initialises no element after one that failed.
         if let Some(first) = found.first().and_then(|d| d.context.clone()) {
             found.retain(|d| d.context.as_ref() == Some(&first));
         }
-        show(&found, &loaded.map);
-        millrace_io::dpdk::notes().iter().for_each(say);
-        refuse("Router could not be initialized!")
+        let notes = millrace_io::dpdk::notes().iter().cloned();
+        let said = std::iter::once(shown(&found, &loaded.map)).chain(notes);
+        joined(said.chain([REFUSED.to_owned()]))
     })?;
     show(&engine.router().take_findings(), &loaded.map);
     if let Err(error) = start_devices(engine.router()) {
-        complain(error);
         engine.router().halt();
         engine.run();
-        return Err(refuse("Router could not be initialized!"));
+        return Err(joined([error.to_string(), REFUSED.to_owned()]));
     }
     Ok(engine)
 }
@@ -157,12 +175,18 @@ fn seed() -> u64 {
     now.as_nanos() as u64 ^ u64::from(std::process::id()) << 32
 }
 
+/// Texts below one another, those that are not empty.
+fn joined(texts: impl IntoIterator<Item = String>) -> String {
+    let texts: Vec<String> = texts.into_iter().filter(|text| !text.is_empty()).collect();
+    texts.join("\n")
+}
+
 /// Opens the control sockets.
-fn serve(options: &Options, router: &Arc<Router>) -> Result<Vec<Server>, Reported> {
+fn serve(options: &Options, hot: &Arc<HotSwap>) -> Result<Vec<Server>, Reported> {
     let sockets = options.sockets.iter().cloned().map(Address::Unix);
     let mut servers = Vec::new();
     for address in options.ports.iter().cloned().chain(sockets) {
-        match Server::start(&address, router.clone()) {
+        match Server::start(&address, hot.clone()) {
             Ok(server) => servers.push(server),
             Err(error) => {
                 let name = match servers.len() {
@@ -201,10 +225,14 @@ fn print(text: impl AsRef<[u8]>) {
 }
 
 fn show(diagnostics: &[Diagnostic], map: &SourceMap) {
-    let text = render_all(diagnostics, map, Style::Click);
+    let text = shown(diagnostics, map);
     if !text.is_empty() {
-        complain(text.trim_end_matches('\n'));
+        complain(text);
     }
+}
+
+fn shown(diagnostics: &[Diagnostic], map: &SourceMap) -> String {
+    render_all(diagnostics, map, Style::Click).trim_end_matches('\n').to_owned()
 }
 
 fn refuse(message: impl Display) -> Reported {
@@ -233,6 +261,8 @@ The run:
   -p, --port PORT[+]           Serve the control protocol on a TCP port; with
                                a plus sign, on that or the next free one
   -u, --unix-socket FILE       Serve the control protocol on a Unix socket
+  -R, --allow-reconfigure      Let the handler `hotconfig` be written: it replaces
+                               the configuration while the router runs
   -w, --no-warnings            Do not say that there is nothing to run
 
 When the router has stopped:
@@ -243,6 +273,4 @@ When the router has stopped:
 
       --help                   Print this
   -v, --version                Print the version
-
-Not there yet: -R (replacing the configuration while it runs).
 ";

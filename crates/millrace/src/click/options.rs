@@ -28,6 +28,8 @@ pub(super) struct Options {
     /// Print how long the router took.
     pub(super) time: bool,
     pub(super) no_warnings: bool,
+    /// Whether the configuration may be replaced while the router runs.
+    pub(super) reconfigure: bool,
     /// Control sockets, TCP ports first, as Click numbers them.
     pub(super) ports: Vec<Address>,
     pub(super) sockets: Vec<PathBuf>,
@@ -205,12 +207,7 @@ impl Options {
     ) -> Result<(), Refusal> {
         let text = value.clone().unwrap_or_default();
         match name {
-            Name::Reconfigure if negated => {}
-            Name::Reconfigure => {
-                return Err(Refusal::Unsupported(
-                    "-R: the configuration cannot be replaced while the router runs yet",
-                ));
-            }
+            Name::Reconfigure => self.reconfigure = !negated,
             Name::Dpdk => self.dpdk = value.map(|text| text.lines().map(str::to_owned).collect()),
             Name::Descriptor => {
                 return Err(Refusal::Unsupported(
@@ -406,10 +403,9 @@ mod tests {
 
     #[test]
     fn what_comes_later_is_refused_with_a_sentence() {
-        for line in ["-R", "--allow-reconfigure", "--socket 3"] {
-            assert!(matches!(parsed(line), Err(Refusal::Unsupported(_))), "{line}");
-        }
-        assert!(parsed("--no-allow-reconfigure").is_ok());
+        assert!(matches!(parsed("--socket 3"), Err(Refusal::Unsupported(_))));
+        assert!(options("-R").reconfigure);
+        assert!(!options("-R --no-allow-reconfigure").reconfigure);
     }
 
     #[test]

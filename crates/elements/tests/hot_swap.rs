@@ -1,0 +1,139 @@
+//! Numbered packets flow on two threads while the configuration is replaced a hundred times: every
+//! one arrives, in order, and the counter counts them all.
+
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use millrace_core::router::{Options, check, initialize, initialize_beside};
+use millrace_core::{
+    Batch, Class, ClassInfo, Context, Element, Engine, Failed, Init, Packet, Refused, Registry,
+    Router, Setup, Task,
+};
+use millrace_elements as _;
+use millrace_lang::SourceMap;
+use std::sync::Arc;
+
+/// The world outside of the router, which no swap stops.
+static SENT: AtomicU64 = AtomicU64::new(0);
+static ARRIVED: AtomicU64 = AtomicU64::new(0);
+static WRONG: AtomicU64 = AtomicU64::new(0);
+/// So many packets may be on their way; the queues have room for them.
+const WINDOW: u64 = 500;
+
+/// Brings the packets of the world in, numbered.
+struct Numbered {
+    task: Task,
+}
+
+impl Element for Numbered {
+    const CLASS: Class = Class::new("Numbered", "0/1", "h/h");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        setup.args.complete()?;
+        Ok(Self { task: setup.task() })
+    }
+
+    fn initialize(&self, _init: &mut Init<'_>) -> Result<(), Refused> {
+        self.task.schedule();
+        Ok(())
+    }
+
+    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
+        let sent = SENT.load(SeqCst);
+        let n = WINDOW.saturating_sub(sent - ARRIVED.load(SeqCst)).min(32);
+        for number in sent..sent + n {
+            cx.created(1);
+            cx.push(0, Packet::from_bytes(&number.to_be_bytes()).unwrap());
+        }
+        SENT.store(sent + n, SeqCst);
+        n > 0
+    }
+}
+
+/// Takes them out, and looks whether the next one is the next one.
+struct Gather;
+
+impl Element for Gather {
+    const CLASS: Class = Class::new("Gather", "1/0", "h/h");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        setup.args.complete()?;
+        Ok(Self)
+    }
+
+    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
+        cx.consumed(batch.len());
+        for packet in batch.drain() {
+            let expected = ARRIVED.fetch_add(1, SeqCst);
+            if packet.data() != expected.to_be_bytes() {
+                WRONG.fetch_add(1, SeqCst);
+            }
+        }
+    }
+}
+
+static NUMBERED: ClassInfo = ClassInfo::of::<Numbered>("", "");
+static GATHER: ClassInfo = ClassInfo::of::<Gather>("", "");
+
+const ROUTER: &str = "Numbered -> a :: Queue(600) -> u :: Unqueue -> c :: Counter
+    -> b :: ThreadSafeQueue(600) -> v :: Unqueue -> Gather; StaticThreadSched(u 0, v 1)";
+
+fn router() -> Router {
+    let mut map = SourceMap::default();
+    let source = map.add("swap", ROUTER);
+    let (graph, found) =
+        millrace_lang::compile(&mut map, source, &millrace_lang::Options::default());
+    assert!(found.is_empty(), "{found:?}");
+    let mut registry = Registry::linked();
+    registry.add(&NUMBERED);
+    registry.add(&GATHER);
+    let (router, found) = check(&graph, &registry, Options { threads: 2, ..Options::default() });
+    router.unwrap_or_else(|| panic!("{found:?}"))
+}
+
+#[test]
+fn no_packet_is_lost_in_a_hundred_swaps() {
+    const SWAPS: usize = 100;
+    let engine: Engine = initialize(router(), 1).unwrap();
+    let mut current: Arc<Router> = engine.router().clone();
+    let runner = std::thread::spawn(move || engine.run());
+    let (mut longest, mut moved) = (Duration::ZERO, 0);
+    for swap in 0..SWAPS {
+        let before = ARRIVED.load(SeqCst);
+        while ARRIVED.load(SeqCst) < before + 100 {
+            std::thread::yield_now();
+        }
+        let next = initialize_beside(router(), 1, &current).unwrap();
+        let (tell, told) = channel();
+        current.replace(next, move |swapped| {
+            let length = |queue: &str| -> usize {
+                let text = swapped.router.read(&format!("{queue}.length"), b"").unwrap();
+                String::from_utf8(text).unwrap().parse().unwrap()
+            };
+            let held = length("a") + length("b");
+            tell.send((swapped.router, swapped.pause, held)).unwrap();
+        });
+        let (router, pause, held) = told.recv_timeout(Duration::from_secs(10)).unwrap();
+        assert!(router.read("c.count", b"").is_ok(), "swap {swap}");
+        (current, longest, moved) = (router, longest.max(pause), moved + held);
+    }
+    current.halt();
+    runner.join().unwrap();
+    let on_the_way = |queue: &str| -> u64 {
+        let text = current.read(&format!("{queue}.length"), b"").unwrap();
+        String::from_utf8(text).unwrap().parse().unwrap()
+    };
+    let (a, b) = (on_the_way("a"), on_the_way("b"));
+    let (sent, arrived) = (SENT.load(SeqCst), ARRIVED.load(SeqCst));
+    println!(
+        "{SWAPS} swaps: {arrived} packets arrived, {moved} moved in queues, longest pause {longest:?}"
+    );
+    assert_eq!(WRONG.load(SeqCst), 0, "packets out of order, twice or never");
+    assert_eq!(sent, arrived + a + b, "packets lost");
+    let counted = String::from_utf8(current.read("c.count", b"").unwrap()).unwrap();
+    assert_eq!(counted, (arrived + b).to_string(), "the counter counts on");
+    assert!(longest < Duration::from_secs(1), "{longest:?}");
+}
