@@ -21,7 +21,7 @@ use self::stopwatch::Stopwatch;
 use crate::config::{Loaded, Origin, load, reason};
 use crate::control::{Address, Server};
 use crate::dpdk::Running;
-use crate::messages::{complain_as_click as complain, say};
+use crate::messages::complain_as_click as complain;
 use crate::output;
 use crate::report::Ledger;
 use crate::session::{Affinity, Choices, configure, services, start_devices};
