@@ -14,6 +14,7 @@ pub mod ip;
 pub mod ip6;
 pub mod measure;
 pub mod queueing;
+pub mod rewrite;
 pub mod standard;
 pub mod summary;
 pub mod tcpudp;

@@ -54,6 +54,15 @@ const ARGUMENTS: &[(&str, &str)] = &[
     ("Tee", ""),
     ("ToDump", "/dev/null"),
     ("UDPIPEncap", "10.0.0.1, 1, 10.0.0.2, 2"),
+    ("IPRewriter", "pattern 10.0.0.1 1024-1100 - - 0 0, MAPPING_CAPACITY 100"),
+    ("TCPRewriter", "pattern 10.0.0.1 1024-1100# - - 0 0"),
+    ("UDPRewriter", "pattern 10.0.0.1 1024-1100? - - 0 0"),
+    ("IPAddrRewriter", "pattern 10.0.0.0/24 - 0 0"),
+    ("IPAddrPairRewriter", "pattern 10.0.0.0/24 - 0 0"),
+    ("ICMPPingRewriter", "pattern 10.0.0.1 - 1-99 0 0"),
+    ("IPRewriterPatterns", "p 10.0.0.1 1024-1100 - -"),
+    ("RoundRobinIPMapper", "- - - 80 0 0, - - - 81 0 0"),
+    ("SourceIPHashMapper", "3 7, - - - 80 0 0 1, - - - 81 0 0 2"),
     ("Unstrip", "14"),
     ("Align", "4, 2"),
     ("Block", "10"),
@@ -80,6 +89,9 @@ const ARGUMENTS: &[(&str, &str)] = &[
 
 /// Classes that need a device or a file to read, and are tested elsewhere.
 const ELSEWHERE: &[&str] = &[
+    // Need a rewriter beside them.
+    "FTPPortMapper",
+    "ICMPRewriter",
     "KernelTap",
     "McastSocket",
     "RawSocket",

@@ -70,6 +70,12 @@ impl Setup<'_> {
         self.services.get()
     }
 
+    /// The one `T` of this router, which all elements that ask for it share: what they want to know of one
+    /// another, such as patterns by name. The first to ask makes it.
+    pub fn shared<T: Any + Default + Send + Sync>(&mut self) -> Arc<T> {
+        self.draft.shared()
+    }
+
     /// Gives the element a task; it runs when scheduled, on its home thread. The first one made
     /// has index 0.
     pub fn task(&mut self) -> Task {

@@ -60,3 +60,9 @@ pub use mapping::{PageKind, prefer_huge_pages};
 pub use mbufs::{Burst, Limits, Mbuf, Window};
 pub use packet::{Packet, PacketType};
 pub use plain::PlainCounts;
+
+/// Asks the processor for the cache line where a value begins, which will soon be looked at.
+#[inline(always)]
+pub fn prefetch<T>(value: &T) {
+    descriptor::prefetch(std::ptr::from_ref(value).cast());
+}

@@ -1,5 +1,9 @@
 //! What elements ask for while they are configured.
 
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use crate::element::{Receiver, Receiving, Transmitting};
 use crate::engine::{Task, Timer};
 
@@ -23,6 +27,8 @@ pub(crate) struct Draft {
     pub(crate) seed: Option<u64>,
     /// Whether any task may move to any thread while the router runs.
     pub(crate) movable: bool,
+    /// What elements share with one another, one of each type.
+    pub(crate) shared: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
 }
 
 /// A task, and what it is for.
@@ -65,6 +71,12 @@ pub(crate) struct DraftReceiver {
 }
 
 impl Draft {
+    pub(crate) fn shared<T: Any + Default + Send + Sync>(&mut self) -> Arc<T> {
+        let entry = self.shared.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(T::default()));
+        // The entry of a type holds a value of it.
+        entry.clone().downcast().unwrap_or_default()
+    }
+
     pub(crate) fn add_task(&mut self, element: usize, place: Place) -> Task {
         let index = self.tasks.iter().filter(|draft| draft.task.element() == element).count();
         let task = Task::new(element, index);

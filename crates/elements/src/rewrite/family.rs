@@ -1,0 +1,132 @@
+//! How the kinds of rewriters differ where it is not about speed: keys, what may be mapped, texts.
+
+use std::net::Ipv4Addr;
+
+use millrace_core::headers::protocol;
+
+use super::flow_id::FlowId;
+
+/// A kind of rewriter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Family {
+    /// TCP in one map, UDP in another.
+    Ip,
+    Tcp,
+    Udp,
+    /// By source address, and by destination address the replies.
+    Address,
+    /// By both addresses.
+    AddressPair,
+    Ping,
+}
+
+/// The identifier of echo requests as a flow of Click's has it in the place of the destination port: one more, as
+/// a little-endian machine counts.
+pub(super) fn next_identifier(identifier: u16) -> u16 {
+    identifier.swap_bytes().wrapping_add(1).swap_bytes()
+}
+
+impl Family {
+    /// Whether the destination of packets in a direction is annotated.
+    #[inline(always)]
+    pub(super) fn annotates(self, reply: bool) -> bool {
+        reply || self != Self::Address
+    }
+
+    /// The flow of replies to a mapping, of which the rewriter has chosen the destination port.
+    pub(super) fn reply_of(self, reply: FlowId) -> FlowId {
+        match self {
+            Self::Ping => reply.with_source_port(next_identifier(reply.destination_port())),
+            _ => reply,
+        }
+    }
+
+    /// What a flow may become.
+    pub(super) fn accept(self, to: FlowId) -> Option<FlowId> {
+        match self {
+            Self::Ip | Self::Tcp | Self::Udp => Some(to),
+            Self::Address => Some(to).filter(|to| to.ports == 0 && to.destination() == 0),
+            Self::AddressPair => Some(to).filter(|to| to.ports == 0),
+            Self::Ping => Some(to.with_destination_port(next_identifier(to.source_port()))),
+        }
+    }
+
+    /// What is added to the checksums of the IP header and of the transport header.
+    pub(super) fn deltas(self, from: FlowId, to: FlowId) -> (u16, u16) {
+        let words = |id: u64, at: u32| u64::from((id >> (16 * at)) as u16);
+        let difference = |from: u64, to: u64, count: u32| {
+            let terms = (0..count).map(|at| (words(from, at) ^ 0xffff) + words(to, at));
+            terms.sum::<u64>()
+        };
+        let addresses = difference(from.addresses, to.addresses, 4);
+        let ports = match self {
+            Self::Ping => {
+                return (
+                    fold(addresses),
+                    fold(difference(from.source_port().into(), to.source_port().into(), 1)),
+                );
+            }
+            _ => difference(from.ports.into(), to.ports.into(), 2),
+        };
+        (fold(addresses), fold(addresses + ports))
+    }
+
+    /// Which map a flow of this protocol is looked up in, and by what keys.
+    pub(super) fn lookup(
+        self,
+        number: u8,
+        flow: FlowId,
+        reply: bool,
+    ) -> Option<(usize, [Option<FlowId>; 2])> {
+        let addresses = FlowId { ports: 0, ..flow };
+        Some(match self {
+            Self::Ip if number == protocol::TCP => (0, [Some(flow), None]),
+            Self::Ip if number == protocol::UDP => (1, [Some(flow), None]),
+            Self::Ip => return None,
+            Self::Tcp | Self::Udp => (0, [Some(flow), None]),
+            Self::Address => {
+                let (from, to) = (addresses.with_destination(0), addresses.with_source(0));
+                (0, [Some(from), Some(to)])
+            }
+            Self::AddressPair => (0, [Some(addresses), None]),
+            Self::Ping if number != protocol::ICMP => return None,
+            Self::Ping => {
+                let identifier = flow.source_port();
+                let next = next_identifier(identifier);
+                let (from, to) = if reply { (next, identifier) } else { (identifier, next) };
+                (0, [Some(flow.with_source_port(from).with_destination_port(to)), None])
+            }
+        })
+    }
+
+    /// A line of a dump, without what is the same for all: what a flow becomes.
+    pub(super) fn line(self, from: FlowId, to: FlowId) -> String {
+        let address = |address: u32| Ipv4Addr::from(address);
+        match self {
+            Self::Ip | Self::Tcp | Self::Udp => format!("{from} => {to}"),
+            Self::Address => format!("{} => {}", address(from.source()), address(to.source())),
+            Self::AddressPair => {
+                let pair = |id: FlowId| {
+                    format!("({}, {})", address(id.source()), address(id.destination()))
+                };
+                format!("{} => {}", pair(from), pair(to))
+            }
+            Self::Ping => {
+                let triple = |id: FlowId| {
+                    let (source, destination) = (address(id.source()), address(id.destination()));
+                    format!("({source}, {destination}, {})", id.source_port())
+                };
+                format!("{} => {}", triple(from), triple(to))
+            }
+        }
+    }
+}
+
+/// A sum folded to 16 bits; 0 when it changes nothing.
+fn fold(sum: u64) -> u16 {
+    let mut sum = sum;
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    if sum == 0xffff { 0 } else { sum as u16 }
+}

@@ -1,0 +1,497 @@
+//! The mappings that one capacity counts, and which of them goes when there are too many.
+//!
+//! Packets write nothing but the time into a mapping. Who has to go is found out when one must: mappings stand
+//! in two heaps, those whose guarantee may still hold and the others, by a time that is never later than the one
+//! they expire at. What comes to the top too early is put back with its true time. So the mapping that goes is the
+//! one that Click's heaps, which every packet changes, would give.
+//!
+//! Memory: 16 bytes a mapping and heap entry beside the table's, twice as many at most, and the same for
+//! entries that have been replaced.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::flow_id::FlowId;
+use super::flow_table::{FlowTable, Found, Key, NewMapping, Record, View};
+use super::sequence::SequenceShifts;
+
+/// How long the mappings of one map are kept, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Policy {
+    /// For so long after a packet the mapping stays, whatever comes; 0 for no guarantee.
+    pub(super) guarantee: u64,
+    pub(super) timeouts: Timeouts,
+}
+
+/// How long after its last packet a mapping expires, by what was seen of the flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Timeouts {
+    Plain(u64),
+    Udp { plain: u64, streaming: u64 },
+    Tcp { no_data: u64, data: u64, done: u64 },
+}
+
+/// What was seen of a flow: marks of TCP connections, a count of UDP packets.
+pub(super) mod seen {
+    /// The connection is at an end: this bit of the forward direction, the next one of the replies.
+    pub(in crate::rewrite) const DONE: u32 = 1;
+    pub(in crate::rewrite) const BOTH_DONE: u32 = 3;
+    /// There was data: this bit of the forward direction, the next one of the replies.
+    pub(in crate::rewrite) const DATA: u32 = 4;
+    pub(in crate::rewrite) const BOTH_DATA: u32 = 12;
+    /// Datagrams: twice their number up to 6, and 1 more when there was a reply.
+    pub(in crate::rewrite) const STREAMING: u32 = 7;
+    /// The bits that these take.
+    pub(in crate::rewrite) const MASK: u32 = 0xff;
+}
+
+/// In the state of a mapping, beside what was seen: where the annotation for replies stands.
+pub(super) const ANNO_SHIFT: u32 = 8;
+/// A mark: sequence numbers are shifted.
+pub(super) const SHIFTED: u32 = 1 << 16;
+/// Where the protocol stands.
+const PROTOCOL_SHIFT: u32 = 24;
+
+impl Timeouts {
+    /// The time for a flow of which this was seen.
+    pub(super) fn of(&self, state: u32) -> u64 {
+        match *self {
+            Self::Plain(time) => time,
+            Self::Udp { streaming, .. } if state & seen::MASK >= seen::STREAMING => streaming,
+            Self::Udp { plain, .. } => plain,
+            Self::Tcp { done, .. } if state & seen::BOTH_DONE == seen::BOTH_DONE => done,
+            Self::Tcp { data, .. } if state & seen::BOTH_DATA == seen::BOTH_DATA => data,
+            Self::Tcp { no_data, .. } => no_data,
+        }
+    }
+}
+
+/// Mappings under one capacity; several rewriters may share it.
+pub(super) struct FlowSet {
+    pub(super) table: FlowTable,
+    book: Mutex<Book>,
+    /// Of mappings that are marked so.
+    shifts: Mutex<HashMap<u32, SequenceShifts>>,
+}
+
+/// What only one thread at a time may change.
+struct Book {
+    capacity: i32,
+    live: usize,
+    free: Vec<u32>,
+    guaranteed: Heap,
+    others: Heap,
+    next_ticket: u32,
+    born: u32,
+    maps: Vec<Map>,
+}
+
+type Heap = BinaryHeap<Reverse<Entry>>;
+
+/// In a heap: a time, and the mapping if it still has this ticket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Entry {
+    time: u64,
+    ticket: u32,
+    record: u32,
+}
+
+/// One of the maps in the table.
+struct Map {
+    policy: Policy,
+    /// By input: mappings, and flows that got none.
+    inputs: Vec<InputCounts>,
+    /// Keys in the map, and buckets that Click's table would have.
+    keys: usize,
+    buckets: usize,
+}
+
+/// What an input counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct InputCounts {
+    pub(super) mappings: u32,
+    pub(super) failures: u32,
+}
+
+/// What a rewriter wants to add.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted {
+    pub(super) map: u32,
+    pub(super) from: FlowId,
+    pub(super) to: FlowId,
+    pub(super) outputs: [u16; 2],
+    pub(super) input: usize,
+    pub(super) protocol: u8,
+    pub(super) anno: u8,
+    pub(super) deltas: (u16, u16),
+}
+
+impl FlowSet {
+    pub(super) fn new(capacity: i32) -> Self {
+        Self {
+            table: FlowTable::new(),
+            book: Mutex::new(Book {
+                capacity,
+                live: 0,
+                free: Vec::new(),
+                guaranteed: Heap::new(),
+                others: Heap::new(),
+                next_ticket: 0,
+                born: 0,
+                maps: Vec::new(),
+            }),
+            shifts: Mutex::default(),
+        }
+    }
+
+    /// The right to change mappings, which one thread has at a time.
+    pub(super) fn lock(&self) -> Changing<'_> {
+        let book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
+        Changing { set: self, book }
+    }
+
+    /// How sequence numbers are shifted.
+    pub(super) fn shifts(&self) -> MutexGuard<'_, HashMap<u32, SequenceShifts>> {
+        self.shifts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Bytes that the mappings take.
+    #[cfg(test)]
+    pub(super) fn memory(&self) -> usize {
+        let book = self.lock().book;
+        let entries = book.guaranteed.capacity() + book.others.capacity();
+        self.table.memory() + entries * size_of::<Entry>() + book.free.capacity() * 4
+    }
+}
+
+/// A set of mappings in the hands of who changes it.
+pub(super) struct Changing<'s> {
+    set: &'s FlowSet,
+    book: MutexGuard<'s, Book>,
+}
+
+impl Changing<'_> {
+    /// Adds a map, for a rewriter with so many inputs; returns its number.
+    pub(super) fn add_map(&mut self, policy: Policy, inputs: usize) -> u32 {
+        let inputs = vec![InputCounts::default(); inputs];
+        self.book.maps.push(Map { policy, inputs, keys: 0, buckets: 1 });
+        u32::try_from(self.book.maps.len() - 1).unwrap_or(u32::MAX)
+    }
+
+    pub(super) fn find(&self, key: Key) -> Option<View<'_>> {
+        self.set.table.find(key)
+    }
+
+    /// Whether a packet of this flow would be rewritten.
+    pub(super) fn contains(&self, map: u32, flow: FlowId) -> bool {
+        self.set.table.contains(Key { flow, map })
+    }
+
+    /// Adds a mapping, and takes another one out if there are too many. The new one is refused when all others
+    /// are guaranteed; that counts as a failure.
+    pub(super) fn add(&mut self, wanted: &Wanted, now: u64) -> Option<u32> {
+        let keys = [wanted.from, wanted.to.reversed()];
+        // The replies belong to the newest flow.
+        let old = self.find(Key { flow: keys[1], map: wanted.map });
+        if let Some(old) = old.map(|view| view.found.record) {
+            self.destroy(old);
+        }
+        let new = NewMapping {
+            keys,
+            map: wanted.map,
+            deltas: wanted.deltas,
+            outputs: wanted.outputs,
+            touched: now,
+            state: u32::from(wanted.anno) << ANNO_SHIFT
+                | u32::from(wanted.protocol) << PROTOCOL_SHIFT,
+            input: u32::try_from(wanted.input).unwrap_or_default(),
+            born: self.book.born,
+        };
+        let free = self.book.free.pop();
+        let number = self.set.table.add(free, &new)?;
+        self.book.born = self.book.born.wrapping_add(1);
+        self.book.live += 1;
+        let (forward, reply) =
+            (Found { record: number, reply: false }, Found { record: number, reply: true });
+        self.set.table.enter(forward);
+        let pair = keys[0] != keys[1];
+        match pair {
+            true => self.set.table.enter(reply),
+            // Later packets count as replies.
+            false => self.set.table.redirect(forward, reply),
+        }
+        if let Some(map) = self.book.maps.get_mut(wanted.map as usize) {
+            map.keys += 1 + usize::from(pair);
+            if let Some(counts) = map.inputs.get_mut(wanted.input) {
+                counts.mappings += 1;
+            }
+        }
+        self.queue(number, now);
+        if i64::try_from(self.book.live).unwrap_or(i64::MAX) > i64::from(self.book.capacity) {
+            self.end_guarantees(now);
+            let goes = self.first_of_others(now).unwrap_or(number);
+            self.destroy(goes);
+            if goes == number {
+                self.count_failure(wanted.map, wanted.input);
+                return None;
+            }
+        }
+        if let Some(map) = self.book.maps.get_mut(wanted.map as usize)
+            && map.keys > 2 * map.buckets
+        {
+            map.buckets = 2 * map.buckets + 1;
+        }
+        Some(number)
+    }
+
+    /// Counts a flow that gets no mapping.
+    pub(super) fn count_failure(&mut self, map: u32, input: usize) {
+        let map = self.book.maps.get_mut(map as usize);
+        if let Some(counts) = map.and_then(|map| map.inputs.get_mut(input)) {
+            counts.failures = counts.failures.wrapping_add(1);
+        }
+    }
+
+    /// What an input of a rewriter counted in one of its maps.
+    pub(super) fn counts(&self, map: u32, input: usize) -> InputCounts {
+        let map = self.book.maps.get(map as usize);
+        map.and_then(|map| map.inputs.get(input)).copied().unwrap_or_default()
+    }
+
+    /// The number of mappings.
+    pub(super) fn len(&self) -> usize {
+        self.book.live
+    }
+
+    pub(super) fn capacity(&self) -> i32 {
+        self.book.capacity
+    }
+
+    pub(super) fn set_capacity(&mut self, capacity: i32, now: u64) {
+        self.book.capacity = capacity;
+        self.reap(now);
+    }
+
+    /// Takes out what has expired, and what there is no room for.
+    pub(super) fn reap(&mut self, now: u64) {
+        self.end_guarantees(now);
+        while let Some(first) = self.first_of_others(now) {
+            if self.expiry(first).is_some_and(|expiry| expiry > now) {
+                break;
+            }
+            self.destroy(first);
+        }
+        let capacity = usize::try_from(self.book.capacity).unwrap_or(0);
+        while self.book.live > capacity {
+            let goes = self.first_of_others(now).or_else(|| self.first_guaranteed());
+            match goes {
+                Some(goes) => self.destroy(goes),
+                None => break,
+            }
+        }
+    }
+
+    /// Takes out every mapping.
+    pub(super) fn clear(&mut self) {
+        let all: Vec<u32> = self.set.table.records().map(|(number, _)| number).collect();
+        all.into_iter().for_each(|number| self.destroy(number));
+    }
+
+    /// Takes out the mappings that an input made, in these maps.
+    pub(super) fn clear_input(&mut self, maps: &[u32], input: usize) {
+        let records = self.set.table.records();
+        let of_input = |record: &Record| {
+            maps.contains(&record.map()) && record.input.load(Relaxed) as usize == input
+        };
+        let all: Vec<u32> =
+            records.filter(|(_, record)| of_input(record)).map(|(number, _)| number).collect();
+        all.into_iter().for_each(|number| self.destroy(number));
+    }
+
+    /// Puts a mapping anew into the order of expiry: it may expire earlier than it was to.
+    pub(super) fn requeue(&mut self, number: u32, now: u64) {
+        if self.set.table.record(number).is_some_and(Record::is_live) {
+            self.queue(number, now);
+            let entries = self.book.guaranteed.len() + self.book.others.len();
+            if entries > 2 * self.book.live + 64 {
+                let table = &self.set.table;
+                let valid = |Reverse(entry): &Reverse<Entry>| is_valid(table, entry);
+                self.book.guaranteed.retain(valid);
+                self.book.others.retain(valid);
+            }
+        }
+    }
+
+    /// The keys of a map in the order in which Click's table has them.
+    pub(super) fn in_order(&self, map: u32) -> Vec<(u32, bool)> {
+        let records = self.set.table.records().filter(|(_, record)| record.map() == map);
+        let mut records: Vec<_> = records.collect();
+        let newest = self.book.born;
+        records.sort_by_key(|(_, record)| Reverse(newest.wrapping_sub(record.born.load(Relaxed))));
+        let buckets = self.book.maps.get(map as usize).map_or(1, |map| map.buckets);
+        let mut order = ClickOrder::default();
+        for (number, record) in records {
+            let pair = record.key(false) != record.key(true);
+            let keys = [false, true].into_iter().skip(usize::from(!pair));
+            keys.for_each(|reply| order.insert(record.key(reply).click_hash(), (number, reply)));
+            if order.len > 2 * order.buckets.len() {
+                order.rehash(2 * order.buckets.len() + 1);
+            }
+        }
+        while order.buckets.len() < buckets {
+            order.rehash(2 * order.buckets.len() + 1);
+        }
+        order.into_keys().collect()
+    }
+
+    /// How long a mapping is kept if no packet comes: until when, in milliseconds.
+    pub(super) fn expiry(&self, number: u32) -> Option<u64> {
+        let record = self.set.table.record(number)?;
+        let policy = self.policy(record)?;
+        Some(record.touched.load(Relaxed) + policy.timeouts.of(record.state.load(Relaxed)))
+    }
+
+    fn destroy(&mut self, number: u32) {
+        let Some(record) = self.set.table.record(number).filter(|record| record.is_live()) else {
+            return;
+        };
+        let (input, pair) = (record.input.load(Relaxed), record.key(false) != record.key(true));
+        if let Some(map) = self.book.maps.get_mut(record.map() as usize) {
+            map.keys = map.keys.saturating_sub(1 + usize::from(pair));
+            if let Some(counts) = map.inputs.get_mut(input as usize) {
+                counts.mappings = counts.mappings.saturating_sub(1);
+            }
+        }
+        if record.state.load(Relaxed) & SHIFTED != 0 {
+            self.set.shifts().remove(&number);
+        }
+        record.ticket.store(u32::MAX, Relaxed);
+        self.set.table.remove(number);
+        self.book.free.push(number);
+        self.book.live -= 1;
+    }
+
+    fn policy(&self, record: &Record) -> Option<Policy> {
+        self.book.maps.get(record.map() as usize).map(|map| map.policy)
+    }
+
+    /// Until when a mapping is guaranteed.
+    fn guaranteed_until(&self, number: u32) -> Option<u64> {
+        let record = self.set.table.record(number)?;
+        let guarantee = self.policy(record)?.guarantee;
+        (guarantee > 0).then(|| record.touched.load(Relaxed) + guarantee)
+    }
+
+    /// Gives a mapping its place in a heap, and the one that it may have had is void.
+    fn queue(&mut self, number: u32, now: u64) {
+        let Some(record) = self.set.table.record(number) else { return };
+        // The highest one belongs to nobody.
+        self.book.next_ticket = self.book.next_ticket.wrapping_add(1) % u32::MAX;
+        let ticket = self.book.next_ticket;
+        record.ticket.store(ticket, Relaxed);
+        self.place(Entry { time: 0, ticket, record: number }, now);
+    }
+
+    fn place(&mut self, entry: Entry, now: u64) {
+        match self.guaranteed_until(entry.record).filter(|until| *until > now) {
+            Some(time) => self.book.guaranteed.push(Reverse(Entry { time, ..entry })),
+            None => {
+                let time = self.expiry(entry.record).unwrap_or(0);
+                self.book.others.push(Reverse(Entry { time, ..entry }));
+            }
+        }
+    }
+
+    /// Moves mappings whose guarantee has ended to the others.
+    fn end_guarantees(&mut self, now: u64) {
+        while let Some(&Reverse(first)) = self.book.guaranteed.peek() {
+            if first.time > now {
+                break;
+            }
+            self.book.guaranteed.pop();
+            if is_valid(&self.set.table, &first) {
+                self.place(first, now);
+            }
+        }
+    }
+
+    /// The mapping without guarantee that expires first.
+    fn first_of_others(&mut self, now: u64) -> Option<u32> {
+        loop {
+            let Reverse(first) = *self.book.others.peek()?;
+            let valid = is_valid(&self.set.table, &first);
+            let guaranteed = self.guaranteed_until(first.record).is_some_and(|until| until > now);
+            let early = self.expiry(first.record).is_some_and(|expiry| expiry > first.time);
+            if valid && !guaranteed && !early {
+                return Some(first.record);
+            }
+            self.book.others.pop();
+            if valid {
+                self.place(first, now);
+            }
+        }
+    }
+
+    /// The mapping whose guarantee ends first.
+    fn first_guaranteed(&mut self) -> Option<u32> {
+        loop {
+            let Reverse(first) = *self.book.guaranteed.peek()?;
+            let valid = is_valid(&self.set.table, &first);
+            let until = self.guaranteed_until(first.record).unwrap_or(first.time);
+            if valid && until <= first.time {
+                return Some(first.record);
+            }
+            self.book.guaranteed.pop();
+            if valid {
+                self.book.guaranteed.push(Reverse(Entry { time: until, ..first }));
+            }
+        }
+    }
+}
+
+fn is_valid(table: &FlowTable, entry: &Entry) -> bool {
+    let record = table.record(entry.record);
+    record.is_some_and(|record| record.ticket.load(Relaxed) == entry.ticket)
+}
+
+/// The protocol in the state of a mapping.
+pub(super) fn protocol_of(state: u32) -> u8 {
+    (state >> PROTOCOL_SHIFT) as u8
+}
+
+/// A table as Click's, chains of entries in buckets, which tells the order of the lines in dumps.
+struct ClickOrder {
+    /// Each chain from its end to its front.
+    buckets: Vec<Vec<(u32, (u32, bool))>>,
+    len: usize,
+}
+
+impl Default for ClickOrder {
+    fn default() -> Self {
+        Self { buckets: vec![Vec::new()], len: 0 }
+    }
+}
+
+impl ClickOrder {
+    fn insert(&mut self, hash: u32, key: (u32, bool)) {
+        let buckets = self.buckets.len();
+        if let Some(chain) = self.buckets.get_mut(hash as usize % buckets) {
+            chain.push((hash, key));
+            self.len += 1;
+        }
+    }
+
+    fn rehash(&mut self, buckets: usize) {
+        let old = std::mem::replace(&mut self.buckets, vec![Vec::new(); buckets]);
+        self.len = 0;
+        for (hash, key) in old.into_iter().flat_map(|chain| chain.into_iter().rev()) {
+            self.insert(hash, key);
+        }
+    }
+
+    fn into_keys(self) -> impl Iterator<Item = (u32, bool)> {
+        self.buckets.into_iter().flat_map(|chain| chain.into_iter().rev().map(|(_, key)| key))
+    }
+}

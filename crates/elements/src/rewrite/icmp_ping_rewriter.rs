@@ -1,0 +1,159 @@
+//! ICMPPingRewriter - rewrites the addresses and identifiers of ICMP echo requests and replies
+//!
+//! # Synopsis
+//! `ICMPPingRewriter(INPUTSPEC1, ..., INPUTSPECn [, keywords])`
+//!
+//! # Description
+//! Lets pings through a network address translator. An echo request of an unknown flow (source address,
+//! destination address, identifier) gets a mapping as the INPUTSPEC of its input says, with the identifier in the
+//! place of the source port: `pattern SADDR SPORT - - FOUTPUT ROUTPUT` or `pattern SADDR - SPORT FOUTPUT ROUTPUT`,
+//! where SPORT is as a rule a range. The other INPUTSPECs are those of IPRewriter. Replies to the rewritten request
+//! become replies to the first one.
+//!
+//! Packets must have their IP header marked. Echo replies that nobody waits for, packets that are no echo
+//! requests or replies, and second and later fragments are dropped, unless they come to a `pass` input. Checksums
+//! are updated.
+//!
+//! IPRewriter's manual says how threads share mappings and what memory they take.
+//!
+//! # Arguments
+//! - INPUTSPEC: one for each input.
+//! - TIMEOUT: how long a flow may be silent. Keyword, seconds, default 5 minutes.
+//! - GUARANTEE: how long after its last packet a flow keeps its mapping in any case. Keyword, default 5 seconds.
+//! - REAP_INTERVAL, MAPPING_CAPACITY, DST_ANNO, REPLY_ANNO, SET_AGGREGATE, HANDLE_MIGRATION: as IPRewriter.
+//!
+//! # Ports
+//! As many push inputs as INPUTSPECs, any number of push outputs.
+//!
+//! # Handlers
+//! - `table` (read): the mappings, one line for each direction, such as
+//!   `(10.0.0.2, 2.0.0.2, 77) => (1.0.0.1, 2.0.0.2, 1024) [*0 1] i0 exp300`. As in Click, lines of replies show the
+//!   identifier plus 256. Also `mappings`.
+//! - `table_size`, `nmappings`, `mapping_failures`, `patterns`, `size` (read), `pattern0`, ..., `capacity` (read,
+//!   write), `clear` (write): as IPRewriter.
+//!
+//! # Drops
+//! - filtered: the flow is new and the INPUTSPEC is `drop`.
+//! - table full: no identifier is free, or no room for a mapping.
+//! - unexpected: an echo reply without a mapping.
+//! - no match: no echo request or reply.
+//! - fragment: not the first fragment.
+//! - truncated, bad header length: there is no identifier.
+//! - header not set: the IP header is not marked.
+//!
+//! # Example
+//! ```click
+//! rw :: ICMPPingRewriter(pattern 1.0.0.1 1024-65535# - - 0 0);
+//! InfiniteSource(DATA \<4500001c 00000000 40010000 0a000002 02000002 0800f7ff 00000000>, LIMIT 10)
+//!     -> MarkIPHeader -> SetIPChecksum -> rw -> Discard;
+//! ```
+//!
+//! # See also
+//! IPRewriter, ICMPRewriter, ICMPPingResponder
+
+use std::sync::Arc;
+
+use millrace_core::headers::protocol;
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Handlers, Init, Packet, Reason, Refused, Setup,
+    register,
+};
+
+use super::family::{Family, next_identifier};
+use super::flow_id::FlowId;
+use super::flow_set::FlowSet;
+use super::flow_table::View;
+use super::rewriter::{Dialect, Lanes, Own, Rewriter, Seen, annotations};
+use super::transport::{field, update, write_addresses};
+use super::{addresses, handlers, transport};
+
+/// The element; its manual is at the top of the file.
+pub struct IcmpPingRewriter(Arc<Rewriter>);
+
+register!(IcmpPingRewriter, "icmp_ping_rewriter.rs");
+
+impl Element for IcmpPingRewriter {
+    const CLASS: Class = Class::new("ICMPPingRewriter", "1-/1-", "h/h");
+    type Local = Lanes;
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let policies = vec![addresses::policy(setup, 300)];
+        let annotations = annotations(setup, true);
+        Rewriter::configure(setup, Own { family: Family::Ping, annotations, policies }).map(Self)
+    }
+
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        self.0.initialize(init)
+    }
+
+    fn push(&self, cx: &mut Context, lanes: &mut Lanes, port: usize, batch: &mut Batch) {
+        self.0.push::<Echo>(cx, lanes, port, batch);
+    }
+
+    fn run_timer(&self, cx: &mut Context, _: &mut Lanes) {
+        self.0.run_timer(cx);
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers::tables(handlers, |element| &element.0, ["table", "mappings"], 0);
+        handlers::common(handlers, |element| &element.0);
+    }
+}
+
+/// Both addresses and the identifier, which stands in a flow beside its successor: in front of it in requests,
+/// behind it in replies.
+struct Echo;
+
+const ECHO_REPLY: u8 = 0;
+const ECHO: u8 = 8;
+
+impl Dialect for Echo {
+    #[inline(always)]
+    fn read(packet: &Packet) -> Result<Seen, Reason> {
+        let (mut flow, protocol) = transport::read(packet)?;
+        if protocol != protocol::ICMP {
+            return Err(Reason::NoMatch);
+        }
+        let bytes = packet.network_data().ok_or(Reason::NoHeader)?;
+        let (_, icmp) = transport::split(bytes)?;
+        let [kind, _, _, _, high, low] = *icmp.first_chunk().ok_or(Reason::Truncated)?;
+        let identifier = u16::from_be_bytes([high, low]);
+        let next = next_identifier(identifier);
+        flow = match kind {
+            ECHO => flow.with_source_port(identifier).with_destination_port(next),
+            ECHO_REPLY => flow.with_source_port(next).with_destination_port(identifier),
+            _ => return Err(Reason::NoMatch),
+        };
+        Ok(Seen { flow, map: 0, protocol })
+    }
+
+    #[inline(always)]
+    fn may_begin(flow: FlowId) -> bool {
+        flow.destination_port() == next_identifier(flow.source_port())
+    }
+
+    #[inline(always)]
+    fn apply(_: &Rewriter, _: &FlowSet, packet: &mut Packet, view: &View<'_>) -> u32 {
+        let Some(bytes) = packet.network_data_mut() else { return view.state };
+        let Some((_, icmp)) = write_addresses(bytes, view) else { return view.state };
+        let identifier = match view.found.reply {
+            false => view.to.source_port(),
+            true => view.to.destination_port(),
+        };
+        if let Some(place) = field(icmp, 4) {
+            *place = identifier.to_be_bytes();
+        }
+        update(field(icmp, 2), view.deltas.1);
+        not_negative_zero(icmp);
+        view.state
+    }
+}
+
+/// A checksum of 0 is that of a message whose words do not sum up to 0: one of nothing but zeros has the other one.
+pub(super) fn not_negative_zero(icmp: &mut [u8]) {
+    if icmp.iter().all(|byte| *byte == 0)
+        && let Some(sum) = field(icmp, 2)
+    {
+        *sum = [0xff, 0xff];
+    }
+}

@@ -1,0 +1,348 @@
+//! ICMPRewriter - rewrites ICMP errors by the mappings of rewriters
+//!
+//! # Synopsis
+//! `ICMPRewriter(MAPS [, DST_ANNO, REPLY_ANNO])`
+//!
+//! # Description
+//! An ICMP error quotes the packet that it is about. When a rewriter has changed that packet, the error is about
+//! the changed one. This element looks for a mapping in the rewriters MAPS, in order, and rewrites the error so
+//! that it is about the original packet: the quoted addresses, ports or echo identifier, the checksums quoted and
+//! of the message, and the destination of the error if it is the quoted source. Types: destination unreachable,
+//! source quench, redirect, time exceeded, parameter problem.
+//!
+//! Of quoted packets that have no ports here (other protocols, second and later fragments, less than eight bytes
+//! behind the header) addresses alone are looked up, which IPAddrRewriter and IPAddrPairRewriter know.
+//!
+//! Errors for which there is no mapping, errors with too little in them, and ICMP messages of other types leave
+//! unchanged by output 1, if there is one. Packets that are no ICMP are dropped. Packets must have their IP
+//! header marked.
+//!
+//! # Arguments
+//! - MAPS: rewriters, separated by spaces. With `NAME:PORT` rewritten errors leave by output PORT plus the output
+//!   that the mapping gives to the packets it is about; else by output 0. Mandatory.
+//! - DST_ANNO: whether the destination annotation is set to the new destination. Keyword, default true.
+//! - REPLY_ANNO: a byte of the annotations, which errors about packets of a flow get as replies to it would.
+//!   Keyword, default none.
+//!
+//! # Ports
+//! One push input; output 0, push: rewritten errors; output 1, push, may be left out: what is not rewritten. More
+//! outputs for MAPS with ports.
+//!
+//! # Handlers
+//! None of its own.
+//!
+//! # Drops
+//! - unexpected: without output 1, an error for which there is no mapping, or no error.
+//! - truncated: without output 1, an error that quotes less than an IP header.
+//! - no match: no ICMP.
+//! - header not set: the IP header is not marked.
+//!
+//! # Example
+//! ```click
+//! rw :: IPRewriter(pattern 1.0.0.1 1024-65535# - - 0 0);
+//! InfiniteSource(LENGTH 64, LIMIT 10) -> UDPIPEncap(10.0.0.2, 1234, 2.0.0.2, 53)
+//!     -> rw -> ICMPError(3.0.0.3, unreachable, port) -> ICMPRewriter(rw) -> Discard;
+//! ```
+//!
+//! # See also
+//! IPRewriter, IPAddrRewriter, ICMPPingRewriter, ICMPError
+
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+use millrace_core::args::{Annotation, ArgText};
+use millrace_core::headers::{Ipv4Header, protocol};
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Init, Packet, Reason, Refused, Setup, register,
+};
+
+use super::flow_id::FlowId;
+use super::flow_set::ANNO_SHIFT;
+use super::icmp_ping_rewriter::not_negative_zero;
+use super::input::Named;
+use super::rewriter::Rewriter;
+use super::transport::{self, field, update};
+
+/// The element; its manual is at the top of the file.
+pub struct IcmpRewriter {
+    named: Arc<Named>,
+    /// Names of rewriters, and where the ports of each begin.
+    maps: Vec<(String, Option<usize>)>,
+    outputs: usize,
+    dst_anno: bool,
+    reply_anno: Option<usize>,
+    rewriters: OnceLock<Vec<Map>>,
+}
+
+register!(IcmpRewriter, "icmp_rewriter.rs");
+
+/// A rewriter, and where its ports begin.
+type Map = (Arc<Rewriter>, Option<usize>);
+
+impl Element for IcmpRewriter {
+    const CLASS: Class = Class::new("ICMPRewriter", "1/1-", "h/h");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let words = setup.args.with(
+            "MAPS",
+            millrace_core::args::Kind::Mandatory,
+            "rewriters",
+            |text, _| Ok::<_, millrace_core::args::ArgError>(text.words()),
+        );
+        let dst_anno = setup.args.keyword("DST_ANNO", true);
+        let reply_anno: Option<Annotation<1>> = setup.args.optional_keyword("REPLY_ANNO");
+        let mut maps = Vec::new();
+        for word in words.unwrap_or_default() {
+            match parse_map(&word) {
+                Some((name, port)) if setup.args.scope().find_element(&name).is_some() => {
+                    maps.push((name, port));
+                }
+                _ => setup.args.error(&word, format!("{word} not an IP rewriter")),
+            }
+        }
+        setup.args.complete()?;
+        Ok(Self {
+            named: setup.shared(),
+            maps,
+            outputs: setup.outputs(),
+            dst_anno,
+            reply_anno: reply_anno.map(|anno| anno.0),
+            rewriters: OnceLock::new(),
+        })
+    }
+
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        let scope = init.router().scope_of(init.id());
+        let mut rewriters = Vec::new();
+        for (name, port) in &self.maps {
+            let rewriter = self.named.rewriter(name, &scope);
+            let rewriter = rewriter.ok_or_else(|| format!("{name} not an IP rewriter"))?;
+            if let Some(port) = port.filter(|port| port + rewriter.outputs > self.outputs) {
+                let plural = if self.outputs == 1 { "output" } else { "outputs" };
+                let outputs = self.outputs;
+                let message =
+                    format!("{name}:{port} port offset requires more than {outputs} {plural}");
+                return Err(message.into());
+            }
+            rewriters.push((rewriter, *port));
+        }
+        // It is initialised once.
+        let _ = self.rewriters.set(rewriters);
+        Ok(())
+    }
+
+    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
+        let unmapped = match cx.is_connected(1) && self.maps.iter().all(|(_, port)| port.is_none())
+        {
+            true => Some(1),
+            false => None,
+        };
+        cx.route_or_drop(batch, |packet| match self.rewrite(packet) {
+            Ok(output) => Ok(output),
+            Err(reason @ (Reason::NoMatch | Reason::NoHeader)) => Err(reason),
+            Err(reason) => unmapped.ok_or(reason),
+        });
+    }
+}
+
+fn parse_map(word: &ArgText) -> Option<(String, Option<usize>)> {
+    match word.as_str().split_once(':') {
+        None => Some((word.as_str().to_owned(), None)),
+        Some((name, port)) => Some((name.to_owned(), Some(port.parse().ok()?))),
+    }
+}
+
+const UNREACHABLE: u8 = 3;
+const SOURCE_QUENCH: u8 = 4;
+const REDIRECT: u8 = 5;
+const ECHO: u8 = 8;
+const TIME_EXCEEDED: u8 = 11;
+const PARAMETER_PROBLEM: u8 = 12;
+const ICMP_LEN: usize = 8;
+
+/// What an error quotes.
+struct Quoted {
+    /// The flow of replies to the quoted packet.
+    replies: FlowId,
+    protocol: u8,
+    /// Where it stands in the message.
+    header: Range<usize>,
+    /// Whether the ports, or the identifier, are there and part of the flow.
+    has_ports: bool,
+}
+
+impl Quoted {
+    /// Reads an ICMP message.
+    fn read(icmp: &[u8]) -> Result<Self, Reason> {
+        let kind = icmp.first().ok_or(Reason::Truncated)?;
+        let errors = [UNREACHABLE, SOURCE_QUENCH, REDIRECT, TIME_EXCEEDED, PARAMETER_PROBLEM];
+        if !errors.contains(kind) {
+            return Err(Reason::Unexpected);
+        }
+        let bytes = icmp.get(ICMP_LEN..).ok_or(Reason::Truncated)?;
+        let head: &[u8; 20] = bytes.first_chunk().ok_or(Reason::Truncated)?;
+        let len = usize::from(head[0] & 0xf) * 4;
+        if head[0] >> 4 != 4 || len < head.len() {
+            return Err(Reason::Unexpected);
+        }
+        let flow = FlowId { addresses: transport::addresses(head), ports: 0 };
+        let mut replies = flow.reversed();
+        let mut has_ports = false;
+        let first = u16::from_be_bytes([head[6], head[7]]) & Ipv4Header::OFFSET_MASK == 0;
+        let quoted = bytes.get(len..).filter(|_| first).unwrap_or_default();
+        match head[9] {
+            protocol::TCP | protocol::UDP | super::udp_rewriter::DCCP => {
+                if let Some(&[a, b, c, d, _, _, _, _]) = quoted.first_chunk() {
+                    let ports = u32::from_be_bytes([a, b, c, d]);
+                    replies = FlowId { ports, ..flow }.reversed();
+                    has_ports = true;
+                }
+            }
+            protocol::ICMP => {
+                if let Some(&[ECHO, _, _, _, high, low]) = quoted.first_chunk() {
+                    replies = replies.with_source_port(u16::from_be_bytes([high, low]));
+                    has_ports = true;
+                }
+            }
+            _ => {}
+        }
+        let header = ICMP_LEN..ICMP_LEN + len;
+        Ok(Self { replies, protocol: head[9], header, has_ports })
+    }
+}
+
+impl IcmpRewriter {
+    /// Rewrites an error; returns its output, or why it is none that can be.
+    fn rewrite(&self, packet: &mut Packet) -> Result<usize, Reason> {
+        let bytes = packet.network_data().ok_or(Reason::NoHeader)?;
+        let (head, icmp) = transport::split(bytes)?;
+        if head[9] != protocol::ICMP {
+            return Err(Reason::NoMatch);
+        }
+        let quoted = Quoted::read(icmp)?;
+        let header_len = usize::from(head[0] & 0xf) * 4;
+        let rewriters = self.rewriters.get().map(Vec::as_slice).unwrap_or_default();
+        let found = rewriters.iter().find_map(|(rewriter, port)| {
+            let found = rewriter.lookup(quoted.protocol, quoted.replies, true, None)?;
+            Some((found, port))
+        });
+        let ((set, found, key), port) = found.ok_or(Reason::Unexpected)?;
+        let view = set.table.view(found, key).ok_or(Reason::Unexpected)?;
+        let (to, output, state) = (rewritten(&quoted, key.flow, view.to), view.output, view.state);
+        if let Some(anno) = self.reply_anno.filter(|_| found.reply) {
+            packet.set_anno_u8(anno, (state >> ANNO_SHIFT) as u8);
+        }
+        let bytes = packet.network_data_mut().ok_or(Reason::NoHeader)?;
+        let redirected = redirect(bytes, quoted.replies.destination(), to.destination());
+        let icmp = bytes.get_mut(header_len..).ok_or(Reason::Truncated)?;
+        translate(icmp, &quoted, to).ok_or(Reason::Truncated)?;
+        if redirected && self.dst_anno {
+            packet.set_dst_ip(to.destination().into());
+        }
+        Ok(port.map_or(0, |port| port + usize::from(output)))
+    }
+}
+
+/// What the replies to the quoted packet become: what the mapping does not know stays as it is.
+fn rewritten(quoted: &Quoted, key: FlowId, to: FlowId) -> FlowId {
+    let mut to = to;
+    if key.source() == 0 && to.source() == 0 {
+        to = to.with_source(quoted.replies.source());
+    }
+    if key.destination() == 0 && to.destination() == 0 {
+        to = to.with_destination(quoted.replies.destination());
+    }
+    if quoted.has_ports && quoted.protocol != protocol::ICMP && key.ports == 0 && to.ports == 0 {
+        to.ports = quoted.replies.ports;
+    }
+    to
+}
+
+/// Sends an error to another destination if it goes to this one.
+fn redirect(bytes: &mut [u8], from: u32, to: u32) -> bool {
+    let Some(destination) = field::<4>(bytes, 16) else { return false };
+    if *destination != from.to_be_bytes() {
+        return false;
+    }
+    *destination = to.to_be_bytes();
+    let mut delta = Delta::default();
+    delta.note(&from.to_be_bytes(), &to.to_be_bytes());
+    update(field(bytes, 10), delta.folded());
+    true
+}
+
+/// Rewrites what an error quotes, given what the replies to it become.
+fn translate(icmp: &mut [u8], quoted: &Quoted, to: FlowId) -> Option<()> {
+    let original = to.reversed();
+    let mut all = Delta::default();
+    let header = icmp.get_mut(quoted.header.clone())?;
+    let mut addresses = Delta::default();
+    addresses.exchange(field::<8>(header, 12)?, original.addresses.to_be_bytes());
+    let sum = field(header, 10)?;
+    let old = *sum;
+    update(Some(&mut *sum), addresses.folded());
+    all.note(&old, sum);
+    all.add(addresses);
+    if quoted.has_ports {
+        let inner = icmp.get_mut(quoted.header.end..)?;
+        let mut ports = Delta::default();
+        let is_echo = quoted.protocol == protocol::ICMP;
+        match is_echo {
+            // The identifier stands at both places of a flow; see ICMPPingRewriter.
+            true => ports.exchange(field::<2>(inner, 4)?, to.destination_port().to_be_bytes()),
+            false => ports.exchange(field::<4>(inner, 0)?, original.ports.to_be_bytes()),
+        }
+        all.add(ports);
+        let sum_at = match quoted.protocol {
+            protocol::ICMP => Some(2),
+            protocol::TCP => Some(16),
+            protocol::UDP if field(inner, 6) != Some(&mut [0, 0]) => Some(6),
+            _ => None,
+        };
+        // It may not be quoted.
+        if let Some(sum_at) = sum_at
+            && let Some(sum) = field::<2>(inner, sum_at)
+        {
+            let old = *sum;
+            if !is_echo {
+                ports.add(addresses);
+            }
+            update(Some(sum), ports.folded());
+            if is_echo {
+                not_negative_zero(inner);
+            }
+            let new = field::<2>(inner, sum_at).map_or(old, |sum| *sum);
+            all.note(&old, &new);
+        }
+    }
+    update(field(icmp, 2), all.folded());
+    Some(())
+}
+
+/// How a sum of words changes.
+#[derive(Clone, Copy, Default)]
+struct Delta(u64);
+
+impl Delta {
+    /// Notes that words changed.
+    fn note(&mut self, old: &[u8], new: &[u8]) {
+        for (old, new) in old.as_chunks().0.iter().zip(new.as_chunks().0) {
+            self.0 += u64::from(!u16::from_be_bytes(*old)) + u64::from(u16::from_be_bytes(*new));
+        }
+    }
+
+    /// Puts words in the place of others.
+    fn exchange<const N: usize>(&mut self, place: &mut [u8; N], new: [u8; N]) {
+        self.note(&*place, &new);
+        *place = new;
+    }
+
+    fn add(&mut self, other: Self) {
+        self.0 += other.0;
+    }
+
+    fn folded(self) -> u16 {
+        (self.0 % 0xffff) as u16
+    }
+}

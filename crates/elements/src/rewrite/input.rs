@@ -1,0 +1,187 @@
+//! What a rewriter does with a flow that it has no mapping for: an argument for each input.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use fastrand::Rng;
+use millrace_core::Arg;
+use millrace_core::args::{ArgText, Scope};
+
+use super::flow_id::FlowId;
+use super::pattern::Pattern;
+use super::rewriter::Rewriter;
+
+/// What an input does.
+#[derive(Clone)]
+pub(super) enum Input {
+    Drop,
+    /// The packet leaves unchanged.
+    Pass(u16),
+    /// A mapping that changes nothing.
+    Keep(Outputs),
+    Pattern(Arc<Pattern>, Outputs),
+    Mapper(Arc<dyn Mapper>),
+}
+
+/// Where packets leave: of the flow, of its replies.
+pub(super) type Outputs = [u16; 2];
+
+/// Something that says how new flows are rewritten (RoundRobinIPMapper and the like).
+pub(super) trait Mapper: Send + Sync {
+    /// What a flow becomes, and where it goes; none when it is dropped.
+    fn rewrite(&self, flow: FlowId, request: &mut Request<'_>) -> Option<(FlowId, Outputs)>;
+
+    /// The outputs that it may choose, by pattern.
+    fn outputs(&self) -> Vec<Outputs>;
+}
+
+/// What is needed to choose.
+pub(super) struct Request<'r> {
+    /// Whether replies to a flow would be taken for those to another one.
+    pub(super) taken: &'r dyn Fn(FlowId) -> bool,
+    pub(super) random: &'r mut Rng,
+}
+
+impl Request<'_> {
+    pub(super) fn by(&mut self, pattern: &Pattern, flow: FlowId) -> Option<FlowId> {
+        pattern.rewrite(flow, self.taken, |top| self.random.u32(0..=top))
+    }
+}
+
+/// Patterns, mappers and rewriters of a configuration, by the full names of patterns and elements.
+#[derive(Default)]
+pub(super) struct Named {
+    patterns: Mutex<HashMap<String, Arc<Pattern>>>,
+    mappers: Mutex<HashMap<String, Arc<dyn Mapper>>>,
+    rewriters: Mutex<HashMap<String, Arc<Rewriter>>>,
+}
+
+impl Named {
+    /// The pattern that a name means.
+    pub(super) fn pattern(&self, name: &str, scope: &Scope<'_>) -> Option<Arc<Pattern>> {
+        nearest(&lock(&self.patterns), name, scope)
+    }
+
+    /// Gives a pattern a name in the compound of `scope`.
+    pub(super) fn add_pattern(&self, name: &str, pattern: Arc<Pattern>, scope: &Scope<'_>) {
+        let full = format!("{}{name}", scope.prefix());
+        lock(&self.patterns).insert(full, pattern);
+    }
+
+    pub(super) fn add_mapper(&self, name: &str, mapper: Arc<dyn Mapper>) {
+        lock(&self.mappers).insert(name.to_owned(), mapper);
+    }
+
+    pub(super) fn add_rewriter(&self, name: &str, rewriter: Arc<Rewriter>) {
+        lock(&self.rewriters).insert(name.to_owned(), rewriter);
+    }
+
+    /// The rewriter that a name means.
+    pub(super) fn rewriter(&self, name: &str, scope: &Scope<'_>) -> Option<Arc<Rewriter>> {
+        nearest(&lock(&self.rewriters), name, scope)
+    }
+}
+
+fn nearest<T: Clone>(all: &HashMap<String, T>, name: &str, scope: &Scope<'_>) -> Option<T> {
+    scope.prefixes().find_map(|prefix| all.get(&format!("{prefix}{name}")).cloned())
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Input {
+    /// Reads an argument of a rewriter with so many outputs.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub(super) fn parse(
+        text: &ArgText,
+        outputs: usize,
+        named: &Named,
+        scope: &Scope<'_>,
+    ) -> Result<Self, String> {
+        let (word, rest) = text.split_first_word();
+        let in_range = |ports: Outputs| match ports.iter().all(|&port| usize::from(port) < outputs)
+        {
+            true => Ok(ports),
+            false => Err("output port out of range".to_owned()),
+        };
+        match word.as_str() {
+            "" => Err("empty argument".to_owned()),
+            "pass" | "passthrough" | "nochange" => {
+                let output = match rest.is_empty() {
+                    true => Some(0),
+                    false => i32::parse(&rest, scope).ok(),
+                };
+                let output = output.ok_or("syntax error, expected ‘nochange [OUTPUT]’")?;
+                in_range([port_of(output); 2]).map(|[output, _]| Self::Pass(output))
+            }
+            "keep" => in_range(parse_outputs(&rest.words(), scope)?).map(Self::Keep),
+            "drop" | "discard" if rest.is_empty() => Ok(Self::Drop),
+            "drop" | "discard" => Err(format!("syntax error, expected ‘{word}’")),
+            "pattern" | "xpattern" => {
+                let (pattern, ports) = parse_pattern(&rest.words(), named, scope)?;
+                in_range(ports).map(|ports| Self::Pattern(pattern, ports))
+            }
+            name if scope.find_element(name).is_some() => {
+                if !rest.is_empty() {
+                    return Err("syntax error, expected element name".to_owned());
+                }
+                let mapper = nearest(&lock(&named.mappers), name, scope);
+                mapper.map(Self::Mapper).ok_or_else(|| "element is not an IPMapper".to_owned())
+            }
+            _ => Err("unknown specification".to_owned()),
+        }
+    }
+
+    /// What the handlers `pattern0` and `patterns` show.
+    pub(super) fn to_text(&self) -> String {
+        match self {
+            Self::Drop => "<drop>".to_owned(),
+            Self::Pass(_) => "<nochange>".to_owned(),
+            Self::Keep(_) => "<keep>".to_owned(),
+            Self::Pattern(pattern, _) => pattern.to_string(),
+            Self::Mapper(_) => "<mapper>".to_owned(),
+        }
+    }
+}
+
+/// Reads a pattern, or the name of one, and two outputs behind it.
+///
+/// # Errors
+/// What is wrong.
+pub(super) fn parse_pattern(
+    words: &[ArgText],
+    named: &Named,
+    scope: &Scope<'_>,
+) -> Result<(Arc<Pattern>, Outputs), String> {
+    let Some((pattern, ports)) = words.split_last_chunk::<2>().filter(|(rest, _)| !rest.is_empty())
+    else {
+        return Err("syntax error".to_owned());
+    };
+    let pattern = match pattern {
+        [name] => {
+            let known = named.pattern(name.as_str(), scope);
+            known.ok_or_else(|| format!("no such pattern ‘{name}’"))?
+        }
+        words => Arc::new(Pattern::parse(words, scope)?),
+    };
+    Ok((pattern, parse_outputs(ports, scope)?))
+}
+
+fn parse_outputs(words: &[ArgText], scope: &Scope<'_>) -> Result<Outputs, String> {
+    let port = |text: &ArgText| i32::parse(text, scope).ok().map(port_of);
+    match words {
+        [forward, reply] => {
+            let forward = port(forward).ok_or("bad forward port")?;
+            Ok([forward, port(reply).ok_or("bad reply port")?])
+        }
+        _ => Err("bad forward port".to_owned()),
+    }
+}
+
+/// The number of an output; one that no element has when it is negative or too high.
+fn port_of(number: i32) -> u16 {
+    u16::try_from(number).unwrap_or(u16::MAX)
+}

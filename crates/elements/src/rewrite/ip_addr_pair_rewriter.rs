@@ -1,0 +1,115 @@
+//! IPAddrPairRewriter - rewrites the source and destination addresses of IP packets
+//!
+//! # Synopsis
+//! `IPAddrPairRewriter(INPUTSPEC1, ..., INPUTSPECn [, keywords])`
+//!
+//! # Description
+//! As IPAddrRewriter, but a mapping is known by both addresses of a packet, and may change both: one host may be
+//! seen under several addresses, by those it talks to.
+//!
+//! A packet of an unknown pair is treated as the INPUTSPEC of its input says:
+//!
+//! - `drop`, `discard`, `pass [OUTPUT]`, `keep FOUTPUT ROUTPUT`, `ELEMENT`: as IPRewriter.
+//! - `pattern SADDR[-SADDR2] DADDR FOUTPUT ROUTPUT`: maps the source address as IPAddrRewriter does, and the
+//!   destination address to DADDR; either stays as it is where the pattern says `-`.
+//! - `pattern NAME FOUTPUT ROUTPUT`: the same by a pattern of IPRewriterPatterns.
+//!
+//! Packets must have their IP header marked; fragments are rewritten, too. Checksums are updated, those of TCP and
+//! UDP included. The destination annotation is set to the new destination.
+//!
+//! IPRewriter's manual says how threads share mappings and what memory they take.
+//!
+//! # Arguments
+//! - INPUTSPEC: one for each input.
+//! - TIMEOUT: how long a pair may be unused. Keyword, seconds, default 2 hours.
+//! - GUARANTEE: how long after its last packet a pair keeps its mapping in any case. Keyword, default 5 seconds.
+//! - REAP_INTERVAL, MAPPING_CAPACITY, REPLY_ANNO, SET_AGGREGATE, HANDLE_MIGRATION: as IPRewriter.
+//!
+//! # Ports
+//! As many push inputs as INPUTSPECs, any number of push outputs.
+//!
+//! # Handlers
+//! - `table` (read): the mappings, one line for each direction, such as
+//!   `(10.0.0.2, 2.0.0.2) => (1.0.0.1, 2.0.0.2) [*0 1] i0 exp7200`. Also `mappings`.
+//! - `table_size`, `nmappings`, `mapping_failures`, `patterns`, `size` (read), `pattern0`, ..., `capacity` (read,
+//!   write), `clear` (write): as IPRewriter.
+//!
+//! # Drops
+//! As IPAddrRewriter.
+//!
+//! # Example
+//! ```click
+//! rw :: IPAddrPairRewriter(pattern 1.0.0.1 3.0.0.3 0 0);
+//! InfiniteSource(LENGTH 64, LIMIT 10) -> UDPIPEncap(10.0.0.2, 1234, 2.0.0.2, 53)
+//!     -> rw -> Discard;
+//! ```
+//!
+//! # See also
+//! IPAddrRewriter, IPRewriter, IPRewriterPatterns
+
+use std::sync::Arc;
+
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Handlers, Init, Packet, Reason, Refused, Setup,
+    register,
+};
+
+use super::family::Family;
+use super::flow_id::FlowId;
+use super::flow_set::FlowSet;
+use super::flow_table::View;
+use super::rewriter::{Dialect, Lanes, Own, Rewriter, Seen, annotations};
+use super::{addresses, handlers, transport};
+
+/// The element; its manual is at the top of the file.
+pub struct IpAddrPairRewriter(Arc<Rewriter>);
+
+register!(IpAddrPairRewriter, "ip_addr_pair_rewriter.rs");
+
+impl Element for IpAddrPairRewriter {
+    const CLASS: Class = Class::new("IPAddrPairRewriter", "1-/1-", "h/h");
+    type Local = Lanes;
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let policies = vec![addresses::policy(setup, 7200)];
+        let annotations = annotations(setup, false);
+        let own = Own { family: Family::AddressPair, annotations, policies };
+        Rewriter::configure(setup, own).map(Self)
+    }
+
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        self.0.initialize(init)
+    }
+
+    fn push(&self, cx: &mut Context, lanes: &mut Lanes, port: usize, batch: &mut Batch) {
+        self.0.push::<Pair>(cx, lanes, port, batch);
+    }
+
+    fn run_timer(&self, cx: &mut Context, _: &mut Lanes) {
+        self.0.run_timer(cx);
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers::tables(handlers, |element| &element.0, ["table", "mappings"], 0);
+        handlers::common(handlers, |element| &element.0);
+    }
+}
+
+/// Both addresses.
+struct Pair;
+
+impl Dialect for Pair {
+    #[inline(always)]
+    fn read(packet: &Packet) -> Result<Seen, Reason> {
+        let bytes = packet.network_data().ok_or(Reason::NoHeader)?;
+        let (head, _) = transport::split(bytes)?;
+        let flow = FlowId { addresses: transport::addresses(head), ports: 0 };
+        Ok(Seen { flow, map: 0, protocol: 0 })
+    }
+
+    #[inline(always)]
+    fn apply(_: &Rewriter, _: &FlowSet, packet: &mut Packet, view: &View<'_>) -> u32 {
+        addresses::apply_both(packet, view);
+        view.state
+    }
+}

@@ -1,0 +1,123 @@
+//! IPAddrRewriter - rewrites the source addresses of IP packets
+//!
+//! # Synopsis
+//! `IPAddrRewriter(INPUTSPEC1, ..., INPUTSPECn [, keywords])`
+//!
+//! # Description
+//! A network address translator without ports: hosts inside get addresses of their own outside, for as long as
+//! they use them. A mapping is found by the source address of a packet, which is then rewritten, or else by its
+//! destination address, which is rewritten back. A packet that has neither is treated as the INPUTSPEC of its
+//! input says:
+//!
+//! - `drop`, `discard`, `pass [OUTPUT]`, `keep FOUTPUT ROUTPUT`, `ELEMENT`: as IPRewriter.
+//! - `pattern SADDR[-SADDR2] - FOUTPUT ROUTPUT`: maps the source address to SADDR, or to a free address of a range
+//!   or a network `ADDR/LEN` (without its first and last address). Any free one is taken, or with a `#` behind the
+//!   range the next one in turn. The destination must be `-`. When no address is free the packet is dropped.
+//! - `pattern NAME FOUTPUT ROUTPUT`: the same by a pattern of IPRewriterPatterns.
+//!
+//! Packets must have their IP header marked; fragments are rewritten, too. Checksums are updated, those of TCP and
+//! UDP included. The destination annotation of replies is set to the new destination.
+//!
+//! IPRewriter's manual says how threads share mappings and what memory they take.
+//!
+//! # Arguments
+//! - INPUTSPEC: one for each input.
+//! - TIMEOUT: how long an address may be unused. Keyword, seconds, default 2 hours.
+//! - GUARANTEE: how long after its last packet an address keeps its mapping in any case. Keyword, default 5 seconds.
+//! - REAP_INTERVAL, MAPPING_CAPACITY, REPLY_ANNO, SET_AGGREGATE, HANDLE_MIGRATION: as IPRewriter.
+//!
+//! # Ports
+//! As many push inputs as INPUTSPECs, any number of push outputs.
+//!
+//! # Handlers
+//! - `table` (read): the mappings, one line for each direction, such as
+//!   `10.0.0.2 => 1.0.0.1 [*0 1] i0 exp7200`. Also `mappings`.
+//! - `table_size`, `nmappings`, `mapping_failures`, `patterns`, `size` (read), `pattern0`, ..., `capacity` (read,
+//!   write), `clear` (write): as IPRewriter.
+//!
+//! # Drops
+//! - filtered: neither address is known, and the INPUTSPEC is `drop`.
+//! - table full: no address is free, or no room for a mapping; or the pattern changes more than the source.
+//! - truncated, bad header length: it is no IP packet.
+//! - header not set: the IP header is not marked.
+//!
+//! # Example
+//! ```click
+//! rw :: IPAddrRewriter(pattern 1.0.0.1-1.0.0.9# - 0 0);
+//! InfiniteSource(LENGTH 64, LIMIT 10) -> UDPIPEncap(10.0.0.2, 1234, 2.0.0.2, 53)
+//!     -> rw -> Discard;
+//! ```
+//!
+//! # See also
+//! IPAddrPairRewriter, IPRewriter, IPRewriterPatterns
+
+use std::sync::Arc;
+
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Handlers, Init, Packet, Reason, Refused, Setup,
+    register,
+};
+
+use super::family::Family;
+use super::flow_id::FlowId;
+use super::flow_set::FlowSet;
+use super::flow_table::View;
+use super::rewriter::{Dialect, Lanes, Own, Rewriter, Seen, annotations};
+use super::{addresses, handlers, transport};
+
+/// The element; its manual is at the top of the file.
+pub struct IpAddrRewriter(Arc<Rewriter>);
+
+register!(IpAddrRewriter, "ip_addr_rewriter.rs");
+
+impl Element for IpAddrRewriter {
+    const CLASS: Class = Class::new("IPAddrRewriter", "1-/1-", "h/h");
+    type Local = Lanes;
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let policies = vec![addresses::policy(setup, 7200)];
+        let annotations = annotations(setup, false);
+        Rewriter::configure(setup, Own { family: Family::Address, annotations, policies }).map(Self)
+    }
+
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        self.0.initialize(init)
+    }
+
+    fn push(&self, cx: &mut Context, lanes: &mut Lanes, port: usize, batch: &mut Batch) {
+        self.0.push::<Source>(cx, lanes, port, batch);
+    }
+
+    fn run_timer(&self, cx: &mut Context, _: &mut Lanes) {
+        self.0.run_timer(cx);
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers::tables(handlers, |element| &element.0, ["table", "mappings"], 0);
+        handlers::common(handlers, |element| &element.0);
+    }
+}
+
+/// The source address, or the destination address of replies.
+struct Source;
+
+impl Dialect for Source {
+    #[inline(always)]
+    fn read(packet: &Packet) -> Result<Seen, Reason> {
+        let bytes = packet.network_data().ok_or(Reason::NoHeader)?;
+        let (head, _) = transport::split(bytes)?;
+        let flow = FlowId { addresses: transport::addresses(head), ports: 0 };
+        Ok(Seen { flow, map: 0, protocol: 0 })
+    }
+
+    #[inline(always)]
+    fn keys(flow: FlowId) -> (FlowId, Option<FlowId>) {
+        (flow.with_destination(0), Some(flow.with_source(0)))
+    }
+
+    #[inline(always)]
+    fn apply(_: &Rewriter, _: &FlowSet, packet: &mut Packet, view: &View<'_>) -> u32 {
+        addresses::apply_one(packet, view);
+        view.state
+    }
+}

@@ -1,0 +1,122 @@
+//! TCPRewriter - rewrites the addresses, ports and sequence numbers of TCP packets
+//!
+//! # Synopsis
+//! `TCPRewriter(INPUTSPEC1, ..., INPUTSPECn [, keywords])`
+//!
+//! # Description
+//! As IPRewriter, for TCP alone. Other elements may ask it to shift the sequence numbers of a connection from some
+//! number on, as FTPPortMapper does when it changes the length of data; acknowledgments of the other side, selective
+//! ones (RFC 2018) included, are shifted back.
+//!
+//! IPRewriter's manual has the INPUTSPECs, and says how threads share mappings and what memory they take.
+//!
+//! # Arguments
+//! - INPUTSPEC: one for each input.
+//! - TCP_TIMEOUT (or TIMEOUT): how long a connection may be silent when there was data both ways. Keyword,
+//!   seconds, default 24 hours.
+//! - TCP_DONE_TIMEOUT: how long after its end (FIN both ways, or RST). Keyword, default 4 minutes.
+//! - TCP_NODATA_TIMEOUT: how long when there was no data one way. Keyword, default 5 minutes.
+//! - TCP_GUARANTEE (or GUARANTEE): how long after its last packet a connection keeps its mapping in any case.
+//!   Keyword, default 5 seconds.
+//! - REAP_INTERVAL, MAPPING_CAPACITY, DST_ANNO, REPLY_ANNO, SET_AGGREGATE, HANDLE_MIGRATION: as IPRewriter.
+//!
+//! # Ports
+//! As many push inputs as INPUTSPECs, any number of push outputs.
+//!
+//! # Handlers
+//! - `table` (read): the mappings, as `tcp_table` of IPRewriter; a connection with shifted numbers has ` seq +N`.
+//!   Also `mappings`.
+//! - `lookup` (read): as `tcp_lookup` of IPRewriter.
+//! - `table_size`, `nmappings`, `mapping_failures`, `patterns`, `size` (read), `pattern0`, ..., `capacity` (read,
+//!   write), `clear` (write): as IPRewriter.
+//!
+//! # Drops
+//! As IPRewriter; also no match: not TCP.
+//!
+//! # Example
+//! ```click
+//! rw :: TCPRewriter(pattern 1.0.0.1 1024-65535 - - 0 0);
+//! InfiniteSource(DATA \<45000028 00000000 4006b0ce 0a000001 0a000002
+//!                       04d20050 00000000 00000000 50020000 00000000>, LIMIT 10)
+//!     -> MarkIPHeader -> rw -> Discard;
+//! ```
+//!
+//! # See also
+//! IPRewriter, FTPPortMapper, IPRewriterPatterns
+
+use std::sync::Arc;
+
+use millrace_core::headers::protocol;
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Handlers, Init, Packet, Reason, Refused, Setup,
+    register,
+};
+
+use super::family::Family;
+use super::flow_set::{FlowSet, Policy, Timeouts};
+use super::flow_table::View;
+use super::rewriter::{Dialect, Lanes, Own, Rewriter, Seen, annotations, time};
+use super::{handlers, transport};
+
+/// The element; its manual is at the top of the file.
+pub struct TcpRewriter(Arc<Rewriter>);
+
+register!(TcpRewriter, "tcp_rewriter.rs");
+
+/// Reads how long the mappings of TCP connections are kept.
+pub(super) fn tcp_policy(setup: &mut Setup<'_>) -> Policy {
+    let no_data = time(setup, "TCP_NODATA_TIMEOUT").unwrap_or(300_000);
+    let guarantee = time(setup, "TCP_GUARANTEE");
+    let data = time(setup, "TIMEOUT");
+    let data = time(setup, "TCP_TIMEOUT").or(data).unwrap_or(86_400_000);
+    let done = time(setup, "TCP_DONE_TIMEOUT").unwrap_or(240_000);
+    let guarantee = time(setup, "GUARANTEE").or(guarantee).unwrap_or(5000);
+    Policy { guarantee, timeouts: Timeouts::Tcp { no_data, data, done } }
+}
+
+impl Element for TcpRewriter {
+    const CLASS: Class = Class::new("TCPRewriter", "1-/1-", "h/h");
+    type Local = Lanes;
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let policies = vec![tcp_policy(setup)];
+        let annotations = annotations(setup, true);
+        Rewriter::configure(setup, Own { family: Family::Tcp, annotations, policies }).map(Self)
+    }
+
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        self.0.initialize(init)
+    }
+
+    fn push(&self, cx: &mut Context, lanes: &mut Lanes, port: usize, batch: &mut Batch) {
+        self.0.push::<Tcp>(cx, lanes, port, batch);
+    }
+
+    fn run_timer(&self, cx: &mut Context, _: &mut Lanes) {
+        self.0.run_timer(cx);
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers::tables(handlers, |element| &element.0, ["table", "mappings"], 0);
+        handlers::lookup(handlers, |element| &element.0, "lookup");
+        handlers::common(handlers, |element| &element.0);
+    }
+}
+
+struct Tcp;
+
+impl Dialect for Tcp {
+    #[inline(always)]
+    fn read(packet: &Packet) -> Result<Seen, Reason> {
+        let (flow, protocol) = transport::read(packet)?;
+        match protocol {
+            protocol::TCP => Ok(Seen { flow, map: 0, protocol }),
+            _ => Err(Reason::NoMatch),
+        }
+    }
+
+    #[inline(always)]
+    fn apply(_: &Rewriter, set: &FlowSet, packet: &mut Packet, view: &View<'_>) -> u32 {
+        transport::apply_tcp(set, packet, view)
+    }
+}

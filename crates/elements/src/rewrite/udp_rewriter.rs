@@ -1,0 +1,115 @@
+//! UDPRewriter - rewrites the addresses and ports of UDP and TCP packets
+//!
+//! # Synopsis
+//! `UDPRewriter(INPUTSPEC1, ..., INPUTSPECn [, keywords])`
+//!
+//! # Description
+//! As IPRewriter, with one table for all protocols that have ports in the place of UDP's: UDP, TCP and DCCP. A
+//! flow is known by addresses and ports alone, and connections are not followed. As a rule a UDPRewriter sees
+//! packets of one protocol.
+//!
+//! IPRewriter's manual has the INPUTSPECs, and says how threads share mappings and what memory they take.
+//!
+//! # Arguments
+//! - INPUTSPEC: one for each input.
+//! - TIMEOUT (or UDP_TIMEOUT): how long a flow may be silent. Keyword, seconds, default 5 minutes.
+//! - STREAMING_TIMEOUT (or UDP_STREAMING_TIMEOUT): the same when there were three packets and a reply. Keyword,
+//!   default TIMEOUT.
+//! - GUARANTEE (or UDP_GUARANTEE): how long after its last packet a flow keeps its mapping in any case. Keyword,
+//!   default 5 seconds.
+//! - REAP_INTERVAL, MAPPING_CAPACITY, DST_ANNO, REPLY_ANNO, SET_AGGREGATE, HANDLE_MIGRATION: as IPRewriter.
+//!
+//! # Ports
+//! As many push inputs as INPUTSPECs, any number of push outputs.
+//!
+//! # Handlers
+//! - `table` (read): the mappings, as `udp_table` of IPRewriter. Also `mappings`.
+//! - `table_size`, `nmappings`, `mapping_failures`, `patterns`, `size` (read), `pattern0`, ..., `capacity` (read,
+//!   write), `clear` (write): as IPRewriter.
+//!
+//! # Drops
+//! As IPRewriter; also no match: neither UDP nor TCP nor DCCP.
+//!
+//! # Example
+//! ```click
+//! rw :: UDPRewriter(pattern 1.0.0.1 1024-65535 - - 0 0);
+//! InfiniteSource(LENGTH 64, LIMIT 10) -> UDPIPEncap(10.0.0.2, 1234, 2.0.0.2, 53)
+//!     -> rw -> Discard;
+//! ```
+//!
+//! # See also
+//! IPRewriter, TCPRewriter, IPRewriterPatterns
+
+use std::sync::Arc;
+
+use millrace_core::headers::protocol;
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Handlers, Init, Packet, Reason, Refused, Setup,
+    register,
+};
+
+use super::family::Family;
+use super::flow_set::{FlowSet, Policy, Timeouts};
+use super::flow_table::View;
+use super::rewriter::{Dialect, Lanes, Own, Rewriter, Seen, annotations, time};
+use super::{handlers, transport};
+
+/// The element; its manual is at the top of the file.
+pub struct UdpRewriter(Arc<Rewriter>);
+
+register!(UdpRewriter, "udp_rewriter.rs");
+
+impl Element for UdpRewriter {
+    const CLASS: Class = Class::new("UDPRewriter", "1-/1-", "h/h");
+    type Local = Lanes;
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let plain = time(setup, "UDP_TIMEOUT");
+        let plain = time(setup, "TIMEOUT").or(plain).unwrap_or(300_000);
+        let streaming = time(setup, "UDP_STREAMING_TIMEOUT");
+        let streaming = time(setup, "STREAMING_TIMEOUT").or(streaming).unwrap_or(plain);
+        let guarantee = time(setup, "UDP_GUARANTEE");
+        let guarantee = time(setup, "GUARANTEE").or(guarantee).unwrap_or(5000);
+        let policies = vec![Policy { guarantee, timeouts: Timeouts::Udp { plain, streaming } }];
+        let annotations = annotations(setup, true);
+        Rewriter::configure(setup, Own { family: Family::Udp, annotations, policies }).map(Self)
+    }
+
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        self.0.initialize(init)
+    }
+
+    fn push(&self, cx: &mut Context, lanes: &mut Lanes, port: usize, batch: &mut Batch) {
+        self.0.push::<Udp>(cx, lanes, port, batch);
+    }
+
+    fn run_timer(&self, cx: &mut Context, _: &mut Lanes) {
+        self.0.run_timer(cx);
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers::tables(handlers, |element| &element.0, ["table", "mappings"], 0);
+        handlers::common(handlers, |element| &element.0);
+    }
+}
+
+struct Udp;
+
+/// The protocol number of DCCP (RFC 4340).
+pub(super) const DCCP: u8 = 33;
+
+impl Dialect for Udp {
+    #[inline(always)]
+    fn read(packet: &Packet) -> Result<Seen, Reason> {
+        let (flow, protocol) = transport::read(packet)?;
+        match protocol {
+            protocol::UDP | protocol::TCP | DCCP => Ok(Seen { flow, map: 0, protocol }),
+            _ => Err(Reason::NoMatch),
+        }
+    }
+
+    #[inline(always)]
+    fn apply(_: &Rewriter, _: &FlowSet, packet: &mut Packet, view: &View<'_>) -> u32 {
+        transport::apply_udp(packet, view)
+    }
+}
