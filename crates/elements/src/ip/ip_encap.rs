@@ -46,7 +46,7 @@
 use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 
 use arc_swap::ArcSwap;
-use millrace_core::args::{Arg, Args, IpProtocol, Kind};
+use millrace_core::args::{Args, IpProtocol, Kind, Raw};
 use millrace_core::headers::{Header, Ipv4Header};
 use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Reason, Setup, register};
 use zerocopy::IntoBytes;
@@ -110,12 +110,17 @@ impl Element for IpEncap {
 fn read_tos(args: &mut Args<'_>) -> u8 {
     let tos: Option<u8> = args.optional_keyword("TOS");
     let dscp: Option<u8> = args.in_range("DSCP", Kind::Keyword, 0..=63);
-    let ect =
-        args.with("ECT", Kind::Keyword, "true, false or 2", |text, scope| match text.as_str() {
-            "2" => Ok(2),
-            _ => bool::parse(text, scope).map(u8::from),
-        });
-    let ect = ect.unwrap_or(0);
+    let Raw(ect) = args.keyword("ECT", Raw("0".into()));
+    let ect = match ect.as_str() {
+        "2" => 2,
+        other => match millrace_core::args::parse::<bool>(other, args.scope()) {
+            Ok(capable) => capable.into(),
+            Err(_) => {
+                args.error("ECT", format!("bad ECT value '{other}'"));
+                0
+            }
+        },
+    };
     let ce: bool = args.keyword("CE", false);
     if tos.is_some() && dscp.is_some() {
         args.error("TOS", "cannot set both TOS and DSCP");

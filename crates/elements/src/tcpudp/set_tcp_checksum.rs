@@ -6,7 +6,7 @@
 //! # Description
 //! Computes the checksum of each TCP segment, over the length that its IP header gives, and stores
 //! it there. Packets must have their IP header marked and be TCP in IP; the protocol field is not
-//! looked at. A message is printed for the first packet with bad lengths.
+//! looked at. A message is printed for packets with bad lengths.
 //!
 //! # Arguments
 //! - FIXOFF: whether to correct a TCP header length that cannot be: one below 20 bytes becomes 20,
@@ -34,16 +34,14 @@
 //! # See also
 //! CheckTCPHeader, SetIPChecksum, SetUDPChecksum
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-
-use millrace_core::checksum::Sum;
-use millrace_core::headers::{Header, Ipv4Header, TcpHeader, protocol};
+use millrace_core::headers::{Header, Ipv4Header, TcpHeader};
 use millrace_core::{Batch, Class, Context, Element, Failed, Packet, Reason, Setup, register};
+
+use crate::ip::pseudo_header;
 
 /// The element; its manual is at the top of the file.
 pub struct SetTcpChecksum {
     fix_offset: bool,
-    reported: AtomicBool,
 }
 
 register!(SetTcpChecksum, "set_tcp_checksum.rs");
@@ -55,7 +53,7 @@ impl Element for SetTcpChecksum {
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let fix_offset = setup.args.positional("FIXOFF", false);
         setup.args.complete()?;
-        Ok(Self { fix_offset, reported: AtomicBool::new(false) })
+        Ok(Self { fix_offset })
     }
 
     fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
@@ -73,9 +71,10 @@ impl SetTcpChecksum {
         if ip.is_fragment() {
             return Err(Reason::Fragment);
         }
-        let (source, destination) = (ip.source(), ip.destination());
         let len = usize::from(ip.total_len.get()).checked_sub(ip.header_len());
         let len = len.filter(|len| *len >= TcpHeader::LEN).ok_or(Reason::BadLength)?;
+        // An IP datagram is no longer than 65,535 bytes.
+        let pseudo = pseudo_header(packet, len as u16);
         let bytes = packet.transport_data_mut().ok_or(Reason::NoHeader)?;
         let segment = bytes.get_mut(..len).ok_or(Reason::BadLength)?;
         if let Some((tcp, _)) = TcpHeader::view_mut(segment) {
@@ -84,9 +83,7 @@ impl SetTcpChecksum {
             }
             tcp.checksum.set(0);
         }
-        // An IP datagram is no longer than 65,535 bytes.
-        let sum = Sum::of_pseudo_v4(source, destination, protocol::TCP, len as u16);
-        let sum = sum.add_bytes(segment);
+        let sum = pseudo.add_bytes(segment);
         if let Some((tcp, _)) = TcpHeader::view_mut(segment) {
             tcp.checksum.set(sum.finish());
         }
@@ -95,7 +92,7 @@ impl SetTcpChecksum {
 
     #[cold]
     fn reject(&self, cx: &mut Context, packet: Packet, reason: Reason) -> Option<Packet> {
-        if reason == Reason::BadLength && !self.reported.swap(true, Relaxed) {
+        if reason == Reason::BadLength {
             cx.router().chatter("SetTCPChecksum: bad lengths");
         }
         cx.drop(packet, reason)

@@ -41,9 +41,10 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use millrace_core::checksum::Sum;
-use millrace_core::headers::{Header, Ipv4Header, UdpHeader, protocol};
+use millrace_core::headers::{Header, Ipv4Header, UdpHeader};
 use millrace_core::{Batch, Class, Context, Element, Failed, Packet, Reason, Setup, register};
+
+use crate::ip::pseudo_header;
 
 /// The element; its manual is at the top of the file.
 pub struct SetUdpChecksum {
@@ -88,19 +89,19 @@ fn set_checksum(packet: &mut Packet) -> Result<(), Reason> {
     if ip.is_fragment() {
         return Err(Reason::Fragment);
     }
-    let (source, destination) = (ip.source(), ip.destination());
     let bytes = packet.transport_data().ok_or(Reason::NoHeader)?;
     let (udp, _) = UdpHeader::view(bytes).ok_or(Reason::Truncated)?;
     let len = udp.len.get();
     if usize::from(len) < UdpHeader::LEN || usize::from(len) > bytes.len() {
         return Err(Reason::BadLength);
     }
+    let pseudo = pseudo_header(packet, len);
     let bytes = packet.transport_data_mut().ok_or(Reason::NoHeader)?;
     if let Some((udp, _)) = UdpHeader::view_mut(bytes) {
         udp.checksum.set(0);
     }
     let datagram = bytes.get(..usize::from(len)).unwrap_or_default();
-    let sum = Sum::of_pseudo_v4(source, destination, protocol::UDP, len).add_bytes(datagram);
+    let sum = pseudo.add_bytes(datagram);
     if let Some((udp, _)) = UdpHeader::view_mut(bytes) {
         udp.checksum.set(sum.finish_udp());
     }
