@@ -12,6 +12,9 @@ pub(crate) enum Order {
     /// One output's packets go all their way before the next output's start, as in Click: for
     /// graphs with elements whose order of effects shows.
     DepthFirst,
+    /// As [`DepthFirst`](Self::DepthFirst), and each packet goes all its way before the next one of
+    /// its batch starts: for such graphs on virtual time, where speed is no matter.
+    PacketByPacket,
 }
 
 /// Who is connected to whom, in the form that the threads use.
@@ -39,9 +42,9 @@ pub(crate) struct Waiting {
     frames: Vec<Frame>,
     /// One bit a frame that has packets (`Merged`).
     pending: Vec<u64>,
-    /// Batches to run, the next one last (`DepthFirst`).
+    /// Batches to run, the next one last (unless `Merged`).
     stack: Vec<(u32, Batch)>,
-    /// What the running element has sent, in order of first sending (`DepthFirst`).
+    /// What the running element has sent, in order of first sending (unless `Merged`).
     sent: Vec<(u32, Batch)>,
     /// Empty batches for use; the one used last comes first, for its lines are in the cache.
     spare: Vec<Batch>,
@@ -88,6 +91,7 @@ impl Waiting {
             Order::DepthFirst => {
                 self.sent.iter_mut().rev().find(|sent| sent.0 == frame).map(|sent| &mut sent.1)
             }
+            Order::PacketByPacket => None,
         };
         let refused = match batch {
             Some(batch) => batch.push(packet).err(),
@@ -109,10 +113,16 @@ impl Waiting {
     /// Moves all packets of `batch` to those that wait at `frame`.
     #[inline]
     pub(crate) fn add_batch(&mut self, frame: u32, batch: &mut Batch) {
-        if self.order == Order::Merged
-            && let Some(last) = &mut self.frames[frame as usize].last
-        {
-            last.append(batch);
+        match self.order {
+            Order::Merged => {
+                if let Some(last) = &mut self.frames[frame as usize].last {
+                    last.append(batch);
+                }
+            }
+            Order::DepthFirst => {}
+            Order::PacketByPacket => {
+                batch.drain().for_each(|packet| self.add_to_new(frame, packet))
+            }
         }
         if !batch.is_empty() {
             let spare = self.take_spare();
@@ -130,7 +140,7 @@ impl Waiting {
                 }
                 self.pending[frame as usize / 64] |= 1 << (frame % 64);
             }
-            Order::DepthFirst => self.sent.push((frame, batch)),
+            Order::DepthFirst | Order::PacketByPacket => self.sent.push((frame, batch)),
         }
     }
 
@@ -146,7 +156,7 @@ impl Waiting {
                 }
                 self.pending[frame as usize / 64] |= 1 << (frame % 64);
             }
-            Order::DepthFirst => self.stack.push((frame, batch)),
+            Order::DepthFirst | Order::PacketByPacket => self.stack.push((frame, batch)),
         }
     }
 
@@ -161,7 +171,7 @@ impl Waiting {
     pub(crate) fn next(&mut self) -> Option<(u32, Batch)> {
         match self.order {
             Order::Merged => self.next_merged(),
-            Order::DepthFirst => {
+            Order::DepthFirst | Order::PacketByPacket => {
                 self.stack.extend(self.sent.drain(..).rev());
                 self.stack.pop()
             }

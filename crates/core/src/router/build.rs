@@ -204,7 +204,11 @@ fn contexts(router: &Arc<Router>, seed: u64) -> Vec<Context> {
     let outputs: Vec<_> = router.elements.iter().map(|member| member.outputs.clone()).collect();
     let starts: Vec<usize> = router.plan.running().map(|task| task.element).collect();
     let ordered = router.elements.iter().any(|member| member.info.class.ordered);
-    let order = if ordered { Order::DepthFirst } else { Order::Merged };
+    let order = match (ordered, router.clock().is_virtual()) {
+        (true, true) => Order::PacketByPacket,
+        (true, false) => Order::DepthFirst,
+        (false, _) => Order::Merged,
+    };
     let wiring = Arc::new(wiring::make(&inputs, &outputs, &router.connections, &starts, order));
     let mut contexts = Vec::new();
     for thread in 0..router.plan.threads {
