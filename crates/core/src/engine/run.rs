@@ -102,6 +102,10 @@ impl Engine {
         while !self.router.is_halted() {
             let heard = self.contexts.first().map_or(0, Context::calls);
             self.settle();
+            // Time does not pass for who has stopped: another engine may go on.
+            if self.router.is_halted() {
+                return;
+            }
             match (self.next_timer(), self.contexts.first_mut()) {
                 (Some(next), _) => self.router.clock().advance(next),
                 // Nothing will happen unless something outside asks for it.

@@ -310,6 +310,51 @@ impl Changing<'_> {
         all.into_iter().for_each(|number| self.destroy(number));
     }
 
+    /// How many maps there are, of all rewriters.
+    pub(super) fn maps(&self) -> usize {
+        self.book.maps.len()
+    }
+
+    /// Keeps of the mappings in these maps those that `keep` says, from now on by other policies.
+    pub(super) fn keep(
+        &mut self,
+        maps: &[u32],
+        policies: &[Policy],
+        keep: impl Fn(&Record) -> bool,
+        now: u64,
+    ) {
+        let mut changed = false;
+        for (map, policy) in maps.iter().zip(policies) {
+            if let Some(map) = self.book.maps.get_mut(*map as usize) {
+                changed |= map.policy != *policy;
+                map.policy = *policy;
+            }
+        }
+        let all: Vec<(u32, bool)> = self
+            .set
+            .table
+            .records()
+            .filter(|(_, record)| maps.contains(&record.map()))
+            .map(|(number, record)| (number, keep(record)))
+            .filter(|(_, kept)| changed || !kept)
+            .collect();
+        for (number, kept) in all {
+            match kept {
+                true => self.requeue(number, now),
+                false => self.destroy(number),
+            }
+        }
+    }
+
+    /// Sets how many inputs the rewriter of these maps has.
+    pub(super) fn set_inputs(&mut self, maps: &[u32], inputs: usize) {
+        for map in maps {
+            if let Some(map) = self.book.maps.get_mut(*map as usize) {
+                map.inputs.resize(inputs, InputCounts::default());
+            }
+        }
+    }
+
     /// Puts a mapping anew into the order of expiry: it may expire earlier than it was to.
     pub(super) fn requeue(&mut self, number: u32, now: u64) {
         if self.set.table.record(number).is_some_and(Record::is_live) {

@@ -36,6 +36,9 @@
 //! for as long as it takes to choose a port and to enter the mapping; a thread that looks up at this moment
 //! does not wait, and one that misses the new mapping takes the lock and looks again.
 //!
+//! In a hot swap a rewriter takes over the mappings of the one with its name and class: all whose input and outputs
+//! it has, too, whatever its INPUTSPECs are. A pattern that is the same goes on in its range.
+//!
 //! A mapping takes 64 bytes, two entries of an index and one in the order of expiry: less than 256 bytes, and 170
 //! on average. The table grows by doubling and keeps its size.
 //!
@@ -145,6 +148,10 @@ impl Element for IpRewriter {
 
     fn run_timer(&self, cx: &mut Context, _: &mut Lanes) {
         self.0.run_timer(cx);
+    }
+
+    fn take_state(&self, old: &Self, init: &Init<'_>) {
+        self.0.take_state(&old.0, init);
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {

@@ -19,6 +19,7 @@ mod rewriter;
 pub mod round_robin_ip_mapper;
 mod sequence;
 pub mod source_ip_hash_mapper;
+mod takeover;
 pub mod tcp_rewriter;
 #[cfg(test)]
 mod tests;

@@ -130,6 +130,13 @@ impl Pattern {
         self.range = Range { top, choice: choice.unwrap_or(self.range.choice) };
     }
 
+    /// Begins in the range where another pattern has ended, if it has the same one.
+    pub(super) fn go_on_from(&self, old: &Self) {
+        if self.range == old.range && self.to_string() == old.to_string() {
+            self.next.store(old.next.load(Relaxed), Relaxed);
+        }
+    }
+
     /// What a flow becomes. `taken` says of the flow of the replies whether it is one already; `random` gives a
     /// number up to another one. None when every choice is taken.
     pub(super) fn rewrite(

@@ -30,6 +30,8 @@ pub(super) struct Rewriter {
     own: Arc<FlowSet>,
     shares: Option<String>,
     placed: OnceLock<Placed>,
+    /// The mappings of the rewriter that this one has replaced.
+    adopted: OnceLock<Placed>,
     reap_interval: Timestamp,
     timer: Timer,
     named: Arc<Named>,
@@ -152,6 +154,7 @@ impl Rewriter {
             own: Arc::new(FlowSet::new(limit)),
             shares,
             placed: OnceLock::new(),
+            adopted: OnceLock::new(),
             reap_interval: Timestamp::from_secs(interval.as_secs().min(1 << 32).cast_signed()),
             timer: setup.timer(),
             named: named.clone(),
@@ -206,8 +209,20 @@ impl Rewriter {
         }
     }
 
+    /// Where the mappings are, once the rewriter is initialised.
+    #[inline(always)]
     pub(super) fn placed(&self) -> Option<&Placed> {
-        self.placed.get()
+        self.adopted.get().or_else(|| self.placed.get())
+    }
+
+    /// Goes on with the mappings of another rewriter.
+    pub(super) fn adopt(&self, placed: Placed) {
+        // A rewriter replaces one other.
+        let _ = self.adopted.set(placed);
+    }
+
+    pub(super) fn policies(&self) -> &[Policy] {
+        &self.policies
     }
 
     pub(super) fn inputs(&self) -> MutexGuard<'_, Vec<Input>> {

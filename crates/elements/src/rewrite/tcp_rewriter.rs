@@ -96,6 +96,10 @@ impl Element for TcpRewriter {
         self.0.run_timer(cx);
     }
 
+    fn take_state(&self, old: &Self, init: &Init<'_>) {
+        self.0.take_state(&old.0, init);
+    }
+
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers::tables(handlers, |element| &element.0, ["table", "mappings"], 0);
         handlers::lookup(handlers, |element| &element.0, "lookup");

@@ -87,6 +87,10 @@ impl Element for UdpRewriter {
         self.0.run_timer(cx);
     }
 
+    fn take_state(&self, old: &Self, init: &Init<'_>) {
+        self.0.take_state(&old.0, init);
+    }
+
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers::tables(handlers, |element| &element.0, ["table", "mappings"], 0);
         handlers::common(handlers, |element| &element.0);
