@@ -38,7 +38,7 @@ use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use millrace_core::args::ArgText;
-use millrace_core::{Arg, Batch, Class, Context, Element, Failed, Packet, Setup, register};
+use millrace_core::{Batch, Class, Context, Element, Failed, Packet, Setup, register};
 
 use super::LONGEST;
 
@@ -62,7 +62,10 @@ impl Element for Clipboard {
         for (number, text) in setup.args.rest().iter().enumerate() {
             match range(setup, text) {
                 Ok(range) => ranges.push(range),
-                Err(wrong) => setup.args.error(text, format!("range {number}: {wrong}")),
+                Err(wrong) => {
+                    setup.args.error(text, format!("range {number}: {wrong}"));
+                    return Err(Failed);
+                }
             }
         }
         setup.args.complete()?;
@@ -83,17 +86,18 @@ impl Element for Clipboard {
 }
 
 /// A range as written: `12/2`.
-fn range(setup: &Setup<'_>, text: &ArgText) -> Result<Range<usize>, &'static str> {
-    let (offset, length) = match text.as_str().split_once('/') {
-        Some((offset, length)) if !offset.is_empty() && !length.is_empty() => (offset, length),
-        _ => return Err("expected ‘/’ between offset and length"),
-    };
-    let number = |text: &str| match u32::parse(&text.trim().into(), setup.args.scope()) {
-        Ok(number) if number as usize <= LONGEST => Ok(number as usize),
-        _ => Err("invalid offset or length"),
-    };
-    let offset = number(offset)?;
-    Ok(offset..offset + number(length)?)
+fn range(setup: &mut Setup<'_>, text: &ArgText) -> Result<Range<usize>, &'static str> {
+    const WRONG: &str = "invalid offset or length";
+    let len = text.as_str().len();
+    let slash = text.as_str().find('/').filter(|&slash| slash > 0 && slash + 1 < len);
+    let slash = slash.ok_or("expected '/' between offset and length")?;
+    let offset: Option<u32> = setup.args.parse_as("OFFSET", &text.part(0..slash));
+    let length: Option<u32> = setup.args.parse_as("LENGTH", &text.part(slash + 1..len));
+    let range = offset.ok_or(WRONG)? as usize..length.ok_or(WRONG)? as usize;
+    if range.start.max(range.end) > LONGEST {
+        return Err(WRONG);
+    }
+    Ok(range.start..range.start + range.end)
 }
 
 impl Clipboard {
