@@ -2,8 +2,8 @@
 //! exchange them.
 
 use std::ops::Deref;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::{ArcSwap, Guard};
 use millrace_core::element::HandlerError;
@@ -14,6 +14,8 @@ pub(super) struct InForce<T> {
     current: ArcSwap<Version<T>>,
     /// How many versions there have been after the first.
     changes: AtomicU64,
+    /// Held by whoever makes the next version of the current one.
+    writing: Mutex<()>,
 }
 
 /// What was in force from one change to the next.
@@ -28,12 +30,22 @@ pub(super) struct Version<T> {
 impl<T> InForce<T> {
     pub(super) fn new(what: T) -> Self {
         let current = ArcSwap::from_pointee(Version { what, written: None, number: 0 });
-        Self { current, changes: 0.into() }
+        Self { current, changes: 0.into(), writing: Mutex::default() }
     }
 
     #[inline]
     pub(super) fn load(&self) -> Guard<Arc<Version<T>>> {
         self.current.load()
+    }
+
+    /// Keeps others from putting something else in force.
+    pub(super) fn lock(&self) -> MutexGuard<'_, ()> {
+        self.writing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is in force, for longer than a moment.
+    pub(super) fn keep(&self) -> Arc<Version<T>> {
+        self.current.load_full()
     }
 
     /// Puts something else in force; `written` is the configuration that says so.
@@ -64,17 +76,24 @@ pub(super) trait Exchangeable: Element {
 
     /// The text of the decision program.
     fn program(rules: &Self::Rules) -> String;
+
+    /// The configuration that says what is in force, if that is no longer what was configured.
+    fn config(_rules: &Self::Rules) -> Option<String> {
+        None
+    }
 }
 
 /// The handlers `program` and `config`.
 pub(super) fn handlers<E: Exchangeable>(handlers: &mut Handlers<E>) {
     handlers.read("program", |element, _| E::program(&element.in_force().load()));
-    handlers.read("config", |element, call| match &element.in_force().load().written {
-        Some(written) => written.clone(),
-        None => original_config(call),
+    handlers.read("config", |element, call| {
+        let rules = element.in_force().load();
+        let written = E::config(&rules).or_else(|| rules.written.clone());
+        written.unwrap_or_else(|| original_config(call))
     });
     handlers.write("config", |element, call| {
         let rules = element.recompile(call)?;
+        let _writing = element.in_force().lock();
         element.in_force().exchange(rules, Some(call.text().into_owned()));
         Ok(())
     });

@@ -7,3 +7,4 @@ pub mod ip_classifier;
 pub mod ip_filter;
 mod ip_packet;
 pub mod program;
+mod rule_list;

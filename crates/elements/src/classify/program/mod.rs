@@ -42,6 +42,7 @@ mod index;
 mod insn;
 mod lanes;
 mod layout;
+mod live;
 mod matcher;
 mod next;
 mod pattern;

@@ -16,9 +16,9 @@ use super::decision::Program;
 use super::expr::Expr;
 use super::finding::Finding;
 use super::grouped::Grouped;
-use super::index::Index;
 use super::insn::{Form, Jump, Test};
 use super::layout::{Layout, NETWORK, TRANSPORT};
+use super::live::{LiveRules, Rule};
 use super::matcher::Matcher;
 use super::next::Otherwise;
 
@@ -29,10 +29,16 @@ use super::next::Otherwise;
 pub struct FilterProgram {
     running: Running,
     outputs: Vec<bool>,
-    /// What is looked at of packets: the MAC header, the transport header, anything but the flow.
-    looks_at_mac: bool,
-    looks_at_transport: bool,
-    looks_past_flow: bool,
+    looks: Looks,
+}
+
+/// What is looked at of packets.
+#[derive(Clone, Copy, Debug)]
+struct Looks {
+    at_mac: bool,
+    at_transport: bool,
+    /// At anything but what the packets of a flow have in common.
+    past_flow: bool,
 }
 
 /// What runs in place of rules.
@@ -52,7 +58,7 @@ pub enum Engine {
 #[derive(Clone, Debug)]
 enum Running {
     Program { grouped: Grouped, matcher: Box<Matcher<3>> },
-    Index { index: Box<Index>, rules: Box<[(Expr<Test>, Jump)]>, grouped: OnceLock<Grouped> },
+    Index { live: Box<LiveRules>, grouped: OnceLock<Grouped> },
 }
 
 /// The parts of a packet that IP programs look at. Each runs to the end of the packet; one that
@@ -149,7 +155,7 @@ impl FilterProgram {
     pub fn classify(&self, packet: &IpSections<'_>) -> usize {
         match &self.running {
             Running::Program { matcher, .. } => matcher.classify(packet.in_order()),
-            Running::Index { index, .. } => index.classify(packet.in_order()),
+            Running::Index { live, .. } => live.classify(packet.in_order()),
         }
     }
 
@@ -177,8 +183,8 @@ impl FilterProgram {
                     ports,
                 );
             }
-            Running::Index { index, .. } => {
-                index.classify_all(
+            Running::Index { live, .. } => {
+                live.classify_all(
                     packets,
                     #[inline(always)]
                     |packet| Some(sections(packet)?.in_order()),
@@ -194,26 +200,26 @@ impl FilterProgram {
     pub fn is_constant(&self) -> bool {
         match &self.running {
             Running::Program { grouped, .. } => grouped.constant().is_some(),
-            Running::Index { index, .. } => index.constant().is_some(),
+            Running::Index { live, .. } => live.constant().is_some(),
         }
     }
 
     /// True if the MAC header counts.
     #[inline(always)]
     pub fn looks_at_mac(&self) -> bool {
-        self.looks_at_mac
+        self.looks.at_mac
     }
 
     /// True if the transport header counts.
     #[inline(always)]
     pub fn looks_at_transport(&self) -> bool {
-        self.looks_at_transport
+        self.looks.at_transport
     }
 
     /// True if nothing counts but what the packets of a flow have in common: addresses, protocol,
     /// the first four bytes of the transport header, and whether that is a fragment.
     pub fn looks_at_flow_alone(&self) -> bool {
-        !self.looks_past_flow
+        !self.looks.past_flow
     }
 
     /// True if some packet can leave on this output.
@@ -233,7 +239,93 @@ impl FilterProgram {
     pub fn bytes(&self) -> usize {
         match &self.running {
             Running::Program { matcher, .. } => matcher.bytes(),
-            Running::Index { index, .. } => index.bytes(),
+            Running::Index { live, .. } => live.bytes(),
+        }
+    }
+}
+
+/// Changes of many rules.
+impl FilterProgram {
+    /// The same with a rule in front of the one at `place`, or behind all. Nothing where that pays only by
+    /// compiling all rules: where they are few, or treat all packets alike.
+    ///
+    /// # Errors
+    /// All that is wrong with the rule.
+    pub fn with_rule(
+        &self,
+        place: usize,
+        rule: &str,
+        scope: &Scope<'_>,
+    ) -> Result<Option<Self>, Vec<Finding>> {
+        let mut compiler = Compiler::new(scope, self.outputs.len());
+        compiler.add_rule(0, rule);
+        if compiler.findings.iter().any(|finding| finding.is_error) {
+            return Err(compiler.findings);
+        }
+        let Running::Index { live, .. } = &self.running else { return Ok(None) };
+        let looks = Looks::of(&Program::from_rules(&compiler.rules, Layout::Ip, 0));
+        let live = compiler.rules.pop().and_then(|rule| live.with(place, rule));
+        Ok(live.map(|live| self.changed(live, self.looks.and(looks))))
+    }
+
+    /// The same without the rule at `place`. Nothing where that pays only by compiling the others.
+    pub fn without_rule(&self, place: usize) -> Option<Self> {
+        let Running::Index { live, .. } = &self.running else { return None };
+        Some(self.changed(live.without(place)?, self.looks))
+    }
+
+    /// Whether rules have come and gone so often that all are better [compiled anew](Self::renewed).
+    pub fn has_changed_much(&self) -> bool {
+        matches!(&self.running, Running::Index { live, .. } if live.has_changed_much())
+    }
+
+    /// The same, made anew from the rules as they are now.
+    #[must_use]
+    pub fn renewed(&self) -> Self {
+        match &self.running {
+            Running::Program { .. } => self.clone(),
+            Running::Index { live, .. } => {
+                self.changed(LiveRules::new(live.rules().cloned().collect()), self.looks)
+            }
+        }
+    }
+
+    /// The rules of `self` in `renewed`, which was [made anew](Self::renewed) from `before`, an earlier state of `self`.
+    /// Nothing where that cannot be.
+    pub fn moved_to(&self, renewed: Self, before: &Self) -> Option<Self> {
+        match (&self.running, renewed.running, &before.running) {
+            (
+                Running::Index { live, .. },
+                Running::Index { live: renewed, .. },
+                Running::Index { live: before, .. },
+            ) => Some(self.changed(live.moved_to(*renewed, before)?, self.looks)),
+            _ => None,
+        }
+    }
+
+    fn changed(&self, live: LiveRules, looks: Looks) -> Self {
+        let outputs = (0..).map(|output| live.reaches(output)).take(self.outputs.len()).collect();
+        let running = Running::Index { live: Box::new(live), grouped: OnceLock::new() };
+        Self { running, outputs, looks }
+    }
+}
+
+impl Looks {
+    fn of(program: &Program) -> Self {
+        let tests = || program.insns().iter().map(|insn| insn.test).filter(|test| test.mask != 0);
+        Self {
+            at_mac: tests().any(|test| test.offset < NETWORK),
+            at_transport: tests().any(|test| test.offset >= TRANSPORT),
+            past_flow: !tests().all(|test| lower::is_of_flow(&test)),
+        }
+    }
+
+    /// What one of two looks at.
+    fn and(self, other: Self) -> Self {
+        Self {
+            at_mac: self.at_mac || other.at_mac,
+            at_transport: self.at_transport || other.at_transport,
+            past_flow: self.past_flow || other.past_flow,
         }
     }
 }
@@ -242,8 +334,9 @@ impl fmt::Display for FilterProgram {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.running {
             Running::Program { grouped, .. } => grouped.fmt(out),
-            Running::Index { rules, grouped, .. } => {
-                let program = || Grouped::new(&merge(rules, Form::Click));
+            Running::Index { live, grouped } => {
+                let rules: Vec<Rule> = live.rules().cloned().collect();
+                let program = || Grouped::new(&merge(&rules, Form::Click));
                 grouped.get_or_init(program).fmt(out)
             }
         }
@@ -320,19 +413,16 @@ impl<'a> Compiler<'a> {
             return Err(self.findings);
         }
         let original = Program::from_rules(&self.rules, Layout::Ip, 0);
-        let tests = || original.insns().iter().map(|insn| insn.test).filter(|test| test.mask != 0);
-        let looks_at_mac = tests().any(|test| test.offset < NETWORK);
-        let looks_at_transport = tests().any(|test| test.offset >= TRANSPORT);
-        let looks_past_flow = !tests().all(|test| lower::is_of_flow(&test));
+        let looks = Looks::of(&original);
         let with_index = match engine {
             Engine::Fitting => self.rules.len() >= FilterProgram::MANY_RULES,
             Engine::Program => false,
             Engine::Index => true,
         };
         let (running, outputs) = if with_index {
-            let index = Box::new(Index::new(&self.rules));
-            let outputs = (0..).map(|output| index.reaches(output)).take(self.outputs).collect();
-            (Running::Index { index, rules: self.rules.into(), grouped: OnceLock::new() }, outputs)
+            let live = Box::new(LiveRules::new(self.rules.into()));
+            let outputs = (0..).map(|output| live.reaches(output)).take(self.outputs).collect();
+            (Running::Index { live, grouped: OnceLock::new() }, outputs)
         } else {
             let program = merge(&self.rules, Form::Click);
             let exact = merge(&self.rules, Form::Exact);
@@ -340,9 +430,7 @@ impl<'a> Compiler<'a> {
             let outputs = (0..).map(|output| program.reaches(output)).take(self.outputs).collect();
             (Running::Program { grouped: Grouped::new(&program), matcher }, outputs)
         };
-        let program =
-            FilterProgram { running, outputs, looks_at_mac, looks_at_transport, looks_past_flow };
-        Ok((program, self.findings))
+        Ok((FilterProgram { running, outputs, looks }, self.findings))
     }
 }
 

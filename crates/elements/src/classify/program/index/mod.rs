@@ -26,6 +26,7 @@ mod fields;
 mod sets;
 
 use std::cmp::Reverse;
+use std::sync::Arc;
 
 use self::cubes::Cube;
 use self::dimension::{Dimension, LINE, Line, PAGE, Place as Entry};
@@ -35,32 +36,36 @@ use super::expr::Expr;
 use super::insn::{Insn, Jump, Test};
 use super::lanes::LANES;
 use super::layout::Layout;
-use super::next::{DROP, Next, Otherwise};
+use super::next::{DROP, Next};
 use super::place::Place;
 
-/// Executable rules over the three sections of IP packets.
+/// Executable rules over the three sections of IP packets. A copy shares what is large.
 #[derive(Clone, Debug)]
 pub(super) struct Index {
-    dimensions: Box<[Dimension]>,
+    dimensions: Arc<[Dimension]>,
     /// The rule of each cube, by the cube's place; with [`UNSURE`] if the rule is to be asked.
     rule_of: Box<[u32]>,
     /// The first rule in each line.
-    first_rule: Box<[u32]>,
-    outputs: Box<[Next]>,
-    careful: Careful,
+    first_rule: Arc<[u32]>,
+    outputs: Arc<[Next]>,
+    careful: Arc<Careful>,
     /// Where each rule's steps begin, and where the last one's end.
-    starts: Box<[u32]>,
+    starts: Arc<[u32]>,
     /// Where every packet goes, if all go the same way.
     constant: Option<Next>,
     /// The outputs of rules that are not beyond reach for a reason that is plain to see.
     used: Vec<Next>,
+    /// The rule that every packet satisfies; those behind are not here.
+    last: Option<u32>,
+    /// Rules that have been taken out, a bit for each.
+    removed: Box<[u64]>,
 }
 
 /// The bit of rules that are to be asked, besides the number.
 const UNSURE: u32 = 1 << 31;
 
 /// No rule.
-const NONE: u32 = u32::MAX;
+pub(super) const NONE: u32 = u32::MAX;
 
 /// Below so many lines it does not pay to begin a new one for every kind of cube.
 const FEW_LINES: usize = 4;
@@ -87,23 +92,23 @@ impl Index {
             starts.push(insns.len() as u32);
         }
         let place = |insn: &Insn| Place::new(&insn.test, Layout::Ip, 0);
-        let outputs: Box<[Next]> = rules.iter().map(|(_, output)| Next::new(*output)).collect();
+        let outputs: Arc<[Next]> = rules.iter().map(|(_, output)| Next::new(*output)).collect();
 
         let fields = fields::choose(rules);
         let mut cubes = Vec::new();
-        let mut last_matches = false;
+        let mut last = None;
         for (rule, (expr, _)) in (0..).zip(rules) {
             let of_rule = cubes::cubes(expr, &fields);
-            last_matches = of_rule.iter().any(Cube::is_everything);
+            last = of_rule.iter().any(Cube::is_everything).then_some(rule);
             cubes.extend(of_rule.into_iter().map(|cube| (rule, cube)));
-            if last_matches {
+            if last.is_some() {
                 // The rules behind are never reached.
                 break;
             }
         }
         let mut used: Vec<Next> =
             visible(&cubes).map(|(rule, _)| output_of(&outputs, *rule)).collect();
-        if !last_matches {
+        if last.is_none() {
             used.push(Next::new(Jump::Drop));
         }
         used.sort_unstable();
@@ -116,14 +121,16 @@ impl Index {
         let lines = lines(cubes, &fields);
         let rule_of = by_place(&lines, |(rule, cube)| rule | if cube.exact { 0 } else { UNSURE });
         let mut index = Self {
-            dimensions: Box::default(),
+            dimensions: Arc::default(),
             rule_of: rule_of.iter().map(|rule| rule.unwrap_or(NONE)).collect(),
             first_rule: lines.iter().map(|line| line.first().map_or(NONE, |it| it.0)).collect(),
             outputs,
-            careful: Careful::new(&insns, place),
+            careful: Arc::new(Careful::new(&insns, place)),
             starts: starts.into(),
             constant,
             used,
+            last,
+            removed: vec![0; rules.len().div_ceil(64)].into(),
         };
         index.add_dimensions(&lines, &fields);
         index
@@ -148,6 +155,21 @@ impl Index {
         self.dimensions = dimensions.into();
     }
 
+    /// The same without a rule; nothing if rules would be needed then that are not here.
+    pub(super) fn without(&self, rule: u32) -> Option<Self> {
+        if self.constant.is_some() || self.last == Some(rule) {
+            return None;
+        }
+        let mut rest = self.clone();
+        *rest.removed.get_mut(rule as usize / 64)? |= 1 << (rule % 64);
+        for of_cube in &mut rest.rule_of {
+            if *of_cube & !UNSURE == rule {
+                *of_cube |= UNSURE;
+            }
+        }
+        Some(rest)
+    }
+
     /// Where every packet goes, if all go the same way.
     pub(super) fn constant(&self) -> Option<usize> {
         self.constant.map(Next::output)
@@ -168,43 +190,28 @@ impl Index {
             + self.careful.bytes()
     }
 
-    /// The output for a packet, or [`DROP`].
-    pub(super) fn classify(&self, sections: [&[u8]; 3]) -> usize {
-        let found = self.look_up(&[sections], |sections| Some(*sections));
-        let mut rules = [NONE; LANES];
-        self.search(&[sections], |sections| Some(*sections), &found, &mut rules);
-        self.output(rules[0])
+    /// The number of the first rule that a packet satisfies, or [`NONE`].
+    pub(super) fn first_rule(&self, sections: [&[u8]; 3]) -> u32 {
+        self.first_rules(&[sections], |sections| Some(*sections)).0[0]
     }
 
-    /// Writes the port of each packet. `sections` gives those of a packet.
+    /// The numbers of the first rules that up to [`LANES`] packets satisfy, or [`NONE`], and a bit for
+    /// each packet without sections. `sections` gives those of a packet.
     #[inline(always)]
-    pub(super) fn classify_all<'a, P>(
+    pub(super) fn first_rules<'a, P>(
         &self,
         packets: &'a [P],
         sections: impl Fn(&'a P) -> Option<[&'a [u8]; 3]>,
-        otherwise: Otherwise,
-        ports: &mut [u16],
-    ) {
-        let (mut packets, mut ports) = (packets, ports);
-        while !packets.is_empty() && !ports.is_empty() {
-            let count = packets.len().min(LANES).min(ports.len());
-            let (now, later) = packets.split_at(count);
-            let (result, free) = ports.split_at_mut(count);
-            (packets, ports) = (later, free);
-            let found = self.look_up(now, &sections);
-            let mut rules = [NONE; LANES];
-            self.search(now, &sections, &found, &mut rules);
-            for (lane, port) in result.iter_mut().enumerate() {
-                *port = match found.absent >> lane & 1 {
-                    0 => otherwise.port(self.output(rules[lane % LANES])),
-                    _ => otherwise.no_sections,
-                };
-            }
-        }
+    ) -> ([u32; LANES], u32) {
+        let found = self.look_up(packets, &sections);
+        let mut rules = [NONE; LANES];
+        self.search(packets, &sections, &found, &mut rules);
+        (rules, found.absent)
     }
 
+    /// The output of a rule, or [`DROP`] for [`NONE`].
     #[inline(always)]
-    fn output(&self, rule: u32) -> usize {
+    pub(super) fn output(&self, rule: u32) -> usize {
         self.outputs.get(rule as usize).map_or(DROP, |output| output.output())
     }
 
@@ -329,6 +336,9 @@ impl Index {
     #[inline(never)]
     fn is_satisfied(&self, rule: u32, sections: &[&[u8]; 3]) -> bool {
         let rule = (rule & !UNSURE) as usize;
+        if self.removed.get(rule / 64).is_some_and(|word| word >> (rule % 64) & 1 == 1) {
+            return false;
+        }
         let (Some(&start), Some(&end)) = (self.starts.get(rule), self.starts.get(rule + 1)) else {
             return false;
         };

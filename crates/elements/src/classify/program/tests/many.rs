@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use millrace_core::args::Scope;
 use proptest::prelude::*;
 
-use super::super::index::Index;
+use super::super::live::LiveRules;
 use super::super::{
     DROP, Engine, Expr, FilterProgram, IpSections, Jump, Layout, NETWORK, Otherwise, Test,
 };
@@ -247,6 +247,84 @@ proptest! {
     }
 }
 
+/// A rule comes or goes.
+#[derive(Clone, Debug)]
+enum Change {
+    Insert(usize, Rule),
+    Remove(usize),
+    /// All is made anew from here on, and that is done after so many more changes.
+    Renew(usize),
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    prop_oneof![
+        4 => (any::<usize>(), rule()).prop_map(|(place, rule)| Change::Insert(place, rule)),
+        4 => any::<usize>().prop_map(Change::Remove),
+        1 => (0_usize..4).prop_map(Change::Renew),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn rules_that_come_and_go_are_as_if_compiled_together(
+        mut rules in prop::collection::vec(rule(), 0..60),
+        changes in prop::collection::vec(change(), 1..40),
+        packets in prop::collection::vec(packet(), 40),
+    ) {
+        let compile = |rules: &[Rule]| {
+            let texts: Vec<String> = rules.iter().map(Rule::text).collect();
+            FilterProgram::compile_rules_for(Engine::Index, &texts, 2, &Scope::builtin()).unwrap().0
+        };
+        let mut program = compile(&rules);
+        let mut renewing: Option<(FilterProgram, usize)> = None;
+        for change in changes {
+            let changed = match change {
+                Change::Insert(place, rule) => {
+                    let place = place % (rules.len() + 1);
+                    let changed = program.with_rule(place, &rule.text(), &Scope::builtin()).unwrap();
+                    rules.insert(place, rule);
+                    Some(changed)
+                }
+                Change::Remove(place) if !rules.is_empty() => {
+                    let place = place % rules.len();
+                    rules.remove(place);
+                    Some(program.without_rule(place))
+                }
+                Change::Remove(_) => None,
+                Change::Renew(after) => {
+                    renewing = Some((program.clone(), after));
+                    None
+                }
+            };
+            match changed {
+                Some(Some(changed)) => program = changed,
+                Some(None) => (program, renewing) = (compile(&rules), None),
+                None => {}
+            }
+            renewing = match renewing {
+                Some((before, 0)) => {
+                    if let Some(moved) = program.moved_to(before.renewed(), &before) {
+                        program = moved;
+                    }
+                    None
+                }
+                later => later.map(|(before, after)| (before, after - 1)),
+            };
+            let mut ports = vec![0; packets.len()];
+            let otherwise = Otherwise { dropped: 1000, no_sections: 1001 };
+            program.classify_all(&packets, |packet| Some(packet.sections()), otherwise, &mut ports);
+            for (packet, port) in packets.iter().zip(ports) {
+                let wanted = rules.iter().find(|rule| rule.holds(packet)).map_or(2, |rule| rule.action);
+                let wanted = if wanted == 2 { DROP } else { wanted.into() };
+                prop_assert_eq!(program.classify(&packet.sections()), wanted, "{:?}", packet);
+                prop_assert_eq!(port, if wanted == DROP { 1000 } else { wanted as u16 });
+            }
+        }
+    }
+}
+
 /// More fields than the index has, sets that are no ranges, and rules of many cubes.
 #[test]
 fn what_no_field_of_the_index_says_is_asked() {
@@ -301,7 +379,7 @@ fn what_holds_of_all_but_short_packets_hides_nothing() {
     for all in [neither, Expr::Any(vec![is(0, 0x80), is(0x80, 0x80)])] {
         let rest = Expr::Is(Test::new(NETWORK + 4, 0, 0xff00));
         let rules = [(all, Jump::Output(0)), (rest, Jump::Output(1))];
-        let index = Index::new(&rules);
+        let index = LiveRules::new(rules.as_slice().into());
         assert!(index.constant().is_none() && index.reaches(1));
         let bytes = [7; 20];
         for length in 0..=bytes.len() {
@@ -331,7 +409,7 @@ fn the_index_has_more_than_one_page() {
         (Expr::All(conditions), Jump::Output(nth))
     };
     let rules: Vec<(Expr<Test>, Jump)> = (0..20_000).map(rule).collect();
-    let index = Index::new(&rules);
+    let index = LiveRules::new(rules.as_slice().into());
     assert!(index.bytes() < 16 << 20, "{}", index.bytes());
     let mut random = fastrand::Rng::with_seed(2);
     let mut found = 0;

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::super::filter::merge;
-use super::super::index::Index;
+use super::super::live::LiveRules;
 use super::super::matcher::Matcher;
 use super::super::{DROP, Expr, Form, Grouped, Insn, Jump, Layout, Otherwise, Program, Test};
 use super::naive;
@@ -174,7 +174,7 @@ proptest! {
         let [program, exact] = [Form::Click, Form::Exact].map(|form| merge(&rules, form));
         let matcher = Matcher::<3>::for_programs(&program, &exact, original.insns());
         let ports = ports(&matcher, &packets);
-        let index = Index::new(&rules);
+        let index = LiveRules::new(rules.as_slice().into());
         for (nth, packet) in packets.iter().enumerate() {
             let sections = packet.each_ref().map(Vec::as_slice);
             let wanted = naive::classify(&rules, Layout::Ip, &sections);

@@ -1,0 +1,218 @@
+//! Rules that come and go while packets are classified.
+//!
+//! The index of many rules takes too long to make to be made anew for each change. Rules that are taken
+//! out are marked in it, and those that are put in have a small index of their own: whichever of the
+//! two has the earlier rule decides. After [`LiveRules::MANY_CHANGES`] all is better made anew.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::expr::Expr;
+use super::index::{Index, NONE};
+use super::insn::{Jump, Test};
+use super::lanes::LANES;
+use super::next::Otherwise;
+
+/// A rule: what a packet must satisfy, and where it goes then.
+pub(super) type Rule = (Expr<Test>, Jump);
+
+/// Many rules, and what has changed of them.
+#[derive(Clone, Debug)]
+pub(super) struct LiveRules {
+    index: Index,
+    /// The rules that the index was made of.
+    original: Arc<[Rule]>,
+    /// The rules as they are now.
+    order: Vec<Entry>,
+    added: Option<Added>,
+    changes: usize,
+}
+
+/// Where a rule is to be found.
+#[derive(Clone, Debug)]
+enum Entry {
+    /// In the index, under this number.
+    Original(u32),
+    Added(Arc<Rule>),
+}
+
+/// By what an entry is known: a number, or the place of a rule in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Key {
+    Number(u32),
+    Address(usize),
+}
+
+impl Entry {
+    fn key(&self) -> Key {
+        match self {
+            Entry::Original(rule) => Key::Number(*rule),
+            Entry::Added(rule) => Key::Address(Arc::as_ptr(rule).addr()),
+        }
+    }
+}
+
+/// Rules that have been put in, in their order.
+#[derive(Clone, Debug)]
+struct Added {
+    index: Index,
+    /// Before which original rule each stands.
+    before: Vec<u32>,
+}
+
+impl LiveRules {
+    /// So many changes are kept apart.
+    pub(super) const MANY_CHANGES: usize = 64;
+
+    pub(super) fn new(rules: Arc<[Rule]>) -> Self {
+        let order = (0..rules.len() as u32).map(Entry::Original).collect();
+        Self { index: Index::new(&rules), original: rules, order, added: None, changes: 0 }
+    }
+
+    /// The rules as they are now.
+    pub(super) fn rules(&self) -> impl Iterator<Item = &Rule> {
+        self.order.iter().filter_map(|entry| match entry {
+            Entry::Original(rule) => self.original.get(*rule as usize),
+            Entry::Added(rule) => Some(rule),
+        })
+    }
+
+    /// Whether so much has changed that all is better made anew.
+    pub(super) fn has_changed_much(&self) -> bool {
+        self.changes >= Self::MANY_CHANGES
+    }
+
+    /// The same with a rule in front of the one at this place, or behind all; nothing if all must be made anew.
+    pub(super) fn with(&self, place: usize, rule: Rule) -> Option<Self> {
+        if self.index.constant().is_some() {
+            return None;
+        }
+        let mut live = self.clone();
+        live.order.insert(place.min(live.order.len()), Entry::Added(Arc::new(rule)));
+        live.gather_added();
+        Some(live)
+    }
+
+    /// The same without the rule at this place; nothing if all must be made anew.
+    pub(super) fn without(&self, place: usize) -> Option<Self> {
+        let mut live = self.clone();
+        if place >= live.order.len() {
+            return None;
+        }
+        match live.order.remove(place) {
+            Entry::Original(rule) => live.index = live.index.without(rule)?,
+            Entry::Added(_) => {}
+        }
+        live.gather_added();
+        Some(live)
+    }
+
+    /// The rules of `self` in the index of `renewed`, which was made of the rules that `self` had when it was
+    /// `before`. Nothing if all must be made anew.
+    pub(super) fn moved_to(&self, renewed: Self, before: &Self) -> Option<Self> {
+        let mut places: HashMap<Key, u32> =
+            (0..).zip(&before.order).map(|(at, entry)| (entry.key(), at)).collect();
+        let order = self.order.iter().map(|entry| match (places.remove(&entry.key()), entry) {
+            (Some(at), _) => Entry::Original(at),
+            (None, entry) => entry.clone(),
+        });
+        let mut moved = Self { order: order.collect(), ..renewed };
+        // What is left was taken out meanwhile.
+        for at in places.into_values() {
+            moved.index = moved.index.without(at)?;
+        }
+        moved.gather_added();
+        Some(moved)
+    }
+
+    /// Indexes the rules that have been put in.
+    fn gather_added(&mut self) {
+        self.changes += 1;
+        let (mut rules, mut before) = (Vec::new(), Vec::new());
+        let mut next = NONE;
+        for entry in self.order.iter().rev() {
+            match entry {
+                Entry::Original(rule) => next = *rule,
+                Entry::Added(rule) => {
+                    rules.push(Rule::clone(rule));
+                    before.push(next);
+                }
+            }
+        }
+        rules.reverse();
+        before.reverse();
+        let index = (!rules.is_empty()).then(|| Index::new(&rules));
+        self.added = index.map(|index| Added { index, before });
+    }
+
+    /// Where every packet goes, if all go the same way.
+    pub(super) fn constant(&self) -> Option<usize> {
+        self.index.constant().filter(|_| self.added.is_none())
+    }
+
+    /// True unless it is plain that no packet leaves on this output.
+    pub(super) fn reaches(&self, output: u32) -> bool {
+        self.index.reaches(output)
+            || self.added.as_ref().is_some_and(|added| added.index.reaches(output))
+    }
+
+    /// Bytes that what runs takes.
+    pub(super) fn bytes(&self) -> usize {
+        self.index.bytes() + self.added.as_ref().map_or(0, |added| added.index.bytes())
+    }
+
+    /// The output for a packet, or [`DROP`](super::DROP).
+    pub(super) fn classify(&self, sections: [&[u8]; 3]) -> usize {
+        let rule = self.index.first_rule(sections);
+        match &self.added {
+            None => self.index.output(rule),
+            Some(added) => self.earlier(rule, added, added.index.first_rule(sections)),
+        }
+    }
+
+    /// Writes the port of each packet. `sections` gives those of a packet.
+    #[inline(always)]
+    pub(super) fn classify_all<'a, P>(
+        &self,
+        packets: &'a [P],
+        sections: impl Fn(&'a P) -> Option<[&'a [u8]; 3]>,
+        otherwise: Otherwise,
+        ports: &mut [u16],
+    ) {
+        let (mut packets, mut ports) = (packets, ports);
+        while !packets.is_empty() && !ports.is_empty() {
+            let count = packets.len().min(LANES).min(ports.len());
+            let (now, later) = packets.split_at(count);
+            let (result, free) = ports.split_at_mut(count);
+            (packets, ports) = (later, free);
+            let (rules, absent) = self.index.first_rules(now, &sections);
+            let port = |lane: usize, output| match absent >> lane & 1 {
+                0 => otherwise.port(output),
+                _ => otherwise.no_sections,
+            };
+            match &self.added {
+                None => {
+                    for (lane, result) in result.iter_mut().enumerate() {
+                        *result = port(lane, self.index.output(rules[lane % LANES]));
+                    }
+                }
+                Some(added) => {
+                    let (others, _) = added.index.first_rules(now, &sections);
+                    for (lane, result) in result.iter_mut().enumerate() {
+                        let output = self.earlier(rules[lane % LANES], added, others[lane % LANES]);
+                        *result = port(lane, output);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The output of the earlier of two rules, of which the second was put in.
+    #[inline(always)]
+    fn earlier(&self, rule: u32, added: &Added, other: u32) -> usize {
+        match added.before.get(other as usize) {
+            Some(&before) if before <= rule => added.index.output(other),
+            _ => self.index.output(rule),
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! The rules of an IPFilter as they are now, with their texts.
+
+use std::sync::Arc;
+
+use millrace_core::args::Scope;
+use millrace_core::element::HandlerError;
+
+use super::program::{FilterProgram, Finding};
+
+/// Rules in their order, and what they were compiled to.
+#[derive(Clone)]
+pub(super) struct RuleList {
+    pub(super) program: FilterProgram,
+    texts: Vec<Arc<str>>,
+    outputs: usize,
+    /// Whether rules have come or gone since they were configured.
+    has_changed: bool,
+}
+
+impl RuleList {
+    /// Rules and the program that they were compiled to, of an element with `outputs` outputs.
+    pub(super) fn new<S: AsRef<str>>(texts: &[S], program: FilterProgram, outputs: usize) -> Self {
+        let texts = texts.iter().map(|text| text.as_ref().into()).collect();
+        Self { program, texts, outputs, has_changed: false }
+    }
+
+    /// The same with a rule in front of the one at `place`, or behind all.
+    ///
+    /// # Errors
+    /// What is wrong with the rule.
+    pub(super) fn with(
+        &self,
+        place: usize,
+        text: &str,
+        scope: &Scope<'_>,
+    ) -> Result<Self, HandlerError> {
+        let place = place.min(self.texts.len());
+        let program = self.program.with_rule(place, text, scope).map_err(messages)?;
+        let mut texts = self.texts.clone();
+        texts.insert(place, text.into());
+        self.changed(texts, program, scope)
+    }
+
+    /// The same without the rule at `place`.
+    ///
+    /// # Errors
+    /// There is no such rule.
+    pub(super) fn without(&self, place: usize, scope: &Scope<'_>) -> Result<Self, HandlerError> {
+        if place >= self.texts.len() {
+            return Err(HandlerError::from(format!(
+                "no rule {place}, there are {}",
+                self.texts.len()
+            )));
+        }
+        let mut texts = self.texts.clone();
+        texts.remove(place);
+        self.changed(texts, self.program.without_rule(place), scope)
+    }
+
+    fn changed(
+        &self,
+        texts: Vec<Arc<str>>,
+        program: Option<FilterProgram>,
+        scope: &Scope<'_>,
+    ) -> Result<Self, HandlerError> {
+        let program = match program {
+            Some(program) => program,
+            None => FilterProgram::compile_rules(&texts, self.outputs, scope).map_err(messages)?.0,
+        };
+        Ok(Self { program, texts, outputs: self.outputs, has_changed: true })
+    }
+
+    /// The same rules in a program that was made anew from what they were at `before`; nothing where that cannot be.
+    pub(super) fn moved_to(&self, renewed: FilterProgram, before: &FilterProgram) -> Option<Self> {
+        let program = self.program.moved_to(renewed, before)?;
+        Some(Self { program, ..self.clone() })
+    }
+
+    /// The rules with their numbers, one a line.
+    pub(super) fn lines(&self) -> String {
+        self.texts.iter().enumerate().map(|(at, text)| format!("{at} {text}\n")).collect()
+    }
+
+    /// The rules as arguments, if they are no longer those that were configured.
+    pub(super) fn config(&self) -> Option<String> {
+        self.has_changed.then(|| self.texts.join(", "))
+    }
+}
+
+fn messages(findings: Vec<Finding>) -> HandlerError {
+    let errors = findings.iter().filter(|finding| finding.is_error);
+    HandlerError::from(errors.map(|it| it.message.clone()).collect::<Vec<_>>().join("\n"))
+}
