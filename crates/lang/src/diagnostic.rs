@@ -5,6 +5,8 @@ use crate::source::Span;
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
+    /// Nothing is wrong: the configuration says something.
+    Message,
     /// The configuration runs; somebody should look.
     Warning,
     /// The configuration does not run.
@@ -50,6 +52,11 @@ impl Diagnostic {
     /// An error at a place.
     pub fn error(span: impl Into<Option<Span>>, message: impl Into<String>) -> Self {
         Self::new(Severity::Error, span.into(), message.into())
+    }
+
+    /// A message of the configuration's own.
+    pub fn message(span: impl Into<Option<Span>>, message: impl Into<String>) -> Self {
+        Self::new(Severity::Message, span.into(), message.into())
     }
 
     /// A warning at a place.

@@ -100,7 +100,10 @@ fn render_click<'d>(
         let landmark = span.map(|span| map.landmark(span)).unwrap_or_default();
         if landmark.is_empty() { landmark } else { landmark + ": " }
     };
-    let level = if diagnostic.is_error() { "" } else { "warning: " };
+    let level = match diagnostic.severity {
+        Severity::Warning => "warning: ",
+        Severity::Message | Severity::Error => "",
+    };
     let mut line = |prefix: &str, text: &str| {
         for text in text.lines() {
             _ = writeln!(out, "{prefix}{text}");
@@ -134,6 +137,7 @@ fn render_snippet(diagnostic: &Diagnostic, map: &SourceMap, color: bool, out: &m
     let level = match diagnostic.severity {
         Severity::Error => Level::ERROR,
         Severity::Warning => Level::WARNING,
+        Severity::Message => Level::INFO,
     };
     let message = match &diagnostic.landmark {
         Some(landmark) => format!("{landmark}: {}", diagnostic.message),

@@ -269,6 +269,12 @@ impl<'a> Args<'a> {
         self.diagnostics.push(Diagnostic::error(span, message));
     }
 
+    /// Records a message of the configuration's own; see [`error`](Self::error).
+    pub fn say<'p>(&mut self, place: impl Into<Place<'p>>, message: impl Into<String>) {
+        let span = self.locate(place.into());
+        self.diagnostics.push(Diagnostic::message(span, message));
+    }
+
     /// Records a warning; see [`error`](Self::error).
     pub fn warn<'p>(&mut self, place: impl Into<Place<'p>>, message: impl Into<String>) {
         let span = self.locate(place.into());

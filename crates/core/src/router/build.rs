@@ -171,10 +171,16 @@ fn initialize_shared(router: Arc<Router>, seed: u64) -> Result<Engine, Vec<Diagn
     let mut order: Vec<usize> = (0..router.len()).collect();
     order.sort_by_key(|&id| router.elements[id].info.class.phase);
     let mut diagnostics = Vec::new();
+    let mut silent = false;
     for id in order {
         let member = &router.elements[id];
         let mut init = Init { id, router: &router, findings: Vec::new() };
         let refused = member.element.initialize(&mut init).err();
+        if member.class() == "Error" {
+            // It fails without a word: there are other messages.
+            silent = true;
+            continue;
+        }
         let mut found = init.findings;
         // What a place was given for is among the findings already.
         let refused = refused
@@ -189,7 +195,7 @@ fn initialize_shared(router: Arc<Router>, seed: u64) -> Result<Engine, Vec<Diagn
     if !diagnostics.iter().any(Diagnostic::is_error) {
         router.findings.lock().unwrap_or_else(PoisonError::into_inner).append(&mut diagnostics);
     }
-    if !diagnostics.is_empty() {
+    if silent || !diagnostics.is_empty() {
         let complaints = router.cleanup();
         diagnostics.extend(complaints.into_iter().map(|text| Diagnostic::warning(None, text)));
         return Err(diagnostics);

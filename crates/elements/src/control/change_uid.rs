@@ -1,0 +1,69 @@
+//! ChangeUID - gives up the rights of a set-user-ID program
+//!
+//! # Synopsis
+//! `ChangeUID`
+//!
+//! # Description
+//! Makes the effective user and group of the process its real ones, when devices have been opened and
+//! before files are.
+//!
+//! # Arguments
+//! None.
+//!
+//! # Ports
+//! None.
+//!
+//! # Handlers
+//! None of its own.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! Idle -> Discard;
+//! ChangeUID;
+//! ```
+//!
+//! # See also
+//! FromDevice
+
+use millrace_core::{Class, Element, Failed, Init, Refused, Setup, register};
+use rustix::process::{getegid, geteuid, getgid, getuid};
+use rustix::thread::{set_thread_gid, set_thread_uid};
+
+/// The element; its manual is at the top of the file.
+pub struct ChangeUID;
+
+register!(ChangeUID, "change_uid.rs");
+
+impl Element for ChangeUID {
+    const CLASS: Class = Class::new("ChangeUID", "0/0", "a/a");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        setup.args.complete()?;
+        Ok(Self)
+    }
+
+    fn initialize(&self, _init: &mut Init<'_>) -> Result<(), Refused> {
+        if getegid() != getgid() {
+            set_thread_gid(getgid()).map_err(|error| format!("setgid: {error}"))?;
+        }
+        if geteuid() != getuid() {
+            set_thread_uid(getuid()).map_err(|error| format!("setuid: {error}"))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::testing::Rig;
+
+    #[test]
+    fn who_is_nobody_else_stays() {
+        assert!(Rig::new("ChangeUID", 0, 0).is_ok());
+        assert!(Rig::new("ChangeUID(root)", 0, 0).is_err());
+    }
+}

@@ -1,0 +1,57 @@
+//! ClickyInfo - notes for the Clicky program
+//!
+//! # Synopsis
+//! `ClickyInfo(...)`
+//!
+//! # Description
+//! Clicky, which draws routers, keeps styles and places in it. The router takes it as it is.
+//!
+//! # Arguments
+//! Any; they are not looked at.
+//!
+//! # Ports
+//! None.
+//!
+//! # Handlers
+//! None of its own.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! ClickyInfo(a b c);
+//! Idle -> Discard;
+//! ```
+//!
+//! # See also
+//! AlignmentInfo
+
+use millrace_core::{Class, Element, Failed, Setup, register};
+
+/// The element; its manual is at the top of the file.
+pub struct ClickyInfo;
+
+register!(ClickyInfo, "clicky_info.rs");
+
+impl Element for ClickyInfo {
+    const CLASS: Class =
+        Class::new("ClickyInfo", "0/0", "a/a").phase(Class::PHASE_INFO).information();
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        setup.args.rest();
+        setup.args.complete()?;
+        Ok(Self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::testing::Rig;
+
+    #[test]
+    fn it_takes_anything() {
+        assert!(Rig::new("ClickyInfo(A 1, b)", 0, 0).is_ok());
+    }
+}

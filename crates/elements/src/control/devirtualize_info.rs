@@ -1,0 +1,57 @@
+//! DevirtualizeInfo - notes for click-devirtualize
+//!
+//! # Synopsis
+//! `DevirtualizeInfo(...)`
+//!
+//! # Description
+//! click-devirtualize reads from it which classes to leave as they are. The router takes it as it is.
+//!
+//! # Arguments
+//! Any; they are not looked at.
+//!
+//! # Ports
+//! None.
+//!
+//! # Handlers
+//! None of its own.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! DevirtualizeInfo(a b c);
+//! Idle -> Discard;
+//! ```
+//!
+//! # See also
+//! AlignmentInfo
+
+use millrace_core::{Class, Element, Failed, Setup, register};
+
+/// The element; its manual is at the top of the file.
+pub struct DevirtualizeInfo;
+
+register!(DevirtualizeInfo, "devirtualize_info.rs");
+
+impl Element for DevirtualizeInfo {
+    const CLASS: Class =
+        Class::new("DevirtualizeInfo", "0/0", "a/a").phase(Class::PHASE_INFO).information();
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        setup.args.rest();
+        setup.args.complete()?;
+        Ok(Self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::testing::Rig;
+
+    #[test]
+    fn it_takes_anything() {
+        assert!(Rig::new("DevirtualizeInfo(A 1, b)", 0, 0).is_ok());
+    }
+}

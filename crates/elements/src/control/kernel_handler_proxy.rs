@@ -1,0 +1,60 @@
+//! KernelHandlerProxy - handlers of a router in the kernel
+//!
+//! # Synopsis
+//! `KernelHandlerProxy`
+//!
+//! # Description
+//! In Click it gives access to the handlers of a router that runs in the Linux kernel. There is no such
+//! router here, and the element says so instead of starting.
+//!
+//! # Arguments
+//! Any; they are not looked at.
+//!
+//! # Ports
+//! None.
+//!
+//! # Handlers
+//! None of its own.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! Idle -> Discard;
+//! ```
+//!
+//! # See also
+//! ControlSocket
+
+use millrace_core::{Class, Element, Failed, Init, Refused, Setup, register};
+
+/// The element; its manual is at the top of the file.
+pub struct KernelHandlerProxy;
+
+register!(KernelHandlerProxy, "kernel_handler_proxy.rs");
+
+impl Element for KernelHandlerProxy {
+    const CLASS: Class = Class::new("KernelHandlerProxy", "0/0", "a/a");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        setup.args.rest();
+        setup.args.complete()?;
+        Ok(Self)
+    }
+
+    fn initialize(&self, _init: &mut Init<'_>) -> Result<(), Refused> {
+        Err("there is no router in the kernel".into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::testing::Rig;
+
+    #[test]
+    fn it_does_not_start() {
+        assert!(Rig::new("KernelHandlerProxy(VERBOSE true)", 0, 0).is_err());
+    }
+}

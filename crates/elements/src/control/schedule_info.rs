@@ -1,0 +1,74 @@
+//! ScheduleInfo - says how often elements want to run
+//!
+//! # Synopsis
+//! `ScheduleInfo(ELEMENT PARAM, ...)`
+//!
+//! # Description
+//! In Click an element with twice another one's PARAM runs twice as often. Here tasks take turns, and a
+//! task whose turn it is treats a batch: shares of a link are for DRRSched, StrideSched and
+//! BandwidthShaper to give, and threads for StaticThreadSched. The numbers are checked, so that
+//! configurations run as they are, and have no effect.
+//!
+//! # Arguments
+//! - ELEMENT PARAM: an element, or a compound, and a real number that is not negative. Any number of
+//!   them.
+//!
+//! # Ports
+//! None.
+//!
+//! # Handlers
+//! None of its own.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! i :: InfiniteSource(LIMIT 5) -> Discard;
+//! ScheduleInfo(i 0.5);
+//! ```
+//!
+//! # See also
+//! StaticThreadSched, StrideSched
+
+use millrace_core::{Class, Element, Failed, Setup, register};
+
+/// The element; its manual is at the top of the file.
+pub struct ScheduleInfo;
+
+register!(ScheduleInfo, "schedule_info.rs");
+
+impl Element for ScheduleInfo {
+    const CLASS: Class =
+        Class::new("ScheduleInfo", "0/0", "a/a").phase(Class::PHASE_INFO).information();
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        for argument in setup.args.rest() {
+            let words = argument.words();
+            let share = match words.as_slice() {
+                [] => continue,
+                [_, share] => share.as_str().parse::<f64>().ok(),
+                _ => None,
+            };
+            if !share.is_some_and(|share| share >= 0.0 && share.is_finite()) {
+                setup.args.error(&argument, "expected ‘ELEMENTNAME PARAM’");
+            }
+        }
+        setup.args.complete()?;
+        setup.advise("tasks take turns here: what ScheduleInfo says has no effect");
+        Ok(Self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::testing::Rig;
+
+    #[test]
+    fn shares_are_numbers() {
+        assert!(Rig::new("ScheduleInfo(a 0.5, b/c 4)", 0, 0).is_ok());
+        assert!(Rig::new("ScheduleInfo(a)", 0, 0).is_err());
+        assert!(Rig::new("ScheduleInfo(a -1)", 0, 0).is_err());
+    }
+}
