@@ -11,7 +11,13 @@ use millrace_elements as _;
 /// Arguments for classes that must have some.
 const ARGUMENTS: &[(&str, &str)] = &[
     ("ARPQuerier", "10.0.0.1/24, 2:0:0:0:0:1, CAPACITY 64"),
-    ("ARPTable", ""),
+    ("ARPFaker", "10.0.0.1, 2:0:0:0:0:1, 10.0.0.2, 2:0:0:0:0:2"),
+    ("CheckARPHeader", "14"),
+    ("GetEtherAddress", "24, src"),
+    ("SetEtherAddress", "2:0:0:0:0:1, 24"),
+    ("StoreEtherAddress", "2:0:0:0:0:1, src"),
+    ("IPMulticastEtherEncap", "0x0800, 2:0:0:0:0:1"),
+    ("EtherPauseSource", "2:0:0:0:0:1, 5, LIMIT 10"),
     ("ARPResponder", "10.0.0.0/8 2:0:0:0:0:1"),
     ("AddressInfo", "a 10.0.0.1 2:0:0:0:0:1"),
     ("CheckPaint", "1"),
@@ -89,9 +95,10 @@ const ARGUMENTS: &[(&str, &str)] = &[
 
 /// Classes that need a device or a file to read, and are tested elsewhere.
 const ELSEWHERE: &[&str] = &[
-    // Need a rewriter beside them.
+    // Need others beside them.
     "FTPPortMapper",
     "ICMPRewriter",
+    "EtherSpanTree",
     "KernelTap",
     "McastSocket",
     "RawSocket",

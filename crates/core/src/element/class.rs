@@ -255,7 +255,7 @@ impl Processing {
 }
 
 /// A flow code, its sides apart. Letters that both sides share connect; `#` stands for the port's
-/// own number.
+/// own number, `[^#]` for all others.
 #[derive(Clone, Copy, Debug)]
 pub struct Flow {
     inputs: &'static str,
@@ -267,6 +267,7 @@ impl Flow {
     pub fn connects(self, input: usize, output: usize) -> bool {
         match (nth_group(self.inputs, input), nth_group(self.outputs, output)) {
             (Some("#"), Some("#")) => input == output,
+            (Some("#"), Some("[^#]")) => input != output,
             (Some(a), Some(b)) => {
                 let (a, b) = (letters(a), letters(b));
                 match (a, b) {
@@ -342,6 +343,8 @@ mod tests {
         assert!(!flow("x/y").connects(0, 0));
         assert!(flow("#/#").connects(2, 2));
         assert!(!flow("#/#").connects(2, 1));
+        assert!(flow("#/[^#]").connects(2, 1));
+        assert!(!flow("#/[^#]").connects(2, 2));
         assert!(flow("xy/[xy]x").connects(1, 0));
         assert!(!flow("xy/[xy]x").connects(1, 1));
         assert!(flow("xy/[^x]").connects(1, 0));

@@ -6,21 +6,23 @@
 //! # Description
 //! Input is ARP requests with their Ethernet header. When an entry covers the address that is
 //! asked for, the request becomes a reply with the entry's ETH; the most specific entry counts.
-//! Device, VLAN and other annotations are those of the request.
+//! The reply has the request's device and VLAN annotations and no others.
 //!
 //! # Arguments
 //! - IP/MASK... ETH: addresses or networks and the Ethernet address to answer with. A name of both
-//!   (AddressInfo) may stand for the two. Any number of such entries.
+//!   (AddressInfo) may stand for the two. Any number of such entries; of several for one network the
+//!   last counts.
 //!
 //! # Ports
 //! One agnostic input; output 0 agnostic, output 1 push and optional: it gets packets that are not
 //! answered.
 //!
 //! # Handlers
-//! - `table` (read): the entries, one a line.
+//! - `table` (read): the entries, one a line, the more specific before those that cover them.
 //! - `lookup` (read): the Ethernet address for the IP address given as parameter.
 //! - `add` (write): adds entries, written as an argument.
 //! - `remove` (write): removes the entry with exactly this `IP/MASK`.
+//! - `config` (read, write): the arguments.
 //!
 //! # Drops
 //! - truncated: too short for an ARP message.
@@ -36,20 +38,29 @@
 //! ARPQuerier, AddressInfo
 
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use millrace_core::args::{ArgError, ArgText, Ipv4Network, Scope};
-use millrace_core::headers::{ArpHeader, EthernetHeader, Header, arp_operation};
+use millrace_core::args::{ArgText, Ipv4Network, Scope};
+use millrace_core::headers::{ArpHeader, EthernetHeader, Header, arp_operation, ether_type};
 use millrace_core::net::{EtherAddress, Ipv4Prefix};
 use millrace_core::{
-    Arg, Batch, Class, Context, Element, Failed, Handlers, Packet, PacketType, Reason, Setup,
-    register,
+    Arg, Args, Batch, Class, Context, Element, Failed, Handlers, Packet, PacketType, Reason, Setup,
+    Timestamp, register,
 };
 
 /// The element; its manual is at the top of the file.
 pub struct ARPResponder {
-    /// The most specific first.
-    entries: ArcSwap<Vec<Entry>>,
+    table: ArcSwap<Table>,
+}
+
+/// The entries in force.
+#[derive(Clone, Default)]
+struct Table {
+    /// The more specific ones before those that cover them.
+    entries: Vec<Entry>,
+    /// The configuration that a handler wrote.
+    written: Option<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -65,19 +76,18 @@ impl Element for ARPResponder {
     type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        let mut entries = Vec::new();
-        for argument in setup.args.rest() {
-            let parsed: Option<Entries> = setup.args.parse_as("", &argument);
-            entries.extend(parsed.unwrap_or_default().0);
+        let entries = read(&mut setup.args);
+        let (entries, doubles) = normalized(entries);
+        for prefix in doubles {
+            setup.args.warn((), format!("multiple entries for {prefix}"));
         }
         setup.args.complete()?;
-        sort(&mut entries);
-        Ok(Self { entries: ArcSwap::from_pointee(entries) })
+        Ok(Self { table: ArcSwap::from_pointee(Table { entries, written: None }) })
     }
 
     fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
-        let entries = self.entries.load();
-        batch.map_filter(|mut packet| match answer(&mut packet, &entries) {
+        let table = self.table.load();
+        batch.map_filter(|mut packet| match answer(&mut packet, &table.entries) {
             Ok(()) => Some(packet),
             Err(reason) => {
                 cx.push_or_drop(1, packet, reason);
@@ -88,34 +98,52 @@ impl Element for ARPResponder {
 
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("table", |responder, _| {
-            let entries = responder.entries.load();
-            entries.iter().map(|e| format!("{} {}\n", e.prefix, e.ether)).collect::<String>()
+            let line = |entry: &Entry| format!("{} {}\n", entry.prefix, entry.ether);
+            responder.table.load().entries.iter().map(line).collect::<String>()
         });
         handlers.try_read("lookup", |responder, call| {
-            let address: Ipv4Addr = call.parse()?;
-            let found = find(&responder.entries.load(), address);
+            let address = call.parse().map_err(|_| "expected IP address")?;
+            let found = find(&responder.table.load().entries, address);
             Ok(found.map(|ether| ether.to_string()).unwrap_or_default())
         });
         handlers.write("add", |responder, call| {
-            let new: Entries = call.parse()?;
-            responder.entries.rcu(|entries| {
-                let mut entries = entries.as_ref().clone();
-                entries.retain(|entry| !new.0.iter().any(|new| new.prefix == entry.prefix));
-                entries.extend(&new.0);
-                sort(&mut entries);
-                entries
+            let text = call.text();
+            let new = entries_of(&ArgText::from(&*text), &call.scope())?;
+            responder.table.rcu(|table| {
+                let all = table.entries.iter().chain(&new).copied().collect();
+                Table { entries: normalized(all).0, ..Table::clone(table) }
             });
             Ok(())
         });
         handlers.write("remove", |responder, call| {
-            let Ipv4Network(prefix) = call.parse()?;
+            let Ipv4Network(prefix) = call.parse().map_err(|_| "expected IP/MASK")?;
             let prefix = prefix.truncated();
-            if !responder.entries.load().iter().any(|entry| entry.prefix == prefix) {
+            if !responder.table.load().entries.iter().any(|entry| entry.prefix == prefix) {
                 return Err(format!("{prefix} not found").into());
             }
-            responder.entries.rcu(|entries| {
-                entries.iter().copied().filter(|entry| entry.prefix != prefix).collect::<Vec<_>>()
+            responder.table.rcu(|table| {
+                let mut table = Table::clone(table);
+                table.entries.retain(|entry| entry.prefix != prefix);
+                table
             });
+            Ok(())
+        });
+        handlers.read("config", |responder, call| match &responder.table.load().written {
+            Some(written) => written.clone(),
+            None => {
+                let element = call.router().elements().nth(call.element());
+                element.map(|element| element.config.to_owned()).unwrap_or_default()
+            }
+        });
+        handlers.write("config", |responder, call| {
+            let mut args = call.args();
+            let entries = read(&mut args);
+            if args.complete().is_err() {
+                return Err(args.messages().into());
+            }
+            let written = Some(call.text().into_owned());
+            let table = Table { entries: normalized(entries).0, written };
+            responder.table.store(Arc::new(table));
             Ok(())
         });
     }
@@ -123,9 +151,12 @@ impl Element for ARPResponder {
 
 /// Turns a request into its reply.
 fn answer(packet: &mut Packet, entries: &[Entry]) -> Result<(), Reason> {
-    let (_, message) = EthernetHeader::view(packet.data()).ok_or(Reason::Truncated)?;
+    let (frame, message) = EthernetHeader::view(packet.data()).ok_or(Reason::Truncated)?;
     let (request, _) = ArpHeader::view(message).ok_or(Reason::Truncated)?;
-    if !request.is_ethernet_ipv4() || request.operation.get() != arp_operation::REQUEST {
+    let is_request = frame.ether_type.get() == ether_type::ARP
+        && request.concerns_ipv4()
+        && request.operation.get() == arp_operation::REQUEST;
+    if !is_request {
         return Err(Reason::Unexpected);
     }
     let ether = find(entries, request.target()).ok_or(Reason::NoMatch)?;
@@ -141,9 +172,13 @@ fn answer(packet: &mut Packet, entries: &[Entry]) -> Result<(), Reason> {
     frame.src = ether;
     let (place, _) = ArpHeader::view_mut(message).ok_or(Reason::Truncated)?;
     *place = reply;
-    packet.set_mac_header(0);
-    packet.set_network_header(EthernetHeader::LEN as isize, 0);
-    packet.set_packet_type(PacketType::Outgoing);
+    let tci = packet.vlan_tci();
+    packet.clear_annotations();
+    packet.set_vlan_tci(tci);
+    packet.set_timestamp(Timestamp::ZERO);
+    packet.set_packet_type(PacketType::Host);
+    packet.set_link_header(0, EthernetHeader::LEN);
+    packet.clear_transport_header();
     Ok(())
 }
 
@@ -151,44 +186,58 @@ fn find(entries: &[Entry], address: Ipv4Addr) -> Option<EtherAddress> {
     entries.iter().find(|entry| entry.prefix.contains(address)).map(|entry| entry.ether)
 }
 
-fn sort(entries: &mut [Entry]) {
-    entries.sort_by_key(|entry| std::cmp::Reverse(u32::from(entry.prefix.mask())));
+/// The entries in the order of their search, each network once, and the networks that there were more than
+/// one for.
+fn normalized(entries: Vec<Entry>) -> (Vec<Entry>, Vec<Ipv4Prefix>) {
+    let mut sorted: Vec<Entry> = Vec::new();
+    let mut doubles = Vec::new();
+    for entry in entries {
+        if let Some(same) = sorted.iter_mut().find(|other| other.prefix == entry.prefix) {
+            *same = entry;
+            doubles.push(entry.prefix);
+            continue;
+        }
+        let covering = sorted.iter().position(|other| other.prefix.covers(entry.prefix));
+        sorted.insert(covering.unwrap_or(sorted.len()), entry);
+    }
+    (sorted, doubles)
 }
 
-/// The entries of one argument: networks, then the Ethernet address for them.
-#[derive(Default)]
-struct Entries(Vec<Entry>);
-
-impl Arg for Entries {
-    const EXPECTS: &'static str = "‘IP/MASK [IP/MASK...] ETH’";
-
-    fn parse(text: &ArgText, scope: &Scope<'_>) -> Result<Self, ArgError> {
-        let words = text.words();
-        let mut prefixes = Vec::new();
-        let mut ether = None;
-        for word in &words {
-            let network = Ipv4Network::parse(word, scope).ok();
-            let address = EtherAddress::parse(word, scope).ok();
-            if network.is_none() && address.is_none() {
-                let message = format!("expected IP/MASK or ETH, not ‘{}’", word.as_str());
-                return Err(ArgError::new(message));
-            }
-            prefixes.extend(network.map(|network| network.0.truncated()));
-            if ether.is_some() && address.is_some() {
-                return Err(ArgError::new("more than one ETH"));
-            }
-            ether = ether.or(address);
+/// The entries that all arguments name.
+fn read(args: &mut Args<'_>) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    for (number, argument) in args.rest().iter().enumerate() {
+        match entries_of(argument, args.scope()) {
+            Ok(new) => entries.extend(new),
+            Err(message) => args.error(argument, format!("argument {number}: {message}")),
         }
-        let ether = ether.ok_or_else(|| ArgError::new("missing ETH"))?;
-        if prefixes.is_empty() {
-            return Err(ArgError::new("missing IP/MASK"));
-        }
-        Ok(Self(prefixes.into_iter().map(|prefix| Entry { prefix, ether }).collect()))
     }
+    entries
+}
 
-    fn placeholder() -> Self {
-        Self::default()
+/// The entries of one argument: networks, and the Ethernet address for them. A word that is both is a network;
+/// it is the address as well if no other word is.
+fn entries_of(text: &ArgText, scope: &Scope<'_>) -> Result<Vec<Entry>, &'static str> {
+    let words = text.words();
+    let mut prefixes = Vec::new();
+    let mut ether = None;
+    for word in &words {
+        if let Ok(Ipv4Network(prefix)) = Ipv4Network::parse(word, scope) {
+            prefixes.push(prefix.truncated());
+        } else if let Ok(address) = EtherAddress::parse(word, scope) {
+            if ether.replace(address).is_some() {
+                return Err("more than one ETH");
+            }
+        } else {
+            return Err("expected IP/MASK ETH");
+        }
     }
+    let named = || words.iter().find_map(|word| EtherAddress::parse(word, scope).ok());
+    if prefixes.is_empty() {
+        return Err("missing IP/MASK");
+    }
+    let ether = ether.or_else(named).ok_or("missing ETH")?;
+    Ok(prefixes.into_iter().map(|prefix| Entry { prefix, ether }).collect())
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@
 //! One agnostic input; output 0 agnostic, output 1 push and optional: it gets what is dropped.
 //!
 //! # Handlers
-//! None of its own.
+//! - `ether` (read, write): as the argument.
 //!
 //! # Drops
 //! - other host: for, or with DROP_OWN from, the wrong address.
@@ -32,15 +32,24 @@
 //! # See also
 //! EtherSwitch, DropBroadcasts
 
+use arc_swap::ArcSwap;
 use millrace_core::headers::{EthernetHeader, Header};
 use millrace_core::net::EtherAddress;
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Packet, PacketType, PerPacket, Reason, Setup, Way,
-    register,
+    Batch, Class, Context, Element, Failed, Handlers, Packet, PacketType, PerPacket, Reason, Setup,
+    Way, register,
 };
 
 /// The element; its manual is at the top of the file.
 pub struct HostEtherFilter {
+    address: ArcSwap<EtherAddress>,
+    drop_own: bool,
+    drop_other: bool,
+    offset: usize,
+}
+
+/// What one batch needs.
+pub struct Pass {
     address: EtherAddress,
     drop_own: bool,
     drop_other: bool,
@@ -57,26 +66,36 @@ impl Element for HostEtherFilter {
         let address = setup.args.mandatory("ETHER");
         let drop_own = setup.args.positional("DROP_OWN", false);
         let drop_other = setup.args.positional("DROP_OTHER", true);
-        let offset: u16 = setup.args.keyword("OFFSET", 0);
+        let offset: u32 = setup.args.keyword("OFFSET", 0);
         setup.args.complete()?;
-        Ok(Self { address, drop_own, drop_other, offset: offset.into() })
+        let address = ArcSwap::from_pointee(address);
+        Ok(Self { address, drop_own, drop_other, offset: offset as usize })
     }
 
     fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
         self.treat_batch(cx, local, batch);
     }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        super::address_handler(handlers, "ether", |filter| &filter.address);
+    }
 }
 
 impl PerPacket for HostEtherFilter {
-    type Pass<'a> = &'a Self;
+    type Pass<'a> = Pass;
 
     #[inline(always)]
-    fn begin(&self, _cx: &Context, (): &mut ()) -> &Self {
-        self
+    fn begin(&self, _cx: &Context, (): &mut ()) -> Pass {
+        Pass {
+            address: **self.address.load(),
+            drop_own: self.drop_own,
+            drop_other: self.drop_other,
+            offset: self.offset,
+        }
     }
 
     #[inline(always)]
-    fn treat(filter: &mut &Self, packet: &mut Packet) -> Way {
+    fn treat(filter: &mut Pass, packet: &mut Packet) -> Way {
         let frame = packet.data().get(filter.offset..).unwrap_or_default();
         let Some((header, _)) = EthernetHeader::view(frame) else {
             return Way::output_or_drop(1, Reason::Truncated);
@@ -92,7 +111,7 @@ impl PerPacket for HostEtherFilter {
     }
 }
 
-impl HostEtherFilter {
+impl Pass {
     #[inline(always)]
     fn kind_of(&self, destination: EtherAddress) -> PacketType {
         if destination == self.address {

@@ -1,24 +1,42 @@
 //! Ethernet and ARP.
 
+mod address_place;
 mod arp_cache;
+pub mod arp_faker;
 pub mod arp_querier;
 pub mod arp_responder;
 pub mod arp_table;
+mod bridge_message;
+pub mod check_arp_header;
+pub mod ensure_ether;
 pub mod ether_encap;
 pub mod ether_mirror;
+pub mod ether_pause_source;
 pub mod ether_rewrite;
+pub mod ether_span_tree;
+pub mod ether_switch;
 pub mod ether_vlan_encap;
+pub mod get_ether_address;
 mod header_handlers;
 pub mod host_ether_filter;
+pub mod ip_multicast_ether_encap;
+mod learning;
+pub mod listen_ether_switch;
 pub mod mark_mac_header;
+pub mod set_ether_address;
 pub mod set_vlan_anno;
+pub mod store_ether_address;
 pub mod strip_ether_vlan_header;
 pub mod vlan_decap;
 pub mod vlan_encap;
 mod vlan_tag;
 
-use millrace_core::Packet;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
 use millrace_core::headers::{EthernetHeader, Header};
+use millrace_core::net::EtherAddress;
+use millrace_core::{Element, Handlers, Packet};
 
 /// Bytes of the two addresses that an Ethernet header begins with.
 const ADDRESSES: usize = 12;
@@ -46,4 +64,17 @@ fn rewrite_header(packet: &mut Packet, change: impl FnOnce(&mut EthernetHeader))
     }
     packet.set_mac_header(0);
     true
+}
+
+/// The handler for an Ethernet address that may change.
+fn address_handler<E: Element>(
+    handlers: &mut Handlers<E>,
+    name: &str,
+    of: fn(&E) -> &ArcSwap<EtherAddress>,
+) {
+    handlers.read(name, move |element: &E, _| of(element).load().to_string());
+    handlers.write(name, move |element: &E, call| {
+        of(element).store(Arc::new(call.parse()?));
+        Ok(())
+    });
 }

@@ -51,6 +51,8 @@ pub struct ARPPrint {
 
 register!(ARPPrint, "arp_print.rs");
 
+/// Bytes of the part of a message that tells the lengths of its addresses.
+const FIXED: usize = 8;
 /// The Ethernet type of IP packets with their headers behind (RFC 893).
 const TRAILER: u16 = 0x1000;
 const ETHERNET: u16 = 1;
@@ -100,13 +102,16 @@ impl ARPPrint {
             // Writing to a string cannot fail.
             let _ = write!(line, "{} > {}: ", ether.src, ether.dst);
         }
-        match ArpHeader::view(message) {
-            Some((arp, _)) => write_message(&mut line, arp).then_some(line),
-            None => {
-                let _ = write!(line, "truncated-arp ({})", message.len());
-                Some(line)
-            }
+        if message.len() < FIXED {
+            let _ = write!(line, "truncated-arp ({})", message.len());
+            return Some(line);
         }
+        // Addresses that are cut are printed as far as they go.
+        let mut whole = [0; ArpHeader::LEN];
+        let known = message.len().min(whole.len());
+        whole[..known].copy_from_slice(&message[..known]);
+        let (arp, _) = ArpHeader::view(&whole)?;
+        write_message(&mut line, arp).then_some(line)
     }
 }
 

@@ -1,0 +1,87 @@
+//! ARPFaker - sends an unasked ARP reply again and again
+//!
+//! # Synopsis
+//! `ARPFaker(DSTIP, DSTETH, SRCIP, SRCETH)`
+//!
+//! # Description
+//! Sends an ARP reply to DSTIP at DSTETH that says that SRCIP is at SRCETH: the first after a second,
+//! then one every ten seconds.
+//!
+//! # Arguments
+//! - DSTIP: who is told. Positional, mandatory.
+//! - DSTETH: the Ethernet address of who is told. Positional, mandatory.
+//! - SRCIP: the address that the reply is about. Positional, mandatory.
+//! - SRCETH: the Ethernet address that the reply gives it. Positional, mandatory.
+//!
+//! # Ports
+//! No input, one push output.
+//!
+//! # Handlers
+//! None of its own.
+//!
+//! # Drops
+//! - no buffer: there was no packet for a reply.
+//!
+//! # Example
+//! ```click
+//! ARPFaker(10.0.0.1, 1:1:1:1:1:1, 10.0.0.2, 2:2:2:2:2:2) -> ARPPrint -> Discard;
+//! ```
+//!
+//! # See also
+//! ARPResponder, ARPQuerier
+
+use std::net::Ipv4Addr;
+
+use millrace_core::headers::{ArpHeader, EthernetHeader, Header, U16, arp_operation, ether_type};
+use millrace_core::net::EtherAddress;
+use millrace_core::{
+    Class, Context, Element, Failed, Init, Packet, Reason, Refused, Setup, Timer, Timestamp,
+    register,
+};
+use zerocopy::IntoBytes;
+
+/// The element; its manual is at the top of the file.
+pub struct ARPFaker {
+    frame: EthernetHeader,
+    message: ArpHeader,
+    timer: Timer,
+}
+
+register!(ARPFaker, "arp_faker.rs");
+
+impl Element for ARPFaker {
+    const CLASS: Class = Class::new("ARPFaker", "0/1", "h/h");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let args = &mut setup.args;
+        let target_ip: Ipv4Addr = args.mandatory("DSTIP");
+        let target: EtherAddress = args.mandatory("DSTETH");
+        let sender_ip: Ipv4Addr = args.mandatory("SRCIP");
+        let sender: EtherAddress = args.mandatory("SRCETH");
+        args.complete()?;
+        let frame =
+            EthernetHeader { dst: target, src: sender, ether_type: U16::new(ether_type::ARP) };
+        let message =
+            ArpHeader::new(arp_operation::REPLY, (sender, sender_ip), (target, target_ip));
+        Ok(Self { frame, message, timer: setup.timer() })
+    }
+
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        self.timer.schedule_at(init.clock().now() + Timestamp::from_secs(1));
+        Ok(())
+    }
+
+    fn run_timer(&self, cx: &mut Context, (): &mut ()) {
+        cx.created(1);
+        match Packet::from_bytes(self.frame.as_bytes()) {
+            Some(mut reply) => {
+                reply.push_back(self.message.as_bytes());
+                reply.set_link_header(0, EthernetHeader::LEN);
+                cx.push(0, reply);
+            }
+            None => cx.dropped(1, Reason::NoBuffer),
+        }
+        self.timer.schedule_at(cx.now() + Timestamp::from_secs(10));
+    }
+}

@@ -1,0 +1,100 @@
+//! EnsureEther - sees to it that IP packets have Ethernet headers
+//!
+//! # Synopsis
+//! `EnsureEther([ETHERTYPE, SRC, DST])`
+//!
+//! # Description
+//! Passes on packets that are not IP, and IP packets that look as if they had an Ethernet header, as they
+//! are. Where the packet starts with its IP header and an Ethernet header still stands in front of it,
+//! taken off before, that one is put back. Every other IP packet gets an Ethernet header with these
+//! fields right in front of its IP header.
+//!
+//! # Arguments
+//! - ETHERTYPE: 0 to 65535. Positional, default 0x0800.
+//! - SRC: source address. Positional, default 1:1:1:1:1:1.
+//! - DST: destination address. Positional, default 2:2:2:2:2:2.
+//!
+//! # Ports
+//! One agnostic input, one agnostic output.
+//!
+//! # Handlers
+//! None of its own.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(DATA "hello", LIMIT 1) -> UDPIPEncap(10.0.0.1, 10, 10.0.0.2, 20)
+//!   -> EnsureEther -> Discard;
+//! ```
+//!
+//! # See also
+//! EtherEncap, MarkIPHeader, CheckIPHeader
+
+use millrace_core::headers::{EthernetHeader, Header, U16, ether_type};
+use millrace_core::net::EtherAddress;
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Packet, PerPacket, Setup, Way, register,
+};
+use zerocopy::IntoBytes;
+
+/// The element; its manual is at the top of the file.
+pub struct EnsureEther {
+    header: EthernetHeader,
+}
+
+register!(EnsureEther, "ensure_ether.rs");
+
+impl Element for EnsureEther {
+    const CLASS: Class = Class::new("EnsureEther", "1/1", "a/a");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let ether_type: u16 = setup.args.positional("ETHERTYPE", ether_type::IPV4);
+        let src = setup.args.positional("SRC", EtherAddress([1; 6]));
+        let dst = setup.args.positional("DST", EtherAddress([2; 6]));
+        setup.args.complete()?;
+        Ok(Self { header: EthernetHeader { dst, src, ether_type: U16::new(ether_type) } })
+    }
+
+    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
+        self.treat_batch(cx, local, batch);
+    }
+}
+
+impl PerPacket for EnsureEther {
+    type Pass<'a> = EthernetHeader;
+
+    #[inline(always)]
+    fn begin(&self, _cx: &Context, (): &mut ()) -> EthernetHeader {
+        self.header
+    }
+
+    #[inline(always)]
+    fn treat(header: &mut EthernetHeader, packet: &mut Packet) -> Way {
+        let Some(offset) = packet.network_offset() else { return Way::ON };
+        if offset == EthernetHeader::LEN && is_ip(packet.data()) {
+            return Way::ON;
+        }
+        if offset == 0 && packet.unstrip(EthernetHeader::LEN) {
+            if is_ip(packet.data()) {
+                return Way::ON;
+            }
+            let stripped = packet.strip(EthernetHeader::LEN);
+            debug_assert!(stripped, "it was just put back");
+        }
+        let stripped = packet.strip(offset);
+        debug_assert!(stripped, "the header lies in the data");
+        packet.push_front(header.as_bytes());
+        Way::ON
+    }
+}
+
+/// Whether a frame is said to hold IP.
+fn is_ip(frame: &[u8]) -> bool {
+    let header = EthernetHeader::view(frame);
+    header.is_some_and(|(header, _)| {
+        matches!(header.ether_type.get(), ether_type::IPV4 | ether_type::IPV6)
+    })
+}

@@ -1,0 +1,92 @@
+//! EtherSwitch - a learning Ethernet switch
+//!
+//! # Synopsis
+//! `EtherSwitch([keyword TIMEOUT])`
+//!
+//! # Description
+//! Each pair of an input and the output with the same number is a LAN. A frame that comes from a LAN
+//! tells that its source address is there; later frames for that address go there only, and nowhere if
+//! they come from there. Frames for groups and for addresses that nothing is known of go to all other
+//! LANs. Time is that of the packets' timestamps.
+//!
+//! # Arguments
+//! - TIMEOUT: for how many seconds an address is remembered after it was heard from. Nothing is learnt
+//!   when 0. Default 300.
+//!
+//! # Ports
+//! At least two push inputs, as many push outputs.
+//!
+//! # Handlers
+//! - `table` (read): the addresses known and their ports, a line each.
+//! - `timeout` (read, write): as the argument.
+//!
+//! # Drops
+//! - filtered: the receiver is where the frame comes from.
+//! - truncated: the packet is shorter than an Ethernet header.
+//!
+//! # Example
+//! ```click
+//! switch :: EtherSwitch;
+//! InfiniteSource(LENGTH 64, LIMIT 10) -> [0] switch [0] -> Discard;
+//! InfiniteSource(LENGTH 64, LIMIT 10) -> [1] switch [1] -> Discard;
+//! ```
+//!
+//! # See also
+//! ListenEtherSwitch, EtherSpanTree
+
+use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Reason, Setup, register};
+
+use super::learning::{Direction, Learning, flood};
+
+/// The element; its manual is at the top of the file.
+pub struct EtherSwitch {
+    learning: Learning,
+}
+
+register!(EtherSwitch, "ether_switch.rs");
+
+impl Element for EtherSwitch {
+    const CLASS: Class = Class::new("EtherSwitch", "2-/=", "h/h").flow("#/[^#]");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let learning = Learning::configure(&mut setup.args);
+        setup.args.complete()?;
+        Ok(Self { learning })
+    }
+
+    fn push(&self, cx: &mut Context, (): &mut (), port: usize, batch: &mut Batch) {
+        for packet in batch.drain() {
+            match self.learning.direct(port, &packet) {
+                None => drop(cx.drop(packet, Reason::Truncated)),
+                Some(Direction::Everywhere) => flood(cx, port, packet),
+                Some(Direction::Port(to)) if to == port => drop(cx.drop(packet, Reason::Filtered)),
+                Some(Direction::Port(to)) => cx.push(to, packet),
+            }
+        }
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        Learning::handlers(handlers, |switch| &switch.learning);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::testing::Rig;
+    use millrace_core::{Packet, Reason};
+
+    fn frame(dst: u8, src: u8) -> Packet {
+        Packet::from_bytes(&[[dst; 6], [src; 6], [8; 6]].concat()).unwrap()
+    }
+
+    #[test]
+    fn every_packet_is_accounted_for() {
+        let mut rig = Rig::new("EtherSwitch", 3, 3).unwrap();
+        let cut = Packet::from_bytes(b"short").unwrap();
+        let out = rig.push_packets(0, vec![frame(4, 2), frame(2, 4), cut, frame(0xff, 6)]);
+        assert_eq!(out.iter().map(Vec::len).collect::<Vec<_>>(), [0, 2, 2]);
+        assert_eq!(rig.stats().drops, [(Reason::Truncated, 1), (Reason::Filtered, 1)]);
+        assert!(rig.stats().balanced());
+    }
+}

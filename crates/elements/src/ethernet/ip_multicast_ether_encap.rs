@@ -1,0 +1,80 @@
+//! IPMulticastEtherEncap - puts Ethernet headers in front of IP multicast packets
+//!
+//! # Synopsis
+//! `IPMulticastEtherEncap(ETHERTYPE, SRC)`
+//!
+//! # Description
+//! Puts an Ethernet header in front of each packet. Its destination is the Ethernet group that belongs to
+//! the packet's destination annotation, an IP multicast address (RFC 1112, 6.4).
+//!
+//! # Arguments
+//! - ETHERTYPE: 0 to 65535. Positional, mandatory.
+//! - SRC: source address. Positional, mandatory.
+//!
+//! # Ports
+//! One agnostic input, one agnostic output.
+//!
+//! # Handlers
+//! None of its own.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(DATA "hello", LIMIT 1) -> UDPIPEncap(10.0.0.1, 10, 239.1.2.3, 20)
+//!   -> IPMulticastEtherEncap(0x0800, 1:1:1:1:1:1) -> Discard;
+//! ```
+//!
+//! # See also
+//! EtherEncap, ARPQuerier
+
+use millrace_core::headers::{EthernetHeader, Header, U16};
+use millrace_core::net::EtherAddress;
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Packet, PerPacket, Setup, Way, register,
+};
+use zerocopy::IntoBytes;
+
+/// The element; its manual is at the top of the file.
+pub struct IPMulticastEtherEncap {
+    ether_type: u16,
+    src: EtherAddress,
+}
+
+register!(IPMulticastEtherEncap, "ip_multicast_ether_encap.rs");
+
+impl Element for IPMulticastEtherEncap {
+    const CLASS: Class = Class::new("IPMulticastEtherEncap", "1/1", "a/a");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let ether_type = setup.args.mandatory("ETHERTYPE");
+        let src = setup.args.mandatory("SRC");
+        setup.args.complete()?;
+        Ok(Self { ether_type, src })
+    }
+
+    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
+        self.treat_batch(cx, local, batch);
+    }
+}
+
+impl PerPacket for IPMulticastEtherEncap {
+    type Pass<'a> = &'a Self;
+
+    #[inline(always)]
+    fn begin(&self, _cx: &Context, (): &mut ()) -> &Self {
+        self
+    }
+
+    #[inline(always)]
+    fn treat(encap: &mut &Self, packet: &mut Packet) -> Way {
+        let dst = EtherAddress::of_ipv4_group(packet.dst_ip());
+        let ether_type = U16::new(encap.ether_type);
+        let header = EthernetHeader { dst, src: encap.src, ether_type };
+        packet.push_front(header.as_bytes());
+        packet.set_link_header(0, EthernetHeader::LEN);
+        Way::ON
+    }
+}

@@ -1,0 +1,84 @@
+//! SetEtherAddress - puts an Ethernet address into an annotation
+//!
+//! # Synopsis
+//! `SetEtherAddress(ADDR, ANNO)`
+//!
+//! # Description
+//! Sets the annotation ANNO of each packet to the address.
+//!
+//! # Arguments
+//! - ADDR: the address. Positional, mandatory.
+//! - ANNO: the annotation, of six bytes. Positional, mandatory.
+//!
+//! # Ports
+//! One agnostic input, one agnostic output.
+//!
+//! # Handlers
+//! - `addr` (read, write): as the argument.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(LENGTH 64, LIMIT 10) -> SetEtherAddress(2:0:0:0:0:1, 24)
+//!   -> StoreEtherAddress(OFFSET dst, ANNO 24) -> Discard;
+//! ```
+//!
+//! # See also
+//! StoreEtherAddress, GetEtherAddress
+
+use arc_swap::ArcSwap;
+use millrace_core::args::Annotation;
+use millrace_core::net::EtherAddress;
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Handlers, Packet, PerPacket, Setup, Way, register,
+};
+
+use super::address_place::LEN;
+
+/// The element; its manual is at the top of the file.
+pub struct SetEtherAddress {
+    address: ArcSwap<EtherAddress>,
+    annotation: usize,
+}
+
+register!(SetEtherAddress, "set_ether_address.rs");
+
+impl Element for SetEtherAddress {
+    const CLASS: Class = Class::new("SetEtherAddress", "1/1", "a/a");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let address: EtherAddress = setup.args.mandatory("ADDR");
+        let Annotation(annotation) = setup.args.mandatory::<Annotation<LEN>>("ANNO");
+        setup.args.complete()?;
+        Ok(Self { address: ArcSwap::from_pointee(address), annotation })
+    }
+
+    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
+        self.treat_batch(cx, local, batch);
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        super::address_handler(handlers, "addr", |set| &set.address);
+    }
+}
+
+impl PerPacket for SetEtherAddress {
+    type Pass<'a> = (usize, EtherAddress);
+
+    #[inline(always)]
+    fn begin(&self, _cx: &Context, (): &mut ()) -> (usize, EtherAddress) {
+        (self.annotation, **self.address.load())
+    }
+
+    #[inline(always)]
+    fn treat((annotation, address): &mut (usize, EtherAddress), packet: &mut Packet) -> Way {
+        let annotations = packet.annotations_mut().get_mut(*annotation..);
+        if let Some(place) = annotations.and_then(<[u8]>::first_chunk_mut) {
+            *place = address.octets();
+        }
+        Way::ON
+    }
+}

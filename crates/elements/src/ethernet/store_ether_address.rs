@@ -1,0 +1,116 @@
+//! StoreEtherAddress - writes an Ethernet address into packets
+//!
+//! # Synopsis
+//! `StoreEtherAddress(ADDR, OFFSET)`
+//!
+//! `StoreEtherAddress(OFFSET, ANNO anno)`
+//!
+//! # Description
+//! Writes an Ethernet address, ADDR or that in the packet's annotation ANNO, into each packet at
+//! OFFSET.
+//!
+//! # Arguments
+//! - ADDR: the address. Positional.
+//! - OFFSET: where it goes, in bytes; `src` and `dst` are the places of an Ethernet header at the
+//!   start. Positional, mandatory.
+//! - ANNO: the annotation that holds the address, in ADDR's place.
+//!
+//! # Ports
+//! One agnostic input; output 0 agnostic, output 1 push and optional: it gets packets too short to
+//! hold the address.
+//!
+//! # Handlers
+//! - `addr` (read, write): as the argument.
+//!
+//! # Drops
+//! - truncated: the packet ends before the address would.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(LENGTH 64, LIMIT 10) -> StoreEtherAddress(2:0:0:0:0:1, src) -> Discard;
+//! ```
+//!
+//! # See also
+//! EtherEncap, GetEtherAddress, SetEtherAddress
+
+use arc_swap::ArcSwap;
+use millrace_core::args::Annotation;
+use millrace_core::net::EtherAddress;
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Handlers, Packet, PerPacket, Reason, Setup, Way,
+    register,
+};
+
+use super::address_place::{LEN, Place};
+
+/// The element; its manual is at the top of the file.
+pub struct StoreEtherAddress {
+    address: ArcSwap<EtherAddress>,
+    annotation: Option<usize>,
+    offset: usize,
+}
+
+/// What one batch needs.
+pub struct Pass {
+    address: EtherAddress,
+    annotation: Option<usize>,
+    offset: usize,
+}
+
+register!(StoreEtherAddress, "store_ether_address.rs");
+
+impl Element for StoreEtherAddress {
+    const CLASS: Class = Class::new("StoreEtherAddress", "1/1-2", "a/ah");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let args = &mut setup.args;
+        let annotation: Option<Annotation<LEN>> = args.optional_keyword("ANNO");
+        // With an annotation the one argument in its place is OFFSET.
+        let address: Option<EtherAddress> = match annotation {
+            Some(_) if args.len() < 3 => args.optional_keyword("ADDR"),
+            _ => args.optional("ADDR"),
+        };
+        let Place(offset) = args.mandatory("OFFSET");
+        if address.is_some() == annotation.is_some() {
+            args.error((), "must specify exactly one of ADDR/ANNO");
+        }
+        args.complete()?;
+        let address = ArcSwap::from_pointee(address.unwrap_or_default());
+        Ok(Self { address, annotation: annotation.map(|Annotation(offset)| offset), offset })
+    }
+
+    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
+        self.treat_batch(cx, local, batch);
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        super::address_handler(handlers, "addr", |store| &store.address);
+    }
+}
+
+impl PerPacket for StoreEtherAddress {
+    type Pass<'a> = Pass;
+
+    #[inline(always)]
+    fn begin(&self, _cx: &Context, (): &mut ()) -> Pass {
+        let address = **self.address.load();
+        Pass { address, annotation: self.annotation, offset: self.offset }
+    }
+
+    #[inline(always)]
+    fn treat(pass: &mut Pass, packet: &mut Packet) -> Way {
+        if pass.offset + LEN > packet.len() {
+            return Way::output_or_drop(1, Reason::Truncated);
+        }
+        let address = match pass.annotation {
+            Some(place) => packet.annotations().get(place..).and_then(<[u8]>::first_chunk).copied(),
+            None => Some(pass.address.octets()),
+        };
+        let place = packet.data_mut().get_mut(pass.offset..).and_then(<[u8]>::first_chunk_mut);
+        if let (Some(place), Some(address)) = (place, address) {
+            *place = address;
+        }
+        Way::ON
+    }
+}
