@@ -66,6 +66,45 @@ pub trait PerPacket: Element {
     }
 }
 
+/// Makes an element [`PerPacket`] whose treatment needs nothing but the element and the packet, and has no
+/// [`aside`](PerPacket::aside) of its own: its method `treat_one` says which way a packet goes.
+///
+/// ```
+/// # use millrace_core::{Packet, Reason, Way, treat_each};
+/// # use millrace_core::{Batch, Class, Context, Element, Failed, Setup};
+/// struct Beheaded;
+/// # impl Element for Beheaded {
+/// #     const CLASS: Class = Class::new("Beheaded", "1/1", "a/a");
+/// #     type Local = ();
+/// #     fn configure(_: &mut Setup<'_>) -> Result<Self, Failed> { Ok(Self) }
+/// # }
+/// treat_each!(Beheaded);
+///
+/// impl Beheaded {
+///     fn treat_one(&self, packet: &mut Packet) -> Way {
+///         if packet.strip(1) { Way::ON } else { Way::drop(Reason::Truncated) }
+///     }
+/// }
+/// ```
+#[macro_export]
+macro_rules! treat_each {
+    ($element:ty) => {
+        impl $crate::PerPacket for $element {
+            type Pass<'a> = &'a Self;
+
+            #[inline(always)]
+            fn begin<'a>(&'a self, _cx: &$crate::Context, _local: &'a mut ()) -> &'a Self {
+                self
+            }
+
+            #[inline(always)]
+            fn treat(element: &mut &Self, packet: &mut $crate::Packet) -> $crate::Way {
+                element.treat_one(packet)
+            }
+        }
+    };
+}
+
 /// Treats the packets of a batch from the first one on that has another way.
 #[inline(never)]
 fn treat_rest<E: PerPacket>(

@@ -30,6 +30,7 @@
 use millrace_core::headers::EthernetHeader;
 use millrace_core::{
     Batch, Class, Context, Element, Failed, Packet, PerPacket, Reason, Setup, Way, register,
+    treat_each,
 };
 
 use super::rewrite_header;
@@ -53,14 +54,11 @@ impl Element for EtherMirror {
     }
 }
 
-impl PerPacket for EtherMirror {
-    type Pass<'a> = ();
+treat_each!(EtherMirror);
 
+impl EtherMirror {
     #[inline(always)]
-    fn begin(&self, _cx: &Context, (): &mut ()) {}
-
-    #[inline(always)]
-    fn treat((): &mut (), packet: &mut Packet) -> Way {
+    fn treat_one(&self, packet: &mut Packet) -> Way {
         let mirrored = rewrite_header(packet, |header: &mut EthernetHeader| {
             std::mem::swap(&mut header.src, &mut header.dst);
         });

@@ -103,3 +103,14 @@ const LEAST_QUOTED: usize = 28;
 
 /// Bytes of three timestamps.
 const TIMESTAMPS: usize = 12;
+
+#[cfg(test)]
+mod tests {
+    use crate::ip::test_packets::withstands;
+
+    #[test]
+    fn withstands_anything() {
+        withstands("CheckICMPHeader", 1);
+        withstands("CheckICMPHeader(DETAILS true)", 2);
+    }
+}

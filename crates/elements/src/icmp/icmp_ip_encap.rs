@@ -70,3 +70,38 @@ impl Element for IcmpIpEncap {
         IcmpEncap::handlers(handlers, |element| &element.0);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::testing::Rig;
+    use proptest::prelude::*;
+
+    use crate::ip::test_packets::{has_right_transport_checksum, read, withstands};
+
+    proptest! {
+        /// Etherparse finds the headers right, and stripping them gives the data back.
+        #[test]
+        fn headers_are_right(
+            kind: u8,
+            code: u8,
+            identifier: u16,
+            data in prop::collection::vec(any::<u8>(), 0..80),
+        ) {
+            let element = format!(
+                "ICMPIPEncap(1.0.0.1, 2.0.0.2, {kind}, {code}, IDENTIFIER {identifier})"
+            );
+            let out = Rig::new(&element, 1, 1).unwrap().push(0, &[&data]);
+            let (ip, message) = read(&out[0][0]);
+            prop_assert_eq!((ip.source, ip.destination), ([1, 0, 0, 1], [2, 0, 0, 2]));
+            prop_assert_eq!((message[0], message[1]), (kind, code));
+            prop_assert!(has_right_transport_checksum(&out[0][0]));
+            let header = if matches!(kind, 13 | 14) { 20 } else { 8 };
+            prop_assert_eq!(&message[header..], &data);
+        }
+    }
+
+    #[test]
+    fn withstands_anything() {
+        withstands("ICMPIPEncap(1.0.0.1, 2.0.0.2, timestamp)", 1);
+    }
+}

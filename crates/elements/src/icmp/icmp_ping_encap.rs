@@ -64,3 +64,13 @@ impl Element for IcmpPingEncap {
         IcmpEncap::handlers(handlers, |element| &element.0);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::ip::test_packets::withstands;
+
+    #[test]
+    fn withstands_anything() {
+        withstands("ICMPPingEncap(1.0.0.1, 2.0.0.2)", 1);
+    }
+}

@@ -71,9 +71,9 @@ impl PingTimes {
             let percent = (lost.wrapping_mul(100) / u64::from(sent)) as i32;
             let _ = writeln!(text, ", {percent}% packet loss");
         }
-        if self.received > 0 {
+        if let Some(mean_square) = self.sum_of_squares.checked_div(self.received) {
             let average = self.average();
-            let variance = (self.sum_of_squares / self.received).wrapping_sub(average * average);
+            let variance = mean_square.wrapping_sub(average * average);
             let times = [self.least(), average, self.most(), variance.isqrt()];
             let [least, average, most, deviation] =
                 times.map(|time| format!("{}.{:03}", time / 1000, time % 1000));

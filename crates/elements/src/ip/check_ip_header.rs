@@ -60,63 +60,14 @@
 //! # See also
 //! CheckIPHeader2, MarkIPHeader, SetIPChecksum, StripIPHeader
 
-use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Packet, PerPacket, Setup, Way, register,
-};
+use millrace_core::register;
 
-use super::header_check::{HeaderCheck, Pass};
+use super::header_check::CheckIp;
 
 /// The element; its manual is at the top of the file.
-pub struct CheckIpHeader(HeaderCheck);
+pub type CheckIpHeader = CheckIp<true>;
 
 register!(CheckIpHeader, "check_ip_header.rs");
-
-impl Element for CheckIpHeader {
-    const CLASS: Class = Class::new("CheckIPHeader", "1/1-2", "a/ah");
-    type Local = ();
-
-    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        HeaderCheck::configure(setup, true).map(Self)
-    }
-
-    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
-        self.treat_batch(cx, local, batch);
-    }
-
-    fn handlers(handlers: &mut Handlers<Self>) {
-        HeaderCheck::handlers(handlers, |element| &element.0);
-    }
-}
-
-impl PerPacket for CheckIpHeader {
-    type Pass<'a> = Pass<'a>;
-
-    #[inline(always)]
-    fn begin(&self, _cx: &Context, (): &mut ()) -> Pass<'_> {
-        self.0.begin()
-    }
-
-    #[inline(always)]
-    fn treat(pass: &mut Pass<'_>, packet: &mut Packet) -> Way {
-        pass.treat(packet)
-    }
-
-    #[cold]
-    fn aside(
-        &self,
-        cx: &mut Context,
-        _pass: &mut Pass<'_>,
-        packet: Packet,
-        way: Way,
-    ) -> Option<Packet> {
-        self.0.reject(cx, packet, way)
-    }
-
-    #[inline(always)]
-    fn end(&self, cx: &mut Context, _pass: Pass<'_>, passed: usize) {
-        self.0.count_good(cx, passed);
-    }
-}
 
 #[cfg(test)]
 mod tests {

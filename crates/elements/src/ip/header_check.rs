@@ -1,4 +1,4 @@
-//! What CheckIPHeader and CheckIPHeader2 have in common: the checks of an IP header that a router
+//! CheckIPHeader and CheckIPHeader2, which are one but for a default: the checks of an IP header that a router
 //! must make (RFC 1812, 5.2.2), their arguments and handlers.
 
 use std::net::Ipv4Addr;
@@ -8,7 +8,8 @@ use millrace_core::args::{Arg, ArgError, ArgText, Args, Ipv4Network, Kind, Scope
 use millrace_core::headers::{Header, Ipv4Header};
 use millrace_core::net::Ipv4Prefix;
 use millrace_core::{
-    Context, Count, Failed, HandlerError, Handlers, Packet, PerThread, Reason, Setup, Way, checksum,
+    Batch, Class, Context, Count, Element, Failed, HandlerError, Handlers, Packet, PerPacket,
+    PerThread, Reason, Setup, Way, checksum,
 };
 
 /// A configured check.
@@ -72,6 +73,57 @@ impl Fault {
             Self::Checksum => Reason::BadChecksum,
             Self::Source => Reason::BadSource,
         }
+    }
+}
+
+/// The element CheckIPHeader, or CheckIPHeader2, which looks at the checksum only when told to.
+pub struct CheckIp<const CHECKSUM: bool>(HeaderCheck);
+
+impl<const CHECKSUM: bool> Element for CheckIp<CHECKSUM> {
+    const CLASS: Class =
+        Class::new(if CHECKSUM { "CheckIPHeader" } else { "CheckIPHeader2" }, "1/1-2", "a/ah");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        HeaderCheck::configure(setup, CHECKSUM).map(Self)
+    }
+
+    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
+        self.treat_batch(cx, local, batch);
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        HeaderCheck::handlers(handlers, |element| &element.0);
+    }
+}
+
+impl<const CHECKSUM: bool> PerPacket for CheckIp<CHECKSUM> {
+    type Pass<'a> = Pass<'a>;
+
+    #[inline(always)]
+    fn begin(&self, _cx: &Context, (): &mut ()) -> Pass<'_> {
+        self.0.begin()
+    }
+
+    #[inline(always)]
+    fn treat(pass: &mut Pass<'_>, packet: &mut Packet) -> Way {
+        pass.treat(packet)
+    }
+
+    #[cold]
+    fn aside(
+        &self,
+        cx: &mut Context,
+        _pass: &mut Pass<'_>,
+        packet: Packet,
+        way: Way,
+    ) -> Option<Packet> {
+        self.0.reject(cx, packet, way)
+    }
+
+    #[inline(always)]
+    fn end(&self, cx: &mut Context, _pass: Pass<'_>, passed: usize) {
+        self.0.count_good(cx, passed);
     }
 }
 

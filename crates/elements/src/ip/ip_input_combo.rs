@@ -99,3 +99,13 @@ impl PerPacket for IpInputCombo {
         self.check.reject(cx, packet, way)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::ip::test_packets::withstands;
+
+    #[test]
+    fn withstands_anything() {
+        withstands("IPInputCombo(1, INTERFACES 1.0.0.1/8)", 1);
+    }
+}

@@ -34,6 +34,7 @@
 use millrace_core::headers::protocol;
 use millrace_core::{
     Batch, Class, Context, Element, Failed, Packet, PerPacket, Reason, Setup, Way, register,
+    treat_each,
 };
 
 use super::network_header_mut;
@@ -60,23 +61,17 @@ impl Element for IpMirror {
     }
 }
 
-impl PerPacket for IpMirror {
-    /// Whether to set the destination annotation.
-    type Pass<'a> = bool;
+treat_each!(IpMirror);
 
+impl IpMirror {
     #[inline(always)]
-    fn begin(&self, _cx: &Context, (): &mut ()) -> bool {
-        self.annotate
-    }
-
-    #[inline(always)]
-    fn treat(annotate: &mut bool, packet: &mut Packet) -> Way {
+    fn treat_one(&self, packet: &mut Packet) -> Way {
         let Some(ip) = network_header_mut(packet) else { return Way::drop(Reason::NoHeader) };
         std::mem::swap(&mut ip.src, &mut ip.dst);
         let destination = ip.destination();
         let has_ports =
             matches!(ip.protocol, protocol::TCP | protocol::UDP) && ip.is_first_fragment();
-        if *annotate {
+        if self.annotate {
             packet.set_dst_ip(destination);
         }
         // Neither protocol has a header of less than eight bytes.
@@ -88,5 +83,15 @@ impl PerPacket for IpMirror {
             std::mem::swap(b, d);
         }
         Way::ON
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ip::test_packets::withstands;
+
+    #[test]
+    fn withstands_anything() {
+        withstands("IPMirror", 1);
     }
 }

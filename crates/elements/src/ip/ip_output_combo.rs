@@ -135,3 +135,13 @@ impl IpOutputCombo {
         Some(packet)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::ip::test_packets::withstands;
+
+    #[test]
+    fn withstands_anything() {
+        withstands("IPOutputCombo(1, 9.9.9.9, 60)", 5);
+    }
+}

@@ -445,3 +445,73 @@ impl State {
         text
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::Packet;
+    use millrace_core::testing::Rig;
+    use proptest::prelude::*;
+
+    use crate::ip::test_packets::{Datagram, read, withstands};
+
+    fn fragment(whole: &Datagram, start: usize, end: usize) -> Packet {
+        let more_fragments = end < whole.payload.len();
+        let payload = whole.payload[start..end].to_vec();
+        let fragment_offset = (start / 8) as u16;
+        Datagram { payload, fragment_offset, more_fragments, ..whole.clone() }.packet()
+    }
+
+    proptest! {
+        /// Pieces of a datagram in any order, some twice, some over others, make the datagram, and nothing
+        /// before the last byte is there.
+        #[test]
+        fn pieces_in_any_order_make_the_whole(
+            len in 17usize..900,
+            cuts in prop::collection::vec(0usize..113, 1..8),
+            overlaps in prop::collection::vec((0usize..113, 1usize..9), 0..5),
+            seed: u64,
+        ) {
+            let whole = Datagram {
+                payload: (0..len).map(|byte| byte as u8).collect(),
+                options: vec![7, 7, 4, 0, 0, 0, 0, 0],
+                ..Datagram::of(17)
+            };
+            let mut edges: Vec<usize> = cuts.iter().map(|cut| cut * 8).filter(|&at| at < len).collect();
+            edges.extend([0, 8, len]);
+            edges.sort_unstable();
+            edges.dedup();
+            let mut pieces: Vec<(usize, usize)> =
+                edges.windows(2).map(|edge| (edge[0], edge[1])).collect();
+            let more = overlaps.iter().map(|(start, len)| (start * 8, start * 8 + len * 8));
+            pieces.extend(more.map(|(start, end)| (start, end.min(len))).filter(|(start, end)| {
+                // What is cut at the end of the datagram is its last piece.
+                start < end
+            }));
+            fastrand::Rng::with_seed(seed).shuffle(&mut pieces);
+
+            let mut rig = Rig::new("IPReassembler", 1, 1).unwrap();
+            let mut there = vec![false; len];
+            let mut done = 0;
+            for (start, end) in pieces {
+                let out = rig.push_packets(0, vec![fragment(&whole, start, end)]).remove(0);
+                there[start..end].fill(true);
+                let complete = there.iter().all(|there| *there);
+                prop_assert_eq!(out.len(), usize::from(complete));
+                if let Some(packet) = out.first() {
+                    prop_assert_eq!(packet.data(), whole.bytes());
+                    read(packet.data());
+                    there.fill(false);
+                    done += 1;
+                }
+            }
+            prop_assert!(done >= 1);
+            prop_assert!(rig.stats().balanced());
+        }
+    }
+
+    #[test]
+    fn withstands_anything() {
+        withstands("IPReassembler", 1);
+        withstands("IPReassembler(HIMEM 100, MAX_MTU_ANNO 20)", 2);
+    }
+}

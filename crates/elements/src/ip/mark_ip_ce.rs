@@ -91,3 +91,14 @@ const CONGESTION_EXPERIENCED: u8 = 3;
 
 /// What transports say that do not understand the mark.
 const NOT_CAPABLE: u8 = 0;
+
+#[cfg(test)]
+mod tests {
+    use crate::ip::test_packets::withstands;
+
+    #[test]
+    fn withstands_anything() {
+        withstands("MarkIPCE", 1);
+        withstands("MarkIPCE(true)", 1);
+    }
+}

@@ -34,7 +34,7 @@
 //! CheckIPHeader, CheckIPHeader2, StripIPHeader
 
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Packet, PerPacket, Setup, Way, register,
+    Batch, Class, Context, Element, Failed, Packet, PerPacket, Setup, Way, register, treat_each,
 };
 
 /// The element; its manual is at the top of the file.
@@ -59,20 +59,15 @@ impl Element for MarkIpHeader {
     }
 }
 
-impl PerPacket for MarkIpHeader {
-    type Pass<'a> = usize;
+treat_each!(MarkIpHeader);
 
+impl MarkIpHeader {
     #[inline(always)]
-    fn begin(&self, _cx: &Context, (): &mut ()) -> usize {
-        self.offset as usize
-    }
-
-    #[inline(always)]
-    fn treat(offset: &mut usize, packet: &mut Packet) -> Way {
-        match packet.data().get(*offset) {
+    fn treat_one(&self, packet: &mut Packet) -> Way {
+        match packet.data().get(self.offset as usize) {
             Some(version_ihl) => {
                 let header_len = usize::from(version_ihl & 0xf) * 4;
-                packet.set_network_header(*offset as isize, header_len);
+                packet.set_network_header(self.offset as isize, header_len);
             }
             None => {
                 packet.clear_network_header();

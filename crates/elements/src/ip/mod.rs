@@ -8,7 +8,7 @@ pub mod drop_broadcasts;
 pub mod erase_ip_payload;
 pub mod fix_ip_src;
 pub mod get_ip_address;
-mod header_check;
+pub mod header_check;
 pub mod ip_encap;
 pub mod ip_fragmenter;
 pub mod ip_gw_options;

@@ -150,3 +150,37 @@ fn store(packet: &mut Packet, place: Place, address: Ipv4Addr) -> Result<(), Rea
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::testing::Rig;
+    use proptest::prelude::*;
+
+    use crate::ip::test_packets::{Datagram, has_right_transport_checksum, withstands};
+
+    proptest! {
+        /// The updates by the difference give what etherparse computes afresh.
+        #[test]
+        fn checksums_stay_right(
+            address: [u8; 4],
+            tcp: bool,
+            source: bool,
+            data in prop::collection::vec(any::<u8>(), 0..50),
+        ) {
+            let datagram = if tcp { Datagram::tcp(&data) } else { Datagram::udp(&data) };
+            let [a, b, c, d] = address;
+            let place = if source { "src" } else { "dst" };
+            let element = format!("StoreIPAddress({a}.{b}.{c}.{d}, {place})");
+            let out = Rig::new(&element, 1, 1).unwrap().push_packets(0, vec![datagram.packet()]);
+            prop_assert!(has_right_transport_checksum(out[0][0].data()));
+            let at = if source { 12 } else { 16 };
+            prop_assert_eq!(&out[0][0].data()[at..at + 4], address);
+        }
+    }
+
+    #[test]
+    fn withstands_anything() {
+        withstands("StoreIPAddress(1.2.3.4, src)", 1);
+        withstands("StoreIPAddress(30)", 2);
+    }
+}

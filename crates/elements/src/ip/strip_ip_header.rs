@@ -34,6 +34,7 @@
 
 use millrace_core::{
     Batch, Class, Context, Element, Failed, Packet, PerPacket, Reason, Setup, Way, register,
+    treat_each,
 };
 
 /// The element; its manual is at the top of the file.
@@ -55,18 +56,38 @@ impl Element for StripIpHeader {
     }
 }
 
-impl PerPacket for StripIpHeader {
-    type Pass<'a> = ();
+treat_each!(StripIpHeader);
 
+impl StripIpHeader {
     #[inline(always)]
-    fn begin(&self, _cx: &Context, (): &mut ()) {}
-
-    #[inline(always)]
-    fn treat((): &mut (), packet: &mut Packet) -> Way {
+    fn treat_one(&self, packet: &mut Packet) -> Way {
         match packet.transport_header() {
             Some(..0) => Way::ON,
             Some(offset) if packet.strip(offset as usize) => Way::ON,
             _ => Way::drop(Reason::NoHeader),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::testing::Rig;
+
+    use crate::ip::test_packets::{Datagram, withstands};
+
+    #[test]
+    fn what_was_stripped_comes_back() {
+        let datagram = Datagram { options: vec![1, 1, 1, 0], ..Datagram::default() };
+        let mut strip = Rig::new("StripIPHeader", 1, 1).unwrap();
+        let mut unstrip = Rig::new("UnstripIPHeader", 1, 1).unwrap();
+        let stripped = strip.push_packets(0, vec![datagram.packet()]).remove(0);
+        assert_eq!(stripped[0].data(), datagram.payload);
+        assert_eq!(unstrip.push_packets(0, stripped)[0][0].data(), datagram.bytes());
+    }
+
+    #[test]
+    fn withstands_anything() {
+        withstands("StripIPHeader", 1);
+        withstands("UnstripIPHeader", 1);
     }
 }

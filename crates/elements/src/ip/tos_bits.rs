@@ -78,3 +78,14 @@ impl TosBits {
         self.text.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::ip::test_packets::withstands;
+
+    #[test]
+    fn withstands_anything() {
+        withstands("SetIPDSCP(46)", 1);
+        withstands("SetIPECN(ce)", 1);
+    }
+}

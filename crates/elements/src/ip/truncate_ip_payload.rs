@@ -97,3 +97,13 @@ fn headers_len(packet: &Packet, transport: bool) -> usize {
     };
     start + ip_len + transport_len
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::ip::test_packets::withstands;
+
+    #[test]
+    fn withstands_anything() {
+        withstands("TruncateIPPayload(3)", 1);
+    }
+}

@@ -34,6 +34,7 @@
 
 use millrace_core::{
     Batch, Class, Context, Element, Failed, Packet, PerPacket, Reason, Setup, Way, register,
+    treat_each,
 };
 
 /// The element; its manual is at the top of the file.
@@ -55,14 +56,11 @@ impl Element for UnstripIpHeader {
     }
 }
 
-impl PerPacket for UnstripIpHeader {
-    type Pass<'a> = ();
+treat_each!(UnstripIpHeader);
 
+impl UnstripIpHeader {
     #[inline(always)]
-    fn begin(&self, _cx: &Context, (): &mut ()) {}
-
-    #[inline(always)]
-    fn treat((): &mut (), packet: &mut Packet) -> Way {
+    fn treat_one(&self, packet: &mut Packet) -> Way {
         match packet.network_header() {
             Some(0..) => Way::ON,
             Some(offset) if packet.unstrip(offset.unsigned_abs()) => Way::ON,

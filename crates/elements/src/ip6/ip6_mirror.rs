@@ -35,6 +35,7 @@
 use millrace_core::headers::{Header, Ipv6Header, protocol};
 use millrace_core::{
     Batch, Class, Context, Element, Failed, Packet, PerPacket, Reason, Setup, Way, register,
+    treat_each,
 };
 
 /// The element; its manual is at the top of the file.
@@ -56,14 +57,11 @@ impl Element for Ip6Mirror {
     }
 }
 
-impl PerPacket for Ip6Mirror {
-    type Pass<'a> = ();
+treat_each!(Ip6Mirror);
 
+impl Ip6Mirror {
     #[inline(always)]
-    fn begin(&self, _cx: &Context, (): &mut ()) {}
-
-    #[inline(always)]
-    fn treat((): &mut (), packet: &mut Packet) -> Way {
+    fn treat_one(&self, packet: &mut Packet) -> Way {
         let Some((ip, payload)) = packet.network_data_mut().and_then(Ipv6Header::view_mut) else {
             return Way::drop(Reason::NoHeader);
         };

@@ -35,7 +35,7 @@
 
 use millrace_core::headers::{Header, Ipv6Header};
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Packet, PerPacket, Setup, Way, register,
+    Batch, Class, Context, Element, Failed, Packet, PerPacket, Setup, Way, register, treat_each,
 };
 
 /// The element; its manual is at the top of the file.
@@ -60,18 +60,13 @@ impl Element for MarkIp6Header {
     }
 }
 
-impl PerPacket for MarkIp6Header {
-    type Pass<'a> = usize;
+treat_each!(MarkIp6Header);
 
+impl MarkIp6Header {
     #[inline(always)]
-    fn begin(&self, _cx: &Context, (): &mut ()) -> usize {
-        self.offset as usize
-    }
-
-    #[inline(always)]
-    fn treat(offset: &mut usize, packet: &mut Packet) -> Way {
-        if packet.data().len() > *offset {
-            packet.set_network_header(*offset as isize, Ipv6Header::LEN);
+    fn treat_one(&self, packet: &mut Packet) -> Way {
+        if packet.data().len() > self.offset as usize {
+            packet.set_network_header(self.offset as isize, Ipv6Header::LEN);
         } else {
             packet.clear_network_header();
             packet.clear_transport_header();

@@ -90,3 +90,13 @@ impl Element for DynamicUdpIpEncap {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::ip::test_packets::withstands;
+
+    #[test]
+    fn withstands_anything() {
+        withstands("DynamicUDPIPEncap(1.0.0.1, 1, 2.0.0.2, 2, true, 3)", 1);
+    }
+}

@@ -33,6 +33,7 @@
 use millrace_core::headers::{Header, TcpHeader};
 use millrace_core::{
     Batch, Class, Context, Element, Failed, Packet, PerPacket, Reason, Setup, Way, register,
+    treat_each,
 };
 
 /// The element; its manual is at the top of the file.
@@ -54,18 +55,26 @@ impl Element for StripTcpHeader {
     }
 }
 
-impl PerPacket for StripTcpHeader {
-    type Pass<'a> = ();
+treat_each!(StripTcpHeader);
 
+impl StripTcpHeader {
     #[inline(always)]
-    fn begin(&self, _cx: &Context, (): &mut ()) {}
-
-    #[inline(always)]
-    fn treat((): &mut (), packet: &mut Packet) -> Way {
+    fn treat_one(&self, packet: &mut Packet) -> Way {
         let tcp = packet.transport_data().and_then(TcpHeader::view);
         match tcp.map(|(tcp, _)| tcp.header_len()) {
             Some(len) if packet.strip(len) => Way::ON,
             _ => Way::drop(Reason::NoHeader),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ip::test_packets::withstands;
+
+    #[test]
+    fn withstands_anything() {
+        withstands("StripTCPHeader", 1);
+        withstands("UnstripTCPHeader", 1);
     }
 }

@@ -135,3 +135,37 @@ fn part(packet: &Packet, data_at: usize, offset: usize, len: usize) -> Option<Pa
     TcpHeader::view_mut(part.transport_data_mut()?)?.0.checksum.set(sum);
     Some(part)
 }
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::testing::Rig;
+    use proptest::prelude::*;
+
+    use crate::ip::test_packets::{Datagram, has_right_transport_checksum, read, withstands};
+
+    proptest! {
+        /// The parts are sound, none is too long, and their data is that of the packet.
+        #[test]
+        fn parts_make_the_whole(mtu in 41u16..200, data in prop::collection::vec(any::<u8>(), 0..400)) {
+            let mut rig = Rig::new(&format!("TCPFragmenter(MTU {mtu})"), 1, 1).unwrap();
+            let out = rig.push_packets(0, vec![Datagram::tcp(&data).packet()]).remove(0);
+            let mut joined = Vec::new();
+            for part in &out {
+                prop_assert!(has_right_transport_checksum(part.data()));
+                prop_assert!(part.len() <= usize::from(mtu));
+                let (_, segment) = read(part.data());
+                let (tcp, data) = etherparse::TcpHeader::from_slice(&segment).unwrap();
+                // The datagrams of the tests begin with sequence number 1.
+                prop_assert_eq!(tcp.sequence_number as usize, 1 + joined.len());
+                joined.extend_from_slice(data);
+            }
+            prop_assert_eq!(joined, data);
+            prop_assert!(rig.stats().balanced());
+        }
+    }
+
+    #[test]
+    fn withstands_anything() {
+        withstands("TCPFragmenter(MTU 60)", 1);
+    }
+}

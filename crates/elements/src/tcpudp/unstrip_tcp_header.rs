@@ -32,6 +32,7 @@
 
 use millrace_core::{
     Batch, Class, Context, Element, Failed, Packet, PerPacket, Reason, Setup, Way, register,
+    treat_each,
 };
 
 /// The element; its manual is at the top of the file.
@@ -53,14 +54,11 @@ impl Element for UnstripTcpHeader {
     }
 }
 
-impl PerPacket for UnstripTcpHeader {
-    type Pass<'a> = ();
+treat_each!(UnstripTcpHeader);
 
+impl UnstripTcpHeader {
     #[inline(always)]
-    fn begin(&self, _cx: &Context, (): &mut ()) {}
-
-    #[inline(always)]
-    fn treat((): &mut (), packet: &mut Packet) -> Way {
+    fn treat_one(&self, packet: &mut Packet) -> Way {
         match packet.transport_header() {
             Some(0..) => Way::ON,
             Some(offset) if packet.unstrip(offset.unsigned_abs()) => Way::ON,
