@@ -60,14 +60,22 @@
 //! # See also
 //! CheckIPHeader2, MarkIPHeader, SetIPChecksum, StripIPHeader
 
-use millrace_core::register;
+use millrace_core::{Class, register};
 
-use super::header_check::CheckIp;
+use super::header_check::{CheckIp, Kind};
 
 /// The element; its manual is at the top of the file.
-pub type CheckIpHeader = CheckIp<true>;
+pub type CheckIpHeader = CheckIp<Summing>;
 
 register!(CheckIpHeader, "check_ip_header.rs");
+
+/// It sums.
+pub struct Summing;
+
+impl Kind for Summing {
+    const CLASS: Class = Class::new("CheckIPHeader", "1/1-2", "a/ah");
+    const CHECKSUM: bool = true;
+}
 
 #[cfg(test)]
 mod tests {

@@ -42,14 +42,22 @@
 //! # See also
 //! CheckIPHeader, MarkIPHeader, StripIPHeader
 
-use millrace_core::register;
+use millrace_core::{Class, register};
 
-use super::header_check::CheckIp;
+use super::header_check::{CheckIp, Kind};
 
 /// The element; its manual is at the top of the file.
-pub type CheckIpHeader2 = CheckIp<false>;
+pub type CheckIpHeader2 = CheckIp<NotSumming>;
 
 register!(CheckIpHeader2, "check_ip_header2.rs");
+
+/// It does not sum.
+pub struct NotSumming;
+
+impl Kind for NotSumming {
+    const CLASS: Class = Class::new("CheckIPHeader2", "1/1-2", "a/ah");
+    const CHECKSUM: bool = false;
+}
 
 #[cfg(test)]
 mod tests {

@@ -1,10 +1,11 @@
 //! CheckIPHeader and CheckIPHeader2, which are one but for a default: the checks of an IP header that a router
 //! must make (RFC 1812, 5.2.2), their arguments and handlers.
 
+use std::marker::PhantomData;
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use millrace_core::args::{Arg, ArgError, ArgText, Args, Ipv4Network, Kind, Scope};
+use millrace_core::args::{self, Arg, ArgError, ArgText, Args, Ipv4Network, Scope};
 use millrace_core::headers::{Header, Ipv4Header};
 use millrace_core::net::Ipv4Prefix;
 use millrace_core::{
@@ -76,16 +77,23 @@ impl Fault {
     }
 }
 
-/// The element CheckIPHeader, or CheckIPHeader2, which looks at the checksum only when told to.
-pub struct CheckIp<const CHECKSUM: bool>(HeaderCheck);
+/// What tells the two elements from each other.
+pub trait Kind: Send + Sync + 'static {
+    /// Name, port counts and processing.
+    const CLASS: Class;
+    /// Whether the checksum is looked at unless told otherwise.
+    const CHECKSUM: bool;
+}
 
-impl<const CHECKSUM: bool> Element for CheckIp<CHECKSUM> {
-    const CLASS: Class =
-        Class::new(if CHECKSUM { "CheckIPHeader" } else { "CheckIPHeader2" }, "1/1-2", "a/ah");
+/// The element CheckIPHeader or CheckIPHeader2.
+pub struct CheckIp<K: Kind>(HeaderCheck, PhantomData<K>);
+
+impl<K: Kind> Element for CheckIp<K> {
+    const CLASS: Class = K::CLASS;
     type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        HeaderCheck::configure(setup, CHECKSUM).map(Self)
+        Ok(Self(HeaderCheck::configure(setup, K::CHECKSUM)?, PhantomData))
     }
 
     fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
@@ -97,7 +105,7 @@ impl<const CHECKSUM: bool> Element for CheckIp<CHECKSUM> {
     }
 }
 
-impl<const CHECKSUM: bool> PerPacket for CheckIp<CHECKSUM> {
+impl<K: Kind> PerPacket for CheckIp<K> {
     type Pass<'a> = Pass<'a>;
 
     #[inline(always)]
@@ -323,7 +331,8 @@ struct Addresses {
 impl Addresses {
     /// Reads the keywords.
     fn read(args: &mut Args<'_>) -> Self {
-        let interfaces = args.with("INTERFACES", Kind::Keyword, Networks::EXPECTS, Networks::parse);
+        let interfaces =
+            args.with("INTERFACES", args::Kind::Keyword, Networks::EXPECTS, Networks::parse);
         let mut bad_sources: Vec<Ipv4Addr> = args.keyword("BADSRC", Vec::new());
         let mut good_destinations: Vec<Ipv4Addr> = args.keyword("GOODDST", Vec::new());
         if let Some(Networks(interfaces)) = interfaces {
