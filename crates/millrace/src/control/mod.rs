@@ -1,9 +1,10 @@
 //! Control of a running router over sockets: the protocol, the server and a client.
 
 mod client;
+pub mod control_socket;
 mod protocol;
 mod server;
 
 pub use client::{Client, ClientError};
 pub use protocol::{GREETING, LONGEST_COMMAND, Session, Target};
-pub use server::{Address, Server};
+pub use server::{Address, Manners, Server};

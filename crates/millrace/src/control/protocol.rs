@@ -51,6 +51,11 @@ pub trait Target: Send + Sync {
     /// # Errors
     /// There is no such handler.
     fn access(&self, path: &str) -> Result<(bool, bool), HandlerError>;
+
+    /// Whether an element answers for handlers of others.
+    fn is_proxy(&self) -> bool {
+        false
+    }
 }
 
 impl Target for Router {
@@ -288,7 +293,7 @@ impl Session {
             };
             match result {
                 Ok(()) => answer(out, code::OK, &format!("Write handler '{name}' OK")),
-                Err(error) => refuse(out, call, code::HANDLER_ERROR, error),
+                Err(error) => refuse(out, call, code::HANDLER_ERROR, error, target),
             }
             return;
         }
@@ -298,7 +303,7 @@ impl Session {
                 out.extend_from_slice(format!("DATA {}\r\n", text.len()).as_bytes());
                 out.extend_from_slice(&text);
             }
-            Err(error) => refuse(out, call, code::UNSPECIFIED, error),
+            Err(error) => refuse(out, call, code::UNSPECIFIED, error, target),
         }
     }
 
@@ -306,7 +311,7 @@ impl Session {
         let name = &call.handler;
         let (what, able) = if call.write { ("Write", "writable") } else { ("Read", "readable") };
         match target.access(call.path()) {
-            Err(error) => refuse(out, call, code::UNSPECIFIED, error),
+            Err(error) => refuse(out, call, code::UNSPECIFIED, error, target),
             Ok((_, true)) if call.write && self.read_only => {
                 answer(out, code::PERMISSION, &format!("Permission denied for '{name}'"));
             }
@@ -331,7 +336,7 @@ impl Call {
 }
 
 /// Says why a call failed; `other` is the number for what the handler itself said.
-fn refuse(out: &mut Vec<u8>, call: &Call, other: u16, error: HandlerError) {
+fn refuse(out: &mut Vec<u8>, call: &Call, other: u16, error: HandlerError, target: &dyn Target) {
     let name = &call.handler;
     let what = if call.write { "Write" } else { "Read" };
     match error {
@@ -339,7 +344,8 @@ fn refuse(out: &mut Vec<u8>, call: &Call, other: u16, error: HandlerError) {
             answer(out, code::NO_ELEMENT, &format!("No element named '{element}'"));
         }
         HandlerError::NoHandler(_) => {
-            answer(out, code::NO_HANDLER, &format!("No handler named '{name}'"));
+            let proxied = if target.is_proxy() { "proxied " } else { "" };
+            answer(out, code::NO_HANDLER, &format!("No {proxied}handler named '{name}'"));
         }
         HandlerError::WriteOnly(_) => {
             answer(out, code::PERMISSION, &format!("Handler '{name}' write-only"));

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -81,8 +81,18 @@ pub struct Server {
     listener: Option<JoinHandle<()>>,
 }
 
+/// How a control socket treats its clients.
+#[derive(Clone, Debug, Default)]
+pub struct Manners {
+    /// Whether clients may read alone.
+    pub read_only: bool,
+    /// Who says on standard error when a connection is opened and closed; nobody unless given.
+    pub announces: Option<String>,
+}
+
 struct Shared {
     target: Arc<dyn Target>,
+    manners: Manners,
     stopping: AtomicBool,
     /// Readable when the server stops.
     wake: OwnedFd,
@@ -95,9 +105,22 @@ impl Server {
     /// # Errors
     /// The address is taken, or the system refuses.
     pub fn start(address: &Address, target: Arc<dyn Target>) -> io::Result<Self> {
+        Self::start_with(address, target, Manners::default())
+    }
+
+    /// As [`start`](Self::start), with manners of its own.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn start_with(
+        address: &Address,
+        target: Arc<dyn Target>,
+        manners: Manners,
+    ) -> io::Result<Self> {
         let (listener, address) = Listener::bind(address)?;
         let shared = Arc::new(Shared {
             target,
+            manners,
             stopping: AtomicBool::new(false),
             wake: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
             clients: Mutex::default(),
@@ -181,7 +204,25 @@ impl Shared {
     }
 
     fn serve(&self, stream: &mut Stream) -> io::Result<()> {
-        let mut session = Session::default();
+        let mut session = match self.manners.read_only {
+            true => Session::read_only(),
+            false => Session::default(),
+        };
+        let name = stream.describe();
+        self.announce(&format!("opened connection {name}"));
+        let outcome = self.converse(stream, &mut session);
+        let number = name.split(' ').next().unwrap_or_default();
+        self.announce(&format!("closed connection {number}"));
+        outcome
+    }
+
+    fn announce(&self, what: &str) {
+        if let Some(who) = &self.manners.announces {
+            crate::messages::complain_as_click(format_args!("{who}: {what}"));
+        }
+    }
+
+    fn converse(&self, stream: &mut Stream, session: &mut Session) -> io::Result<()> {
         let mut answer = GREETING.to_vec();
         let mut buffer = vec![0; 16 << 10];
         while !session.is_closed() {
@@ -295,6 +336,19 @@ impl Stream {
             Self::Tcp(stream) => Self::Tcp(stream.try_clone()?),
             Self::Unix(stream) => Self::Unix(stream.try_clone()?),
         })
+    }
+
+    /// The number of its descriptor, and whom it leads to.
+    fn describe(&self) -> String {
+        match self {
+            Self::Tcp(stream) => {
+                let number = stream.as_raw_fd();
+                let peer =
+                    stream.peer_addr().map(|peer| format!(" from {}.{}", peer.ip(), peer.port()));
+                format!("{number}{}", peer.unwrap_or_default())
+            }
+            Self::Unix(stream) => stream.as_raw_fd().to_string(),
+        }
     }
 
     /// Ends the wait of whoever reads from it.

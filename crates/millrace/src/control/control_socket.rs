@@ -1,0 +1,299 @@
+//! ControlSocket - serves handlers over TCP or a Unix socket
+//!
+//! # Synopsis
+//! `ControlSocket(TCP, PORT)`, `ControlSocket(UNIX, FILENAME)`
+//!
+//! # Description
+//! Lets other programs read and write the handlers of the running router, in version 1.3 of Click's
+//! protocol. A client sends lines: `READ handler`, `READDATA handler n`, `READUNTIL handler end`,
+//! `WRITE handler text`, `WRITEDATA handler n`, `WRITEUNTIL handler end`, `CHECKREAD handler`,
+//! `CHECKWRITE handler`, `HELP`, `QUIT`. Each is answered by lines that begin with a number, 200
+//! when all went well; a hyphen after it says that more of them follow. A value that was read
+//! follows a line `DATA n`.
+//!
+//! A control socket stays open, with its connections, when the configuration is replaced by one
+//! that has an element of this name with the same address.
+//!
+//! # Arguments
+//! - TYPE: `TCP` or `UNIX`. Mandatory. `SOCKET`, an open descriptor, is refused.
+//! - PORT: the TCP port, by number or name. With a plus sign, that one or the next free one.
+//! - FILENAME: the name of the Unix socket; it is removed in the end.
+//! - READONLY: whether writing is refused. Default: false.
+//! - PROXY: an element that answers instead of the router: `READ a.b` reads its handler `a.b`.
+//! - VERBOSE: whether connections are told of on standard error. Default: false.
+//! - LOCALHOST: whether only this machine can connect. Default: false.
+//! - RETRIES: how often to try again, a second later, when the address is taken. Default: 0.
+//! - RETRY_WARNINGS: whether to warn when that happens. Default: true.
+//!
+//! # Ports
+//! None.
+//!
+//! # Handlers
+//! - `port` (read): the TCP port. `filename` (read): the name of the Unix socket.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! ControlSocket(TCP, 41900+, LOCALHOST true);
+//! Idle -> Counter -> Discard;
+//! ```
+//!
+//! # See also
+//! Script
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use millrace_core::args::{ElementRef, Word};
+use millrace_core::element::HandlerError;
+use millrace_core::names::NumberKind;
+use millrace_core::{
+    Class, Context, Element, Failed, Handlers, Init, Refused, Router, Setup, Timer, Timestamp,
+    register,
+};
+
+use super::{Address, Manners, Server, Target};
+use crate::config::reason;
+
+/// The element; its manual is at the top of the file.
+pub struct ControlSocket {
+    address: Address,
+    manners: Manners,
+    proxy: Option<usize>,
+    tries: AtomicI64,
+    warns: bool,
+    timer: Timer,
+    open: Mutex<Open>,
+}
+
+/// What moves in a hot swap.
+#[derive(Default)]
+struct Open {
+    server: Option<Server>,
+    served: Arc<Served>,
+}
+
+/// The router that clients speak to, and the element that answers for it.
+#[derive(Default)]
+struct Served(Mutex<(Weak<Router>, Option<usize>)>);
+
+register!(ControlSocket, "control_socket.rs");
+
+const TCP: u8 = 6;
+
+/// The end of a connection is waited for so long.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+impl Element for ControlSocket {
+    const CLASS: Class = Class::new("ControlSocket", "0/0", "a/a");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let args = &mut setup.args;
+        let Word(kind) = args.mandatory("TYPE");
+        let read_only = args.keyword("READONLY", false);
+        let proxy: Option<ElementRef> = args.optional_keyword("PROXY");
+        let verbose = args.keyword("VERBOSE", false);
+        let retries: u32 = args.keyword("RETRIES", 0);
+        let warns = args.keyword("RETRY_WARNINGS", true);
+        let local = args.keyword("LOCALHOST", false);
+        let address = match kind.to_ascii_uppercase().as_str() {
+            "TCP" => {
+                let host = if local { Ipv4Addr::LOCALHOST } else { Ipv4Addr::UNSPECIFIED };
+                let Word(port) = args.mandatory("PORT");
+                let (text, or_next) = match port.strip_suffix('+') {
+                    Some(text) => (text, true),
+                    None => (&*port, false),
+                };
+                let named = args.scope().number_named(NumberKind::Port(TCP), text);
+                let named = named.and_then(|port| u16::try_from(port).ok());
+                match text.parse().ok().or(named.filter(|_| !or_next)) {
+                    Some(port) => Address::Tcp { host: IpAddr::V4(host), port, or_next },
+                    None => {
+                        args.error("PORT", "PORT requires TCP port");
+                        return Err(Failed);
+                    }
+                }
+            }
+            "UNIX" => {
+                const LONGEST: usize = 107;
+                let name: String = args.mandatory("FILENAME");
+                if name.len() > LONGEST {
+                    args.error("FILENAME", "filename too long");
+                }
+                Address::Unix(name.into())
+            }
+            "SOCKET" => {
+                args.error("TYPE", "an open descriptor cannot be served; use TCP or UNIX");
+                return Err(Failed);
+            }
+            _ => {
+                args.error("TYPE", format!("unknown socket type ‘{kind}’"));
+                return Err(Failed);
+            }
+        };
+        args.complete()?;
+        let announces = verbose.then(|| format!("{} :: ControlSocket", setup.name()));
+        let tries = AtomicI64::new(retries.into());
+        let timer = setup.timer();
+        Ok(Self {
+            address,
+            manners: Manners { read_only, announces },
+            proxy: proxy.map(|ElementRef(id)| id),
+            tries,
+            warns,
+            timer,
+            open: Mutex::default(),
+        })
+    }
+
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        self.open().served.set(init.shared_router(), self.proxy);
+        if init.predecessor::<Self>().is_some_and(|old| old.address == self.address) {
+            // It is open, and comes over.
+            return Ok(());
+        }
+        match self.bind() {
+            Ok(()) => Ok(()),
+            Err(message) if self.tries.fetch_sub(1, SeqCst) <= 0 => Err(message.into()),
+            Err(message) => {
+                self.try_again(init.router(), init.id(), &message, init.clock().now());
+                Ok(())
+            }
+        }
+    }
+
+    fn run_timer(&self, cx: &mut Context, (): &mut ()) {
+        if self.open().server.is_some() {
+            return;
+        }
+        match self.bind() {
+            Ok(()) => {}
+            Err(message) if self.tries.fetch_sub(1, SeqCst) <= 0 => {
+                cx.router().chatter(&message);
+                cx.router().request_stop();
+            }
+            Err(message) => self.try_again(cx.router(), cx.element(), &message, cx.now()),
+        }
+    }
+
+    fn take_state(&self, old: &Self, init: &Init<'_>) {
+        if old.address == self.address {
+            let mut open = self.open();
+            *open = std::mem::take(&mut *old.open());
+            open.served.set(init.shared_router(), self.proxy);
+        }
+    }
+
+    fn cleanup(&self, _router: &Router) -> Result<(), Refused> {
+        let Some(server) = self.open().server.take() else { return Ok(()) };
+        // One of its clients may wait for what waits here: a hot swap that leaves the element out.
+        let (tell, told) = channel::<()>();
+        std::thread::spawn(move || {
+            drop(server);
+            drop(tell);
+        });
+        let _ = told.recv_timeout(PATIENCE);
+        Ok(())
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.try_read("port", |socket, call| match socket.address() {
+            Address::Tcp { port, .. } => Ok(port.to_string()),
+            Address::Unix(_) => Err(HandlerError::NoHandler(call.handler().to_owned())),
+        });
+        handlers.try_read("filename", |socket, call| match socket.address() {
+            Address::Unix(path) => Ok(path.display().to_string()),
+            Address::Tcp { .. } => Err(HandlerError::NoHandler(call.handler().to_owned())),
+        });
+    }
+}
+
+impl ControlSocket {
+    fn open(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn address(&self) -> Address {
+        self.open().server.as_ref().map_or_else(|| self.address.clone(), |s| s.address().clone())
+    }
+
+    fn bind(&self) -> Result<(), String> {
+        let mut open = self.open();
+        let server = Server::start_with(&self.address, open.served.clone(), self.manners.clone())
+            .map_err(|error| format!("bind: {}", reason(&error)))?;
+        open.server = Some(server);
+        Ok(())
+    }
+
+    fn try_again(&self, router: &Router, id: usize, message: &str, now: Timestamp) {
+        if self.warns {
+            let left = self.tries.load(SeqCst) + 1;
+            let tries = if left == 1 { "try" } else { "tries" };
+            let name = router.name_of(id);
+            router.chatter(&format!("{name}: warning: {message} ({left} {tries} left)"));
+        }
+        self.timer.schedule_at(now + Timestamp::from_secs(1));
+    }
+}
+
+impl Served {
+    fn set(&self, router: &Arc<Router>, proxy: Option<usize>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = (Arc::downgrade(router), proxy);
+    }
+
+    fn get(&self) -> Result<(Arc<Router>, Option<usize>), HandlerError> {
+        let (router, proxy) = &*self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let router = router.upgrade().ok_or("the router has ended")?;
+        Ok((router, *proxy))
+    }
+}
+
+impl Target for Served {
+    fn read(&self, path: &str, parameter: &[u8]) -> Result<Vec<u8>, HandlerError> {
+        match self.get()? {
+            (router, Some(proxy)) => router.read_of(proxy, path, parameter),
+            (router, None) => Router::read(&router, path, parameter),
+        }
+    }
+
+    fn write(&self, path: &str, text: &[u8]) -> Result<(), HandlerError> {
+        match self.get()? {
+            (router, Some(proxy)) => router.write_of(proxy, path, text),
+            (router, None) => Router::write(&router, path, text),
+        }
+    }
+
+    fn access(&self, path: &str) -> Result<(bool, bool), HandlerError> {
+        match self.get()? {
+            (router, Some(proxy)) => router
+                .access_of(Some(proxy), path)
+                .ok_or_else(|| HandlerError::NoHandler(path.to_owned())),
+            (router, None) => Router::access(&router, path),
+        }
+    }
+
+    fn is_proxy(&self) -> bool {
+        self.get().is_ok_and(|(_, proxy)| proxy.is_some())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::testing::Rig;
+
+    #[test]
+    fn the_address_is_checked() {
+        for wrong in ["TCP", "TCP, nowhere", "TCP, 99999", "UNIX", "SOCKET, 3", "CARRIER_PIGEON, 1"]
+        {
+            assert!(Rig::new(&format!("ControlSocket({wrong})"), 0, 0).is_err(), "{wrong}");
+        }
+        let rig = Rig::new("ControlSocket(TCP, 0, LOCALHOST true)", 0, 0).unwrap();
+        assert!(rig.read("port").unwrap().parse::<u16>().unwrap() > 0);
+    }
+}
