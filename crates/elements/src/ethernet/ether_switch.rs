@@ -86,7 +86,7 @@ mod tests {
         let cut = Packet::from_bytes(b"short").unwrap();
         let out = rig.push_packets(0, vec![frame(4, 2), frame(2, 4), cut, frame(0xff, 6)]);
         assert_eq!(out.iter().map(Vec::len).collect::<Vec<_>>(), [0, 2, 2]);
-        assert_eq!(rig.stats().drops, [(Reason::Truncated, 1), (Reason::Filtered, 1)]);
+        assert_eq!(rig.stats().drops, [(Reason::Filtered, 1), (Reason::Truncated, 1)]);
         assert!(rig.stats().balanced());
     }
 }
