@@ -101,6 +101,8 @@ pub struct Part {
     pub config: String,
     /// Where it is declared: `file:line`.
     pub landmark: String,
+    /// Where it is declared: the name, or the class of one that has none.
+    pub span: Span,
     /// What enters this end comes out there.
     pub leads_to: Option<usize>,
     /// What comes out of this end entered there.

@@ -89,7 +89,7 @@ pub mod variables;
 pub use diagnostic::{Diagnostic, Note, Severity};
 pub use flatten::{
     FindLibrary, MAX_EXPANSION_DEPTH, Options, Variables, assemble, compile, find_in_click_path,
-    find_in_path,
+    find_in_path, outline,
 };
 pub use graph::{Assembly, ConfigText, Connection, ElementDecl, Graph, Part, Requirement};
 pub use nearest::nearest;

@@ -161,6 +161,9 @@ impl DeviceAddresses for AddressesOf {
 pub(crate) fn configure(loaded: &mut Loaded, options: Options) -> Option<Router> {
     let incomplete = loaded.has_errors();
     let written = loaded.map.get(loaded.source).map_or("", |source| &source.text);
+    // A compact configuration's text is not kept: its handler `config` gives the flat one.
+    let compact = loaded.graph.requirements.iter().any(|word| word.text == "compact_config");
+    let written = if compact { "" } else { written };
     let options = Options { written: written.to_owned(), ..options };
     let (router, found) = check(&loaded.graph, &Registry::linked(), options);
     for diagnostic in found {

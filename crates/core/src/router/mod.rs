@@ -18,7 +18,7 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use millrace_lang::{Diagnostic, Span, ascii_quotes};
 
-pub use build::{Options, check, initialize, initialize_beside};
+pub use build::{FEATURES, Options, check, initialize, initialize_beside};
 pub use control::ElementInfo;
 pub(crate) use draft::{Draft, Place};
 pub(crate) use path::Path;

@@ -40,11 +40,12 @@ pub(super) fn expand(
 }
 
 /// Expands one compound of a program, the file by default, in the order of Click's tools, and
-/// leaves the ends of tunnels in.
+/// leaves the ends of tunnels in; or leaves the compounds in it as they are.
 pub(super) fn expand_for_tools(
     map: &SourceMap,
     program: &Program<'_>,
     root: usize,
+    shallow: bool,
     params: &[(String, String)],
     limits: Limits,
     findings: &mut Findings,
@@ -54,11 +55,11 @@ pub(super) fn expand_for_tools(
         return Assembly::default();
     };
     let mut expansion = Expansion::new(map, program, limits, findings);
-    expansion.depth_first = true;
+    (expansion.depth_first, expansion.shallow) = (true, shallow);
     expansion.edges.clone_from(&compound.edges);
     let scope = if root == 0 { file } else { file.enter(compound, Vec::new()) };
     expansion.whole(root, &scope);
-    expansion.finish_for_tools(root == 0)
+    expansion.finish_for_tools(root == 0 && !shallow)
 }
 
 /// An element of the flat configuration, or an end of a tunnel.
@@ -93,6 +94,8 @@ struct Expansion<'p, 'a, 'f> {
     /// Each element of a compound is expanded before the next is added, as Click's tools do it;
     /// the engine adds all of them first.
     depth_first: bool,
+    /// Compounds are left as they are.
+    shallow: bool,
     findings: &'f mut Findings,
 }
 
@@ -114,6 +117,7 @@ impl<'p, 'a, 'f> Expansion<'p, 'a, 'f> {
             inside: Vec::new(),
             stopped: false,
             depth_first: false,
+            shallow: false,
             findings,
         }
     }
@@ -260,7 +264,7 @@ impl<'p, 'a, 'f> Expansion<'p, 'a, 'f> {
     /// Expands one element that stands in `scope`.
     fn element(&mut self, index: usize, scope: &Rc<Scope<'p, 'a>>) {
         let Some(flat) = self.flat.get(index) else { return };
-        if self.stopped || matches!(flat.class, Class::Tunnel(_)) {
+        if self.stopped || self.shallow || matches!(flat.class, Class::Tunnel(_)) {
             return;
         }
         let node = flat.node;
@@ -363,6 +367,10 @@ impl<'p, 'a, 'f> Expansion<'p, 'a, 'f> {
         }
         let message = format!("no match for ‘{wanted}{}]’", ports(node.inputs, node.outputs));
         let mut error = Diagnostic::error(node.span(), message);
+        if !self.depth_first {
+            // Click looks for the definition when it has read everything, and says so.
+            error.landmark = self.end();
+        }
         let place = candidates.first().map(|compound| compound.place);
         error = error.note(place, "candidates are:");
         for compound in candidates {
@@ -370,6 +378,13 @@ impl<'p, 'a, 'f> Expansion<'p, 'a, 'f> {
         }
         self.findings.push(error);
         None
+    }
+
+    /// The end of the configuration, as Click's messages give it.
+    fn end(&self) -> Option<String> {
+        let source = self.program.compounds.first()?.place.source;
+        let end = u32::try_from(self.map.get(source)?.text.len()).unwrap_or(u32::MAX);
+        Some(self.map.landmark(Span { source, start: end, end }))
     }
 
     fn too_deep(&mut self, index: usize) {
@@ -499,6 +514,7 @@ impl<'p, 'a, 'f> Expansion<'p, 'a, 'f> {
                 class,
                 config: self.config_of(flat),
                 landmark: self.map.landmark(flat.node.span()),
+                span: flat.node.span(),
                 leads_to: leads_to.filter(inside),
                 comes_from: comes_from.filter(inside),
             }

@@ -105,6 +105,26 @@ pub fn assemble(
     options: &Options<'_>,
     variables: Variables,
 ) -> (Assembly, Vec<Diagnostic>) {
+    assemble_to(map, source, options, variables, false)
+}
+
+/// Reads a text of the map as [`assemble`] does, and leaves compounds as they are: elements of
+/// their class, whose name is empty if it has none.
+pub fn outline(
+    map: &mut SourceMap,
+    source: SourceId,
+    options: &Options<'_>,
+) -> (Assembly, Vec<Diagnostic>) {
+    assemble_to(map, source, options, Variables::Keep, true)
+}
+
+fn assemble_to(
+    map: &mut SourceMap,
+    source: SourceId,
+    options: &Options<'_>,
+    variables: Variables,
+    shallow: bool,
+) -> (Assembly, Vec<Diagnostic>) {
     let mut findings = Findings::default();
     let libraries = Libraries::load(map, source, options.library, &mut findings);
     let limits = Limits::for_input(map.total_len());
@@ -122,7 +142,7 @@ pub fn assemble(
     let params = if variables == Variables::Keep { &kept } else { options.params };
     let mut expansion = Findings::default();
     let of = |root: usize, findings: &mut Findings| {
-        expand::expand_for_tools(map, &resolved.program, root, params, limits, findings)
+        expand::expand_for_tools(map, &resolved.program, root, shallow, params, limits, findings)
     };
     let mut assembly = of(0, &mut expansion);
     // What is wrong inside a class is reported where it is used.

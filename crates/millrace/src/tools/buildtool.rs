@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::io::Read;
 
 use millrace_core::Registry;
+use millrace_core::router::FEATURES;
 
 use super::session::Session;
 use super::{Stop, Tool};
@@ -20,29 +21,6 @@ pub(super) const TOOL: Tool = Tool {
 ",
     run,
 };
-
-/// What there is besides classes.
-const FEATURES: &[&str] = &[
-    "batch",
-    "dpdk",
-    "dpdk-packet",
-    "dynload",
-    "flow",
-    "int64",
-    "ip6",
-    "linux",
-    "lists",
-    "millrace",
-    "multithread",
-    "netmap",
-    "pcap",
-    "prog",
-    "simtime",
-    "tools",
-    "umultithread",
-    "userlevel",
-    "xml",
-];
 
 fn run(session: &mut Session, args: &[String]) -> Result<(), Stop> {
     let mut rest = args;

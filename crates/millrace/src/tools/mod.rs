@@ -8,6 +8,7 @@ mod clp;
 mod combine;
 mod flatten;
 mod links;
+mod pretty;
 mod processing;
 mod router;
 mod same;
@@ -56,6 +57,7 @@ pub(crate) const TOOLS: &[Tool] = &[
     same::INSTALL,
     same::UNINSTALL,
     same::MKMINDRIVER,
+    pretty::TOOL,
     uncombine::TOOL,
     undead::TOOL,
     xform::TOOL,

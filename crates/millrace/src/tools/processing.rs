@@ -56,7 +56,8 @@ impl Processing {
         let mut sides = Self { inputs: Vec::new(), outputs: Vec::new() };
         for element in &router.elements {
             let class = traits.class(element.class());
-            if class.is_none() && !element.dead && unknown.insert(element.class()) {
+            let known = class.is_some() || traits.is_compound(element.class());
+            if !known && !element.dead && unknown.insert(element.class()) {
                 found.warnings.push(format!(
                     "{}: warning: unknown element class ‘{}’",
                     element.landmark,

@@ -4,8 +4,8 @@ use std::cell::Cell;
 use std::fmt::Display;
 
 use millrace_lang::{
-    Assembly, Options, SourceMap, Style, Variables, assemble, find_in_click_path, find_in_path,
-    render_all,
+    Assembly, Diagnostic, Options, SourceId, SourceMap, Style, Variables, assemble,
+    find_in_click_path, find_in_path, outline, render_all,
 };
 
 use super::clp::{self, Choice, Word};
@@ -238,12 +238,8 @@ impl Session {
             let name = map.get(source).map_or("", |source| &source.name);
             self.say(format_args!("{name}: warning: empty configuration"));
         }
-        let find = |name: &str, from: &str| match &self.click_path {
-            Some(path) => find_in_path(path, name, from),
-            None => find_in_click_path(name, from),
-        };
-        let options = Options { params: &self.variables, classes: None, library: Some(&find) };
-        let (assembly, diagnostics) = assemble(&mut map, source, &options, variables);
+        let (assembly, diagnostics) =
+            self.compile(|options| assemble(&mut map, source, options, variables));
         if !diagnostics.is_empty() {
             let errors = diagnostics.iter().filter(|found| found.is_error()).count();
             self.errors.set(self.errors.get() + errors);
@@ -251,6 +247,31 @@ impl Session {
             self.say(text.trim_end_matches('\n'));
         }
         Ok(Input { router: Router::new(&assembly), assembly, archive })
+    }
+
+    /// Reads the configuration that the command line names, with its compounds as they are. What is
+    /// wrong with its text is for the caller to say.
+    pub(super) fn outline(&self) -> Result<(SourceMap, SourceId, Assembly, Vec<Diagnostic>), Stop> {
+        let mut map = SourceMap::default();
+        let source =
+            match config::read_into(&mut map, self.origin.as_ref().unwrap_or(&Origin::Stdin)) {
+                Ok((source, _)) => source,
+                Err(error) => return self.fail(format_args!("{error:#}")),
+            };
+        if map.get(source).is_none_or(|source| source.text.is_empty()) {
+            self.warn(format_args!("{}: empty configuration", self.name()));
+        }
+        let (assembly, diagnostics) = self.compile(|options| outline(&mut map, source, options));
+        Ok((map, source, assembly, diagnostics))
+    }
+
+    /// Compiles with the variables of the command line and its path for libraries.
+    fn compile<T>(&self, with: impl FnOnce(&Options<'_>) -> T) -> T {
+        let find = |name: &str, from: &str| match &self.click_path {
+            Some(path) => find_in_path(path, name, from),
+            None => find_in_click_path(name, from),
+        };
+        with(&Options { params: &self.variables, classes: None, library: Some(&find) })
     }
 
     /// Writes a configuration where the command line says, in an archive if it came in one.

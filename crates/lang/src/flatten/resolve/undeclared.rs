@@ -60,7 +60,7 @@ impl<'a> Resolver<'a, '_, '_> {
             let Undeclared { name, span, message, inside, near } = undeclared;
             let mut error = Diagnostic::error(span, message);
             if let Some(cycle) = self.cycle(name, &inside) {
-                error.message = format!("recursive elementclass: {cycle}");
+                error = error.label(format!("recursive elementclass: {cycle}"));
                 error = error.help("a compound cannot contain itself, directly or through others");
             } else if let Some(Class::Compound(later)) = self.lookup_class(name) {
                 let place = self.program.compounds.get(later).map(|compound| compound.place);
