@@ -11,6 +11,7 @@ mod lookup;
 mod lookup6;
 mod machine;
 mod mixed;
+mod nat;
 mod overhead;
 mod peers;
 mod pyasn;
@@ -61,6 +62,8 @@ enum Suite {
     LookupWorker(lookup::Worker),
     /// Mixed traffic, a third each rewritten, IPv4 and IPv6, beside IPv4 alone.
     Mixed(mixed::Options),
+    /// Cycles a packet in network address translation, by the number of flows.
+    Nat(nat::Options),
     /// Cycles a packet, time to compile and memory of IPFilter and IPClassifier, by their number of
     /// rules.
     Rules(rules::Options),
@@ -97,6 +100,7 @@ fn main() -> ExitCode {
         Suite::Lookup(options) => options.run(),
         Suite::LookupWorker(options) => options.run(),
         Suite::Mixed(options) => options.run(),
+        Suite::Nat(options) => options.run(),
         Suite::Rules(options) => options.run(),
         Suite::Gate(options) => options.run(),
         Suite::Overhead(options) => options.run(),

@@ -346,3 +346,29 @@ impl Delta {
         (self.0 % 0xffff) as u16
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::ip::test_packets::Datagram;
+
+    proptest! {
+        #[test]
+        fn no_message_is_too_strange(
+            mut icmp: Vec<u8>, kind in 0u8..16, cut in 0usize..80, addresses: u64, ports: u32,
+        ) {
+            let quoted = Datagram { protocol: [1, 6, 17, 33, 47][usize::from(kind) % 5], ..Datagram::udp(&icmp) };
+            let mut whole = [&[kind, 0, 0, 0, 0, 0, 0, 0], quoted.bytes().as_slice()].concat();
+            whole.truncate(cut);
+            for message in [&mut icmp, &mut whole] {
+                let len = message.len();
+                if let Ok(quoted) = Quoted::read(message) {
+                    translate(message, &quoted, FlowId { addresses, ports });
+                }
+                prop_assert_eq!(message.len(), len);
+            }
+        }
+    }
+}

@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "what cannot be set up fails the test")]
 
 mod ip6;
+mod nat;
 mod program;
 mod rings;
 mod tap;
