@@ -10,7 +10,7 @@ use crate::args::Args;
 use crate::clock::Clock;
 use crate::engine::{Notifier, Task, Timer};
 use crate::names::NameTable;
-use crate::router::{Draft, Path, Place, Router};
+use crate::router::{Draft, Path, Place, Router, nearest};
 use crate::services::Services;
 
 /// Why an element could not be initialised or cleaned up.
@@ -238,6 +238,21 @@ impl<'a> Init<'a> {
     /// Lets `task` be scheduled whenever something that pull input `port` leads to has packets.
     pub fn listen(&self, port: usize, task: &Task) -> Listening {
         self.listen_to(Path::upstream(self.router, self.id, port), task)
+    }
+
+    /// What is known of the queues that pull input `port` leads to, for who does not wait for them.
+    pub fn upstream(&self, port: usize) -> Listening {
+        Listening { path: Path::upstream(self.router, self.id, port) }
+    }
+
+    /// The nearest elements downstream of push output `port` that `is_end` holds for.
+    pub fn nearest_downstream(&self, port: usize, is_end: impl Fn(usize) -> bool) -> Vec<usize> {
+        nearest(self.router, (self.id, port), false, is_end)
+    }
+
+    /// The nearest elements upstream of pull input `port` that `is_end` holds for.
+    pub fn nearest_upstream(&self, port: usize, is_end: impl Fn(usize) -> bool) -> Vec<usize> {
+        nearest(self.router, (self.id, port), true, is_end)
     }
 
     /// Lets `task` be scheduled whenever something that push output `port` leads to has room

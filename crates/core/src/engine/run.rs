@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustix::thread::CpuSet;
 
-use super::Context;
+use super::{Context, Task};
 use crate::memory::{Arena, PlainCounts};
 use crate::router::Router;
 use crate::time::Timestamp;
@@ -62,9 +62,23 @@ impl Engine {
         }
     }
 
-    /// On virtual time, runs tasks and timers that are due until none does anything more.
+    /// On virtual time, runs tasks and timers that are due until none does anything more. Tasks that stay
+    /// scheduled and do nothing run some times more: queues let who pulls from them do so in vain for a while.
     pub fn settle(&mut self) {
-        while !self.router.is_halted() && self.round() {}
+        const PATIENCE: u32 = 16;
+        let mut in_vain = 0;
+        while !self.router.is_halted() && in_vain < PATIENCE {
+            in_vain = match self.round() {
+                true => 0,
+                false if self.polls() => in_vain + 1,
+                false => return,
+            };
+        }
+    }
+
+    /// Whether a task is scheduled.
+    fn polls(&self) -> bool {
+        self.contexts.iter().any(|cx| cx.tasks().iter().any(Task::is_scheduled))
     }
 
     /// On virtual time, runs all that happens up to and including `end`.

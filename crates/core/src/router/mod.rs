@@ -21,7 +21,7 @@ use millrace_lang::{Diagnostic, Span, ascii_quotes};
 pub use build::{FEATURES, Options, check, initialize, initialize_beside};
 pub use control::ElementInfo;
 pub(crate) use draft::{Draft, Place};
-pub(crate) use path::Path;
+pub(crate) use path::{Path, nearest};
 pub use plan::{Plan, PlannedChain, PlannedReceiver, PlannedTask, PlannedTransmitter, Seat};
 pub use signals::Signals;
 pub(crate) use swap::Successor;

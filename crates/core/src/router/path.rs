@@ -79,6 +79,36 @@ impl Path {
     }
 }
 
+/// The nearest elements that `is_end` holds for, on all ways from a port: downstream of an output, or upstream of
+/// an input. In the order of their finding.
+pub(crate) fn nearest(
+    router: &Router,
+    start: (usize, usize),
+    upstream: bool,
+    is_end: impl Fn(usize) -> bool,
+) -> Vec<usize> {
+    let mut seen = vec![start];
+    let mut found = Vec::new();
+    let mut next = 0;
+    while let Some(&from) = seen.get(next) {
+        next += 1;
+        for end in router.across(from, upstream) {
+            if is_end(end.0) {
+                if !found.contains(&end.0) {
+                    found.push(end.0);
+                }
+                continue;
+            }
+            for way in router.through(end, upstream) {
+                if !seen.contains(&way) {
+                    seen.push(way);
+                }
+            }
+        }
+    }
+    found
+}
+
 impl Router {
     /// The ports at the other end of a port's connections: outputs of an input, or the reverse.
     fn across(

@@ -1,11 +1,9 @@
-//! Queues and what moves packets out of them.
+//! Queues, what moves packets out of them and at which rate, and who drops when there are too many.
 
-mod chunks;
-pub mod cpu_queue;
-pub mod front_drop_queue;
-pub mod mixed_queue;
-pub mod queue;
-pub mod rated_unqueue;
-mod store;
-pub(crate) mod token_bucket;
-pub mod unqueue;
+pub mod aqm;
+pub(crate) mod interval;
+pub mod meters;
+pub mod queues;
+pub mod schedulers;
+pub mod shapers;
+pub mod unqueues;

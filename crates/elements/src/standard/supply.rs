@@ -110,6 +110,11 @@ impl Supply {
         self.contents.load().len()
     }
 
+    /// The length that was asked for, in bytes.
+    pub(super) fn given_length(&self) -> Option<u32> {
+        u32::try_from(self.length.load(Relaxed)).ok()
+    }
+
     /// True when no packet is left.
     pub(super) fn is_exhausted(&self) -> bool {
         let limit = self.limit.load(Relaxed);

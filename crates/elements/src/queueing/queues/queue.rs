@@ -6,11 +6,10 @@
 //! # Description
 //! Stores the packets that are pushed to it, up to CAPACITY, and gives them in the same order to
 //! whoever pulls. When it is full it drops what comes. It tells pullers upstream and downstream of
-//! it: an Unqueue rests while the queue is empty, an InfiniteSource while it is full.
+//! it: an Unqueue rests while the queue is empty, an InfiniteSource while it is full. FullNoteQueue is another
+//! name of it.
 //!
-//! Any number of threads may push to it and pull from it. SimpleQueue, ThreadSafeQueue, NotifierQueue,
-//! FullNoteQueue and MSQueue are other names of the same element; where Click has differences between
-//! them, they are about threads and notification, which this one always has. Packets are not copied.
+//! Any number of threads may push to it and pull from it. Packets are not copied.
 //!
 //! # Arguments
 //! - CAPACITY: most packets that it keeps. Positional, default 1000.
@@ -22,7 +21,7 @@
 //! - `length` (read): packets in the queue.
 //! - `highwater_length` (read): the most there have been since the last reset of counts.
 //! - `capacity` (read, write): the capacity; packets beyond a smaller one are dropped.
-//! - `drops` (read): packets dropped since the last reset of counts.
+//! - `drops` (read): packets that found no room since the last reset of counts.
 //! - `reset_counts` (write): sets `drops` and `highwater_length` to 0.
 //! - `reset` (write): drops every packet in the queue.
 //!
@@ -36,60 +35,23 @@
 //! ```
 //!
 //! # See also
-//! FrontDropQueue, MixedQueue, CPUQueue, Unqueue, RatedUnqueue, Pipeliner
+//! SimpleQueue, NotifierQueue, QuickNoteQueue, FrontDropQueue, MixedQueue, CPUQueue, Unqueue, Pipeliner
 
-use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Notifier, Setup, register,
-};
+use millrace_core::{Class, register};
 
-use super::store::Store;
+use super::kept::{Discipline, Kept};
 
-/// The element; its manual is at the top of the file.
-pub struct Queue(Store);
+/// What distinguishes the class; its manual is at the top of the file.
+pub struct TellsBoth;
+
+/// The element.
+pub type Queue = Kept<TellsBoth>;
 
 register!(Queue, "queue.rs");
 
-impl Element for Queue {
-    const CLASS: Class = Class::new("Queue", "1/1-2", "h/lh").aliases(&[
-        "SimpleQueue",
-        "ThreadSafeQueue",
-        "NotifierQueue",
-        "FullNoteQueue",
-        "MSQueue",
-    ]);
-    type Local = ();
-
-    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        Store::configure(setup).map(Self)
-    }
-
-    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
-        self.0.append(cx, batch);
-    }
-
-    fn pull(&self, cx: &mut Context, (): &mut (), _port: usize, max: usize, batch: &mut Batch) {
-        self.0.take(cx, max, batch);
-    }
-
-    fn notifier(&self, _port: usize) -> Option<&Notifier> {
-        Some(self.0.packets())
-    }
-
-    fn room_notifier(&self, _port: usize) -> Option<&Notifier> {
-        Some(self.0.room())
-    }
-
-    fn held(&self) -> usize {
-        self.0.held()
-    }
-
-    fn take_state(&self, old: &Self, _init: &Init<'_>) {
-        self.0.take_state(&old.0);
-    }
-
-    fn handlers(handlers: &mut Handlers<Self>) {
-        Store::handlers(handlers, |queue| &queue.0);
-    }
+impl Discipline for TellsBoth {
+    const CLASS: Class = Class::new("Queue", "1/1-2", "h/lh").aliases(&["FullNoteQueue"]);
+    const TELLS_ROOM: bool = true;
 }
 
 #[cfg(test)]

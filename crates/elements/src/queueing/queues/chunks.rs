@@ -84,6 +84,19 @@ impl Chunks {
         }
     }
 
+    /// Frees packets from the front, `count` of them or all.
+    pub(super) fn free_front(&mut self, count: usize) {
+        let mut left = count.min(self.len);
+        let mut gone = self.spare.take().unwrap_or_default();
+        while left > 0 {
+            let before = self.len;
+            self.take(left, &mut gone);
+            left -= before - self.len;
+            gone.clear();
+        }
+        self.spare = Some(gone);
+    }
+
     /// Takes the last packet.
     pub(super) fn pop_back(&mut self) -> Option<Packet> {
         let last = self.batches.back_mut()?;
@@ -125,6 +138,7 @@ mod tests {
         Take(usize, usize),
         Back,
         Truncate(usize),
+        FreeFront(usize),
     }
 
     fn step() -> impl Strategy<Value = Step> {
@@ -134,6 +148,7 @@ mod tests {
             4 => (0usize..300, 0usize..=256).prop_map(|(max, held)| Step::Take(max, held)),
             1 => Just(Step::Back),
             1 => (0usize..600).prop_map(Step::Truncate),
+            1 => (0usize..600).prop_map(Step::FreeFront),
         ]
     }
 
@@ -186,6 +201,10 @@ mod tests {
                     Step::Truncate(keep) => {
                         chunks.truncate(keep);
                         oracle.truncate(keep);
+                    }
+                    Step::FreeFront(count) => {
+                        chunks.free_front(count);
+                        oracle.drain(..count.min(oracle.len()));
                     }
                 }
                 prop_assert_eq!(chunks.len(), oracle.len());

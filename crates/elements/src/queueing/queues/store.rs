@@ -7,12 +7,23 @@ use millrace_core::{Batch, Context, Element, Failed, Handlers, Notifier, Reason,
 use super::chunks::Chunks;
 
 /// Packets in a row, and who is told about them. Any number of threads may put in and take out.
-pub(super) struct Store {
+pub struct Store {
     row: Mutex<Row>,
     /// Whether there are packets.
     full: Notifier,
     /// Whether there is room.
     room: Notifier,
+    keeps: End,
+    patience: u32,
+}
+
+/// An end of a row of packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Where packets are taken.
+    Front,
+    /// Where they come.
+    Back,
 }
 
 struct Row {
@@ -22,14 +33,25 @@ struct Row {
     drops: u64,
     /// Packets that a handler threw out, not yet counted as drops by a thread of the graph.
     thrown_out: usize,
+    /// How often packets were asked for in vain since there were some.
+    in_vain: u32,
 }
+
+/// Who asks in vain is told after so many times that there are no packets, as in Click: timed elements
+/// go on for as long.
+pub const PATIENCE: u32 = 9;
 
 /// The output for packets that find no room; those that cannot leave there are dropped.
 const OVERFLOW: usize = 1;
 
 impl Store {
-    /// Reads CAPACITY, which completes the arguments.
-    pub(super) fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+    /// Reads CAPACITY, which completes the arguments. The packets at the end `keeps` stay when there is room
+    /// for fewer. Who asks in vain is told so after `patience` times.
+    pub(super) fn configure(
+        setup: &mut Setup<'_>,
+        keeps: End,
+        patience: u32,
+    ) -> Result<Self, Failed> {
         let capacity: u32 = setup.args.positional("CAPACITY", 1000);
         setup.args.complete()?;
         let store = Self {
@@ -39,11 +61,18 @@ impl Store {
                 highwater: 0,
                 drops: 0,
                 thrown_out: 0,
+                in_vain: 0,
             }),
             full: Notifier::default(),
             room: Notifier::default(),
+            keeps,
+            patience,
         };
-        store.tell(&store.row());
+        // Nobody has asked in vain yet.
+        store.full.wake();
+        if capacity > 0 {
+            store.room.wake();
+        }
         Ok(store)
     }
 
@@ -114,9 +143,25 @@ impl Store {
     /// Takes packets from the front, at most `max` and as many as the batch has room for.
     pub(super) fn take(&self, cx: &mut Context, max: usize, batch: &mut Batch) {
         let mut row = self.row();
+        let before = row.packets.len();
         row.packets.take(max, batch);
+        let after = row.packets.len();
+        if after < before {
+            row.in_vain = 0;
+        }
+        if self.patience == 0 && after == 0 {
+            self.full.sleep();
+        } else if after == 0 && before - after < max {
+            if row.in_vain >= self.patience {
+                self.full.sleep();
+            } else {
+                row.in_vain += 1;
+            }
+        }
+        if after < row.capacity {
+            self.room.wake();
+        }
         let thrown_out = std::mem::take(&mut row.thrown_out);
-        self.tell(&row);
         drop(row);
         cx.dropped(thrown_out, Reason::Discarded);
     }
@@ -125,6 +170,12 @@ impl Store {
     pub(super) fn take_state(&self, old: &Self) {
         let (mut row, mut before) = (self.row(), old.row());
         let mut batch = Batch::new();
+        if self.keeps == End::Back {
+            let excess = before.packets.len().saturating_sub(row.capacity);
+            before.packets.free_front(excess);
+            row.thrown_out += excess;
+            row.drops += excess as u64;
+        }
         while row.packets.len() < row.capacity && !before.packets.is_empty() {
             let free = row.capacity - row.packets.len();
             before.packets.take(free, &mut batch);
@@ -147,6 +198,16 @@ impl Store {
         &self.room
     }
 
+    /// Packets that are kept.
+    pub(super) fn len(&self) -> usize {
+        self.row().packets.len()
+    }
+
+    /// The most that are kept.
+    pub(super) fn capacity(&self) -> usize {
+        self.row().capacity
+    }
+
     /// Packets that are kept, or were thrown out and are not yet counted as dropped.
     pub(super) fn held(&self) -> usize {
         let row = self.row();
@@ -157,18 +218,21 @@ impl Store {
         self.row.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Drops packets from the end until there are `keep`.
+    /// Drops packets until there are `keep`.
     fn throw_out(&self, row: &mut Row, keep: usize) {
-        row.thrown_out += row.packets.len().saturating_sub(keep);
-        row.packets.truncate(keep);
+        let excess = row.packets.len().saturating_sub(keep);
+        row.thrown_out += excess;
+        match self.keeps {
+            End::Front => row.packets.truncate(keep),
+            End::Back => row.packets.free_front(excess),
+        }
         self.tell(row);
     }
 
-    /// Tells both sides how the row stands.
+    /// Tells both sides when packets have come, or went by a handler.
     fn tell(&self, row: &Row) {
-        match row.packets.is_empty() {
-            true => self.full.sleep(),
-            false => self.full.wake(),
+        if !row.packets.is_empty() {
+            self.full.wake();
         }
         match row.packets.len() < row.capacity {
             true => self.room.wake(),

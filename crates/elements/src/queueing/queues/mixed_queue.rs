@@ -36,54 +36,27 @@
 //! # See also
 //! Queue, FrontDropQueue
 
-use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Notifier, Setup, register,
-};
+use millrace_core::{Batch, Class, Context, register};
 
+use super::kept::{Discipline, Kept};
 use super::store::Store;
 
-/// The element; its manual is at the top of the file.
-pub struct MixedQueue(Store);
+/// What distinguishes the class; its manual is at the top of the file.
+pub struct Mixed;
+
+/// The element.
+pub type MixedQueue = Kept<Mixed>;
 
 register!(MixedQueue, "mixed_queue.rs");
 
-impl Element for MixedQueue {
+impl Discipline for Mixed {
     const CLASS: Class = Class::new("MixedQueue", "2/1-2", "h/lh");
-    type Local = ();
 
-    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        Store::configure(setup).map(Self)
-    }
-
-    fn push(&self, cx: &mut Context, (): &mut (), port: usize, batch: &mut Batch) {
+    fn put(store: &Store, cx: &mut Context, port: usize, batch: &mut Batch) {
         match port {
-            0 => self.0.append(cx, batch),
-            _ => self.0.prepend(cx, batch),
+            0 => store.append(cx, batch),
+            _ => store.prepend(cx, batch),
         }
-    }
-
-    fn pull(&self, cx: &mut Context, (): &mut (), _port: usize, max: usize, batch: &mut Batch) {
-        self.0.take(cx, max, batch);
-    }
-
-    fn notifier(&self, _port: usize) -> Option<&Notifier> {
-        Some(self.0.packets())
-    }
-
-    fn room_notifier(&self, _port: usize) -> Option<&Notifier> {
-        Some(self.0.room())
-    }
-
-    fn held(&self) -> usize {
-        self.0.held()
-    }
-
-    fn take_state(&self, old: &Self, _init: &Init<'_>) {
-        self.0.take_state(&old.0);
-    }
-
-    fn handlers(handlers: &mut Handlers<Self>) {
-        Store::handlers(handlers, |queue| &queue.0);
     }
 }
 

@@ -6,13 +6,14 @@
 //! # Description
 //! Stores the packets that are pushed to it, up to CAPACITY, and gives them in the same order to whoever
 //! pulls. When it is full, the packet at its front goes for each one that comes: who waits long for packets
-//! gets fresh ones. Any number of threads may push to it and pull from it.
+//! gets fresh ones. So it is when `capacity` is made smaller. Any number of threads may push to it and pull
+//! from it.
 //!
 //! # Arguments
 //! - CAPACITY: most packets that it keeps. Positional, default 1000.
 //!
 //! # Ports
-//! One push input, one pull output. Packets that have to go leave by push output 1, if that is connected.
+//! One push input, one pull output. Packets that find no room leave by push output 1, if that is connected.
 //!
 //! # Handlers
 //! - `length` (read): packets in the queue.
@@ -23,7 +24,7 @@
 //! - `reset` (write): drops every packet in the queue.
 //!
 //! # Drops
-//! - queue full: a packet made room for another, and output 1 is not connected.
+//! - queue full: there was no room, and output 1 is not connected.
 //! - discarded: by the handlers `reset` and `capacity`.
 //!
 //! # Example
@@ -34,51 +35,25 @@
 //! # See also
 //! Queue, MixedQueue
 
-use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Notifier, Setup, register,
-};
+use millrace_core::{Batch, Class, Context, register};
 
-use super::store::Store;
+use super::kept::{Discipline, Kept};
+use super::store::{End, Store};
 
-/// The element; its manual is at the top of the file.
-pub struct FrontDropQueue(Store);
+/// What distinguishes the class; its manual is at the top of the file.
+pub struct FrontDrop;
+
+/// The element.
+pub type FrontDropQueue = Kept<FrontDrop>;
 
 register!(FrontDropQueue, "front_drop_queue.rs");
 
-impl Element for FrontDropQueue {
+impl Discipline for FrontDrop {
     const CLASS: Class = Class::new("FrontDropQueue", "1/1-2", "h/lh");
-    type Local = ();
+    const KEEPS: End = End::Back;
 
-    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        Store::configure(setup).map(Self)
-    }
-
-    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
-        self.0.append_all(cx, batch);
-    }
-
-    fn pull(&self, cx: &mut Context, (): &mut (), _port: usize, max: usize, batch: &mut Batch) {
-        self.0.take(cx, max, batch);
-    }
-
-    fn notifier(&self, _port: usize) -> Option<&Notifier> {
-        Some(self.0.packets())
-    }
-
-    fn room_notifier(&self, _port: usize) -> Option<&Notifier> {
-        Some(self.0.room())
-    }
-
-    fn held(&self) -> usize {
-        self.0.held()
-    }
-
-    fn take_state(&self, old: &Self, _init: &Init<'_>) {
-        self.0.take_state(&old.0);
-    }
-
-    fn handlers(handlers: &mut Handlers<Self>) {
-        Store::handlers(handlers, |queue| &queue.0);
+    fn put(store: &Store, cx: &mut Context, _port: usize, batch: &mut Batch) {
+        store.append_all(cx, batch);
     }
 }
 

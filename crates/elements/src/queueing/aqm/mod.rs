@@ -1,0 +1,1 @@
+//! Who drops before a queue is full.

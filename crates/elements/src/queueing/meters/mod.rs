@@ -1,0 +1,1 @@
+//! What tells packets apart by the rate at which they come.

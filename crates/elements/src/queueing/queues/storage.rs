@@ -1,0 +1,98 @@
+//! Elements that keep packets, as those see them that look at how many there are: RED, PI, Unqueue2.
+
+use std::sync::Arc;
+
+use millrace_core::element::Init;
+use millrace_core::{Args, Refused, Router};
+
+use super::front_drop_queue::FrontDropQueue;
+use super::kept::{Discipline, Kept};
+use super::mixed_queue::MixedQueue;
+use super::ms_queue::MSQueue;
+use super::notifier_queue::NotifierQueue;
+use super::queue::Queue;
+use super::quick_note_queue::QuickNoteQueue;
+use super::simple_queue::SimpleQueue;
+use super::thread_safe_queue::ThreadSafeQueue;
+use crate::queueing::unqueues::link_unqueue::LinkUnqueue;
+
+/// What keeps packets.
+pub(crate) trait Storage: Send + Sync {
+    /// How many there are.
+    fn size(&self) -> usize;
+    /// The most there may be.
+    fn capacity(&self) -> usize;
+}
+
+impl<D: Discipline> Storage for Kept<D> {
+    fn size(&self) -> usize {
+        self.store().len()
+    }
+
+    fn capacity(&self) -> usize {
+        self.store().capacity()
+    }
+}
+
+/// Element `id`, if it is a storage.
+fn storage(router: &Router, id: usize) -> Option<Arc<dyn Storage>> {
+    macro_rules! first_of {
+        ($($class:ty),*) => {
+            $(if let Some(element) = router.element::<$class>(id) {
+                return Some(element);
+            })*
+        };
+    }
+    first_of!(
+        Queue,
+        SimpleQueue,
+        NotifierQueue,
+        QuickNoteQueue,
+        ThreadSafeQueue,
+        MSQueue,
+        FrontDropQueue,
+        MixedQueue,
+        LinkUnqueue
+    );
+    None
+}
+
+/// Where an element takes its storages from.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sources {
+    /// Names, from the argument QUEUES; without it the nearest ones are taken.
+    names: Option<Vec<String>>,
+}
+
+/// Storages, each with the index of its element.
+pub(crate) type Storages = Vec<(usize, Arc<dyn Storage>)>;
+
+impl Sources {
+    /// Reads the keyword QUEUES.
+    pub(crate) fn configure(args: &mut Args<'_>) -> Self {
+        let text: Option<String> = args.optional_keyword("QUEUES");
+        let words = |text: String| text.split_ascii_whitespace().map(str::to_owned).collect();
+        Self { names: text.map(words) }
+    }
+
+    /// The storages that were named, or the nearest ones: downstream when packets are pushed on, else upstream.
+    pub(crate) fn find(&self, init: &Init<'_>) -> Result<Storages, Refused> {
+        let router = init.router();
+        let Some(names) = &self.names else {
+            let is_end = |id| storage(router, id).is_some();
+            let ids = match init.is_pull_output(0) {
+                true => init.nearest_upstream(0, is_end),
+                false => init.nearest_downstream(0, is_end),
+            };
+            return Ok(ids.into_iter().filter_map(|id| Some((id, storage(router, id)?))).collect());
+        };
+        let named = names.iter().map(|name| {
+            let id = router
+                .resolve(init.id(), name)
+                .ok_or_else(|| Refused(format!("no element named ‘{name}’")))?;
+            let is_none = || Refused(format!("‘{name}’ is not a Storage element"));
+            Ok((id, storage(router, id).ok_or_else(is_none)?))
+        });
+        named.collect()
+    }
+}

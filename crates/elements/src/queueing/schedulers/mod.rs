@@ -1,0 +1,11 @@
+//! What pulls from several inputs.
+
+pub mod drr_sched;
+mod heap;
+pub mod prio_sched;
+pub mod round_robin_sched;
+pub mod simple_prio_sched;
+pub mod simple_round_robin_sched;
+pub mod stride_sched;
+pub mod time_sorted_sched;
+mod turns;

@@ -1,0 +1,48 @@
+//! PrioSched - pulls from its inputs by priority
+//!
+//! # Synopsis
+//! `PrioSched`
+//!
+//! # Description
+//! Asks input 0, then input 1 and so on until one gives a packet: packets of an input pass only when those
+//! before it have none. Who pulls rests
+//! while all of them are empty.
+//!
+//! # Arguments
+//! None.
+//!
+//! # Ports
+//! One or more pull inputs, one pull output.
+//!
+//! # Handlers
+//! None.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! s :: PrioSched -> Unqueue -> Discard;
+//! InfiniteSource(LIMIT 10) -> Queue -> [0] s;
+//! InfiniteSource(LIMIT 10) -> Queue -> [1] s;
+//! ```
+//!
+//! # See also
+//! SimplePrioSched, RoundRobinSched, StrideSched, DRRSched
+
+use millrace_core::{Class, register};
+
+use super::turns::{InTurn, Order};
+
+/// What distinguishes the class; its manual is at the top of the file.
+pub struct Priority;
+
+/// The element.
+pub type PrioSched = InTurn<Priority>;
+
+register!(PrioSched, "prio_sched.rs");
+
+impl Order for Priority {
+    const CLASS: Class = Class::new("PrioSched", "1-/1", "l/l");
+    const GOES_ROUND: bool = false;
+}

@@ -1,0 +1,47 @@
+//! SimplePrioSched - pulls from its inputs by priority, whether they tell of packets or not
+//!
+//! # Synopsis
+//! `SimplePrioSched`
+//!
+//! # Description
+//! Asks input 0, then input 1 and so on until one gives a packet: packets of an input pass only when those
+//! before it have none.
+//!
+//! # Arguments
+//! None.
+//!
+//! # Ports
+//! One or more pull inputs, one pull output.
+//!
+//! # Handlers
+//! None.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! s :: SimplePrioSched -> Unqueue -> Discard;
+//! InfiniteSource(LIMIT 10) -> Queue -> [0] s;
+//! InfiniteSource(LIMIT 10) -> Queue -> [1] s;
+//! ```
+//!
+//! # See also
+//! PrioSched, RoundRobinSched
+
+use millrace_core::{Class, register};
+
+use super::turns::{InTurn, Order};
+
+/// What distinguishes the class; its manual is at the top of the file.
+pub struct SimplePriority;
+
+/// The element.
+pub type SimplePrioSched = InTurn<SimplePriority>;
+
+register!(SimplePrioSched, "simple_prio_sched.rs");
+
+impl Order for SimplePriority {
+    const CLASS: Class = Class::new("SimplePrioSched", "1-/1", "l/l");
+    const GOES_ROUND: bool = false;
+}

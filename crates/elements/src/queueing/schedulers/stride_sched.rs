@@ -1,0 +1,235 @@
+//! StrideSched - pulls from its inputs in proportion to their tickets
+//!
+//! # Synopsis
+//! `StrideSched(TICKETS0, ..., TICKETSN)`
+//!
+//! # Description
+//! Stride scheduling (Waldspurger and Weihl, 1995): each input has a number of tickets, and as many packets of the
+//! inputs that have some are taken as their tickets' shares say. An input without tickets is never asked.
+//!
+//! # Arguments
+//! - TICKETS0, ..., TICKETSN: one number for each input, at most 32768. Positional, mandatory.
+//!
+//! # Ports
+//! One or more pull inputs, one pull output.
+//!
+//! # Handlers
+//! - `tickets0`, ..., `ticketsN` (read, write): an input's tickets.
+//! - `config` (read): all tickets.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! s :: StrideSched(3, 1) -> Unqueue -> Discard;
+//! InfiniteSource(LIMIT 30) -> Queue -> [0] s;
+//! InfiniteSource(LIMIT 30) -> Queue -> [1] s;
+//! ```
+//!
+//! # See also
+//! RoundRobinSched, PrioSched, DRRSched, StrideSwitch
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use millrace_core::element::ANY_HANDLER;
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, HandlerError, Handlers, Setup, register,
+};
+
+/// The element; its manual is at the top of the file.
+pub struct StrideSched(Mutex<Inputs>);
+
+#[derive(Default)]
+struct Inputs {
+    each: Vec<Input>,
+    /// Those with tickets, in the order in which they are asked.
+    row: Vec<usize>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Input {
+    tickets: u32,
+    stride: u32,
+    /// When its turn comes, compared with the others'; wraps around.
+    pass: u32,
+}
+
+/// The stride of an input with one ticket.
+const LONGEST: u32 = 1 << 16;
+const MOST_TICKETS: u32 = 1 << 15;
+
+register!(StrideSched, "stride_sched.rs");
+
+impl Element for StrideSched {
+    const CLASS: Class = Class::new("StrideSched", "1-/1", "l/l");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let count = setup.inputs();
+        if setup.args.len() != count {
+            setup.args.error("TICKETS0", format!("need {count} arguments, one per input port"));
+        }
+        let mut inputs = Inputs::default();
+        for at in 0..count.min(setup.args.len()) {
+            let name = format!("TICKETS{at}");
+            let tickets: i64 = setup.args.mandatory(&name);
+            if tickets < 0 {
+                setup.args.error(
+                    name.as_str(),
+                    format!("argument {at} (number of tickets) must be >= 0"),
+                );
+            } else if tickets > MOST_TICKETS.into() {
+                let message = format!("input {at}'s tickets reduced to {MOST_TICKETS}");
+                setup.args.warn(name.as_str(), message);
+            }
+            let tickets = u32::try_from(tickets.max(0)).unwrap_or(MOST_TICKETS).min(MOST_TICKETS);
+            let mut input = Input::default();
+            input.set_tickets(tickets);
+            input.pass = input.stride;
+            inputs.each.push(input);
+        }
+        setup.args.complete()?;
+        // The last one first: those with equal turns then stand in the order of the ports.
+        for at in (0..inputs.each.len()).rev() {
+            inputs.insert(at);
+        }
+        Ok(Self(Mutex::new(inputs)))
+    }
+
+    fn pull(&self, cx: &mut Context, (): &mut (), _port: usize, max: usize, batch: &mut Batch) {
+        let mut one = cx.take_batch();
+        let most = max.min(batch.room());
+        while batch.len() < most {
+            let row = self.inputs().row.clone();
+            // Handlers of this element may be asked meanwhile: the lock is not held.
+            let asked = row.iter().position(|&input| cx.pull(input, 1, &mut one) > 0);
+            let strode = asked.map_or(row.len(), |at| at + 1);
+            self.inputs().stride(row.get(..strode).unwrap_or_default());
+            if one.is_empty() {
+                break;
+            }
+            batch.append(&mut one);
+        }
+        cx.give_batch(one);
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("config", |sched, _| {
+            let tickets: Vec<String> =
+                sched.inputs().each.iter().map(|one| one.tickets.to_string()).collect();
+            tickets.join(", ")
+        });
+        handlers.try_read(ANY_HANDLER, |sched, call| {
+            let inputs = sched.inputs();
+            let input = inputs.named(call.handler())?;
+            Ok(inputs.each.get(input).map_or(0, |input| input.tickets))
+        });
+        handlers.write(ANY_HANDLER, |sched, call| {
+            let mut inputs = sched.inputs();
+            let input = inputs.named(call.handler())?;
+            let tickets: i64 = call.parse().map_err(|_| "tickets value must be integer")?;
+            if tickets < 0 {
+                return Err("number of tickets must be >= 0".into());
+            }
+            inputs.set_tickets(
+                input,
+                u32::try_from(tickets).unwrap_or(MOST_TICKETS).min(MOST_TICKETS),
+            );
+            Ok(())
+        });
+    }
+}
+
+impl StrideSched {
+    fn inputs(&self) -> MutexGuard<'_, Inputs> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inputs {
+    /// The input that a handler is about: `tickets2`.
+    fn named(&self, handler: &str) -> Result<usize, HandlerError> {
+        let number = handler.strip_prefix("tickets").and_then(|number| number.parse().ok());
+        number
+            .filter(|&number| number < self.each.len())
+            .ok_or_else(|| HandlerError::NoHandler(handler.to_owned()))
+    }
+
+    /// Puts an input into the row before those whose turn comes with its own or later.
+    fn insert(&mut self, input: usize) {
+        let Some(own) = self.each.get(input).copied().filter(|own| own.tickets > 0) else { return };
+        let later =
+            |other: &usize| self.each.get(*other).is_none_or(|other| !own.comes_after(other));
+        let at = self.row.iter().position(later).unwrap_or(self.row.len());
+        self.row.insert(at, input);
+    }
+
+    /// Lets inputs that were asked, the first ones of the row, wait for their next turn.
+    fn stride(&mut self, asked: &[usize]) {
+        self.row.retain(|input| !asked.contains(input));
+        for &input in asked {
+            if let Some(own) = self.each.get_mut(input) {
+                own.pass = own.pass.wrapping_add(own.stride);
+            }
+            self.insert(input);
+        }
+    }
+
+    fn set_tickets(&mut self, input: usize, tickets: u32) {
+        let first =
+            self.row.first().and_then(|&first| self.each.get(first)).map(|first| first.pass);
+        let Some(own) = self.each.get_mut(input) else { return };
+        let before = own.tickets;
+        own.set_tickets(tickets);
+        if tickets == 0 {
+            self.row.retain(|&other| other != input);
+        } else if before == 0 {
+            own.pass = first.map_or(0, |pass| pass.wrapping_add(own.stride));
+            self.insert(input);
+        }
+    }
+}
+
+impl Input {
+    fn set_tickets(&mut self, tickets: u32) {
+        self.tickets = tickets;
+        self.stride = LONGEST.checked_div(tickets).unwrap_or(0);
+    }
+
+    fn comes_after(self, other: &Self) -> bool {
+        self.pass.wrapping_sub(other.pass).cast_signed() > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Inputs that always have packets get their shares, give or take one.
+        #[test]
+        fn shares_are_those_of_the_tickets(tickets in prop::collection::vec(1u32..50, 1..6)) {
+            let mut inputs = Inputs::default();
+            for &number in &tickets {
+                let mut input = Input::default();
+                input.set_tickets(number);
+                input.pass = input.stride;
+                inputs.each.push(input);
+            }
+            (0..tickets.len()).rev().for_each(|input| inputs.insert(input));
+            let mut turns = vec![0u32; tickets.len()];
+            let all: u32 = tickets.iter().sum();
+            for _ in 0..20 * all {
+                let input = inputs.row[0];
+                turns[input] += 1;
+                inputs.stride(&[input]);
+            }
+            for (turns, tickets) in turns.iter().zip(&tickets) {
+                prop_assert!(turns.abs_diff(20 * tickets) <= 2 + tickets / 5, "{turns} for {tickets}");
+            }
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! TimeSortedSched - merges streams of packets by timestamp
+//!
+//! # Synopsis
+//! `TimeSortedSched(keywords STOP, BUFFER)`
+//!
+//! # Description
+//! Gives the packet with the earliest timestamp of those that its inputs have. It keeps up to BUFFER packets of each
+//! input, so the packets of an input may come in an order that is a little wrong. It asks inputs that tell that
+//! they have nothing only when they tell otherwise. Packets of one time leave in the order that Click's heap
+//! gives them.
+//!
+//! # Arguments
+//! - STOP: whether to stop the program when there are no packets and no input tells of some. Default false.
+//! - BUFFER: packets of each input that it keeps, at least 1. Default 1.
+//!
+//! # Ports
+//! Any number of pull inputs, one pull output.
+//!
+//! # Handlers
+//! - `well_ordered` (read): false when a packet was given whose time is before that of one given earlier.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! s :: TimeSortedSched -> Unqueue -> Print(TIMESTAMP true) -> Discard;
+//! RatedSource(RATE 10, LIMIT 5) -> Queue -> [0] s;
+//! RatedSource(RATE 7, LIMIT 5) -> Queue -> [1] s;
+//! ```
+//!
+//! # See also
+//! FromDump, FromIPSummaryDump, RoundRobinSched
+
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use millrace_core::element::Listening;
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Handlers, Init, Notifier, Packet, Refused, Setup,
+    Timestamp, register,
+};
+
+use super::heap;
+
+/// The element; its manual is at the top of the file.
+pub struct TimeSortedSched {
+    stop: bool,
+    kept: Mutex<Kept>,
+    upstream: OnceLock<Vec<Listening>>,
+    /// Whether there are packets, beside what those upstream say.
+    notifier: Notifier,
+}
+
+struct Kept {
+    /// Packets and the inputs that they came from: a heap by timestamp.
+    packets: Vec<(Packet, usize)>,
+    /// For each input how many packets more may be kept.
+    room: Vec<usize>,
+    /// Inputs with room; they are asked from the last one to the first.
+    ready: Vec<usize>,
+    /// The timestamp of the last packet given that has one.
+    last: Timestamp,
+    well_ordered: bool,
+}
+
+register!(TimeSortedSched, "time_sorted_sched.rs");
+
+impl Element for TimeSortedSched {
+    const CLASS: Class = Class::new("TimeSortedSched", "-/1", "l/l").passes_wakes();
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let stop = setup.args.keyword("STOP", false);
+        let buffer: i32 = setup.args.keyword("BUFFER", 1);
+        if buffer <= 0 {
+            setup.args.error("BUFFER", "BUFFER must be at least 1");
+        }
+        setup.args.complete()?;
+        let kept = Kept {
+            packets: Vec::new(),
+            room: vec![usize::try_from(buffer).unwrap_or(1); setup.inputs()],
+            ready: (0..setup.inputs()).collect(),
+            last: Timestamp::ZERO,
+            well_ordered: true,
+        };
+        Ok(Self {
+            stop,
+            kept: Mutex::new(kept),
+            upstream: OnceLock::new(),
+            notifier: Notifier::default(),
+        })
+    }
+
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        let inputs = self.kept().room.len();
+        // An element is initialised once.
+        let _ = self.upstream.set((0..inputs).map(|input| init.upstream(input)).collect());
+        self.notifier.wake();
+        Ok(())
+    }
+
+    fn pull(&self, cx: &mut Context, (): &mut (), _port: usize, max: usize, batch: &mut Batch) {
+        let mut one = cx.take_batch();
+        let most = max.min(batch.room());
+        while batch.len() < most {
+            let signals = self.gather(cx, &mut one);
+            let mut kept = self.kept();
+            match kept.packets.is_empty() && !signals {
+                true => self.notifier.sleep(),
+                false => self.notifier.wake(),
+            }
+            let Some(packet) = kept.give() else {
+                drop(kept);
+                if self.stop && !signals {
+                    cx.router().request_stop();
+                }
+                break;
+            };
+            // There is room.
+            let _ = batch.push(packet);
+        }
+        cx.give_batch(one);
+    }
+
+    fn notifier(&self, _port: usize) -> Option<&Notifier> {
+        Some(&self.notifier)
+    }
+
+    fn held(&self) -> usize {
+        self.kept().packets.len()
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("well_ordered", |sched, _| sched.kept().well_ordered);
+    }
+}
+
+impl TimeSortedSched {
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Pulls from the inputs that have room and tell of packets. Returns whether there were any of these.
+    fn gather(&self, cx: &mut Context, one: &mut Batch) -> bool {
+        let upstream = self.upstream.get().map_or(&[][..], Vec::as_slice);
+        let mut signals = false;
+        let ready = self.kept().ready.len();
+        for place in (0..ready).rev() {
+            let Some(input) = self.kept().ready.get(place).copied() else { continue };
+            if !upstream.get(input).is_some_and(|upstream| upstream.active(cx.router())) {
+                continue;
+            }
+            signals = true;
+            // Upstream elements may ask handlers of this one: the lock is not held meanwhile.
+            while cx.pull(input, 1, one) > 0
+                && let Some(packet) = one.pop()
+            {
+                if !self.kept().keep(packet, input, place) {
+                    break;
+                }
+            }
+        }
+        signals
+    }
+}
+
+impl Kept {
+    /// Keeps a packet from the input that stands at `place` among those that are ready. Returns whether there is
+    /// room for more.
+    fn keep(&mut self, packet: Packet, input: usize, place: usize) -> bool {
+        self.packets.push((packet, input));
+        heap::push(&mut self.packets, earlier);
+        let Some(room) = self.room.get_mut(input) else { return false };
+        *room = room.saturating_sub(1);
+        if *room == 0 {
+            self.ready.swap_remove(place);
+        }
+        *room > 0
+    }
+
+    /// Takes the first packet.
+    fn give(&mut self) -> Option<Packet> {
+        let (packet, input) = heap::pop(&mut self.packets, earlier)?;
+        let time = packet.timestamp();
+        if !time.is_zero() {
+            self.well_ordered &= self.last.is_zero() || time >= self.last;
+            self.last = time;
+        }
+        if let Some(room) = self.room.get_mut(input) {
+            *room += 1;
+            if *room == 1 {
+                self.ready.push(input);
+            }
+        }
+        Some(packet)
+    }
+}
+
+fn earlier(a: &(Packet, usize), b: &(Packet, usize)) -> bool {
+    a.0.timestamp() < b.0.timestamp()
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::testing::Rig;
+    use millrace_core::{Packet, Timestamp};
+
+    #[test]
+    fn packets_leave_in_the_order_of_their_times() {
+        let mut rig = Rig::new("TimeSortedSched(BUFFER 2)", 2, 1).unwrap();
+        let at = |millis: i64| {
+            let mut packet = Packet::from_bytes(&[millis as u8]).unwrap();
+            packet.set_timestamp(Timestamp::from_millis(millis));
+            packet
+        };
+        let out = rig.push_packets(0, vec![at(2), at(1), at(9), at(3)]);
+        let bytes: Vec<u8> = out[0].iter().map(|packet| packet.data()[0]).collect();
+        assert_eq!(bytes, [1, 2, 3, 9]);
+        assert_eq!(rig.read("well_ordered").unwrap(), "true");
+        rig.push_packets(1, vec![at(8)]);
+        assert_eq!(rig.read("well_ordered").unwrap(), "false");
+        assert!(rig.stats().balanced());
+    }
+}

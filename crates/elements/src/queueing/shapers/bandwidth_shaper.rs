@@ -1,0 +1,57 @@
+//! BandwidthShaper - lets packets be pulled at a bandwidth
+//!
+//! # Synopsis
+//! `BandwidthShaper(RATE)`
+//!
+//! # Description
+//! Passes pulls on as long as fewer than RATE bytes a second have come through, evenly: in each part of a second no
+//! more than that part's share, and what is over. Other pulls find nothing.
+//!
+//! # Arguments
+//! - RATE: bandwidth, such as `10Mbps`; at most 4096000000 bytes a second. Positional, mandatory.
+//!
+//! # Ports
+//! One pull input, one pull output.
+//!
+//! # Handlers
+//! - `rate` (read, write): as the argument.
+//! - `config` (read): the rate.
+//! - `reset` (write): forgets what has come through.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(LIMIT 100) -> Queue -> BandwidthShaper(1MBps) -> Unqueue -> Discard;
+//! ```
+//!
+//! # See also
+//! Shaper, BandwidthRatedSplitter, BandwidthRatedUnqueue
+
+use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Setup, register};
+
+use super::pace::Unit;
+use super::shaping::Shaping;
+
+/// The element; its manual is at the top of the file.
+pub struct BandwidthShaper(Shaping);
+
+register!(BandwidthShaper, "bandwidth_shaper.rs");
+
+impl Element for BandwidthShaper {
+    const CLASS: Class = Class::new("BandwidthShaper", "1/1-2", "l/l");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        Shaping::configure(setup, Unit::Bytes).map(Self)
+    }
+
+    fn pull(&self, cx: &mut Context, (): &mut (), port: usize, max: usize, batch: &mut Batch) {
+        self.0.pull(cx, port, max, batch);
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        Shaping::handlers(handlers, |shaper| &shaper.0);
+    }
+}

@@ -1,0 +1,12 @@
+//! What lets packets pass at a rate, or late, and the arithmetic of rates.
+
+pub mod bandwidth_rated_splitter;
+pub mod bandwidth_shaper;
+pub mod delay_shaper;
+mod gap_rate;
+pub(crate) mod pace;
+pub mod rated_splitter;
+pub mod shaper;
+mod shaping;
+mod splitting;
+pub(crate) mod token_bucket;

@@ -1,0 +1,115 @@
+//! The rate of elements that have one in packets or in bytes, and a burst: RatedUnqueue, RatedSplitter
+//! and those of bandwidths.
+
+use millrace_core::args::{Args, Bandwidth, Kind, Seconds};
+use millrace_core::element::Call;
+use millrace_core::{HandlerError, Packet, Timestamp};
+
+use super::token_bucket::TokenBucket;
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    Packets,
+    Bytes,
+}
+
+/// A bucket of the right to pass packets.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    unit: Unit,
+    burst: Burst,
+    bucket: TokenBucket,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Burst {
+    Amount(u32),
+    Duration(Seconds),
+}
+
+/// A packet passes whatever its length when this much is there; it is what the bucket of bytes holds beside the
+/// burst.
+const BYTES_BESIDE: u64 = 131_072;
+
+impl Pace {
+    /// Reads RATE, BURST_DURATION, and BURST_SIZE or BURST_BYTES.
+    pub(crate) fn configure(args: &mut Args<'_>, unit: Unit) -> Self {
+        let (rate, name) = match unit {
+            Unit::Packets => (args.mandatory::<u32>("RATE").into(), "BURST_SIZE"),
+            Unit::Bytes => (args.mandatory::<Bandwidth>("RATE").as_bytes(), "BURST_BYTES"),
+        };
+        let duration: Option<Seconds> = args.read("BURST_DURATION", Kind::Keyword);
+        let amount: Option<u32> = args.read(name, Kind::Keyword);
+        if duration.is_some() && amount.is_some() {
+            args.error(name, "cannot specify both BURST_DURATION and BURST_SIZE");
+        }
+        let duration = duration.unwrap_or(Seconds::from_millis(20));
+        let burst = amount.map_or(Burst::Duration(duration), Burst::Amount);
+        Self { unit, burst, bucket: TokenBucket::new(rate, burst.capacity(unit, rate)) }
+    }
+
+    /// Whether a packet may pass at `now`.
+    pub(crate) fn is_due(&mut self, now: Timestamp) -> bool {
+        self.bucket.refill(now);
+        self.bucket.contains(self.unit.least())
+    }
+
+    /// Counts a packet that passes.
+    pub(crate) fn spend(&mut self, packet: &Packet) {
+        self.bucket.remove(match self.unit {
+            Unit::Packets => 1,
+            Unit::Bytes => packet.len() as u64,
+        });
+    }
+
+    /// How long it is until a packet may pass; none when none ever may.
+    pub(crate) fn wait(&self) -> Option<Timestamp> {
+        self.bucket.time_until(self.unit.least())
+    }
+
+    /// The rate as handlers tell it.
+    pub(crate) fn rate_text(&self) -> String {
+        match self.unit {
+            Unit::Packets => self.bucket.rate().to_string(),
+            Unit::Bytes => Bandwidth::from_bytes(self.bucket.rate()).to_string(),
+        }
+    }
+
+    /// Sets the rate that a handler was given.
+    pub(crate) fn write_rate(&mut self, call: &Call<'_>) -> Result<(), HandlerError> {
+        let rate = match self.unit {
+            Unit::Packets => call.parse::<u32>()?.into(),
+            Unit::Bytes => call.parse::<Bandwidth>()?.as_bytes(),
+        };
+        self.bucket.assign(rate, self.burst.capacity(self.unit, rate));
+        Ok(())
+    }
+}
+
+impl Unit {
+    /// What must be in the bucket for a packet to pass.
+    fn least(self) -> u64 {
+        match self {
+            Self::Packets => 1,
+            Self::Bytes => BYTES_BESIDE,
+        }
+    }
+}
+
+impl Burst {
+    /// What the bucket holds, at least 1.
+    fn capacity(self, unit: Unit, rate: u64) -> u64 {
+        let tokens = match self {
+            Self::Amount(amount) => amount.into(),
+            Self::Duration(time) => {
+                let tokens = u128::from(rate) * u128::from(time.as_millis()) / 1000;
+                u64::try_from(tokens).unwrap_or(u64::MAX)
+            }
+        };
+        match unit {
+            Unit::Packets => tokens.max(1),
+            Unit::Bytes => tokens.saturating_add(BYTES_BESIDE),
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! BandwidthRatedUnqueue - pulls packets at a bandwidth and pushes them on
+//!
+//! # Synopsis
+//! `BandwidthRatedUnqueue(RATE, keywords BURST_DURATION, BURST_BYTES, ACTIVE)`
+//!
+//! # Description
+//! Pulls one packet at a time, RATE bytes of them a second, and pushes it on. A token bucket holds the
+//! right to what was not pulled in time, up to BURST_BYTES bytes; it is full at first. A packet is pulled when
+//! there is anything in it, and overdraws it when it is longer. Time counts in milliseconds, as in Click.
+//!
+//! # Arguments
+//! - RATE: bandwidth, such as `10Mbps`. Positional, mandatory.
+//! - BURST_DURATION: the bucket holds as many bytes as come in this time. Default 20ms.
+//! - BURST_BYTES: the bucket holds this many bytes. Not together with BURST_DURATION.
+//! - ACTIVE: whether it pulls. Default true.
+//!
+//! # Ports
+//! One pull input, one push output.
+//!
+//! # Handlers
+//! - `rate` (read, write), `active` (read, write): as the arguments.
+//! - `config` (read): the rate.
+//! - `calls` (read): how often the task ran, in vain or not.
+//! - `scheduled`, `home_thread` (read, write): its task, and the thread that runs it.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(LIMIT 100) -> Queue -> BandwidthRatedUnqueue(1MBps) -> Discard;
+//! ```
+//!
+//! # See also
+//! RatedUnqueue, BandwidthShaper, LinkUnqueue
+
+use millrace_core::{Class, Context, Element, Failed, Handlers, Init, Refused, Setup, register};
+
+use super::super::shapers::pace::Unit;
+use super::rated::Rated;
+
+/// The element; its manual is at the top of the file.
+pub struct BandwidthRatedUnqueue(Rated);
+
+register!(BandwidthRatedUnqueue, "bandwidth_rated_unqueue.rs");
+
+impl Element for BandwidthRatedUnqueue {
+    const CLASS: Class = Class::new("BandwidthRatedUnqueue", "1/1", "l/h").breaks_batches();
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        Rated::configure(setup, Unit::Bytes).map(Self)
+    }
+
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        self.0.initialize(init);
+        Ok(())
+    }
+
+    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
+        self.0.run_task(cx)
+    }
+
+    fn run_timer(&self, _cx: &mut Context, (): &mut ()) {
+        self.0.run_timer();
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        Rated::handlers(handlers, |unqueue| &unqueue.0, |unqueue| unqueue.0.task());
+    }
+}

@@ -1,0 +1,274 @@
+//! LinkUnqueue - pulls packets and pushes them on as if they had passed a link
+//!
+//! # Synopsis
+//! `LinkUnqueue(LATENCY, BANDWIDTH)`
+//!
+//! # Description
+//! Pulls packets and pushes them on when they would come out of a link on which each bit takes LATENCY and that takes
+//! BANDWIDTH in. What is longer takes longer; packets that are there at once go one behind the other. It
+//! pulls as many as are on the link at a time, and marks them with the time at which they come out. What was
+//! cut off a packet counts too (the extra length annotation).
+//!
+//! # Arguments
+//! - LATENCY: how long a bit takes from end to end, such as `5ms`. Positional, mandatory.
+//! - BANDWIDTH: such as `10Mbps`, at least 100 bytes a second, in steps of as much; 0 for a link that takes
+//!   everything at once. Positional, mandatory.
+//!
+//! # Ports
+//! One pull input, one push output.
+//!
+//! # Handlers
+//! - `latency`, `bandwidth` (read, write): as the arguments, the latter in bytes a second. Writing drops the packets
+//!   on the link.
+//! - `size` (read): packets on the link.
+//! - `reset` (write): drops the packets on the link.
+//! - `scheduled`, `home_thread` (read, write): its task, and the thread that runs it.
+//!
+//! # Drops
+//! - discarded: by handlers.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(LIMIT 100) -> Queue -> LinkUnqueue(5ms, 10Mbps) -> Discard;
+//! ```
+//!
+//! # See also
+//! DelayUnqueue, BandwidthRatedUnqueue, Queue
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use millrace_core::args::{Bandwidth, Seconds};
+use millrace_core::element::Listening;
+use millrace_core::{
+    Class, Context, Element, Failed, Handlers, Init, Packet, Reason, Refused, Setup, Task, Timer,
+    Timestamp, register,
+};
+
+use crate::queueing::interval::{interval_text, span};
+use crate::queueing::queues::storage::Storage;
+use crate::standard::supply::task_handlers;
+
+/// The element; its manual is at the top of the file.
+pub struct LinkUnqueue {
+    link: Mutex<Link>,
+    task: Task,
+    timer: Timer,
+    upstream: OnceLock<Listening>,
+}
+
+struct Link {
+    latency: Timestamp,
+    /// In hundreds of bytes a second; 0 without a bound.
+    bandwidth: u64,
+    /// In the order in which they come out.
+    packets: VecDeque<Packet>,
+    /// The last pull brought a packet: the next one follows at once.
+    back_to_back: bool,
+    /// Packets that a handler threw out, not yet counted as drops by a thread of the graph.
+    thrown_out: usize,
+}
+
+const STEP: u64 = 100;
+
+register!(LinkUnqueue, "link_unqueue.rs");
+
+impl Element for LinkUnqueue {
+    const CLASS: Class = Class::new("LinkUnqueue", "1/1", "l/h");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let latency: Seconds = setup.args.mandatory("LATENCY");
+        let bandwidth: Bandwidth = setup.args.mandatory("BANDWIDTH");
+        if (1..STEP).contains(&bandwidth.as_bytes()) {
+            setup.args.error(
+                "BANDWIDTH",
+                "bandwidth too small, minimum 100Bps, or 0 to disable bandwidth",
+            );
+        }
+        setup.args.complete()?;
+        let link = Link {
+            latency: span(latency),
+            bandwidth: bandwidth.as_bytes() / STEP,
+            packets: VecDeque::new(),
+            back_to_back: false,
+            thrown_out: 0,
+        };
+        let (task, timer) = (setup.task(), setup.timer());
+        Ok(Self { link: Mutex::new(link), task, timer, upstream: OnceLock::new() })
+    }
+
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        // An element is initialised once.
+        let _ = self.upstream.set(init.listen(0, &self.task));
+        self.task.schedule();
+        Ok(())
+    }
+
+    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
+        let now = cx.refresh_now();
+        let mut out = cx.take_batch();
+        let mut worked = self.pull(cx, now);
+        let mut link = self.link();
+        while !out.is_full()
+            && link.packets.front().is_some_and(|packet| packet.timestamp() <= now)
+            && let Some(packet) = link.packets.pop_front()
+        {
+            worked = true;
+            // There is room.
+            drop(out.push(packet));
+        }
+        let thrown_out = std::mem::take(&mut link.thrown_out);
+        let active = self.upstream.get().is_some_and(|upstream| upstream.active(cx.router()));
+        match link.next(active) {
+            Some(next) if next > now => {
+                self.task.rest();
+                self.timer.schedule_at(next);
+            }
+            Some(_) => {}
+            None => {
+                if let Some(upstream) = self.upstream.get() {
+                    upstream.rest(&self.task, cx.router());
+                }
+            }
+        }
+        drop(link);
+        cx.dropped(thrown_out, Reason::Discarded);
+        cx.push_batch(0, &mut out);
+        cx.give_batch(out);
+        worked
+    }
+
+    fn run_timer(&self, _cx: &mut Context, (): &mut ()) {
+        self.task.schedule();
+    }
+
+    fn held(&self) -> usize {
+        let link = self.link();
+        link.packets.len() + link.thrown_out
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("latency", |unqueue, _| interval_text(unqueue.link().latency));
+        handlers.read("bandwidth", |unqueue, _| unqueue.link().bandwidth * STEP);
+        handlers.read("size", |unqueue, _| unqueue.link().packets.len());
+        handlers.write("latency", |unqueue, call| {
+            let latency = call.parse().map_err(|_| "latency must be a timestamp")?;
+            unqueue.reset(|link| link.latency = span(latency));
+            Ok(())
+        });
+        handlers.write("bandwidth", |unqueue, call| {
+            let bandwidth: Bandwidth = call.parse().map_err(|_| "invalid bandwidth")?;
+            if bandwidth.as_bytes() < STEP {
+                return Err("bandwidth too small, minimum 100Bps".into());
+            }
+            unqueue.reset(|link| link.bandwidth = bandwidth.as_bytes() / STEP);
+            Ok(())
+        });
+        handlers.write("reset", |unqueue, _| {
+            unqueue.reset(|_| {});
+            Ok(())
+        });
+        task_handlers(handlers, |unqueue| &unqueue.task);
+    }
+}
+
+impl LinkUnqueue {
+    fn link(&self) -> MutexGuard<'_, Link> {
+        self.link.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Pulls packets as long as the beginning of the link is free. Returns whether there were any.
+    fn pull(&self, cx: &mut Context, now: Timestamp) -> bool {
+        // More than one round's worth is left to the next.
+        const MOST: usize = 256;
+        let mut one = cx.take_batch();
+        let mut pulled = 0;
+        while pulled < MOST && self.link().is_free(now) {
+            // Upstream elements may call handlers of this one.
+            cx.pull(0, 1, &mut one);
+            let mut link = self.link();
+            link.back_to_back &= !one.is_empty();
+            let Some(packet) = one.pop() else { break };
+            link.put(packet, now);
+            pulled += 1;
+        }
+        cx.give_batch(one);
+        pulled > 0
+    }
+
+    /// Changes the link, and throws out what is on it.
+    fn reset(&self, change: impl FnOnce(&mut Link)) {
+        let mut link = self.link();
+        change(&mut link);
+        link.thrown_out += link.packets.len();
+        link.packets.clear();
+        self.timer.unschedule();
+        self.task.schedule();
+    }
+}
+
+impl Link {
+    /// When the first bit of a packet comes out that goes in at `now`.
+    fn earliest(&self, now: Timestamp) -> Timestamp {
+        now.checked_add(self.latency).unwrap_or(Timestamp::MAX)
+    }
+
+    /// Whether the last packet is on the link as a whole.
+    fn is_free(&self, now: Timestamp) -> bool {
+        self.packets.back().is_none_or(|last| last.timestamp() <= self.earliest(now))
+    }
+
+    /// Puts a packet on the link, right behind the one before if that was pulled just now.
+    fn put(&mut self, mut packet: Packet, now: Timestamp) {
+        let last = self.packets.back().filter(|_| self.back_to_back);
+        let begin = last.map_or(self.earliest(now), Packet::timestamp);
+        let end = begin.checked_add(self.duration(&packet)).unwrap_or(Timestamp::MAX);
+        packet.set_timestamp(end);
+        self.packets.push_back(packet);
+        self.back_to_back = true;
+    }
+
+    /// How long it takes until all of a packet is on the link, in whole microseconds.
+    fn duration(&self, packet: &Packet) -> Timestamp {
+        let length = packet.len() as u64 + u64::from(packet.extra_length());
+        let micros = (length * (1_000_000 / STEP)).checked_div(self.bandwidth).unwrap_or(0);
+        Timestamp::from_micros(i64::try_from(micros).unwrap_or(0))
+    }
+
+    /// When a packet comes out, or, when more may come in, the link is free for one.
+    fn next(&self, active: bool) -> Option<Timestamp> {
+        let first = self.packets.front()?.timestamp();
+        let free = self.packets.back().map(|last| last.timestamp() - self.latency);
+        Some(free.filter(|_| active).map_or(first, |free| free.min(first)))
+    }
+}
+
+impl Storage for LinkUnqueue {
+    fn size(&self) -> usize {
+        self.link().packets.len()
+    }
+
+    fn capacity(&self) -> usize {
+        0x7fff_ffff
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::Timestamp;
+    use millrace_core::testing::Rig;
+
+    #[test]
+    fn packets_come_out_one_behind_the_other() {
+        let mut rig = Rig::new("LinkUnqueue(1ms, 1MBps)", 1, 1).unwrap();
+        let start = rig.router().clock().now();
+        assert!(rig.push(0, &[vec![0; 500], vec![0; 1000]])[0].is_empty());
+        assert_eq!(rig.read("size").unwrap(), "1");
+        let out = rig.pass(Timestamp::from_millis(3));
+        let times: Vec<i64> = out[0].iter().map(|p| (p.timestamp() - start).as_micros()).collect();
+        // The second one may start when the first one is on the link, and takes twice as long.
+        assert_eq!(times, [1500, 2500]);
+        assert!(rig.stats().balanced());
+    }
+}
