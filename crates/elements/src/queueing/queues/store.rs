@@ -29,6 +29,8 @@ pub enum End {
 struct Row {
     packets: Chunks,
     capacity: usize,
+    /// A handler has changed the capacity.
+    changed: bool,
     highwater: usize,
     drops: u64,
     /// Packets that a handler threw out, not yet counted as drops by a thread of the graph.
@@ -58,6 +60,7 @@ impl Store {
             row: Mutex::new(Row {
                 packets: Chunks::default(),
                 capacity: capacity as usize,
+                changed: false,
                 highwater: 0,
                 drops: 0,
                 thrown_out: 0,
@@ -250,8 +253,21 @@ impl Store {
             let store = store(e);
             let mut row = store.row();
             row.capacity = capacity as usize;
+            row.changed = true;
             store.throw_out(&mut row, capacity as usize);
             Ok(())
+        });
+        handlers.read("config", move |e, call| {
+            let row = store(e).row();
+            match row.changed {
+                true => format!("CAPACITY {}", row.capacity),
+                false => call
+                    .router()
+                    .elements()
+                    .nth(call.element())
+                    .map_or("", |info| info.config)
+                    .to_owned(),
+            }
         });
         handlers.read("drops", move |e, _| store(e).row().drops);
         handlers.write("reset_counts", move |e, _| {
