@@ -125,7 +125,10 @@ impl Element for LinkUnqueue {
                 self.task.rest();
                 self.timer.schedule_at(next);
             }
-            Some(_) => {}
+            // It asks for packets as long as there may be some; those on the link are not to be late for it.
+            Some(_) => link.packets.front().iter().for_each(|first| {
+                self.timer.schedule_at(first.timestamp());
+            }),
             None => {
                 if let Some(upstream) = self.upstream.get() {
                     upstream.rest(&self.task, cx.router());
