@@ -86,18 +86,18 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use millrace_core::args::{FileName, Kind, Seconds};
+use millrace_core::args::{FileName, Kind, Seconds, UFixed};
 use millrace_core::element::{HandlerCall, Listening};
 use millrace_core::{
     Args, Batch, Class, Context, Element, Failed, HandlerError, Handlers, Init, Notifier, Reason,
     Refused, Setup, Task, Timer, register,
 };
-use millrace_io::pcap::{Access, LinkType, Reader};
+use millrace_io::pcap::{Access, Error, LinkType, Reader};
 
 use super::expression::Expression;
 use super::force_len::ForceLen;
 use super::pace::{self, Pace};
-use super::trace::{CERTAIN, Loaded, Pause, Trace, Wishes};
+use super::trace::{CERTAIN, Loaded, Pause, Trace, Wishes, print_name, refuse};
 use super::window::Window;
 use crate::standard::supply::task_handlers;
 
@@ -188,7 +188,7 @@ impl Element for FromDump {
             call.check_write(init.router(), init.id())
                 .map_err(|error| Refused(format!("END_CALL: {error}")))?;
         }
-        self.open().map_err(|error| Refused(error.to_string()))?;
+        self.open().map_err(|error| refuse(init, print_name(&self.file_name), &error))?;
         if !init.is_pull_output(0) {
             // An element is initialised once.
             let _ = self.room.set(init.listen_for_room(0, &self.task));
@@ -275,15 +275,14 @@ impl Element for FromDump {
                 file.link_type().unwrap_or(LinkType::ETHER).canonical().to_string()
             })
         });
-        handlers.read("filename", |dump, _| dump.file_name.0.clone());
+        handlers.read("filename", |dump, _| print_name(&dump.file_name).to_owned());
         handlers.try_read("filesize", |dump, _| {
             dump.read_file(|file| file.file_len().map_or("-".to_owned(), |len| len.to_string()))
         });
         handlers.try_read("filepos", |dump, _| dump.read_file(Reader::position));
         handlers.write("filepos", |dump, call| dump.seek(call.parse()?));
         handlers.read("packet_filepos", |dump, _| dump.packet_position.load(Relaxed));
-        handlers
-            .read("sampling_prob", |dump, _| f64::from(dump.wishes.sample) / f64::from(CERTAIN));
+        handlers.read("sampling_prob", |dump, _| UFixed::<28>(dump.wishes.sample).to_string());
         handlers.write("extend_interval", |dump, call| {
             let time: Seconds = call.parse()?;
             if !dump.trace().window.extend(time.as_duration().into()) {
@@ -317,7 +316,7 @@ impl FromDump {
         self.trace.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn open(&self) -> Result<(), millrace_io::pcap::Error> {
+    fn open(&self) -> Result<(), Error> {
         let mut reader = Reader::open_with(self.file_name.as_path(), self.access)?;
         if self.start_at > 0 {
             reader.seek(self.start_at)?;

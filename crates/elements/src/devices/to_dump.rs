@@ -57,9 +57,10 @@ use millrace_core::{
     Arg, Args, Batch, Class, Context, Element, Failed, Handlers, Init, Packet, Reason, Refused,
     Router, Setup, Task, Timestamp, register,
 };
-use millrace_io::pcap::{Error, LinkType, MAX_CAPTURED, Options, Resolution, Writer};
+use millrace_io::pcap::{Error, ErrorKind, LinkType, MAX_CAPTURED, Options, Resolution, Writer};
 
 use crate::standard::supply::task_handlers;
+use crate::summary::lines::reason;
 
 /// The element; its manual is at the top of the file.
 pub struct ToDump {
@@ -121,7 +122,13 @@ impl Element for ToDump {
         let link_type = self.encap.link_type(init.router())?;
         let options = Options { link_type, snap_len: self.snap_len, resolution: self.resolution };
         let writer = Writer::create(self.file_name.as_path(), options);
-        *self.writer() = Some(writer.map_err(|error| Refused(error.to_string()))?);
+        let writer = writer.map_err(|error| match error.kind() {
+            ErrorKind::Io { action: "create" | "open", error } => {
+                Refused(format!("{}: {}", self.file_name.0, reason(error)))
+            }
+            _ => Refused(error.to_string()),
+        });
+        *self.writer() = Some(writer?);
         if init.is_pull_input(0) && !init.is_pull_output(0) {
             // An element is initialised once.
             let _ = self.upstream.set(init.listen(0, &self.task));

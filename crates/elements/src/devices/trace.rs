@@ -3,14 +3,16 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use millrace_core::args::FileName;
 use millrace_core::memory::copies::{self, CopyCause};
-use millrace_core::{Context, Packet, Reason, Timestamp};
-use millrace_io::pcap::{LinkType, Reader, Record};
+use millrace_core::{Context, Init, Packet, Reason, Refused, Timestamp};
+use millrace_io::pcap::{Error, ErrorKind, LinkType, Reader, Record};
 
 use super::force_ip::force_ip;
 use super::force_len::{ForceLen, fit_ip_header};
 use super::pace::{Due, Pace};
 use super::window::{Place, Window};
+use crate::summary::lines::reason;
 
 /// A probability of 1, in fixed point.
 pub(super) const CERTAIN: u32 = 1 << 28;
@@ -184,4 +186,18 @@ fn packet_of(record: &Record<'_>, force_len: Option<ForceLen>) -> Option<Packet>
     let missing = original.saturating_sub(packet.len());
     packet.set_extra_length(u32::try_from(missing).unwrap_or(u32::MAX));
     Some(packet)
+}
+
+/// Says why a file cannot be read, as Click does where it has words for it.
+pub(super) fn refuse(init: &mut Init<'_>, name: &str, error: &Error) -> Refused {
+    match error.kind() {
+        ErrorKind::Io { action: "open", error } => Refused(format!("{name}: {}", reason(error))),
+        ErrorKind::Empty => init.refuse_at(name, "empty file"),
+        _ => Refused(error.to_string()),
+    }
+}
+
+/// A file's name as messages have it.
+pub(super) fn print_name(name: &FileName) -> &str {
+    if name.0 == "-" { "<stdin>" } else { &name.0 }
 }

@@ -8,7 +8,7 @@ pub mod from_ip_summary_dump;
 mod icmp;
 mod ip;
 mod ip_options;
-mod lines;
+pub(crate) mod lines;
 mod link;
 mod md5;
 mod options;
@@ -22,3 +22,6 @@ mod tcp_options;
 mod text;
 pub mod to_ip_summary_dump;
 mod udp;
+
+#[cfg(test)]
+mod tests;

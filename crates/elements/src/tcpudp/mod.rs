@@ -9,6 +9,7 @@ pub mod fast_udp_flows;
 pub mod fast_udp_source;
 pub mod set_tcp_checksum;
 pub mod set_udp_checksum;
+pub mod store_udp_time_seq_record;
 pub mod strip_tcp_header;
 pub mod tcp_fragmenter;
 pub mod tcp_ip_send;
