@@ -439,7 +439,10 @@ mod tests {
         assert_eq!(rig.read_with("run", "3 4").unwrap(), "9");
         let rig = Rig::new("Script(TYPE PROXY, returnq \"you called '$0'\")", 0, 0).unwrap();
         assert_eq!(rig.read("anything").unwrap(), "you called 'anything'");
-        assert!(Rig::new("Script(TYPE PASSIVE, wait 1)", 0, 0).unwrap().read("run").is_err());
+        let mut rig = Rig::new("Script(TYPE PASSIVE, wait 1, set x $1)", 0, 0).unwrap();
+        assert_eq!(rig.read_with("run", "a").unwrap(), "");
+        rig.pass(Timestamp::from_secs(2));
+        assert_eq!(value(&rig, "x"), "a");
     }
 
     #[test]
@@ -461,14 +464,9 @@ mod tests {
 
     #[test]
     fn wrong_scripts_are_refused() {
-        for script in [
-            "fly",
-            "goto nowhere",
-            "set 1+1 2",
-            "wait_time",
-            "label a, label a",
-            "TYPE SIGNAL INT, stop",
-        ] {
+        for script in
+            ["fly", "goto nowhere", "wait_time", "label a, label a", "TYPE SIGNAL INT, stop"]
+        {
             assert!(Rig::new(&format!("Script({script})"), 0, 0).is_err(), "{script}");
         }
     }
