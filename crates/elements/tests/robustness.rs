@@ -84,6 +84,12 @@ const ARGUMENTS: &[(&str, &str)] = &[
     ("Strip", "14"),
     ("Tee", ""),
     ("ToDump", "/dev/null"),
+    (
+        "ToIPSummaryDump",
+        "/dev/null, FIELDS ip_src ip_opt sport tcp_opt icmp_type payload, BAD_PACKETS true",
+    ),
+    ("FromIPSummaryDump", "DATA \"!data ip_src count\n10.0.0.1 3\n\", MULTIPACKET true"),
+    ("StoreUDPTimeSeqRecord", "14"),
     ("UDPIPEncap", "10.0.0.1, 1, 10.0.0.2, 2"),
     ("IPRewriter", "pattern 10.0.0.1 1024-1100 - - 0 0, MAPPING_CAPACITY 100"),
     ("TCPRewriter", "pattern 10.0.0.1 1024-1100# - - 0 0"),
