@@ -9,9 +9,12 @@ use crate::names::DeviceAddresses;
 /// A service: the addresses of the network devices, for names in arguments.
 pub struct DeviceBook(pub Box<dyn DeviceAddresses + Send + Sync>);
 
+/// Replaces the configuration of the running router.
+type Replace = dyn Fn(&str) -> Result<(), String> + Send + Sync;
+
 /// A service: replaces the configuration of the running router by the one in this text. The error
 /// is what is wrong with it, line by line.
-pub struct HotConfig(pub Box<dyn Fn(&str) -> Result<(), String> + Send + Sync>);
+pub struct HotConfig(pub Box<Replace>);
 
 /// Services by type.
 #[derive(Clone, Default)]

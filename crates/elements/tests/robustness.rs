@@ -10,6 +10,11 @@ use millrace_elements as _;
 
 /// Arguments for classes that must have some.
 const ARGUMENTS: &[(&str, &str)] = &[
+    ("AdjustTimestamp", "-1.5"),
+    ("AggregateFilter", "allow 0-9 11, drop all"),
+    ("AggregateIP", "ip dst & 0xffff00"),
+    ("AggregatePaint", "3"),
+    ("StoreTimestamp", "OFFSET 30"),
     ("ARPQuerier", "10.0.0.1/24, 2:0:0:0:0:1, CAPACITY 64"),
     ("ARPFaker", "10.0.0.1, 2:0:0:0:0:1, 10.0.0.2, 2:0:0:0:0:2"),
     ("CheckARPHeader", "14"),
@@ -128,6 +133,7 @@ const ARGUMENTS: &[(&str, &str)] = &[
 const ELSEWHERE: &[&str] = &[
     // Need others beside them.
     "FTPPortMapper",
+    "TimestampDiff",
     "ICMPRewriter",
     "EtherSpanTree",
     "KernelTap",

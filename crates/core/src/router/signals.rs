@@ -6,6 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Signals have numbers below this.
 const SIGNALS: usize = 32;
 
+/// What becomes of a signal that nobody listens to.
+type Unheard = Box<dyn Fn(i32) + Send + Sync>;
+
 /// Which elements listen to which signals, and which signals have come. The program sets the marks
 /// when signals come, and wakes the router.
 pub struct Signals {
@@ -13,7 +16,7 @@ pub struct Signals {
     any: Arc<AtomicBool>,
     marks: [Arc<AtomicBool>; SIGNALS],
     listeners: Mutex<Vec<(i32, usize)>>,
-    unheard: Mutex<Option<Box<dyn Fn(i32) + Send + Sync>>>,
+    unheard: Mutex<Option<Unheard>>,
 }
 
 impl Default for Signals {

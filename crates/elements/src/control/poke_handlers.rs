@@ -74,7 +74,7 @@ impl Element for PokeHandlers {
                 continue;
             }
             match directive(setup, argument) {
-                Ok(Directive::Wait(time)) => wait = wait + time,
+                Ok(Directive::Wait(time)) => wait += time,
                 Ok(Directive::Step(step)) => {
                     let last = match step {
                         Step::Loop => Some("loop"),

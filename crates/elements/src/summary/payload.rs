@@ -122,7 +122,7 @@ fn make_room(draft: &mut Draft<'_>, at: usize, length: usize) -> usize {
         draft.grow(more);
         draft.insert(transport + TcpHeader::LEN, more);
         let low = draft.byte(transport + 12) & 0xf;
-        draft.set(transport + 12, &[((TcpHeader::LEN + more) / 4) as u8 * 16 | low]);
+        draft.set(transport + 12, &[(((TcpHeader::LEN + more) / 4) as u8 * 16) | low]);
         missing -= more;
         at += more;
     }
