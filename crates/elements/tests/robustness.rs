@@ -124,6 +124,7 @@ const ARGUMENTS: &[(&str, &str)] = &[
     ("SetPacketType", "HOST"),
     ("StaticPullSwitch", "0"),
     ("StaticSwitch", "1"),
+    ("StrideSwitch", "3, 1"),
     ("StoreAnno", "12"),
     ("StoreData", "10, abcd, GROW true"),
     ("Truncate", "40"),

@@ -19,6 +19,7 @@ pub(super) mod selection;
 pub mod simple_pull_switch;
 pub mod static_pull_switch;
 pub mod static_switch;
+pub mod stride_switch;
 pub mod suppressor;
 
 /// The rate of what flows in the packet's direction, which Click keeps as an integer.
