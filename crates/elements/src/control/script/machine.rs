@@ -278,7 +278,7 @@ impl Machine {
         let (Some(position), Some(arguments)) = (run.position, run.arguments) else { return };
         let position = position.into_inner();
         let step = self.program.steps.get(position.at);
-        if matches!(step, Some(Step::WaitStep { .. } | Step::WaitTime { .. })) {
+        if matches!(step, Some(Step::WaitFor { .. } | Step::WaitTime { .. })) {
             *self.position() = position;
             *self.arguments() = arguments.into_inner();
         }
@@ -476,7 +476,7 @@ impl<'a> Run<'a> {
             }
             Step::Read { text, unquotes } => self.read(text, *unquotes),
             Step::Write { text, unquotes } => self.write(text, *unquotes),
-            Step::WaitStep { count } => return self.wait_step(here, *count, target),
+            Step::WaitFor { count } => return self.wait_step(here, *count, target),
             Step::WaitTime { time } => {
                 let over = self.with(|position| {
                     let over = position.taken < target;

@@ -30,7 +30,7 @@ pub(super) enum Step {
     /// Writes a handler.
     Write { text: String, unquotes: bool },
     /// Waits for a number of steps, or in a driver script of requests to stop.
-    WaitStep { count: u64 },
+    WaitFor { count: u64 },
     /// Waits for a time.
     WaitTime { time: String },
     /// Goes elsewhere if a condition holds.
@@ -101,7 +101,7 @@ impl Program {
             }
         }
         if program.steps.is_empty() && drives {
-            program.add(Step::WaitStep { count: 1 });
+            program.add(Step::WaitFor { count: 1 });
         }
         program.add(if drives { Step::Stop } else { Step::End });
         program
@@ -124,7 +124,7 @@ impl Program {
 
     /// Adds an instruction; returns where it stands.
     fn add(&mut self, step: Step) -> usize {
-        let waits = matches!(step, Step::WaitStep { .. } | Step::WaitTime { .. });
+        let waits = matches!(step, Step::WaitFor { .. } | Step::WaitTime { .. });
         if self.steps.is_empty() && !waits {
             self.steps.push(Step::Begin);
         }
@@ -177,8 +177,8 @@ impl Program {
             }
             "read" | "readq" => Step::Read { text, unquotes },
             "write" | "writeq" => Step::Write { text, unquotes },
-            "pause" | "wait_step" | "wait_stop" => Step::WaitStep { count: count(rest)? },
-            "wait" if rest.is_empty() => Step::WaitStep { count: 1 },
+            "pause" | "wait_step" | "wait_stop" => Step::WaitFor { count: count(rest)? },
+            "wait" if rest.is_empty() => Step::WaitFor { count: 1 },
             "wait" | "wait_for" | "wait_time" => Step::WaitTime { time: text },
             "label" => {
                 if rest.is_empty() || rest.contains(char::is_whitespace) {
