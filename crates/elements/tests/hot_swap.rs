@@ -1,6 +1,8 @@
 //! Numbered packets flow on two threads while the configuration is replaced a hundred times: every
 //! one arrives, in order, and the counter counts them all.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "what cannot be set up fails the test")]
+
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::channel;
 use std::time::Duration;
