@@ -15,6 +15,7 @@ const ARGUMENTS: &[(&str, &str)] = &[
     ("AggregateIP", "ip dst & 0xffff00"),
     ("AggregatePaint", "3"),
     ("StoreTimestamp", "OFFSET 30"),
+    ("Message", "hello"),
     ("ARPQuerier", "10.0.0.1/24, 2:0:0:0:0:1, CAPACITY 64"),
     ("ARPFaker", "10.0.0.1, 2:0:0:0:0:1, 10.0.0.2, 2:0:0:0:0:2"),
     ("CheckARPHeader", "14"),
@@ -135,6 +136,9 @@ const ELSEWHERE: &[&str] = &[
     // Need others beside them.
     "FTPPortMapper",
     "TimestampDiff",
+    // Stop what loads them.
+    "Error",
+    "KernelHandlerProxy",
     "ICMPRewriter",
     "EtherSpanTree",
     "KernelTap",

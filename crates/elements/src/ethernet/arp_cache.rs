@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::Ipv4Addr;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
-use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
@@ -28,6 +28,8 @@ pub(super) struct ArpCache {
     drops: AtomicU64,
     /// Those of them that no element has accounted for yet.
     unaccounted: AtomicUsize,
+    /// Whether several elements may use it: a packet can then wait for one and leave by another.
+    is_common: AtomicBool,
     /// Has the element clean the table.
     timer: Option<Timer>,
     /// When the first cleaning is due, in milliseconds since the epoch.
@@ -122,6 +124,7 @@ impl ArpCache {
             version: 0.into(),
             drops: 0.into(),
             unaccounted: 0.into(),
+            is_common: false.into(),
             timer: None,
             first_cleaning: 0.into(),
             ages: Mutex::default(),
@@ -332,7 +335,34 @@ impl ArpCache {
     /// Adds packets that the table dropped to the drops of the element that runs.
     pub(super) fn account(&self, cx: &mut Context) {
         if self.unaccounted.load(Relaxed) > 0 {
-            cx.dropped(self.unaccounted.swap(0, Relaxed), Reason::Unresolved);
+            let dropped = self.unaccounted.swap(0, Relaxed);
+            self.count_leaving(cx, dropped);
+            cx.dropped(dropped, Reason::Unresolved);
+        }
+    }
+
+    /// Lets other elements use the table.
+    pub(super) fn share(self: &Arc<Self>) -> Arc<Self> {
+        self.is_common.store(true, Relaxed);
+        Arc::clone(self)
+    }
+
+    /// Packets that wait here for the one element that uses the table.
+    pub(super) fn held(&self) -> usize {
+        if self.is_common.load(Relaxed) { 0 } else { self.waiting() }
+    }
+
+    /// The running element's packet begins to wait. In a common table it is the table's from then on.
+    pub(super) fn count_waiting(&self, cx: &mut Context) {
+        if self.is_common.load(Relaxed) {
+            cx.consumed(1);
+        }
+    }
+
+    /// Packets have waited enough, and are the running element's.
+    pub(super) fn count_leaving(&self, cx: &mut Context, packets: usize) {
+        if self.is_common.load(Relaxed) {
+            cx.created(packets);
         }
     }
 

@@ -180,8 +180,8 @@ impl Element for ARPQuerier {
         self.own.start(init.clock().now());
         if let Some(ElementRef(id)) = self.table {
             let router = init.router();
-            let table = router.element::<ARPTable>(id).map(|table| table.cache.clone());
-            let querier = || router.element::<Self>(id).map(|other| other.cache().clone());
+            let table = router.element::<ARPTable>(id).map(|table| table.cache.share());
+            let querier = || router.element::<Self>(id).map(|other| other.cache().share());
             let Some(cache) = table.or_else(querier) else {
                 return Err(Refused(format!("‘{}’ has no ARP table", router.name_of(id))));
             };
@@ -207,7 +207,7 @@ impl Element for ARPQuerier {
     }
 
     fn held(&self) -> usize {
-        self.own.waiting()
+        self.own.held()
     }
 
     fn take_state(&self, old: &Self, init: &Init<'_>) {
@@ -300,6 +300,7 @@ impl ARPQuerier {
             Appended::Known(packet, ether) => return Some(self.encapsulate(packet, ether)),
             Appended::Refused(packet) => return cx.drop(packet, Reason::Unresolved),
             Appended::Waits(asks) => {
+                self.cache().count_waiting(cx);
                 self.cache().see_to_cleaning(now);
                 if asks {
                     self.query(cx, cause, EtherAddress::BROADCAST);
@@ -332,6 +333,7 @@ impl ARPQuerier {
         let waited = self.cache().insert_and_take(reply.sender(), from, now);
         self.cache().account(cx);
         self.cache().see_to_cleaning(now);
+        self.cache().count_leaving(cx, waited.len());
         for packet in waited {
             cx.push(0, self.encapsulate(packet, from));
         }
