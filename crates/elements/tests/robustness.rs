@@ -16,6 +16,7 @@ const ARGUMENTS: &[(&str, &str)] = &[
     ("AggregatePaint", "3"),
     ("StoreTimestamp", "OFFSET 30"),
     ("Message", "hello"),
+    ("MessageElement", "hello"),
     ("ARPQuerier", "10.0.0.1/24, 2:0:0:0:0:1, CAPACITY 64"),
     ("ARPFaker", "10.0.0.1, 2:0:0:0:0:1, 10.0.0.2, 2:0:0:0:0:2"),
     ("CheckARPHeader", "14"),
@@ -138,6 +139,7 @@ const ELSEWHERE: &[&str] = &[
     "TimestampDiff",
     // Stop what loads them.
     "Error",
+    "ErrorElement",
     "KernelHandlerProxy",
     "ICMPRewriter",
     "EtherSpanTree",

@@ -20,7 +20,7 @@
 //! None.
 //!
 //! # Example
-//! ```click
+//! ```text
 //! Idle -> Error(what stood here) -> Discard;
 //! ```
 //!
