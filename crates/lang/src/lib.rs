@@ -95,4 +95,4 @@ pub use graph::{Assembly, ConfigText, Connection, ElementDecl, Graph, Part, Requ
 pub use nearest::nearest;
 pub use print::{format, print_file, print_flat};
 pub use render::{Style, ascii_quotes, render, render_all};
-pub use source::{Location, Source, SourceId, SourceMap, Span};
+pub use source::{LineMark, Location, Source, SourceId, SourceMap, Span};

@@ -185,7 +185,7 @@ impl SourceMap {
         self.get(span.source).map(|source| source.location(span.start))
     }
 
-    /// `file:line` of a span's first byte, as Click's messages give it.
+    /// `file:line` of a span's first byte, as Click's messages give it; line 0 is not named.
     ///
     /// ```
     /// use millrace_lang::{SourceMap, Span};
@@ -196,6 +196,9 @@ impl SourceMap {
     pub fn landmark(&self, span: Span) -> String {
         let Some(source) = self.get(span.source) else { return String::new() };
         let (file, line) = source.file_and_line(span.start);
+        if line == 0 {
+            return file.to_owned();
+        }
         // Click adds no second colon to a name that ends in one, nor one after a space.
         let colon = if file.ends_with([':', ' ', '\t']) { "" } else { ":" };
         format!("{file}{colon}{line}")

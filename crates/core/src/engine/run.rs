@@ -195,10 +195,10 @@ fn heed_stop(cx: &mut Context, router: &Router) {
     if router.signals().have_come() {
         router.heed_signals();
     }
-    if router.take_stop_request() {
+    while router.take_stop_request() {
         let goes_on = router.driver().is_some_and(|driver| cx.stop_requested(driver));
         if !goes_on {
-            router.halt();
+            return router.halt();
         }
     }
 }

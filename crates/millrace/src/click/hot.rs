@@ -4,13 +4,12 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use millrace_core::Router;
 use millrace_core::services::HotConfig;
-use millrace_core::{HandlerError, Router};
 
 use super::options::Options;
-use super::{build, complain, read};
+use super::{build, complain, read, sockets};
 use crate::config::Origin;
-use crate::control::Target;
 use crate::signals::StopOnSignal;
 
 /// The router that runs, whichever that is at the moment.
@@ -91,6 +90,7 @@ impl HotSwap {
         let _alone = self.replacing.lock().unwrap_or_else(PoisonError::into_inner);
         let old = self.router();
         let mut loaded = read(&self.options, &Origin::Expression(text.to_owned()))?;
+        sockets::add(&self.options, &mut loaded, ", RETRIES 1, RETRY_WARNINGS false");
         let engine = build(&self.options, &mut loaded, self, Some(&old))?;
         if !self.state().running {
             return Err("the router does not run".to_owned());
@@ -118,19 +118,5 @@ impl HotSwap {
             return Err("the router takes its time".to_owned());
         }
         Ok(())
-    }
-}
-
-impl Target for HotSwap {
-    fn read(&self, path: &str, parameter: &[u8]) -> Result<Vec<u8>, HandlerError> {
-        self.router().read(path, parameter)
-    }
-
-    fn write(&self, path: &str, text: &[u8]) -> Result<(), HandlerError> {
-        self.router().write(path, text)
-    }
-
-    fn access(&self, path: &str) -> Result<(bool, bool), HandlerError> {
-        self.router().access(path)
     }
 }

@@ -4,6 +4,7 @@ mod glob;
 mod handlers;
 mod hot;
 mod options;
+mod sockets;
 mod stopwatch;
 
 use std::ffi::OsString;
@@ -19,7 +20,6 @@ use self::hot::HotSwap;
 use self::options::{Action, Options, Refusal};
 use self::stopwatch::Stopwatch;
 use crate::config::{Loaded, Origin, load, reason};
-use crate::control::{Address, Server};
 use crate::dpdk::Running;
 use crate::messages::complain_as_click as complain;
 use crate::output;
@@ -61,17 +61,18 @@ fn run(options: &Options) -> Result<ExitCode, Reported> {
     let origin = options.origin.as_ref().unwrap_or(&Origin::Stdin);
     let mut loaded = read(options, origin).map_err(refuse)?;
     show(&loaded.diagnostics, &loaded.map);
+    let is_empty = loaded.graph.elements.is_empty();
+    sockets::add(options, &mut loaded, "");
     let _dpdk = Running::prepare(options.dpdk.as_deref(), Some(&loaded.graph))
         .map_err(|error| refuse(format_args!("click: {error:#}")))?;
     let hot = Arc::new(HotSwap::new(options.clone()));
     let engine = build(options, &mut loaded, &hot, None).map_err(refuse)?;
     hot.start(engine.router());
-    let servers = serve(options, &hot)?;
     let mut failed = !write_flat(options.output.as_deref(), &loaded);
 
     let watch = Stopwatch::start();
     let mut waiting = Some(engine);
-    if !options.quit && !hot.router().is_empty() {
+    if !options.quit && !is_empty {
         hot.listen().map_err(refuse)?;
         let outcome = waiting.take().map(Engine::run).unwrap_or_default();
         outcome.complaints.into_iter().for_each(complain);
@@ -97,7 +98,6 @@ fn run(options: &Options) -> Result<ExitCode, Reported> {
             u8::MAX
         });
     }
-    drop(servers);
     if let Some(engine) = waiting {
         // It was not to run; its elements are cleaned up all the same.
         router.halt();
@@ -179,27 +179,6 @@ fn seed() -> u64 {
 fn joined(texts: impl IntoIterator<Item = String>) -> String {
     let texts: Vec<String> = texts.into_iter().filter(|text| !text.is_empty()).collect();
     texts.join("\n")
-}
-
-/// Opens the control sockets.
-fn serve(options: &Options, hot: &Arc<HotSwap>) -> Result<Vec<Server>, Reported> {
-    let sockets = options.sockets.iter().cloned().map(Address::Unix);
-    let mut servers = Vec::new();
-    for address in options.ports.iter().cloned().chain(sockets) {
-        match Server::start(&address, hot.clone()) {
-            Ok(server) => servers.push(server),
-            Err(error) => {
-                let name = match servers.len() {
-                    0 => "click_driver@@ControlSocket".to_owned(),
-                    n => format!("click_driver@@ControlSocket@{n}"),
-                };
-                complain(format_args!("click: While initializing ‘{name} :: ControlSocket’:"));
-                complain(format_args!("  bind: {}", reason(&error)));
-                return Err(refuse("Router could not be initialized!"));
-            }
-        }
-    }
-    Ok(servers)
 }
 
 /// Writes the flat configuration where it is wanted; returns whether that went well.
