@@ -1,8 +1,8 @@
 //! A configuration that can be changed: what the tools work on.
 //!
 //! Order is part of what the tools print. Elements keep theirs, and the place of one that was freed
-//! is taken by the next that is added; connections keep that in which they were made; and the
-//! connections of a port are listed newest first.
+//! is taken by the next that is added; so it is with connections, and when a configuration is flat the
+//! last ones fill the places that are left; and the connections of a port are listed newest first.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -67,6 +67,8 @@ pub(super) struct Router {
     /// The connections into and out of each element, newest last.
     into: Vec<Vec<usize>>,
     out_of: Vec<Vec<usize>>,
+    /// Numbers of connections that were erased, the next to be taken last.
+    holes: Vec<usize>,
     names: HashMap<String, usize>,
     /// Places of elements that were freed, the next to be taken last.
     free: Vec<usize>,
@@ -87,7 +89,7 @@ impl Router {
             router.add(element_of(part));
         }
         for connection in &assembly.connections {
-            router.connect(connection.from, connection.to);
+            router.add_connection(connection.from, connection.to);
         }
         router
     }
@@ -123,7 +125,7 @@ impl Router {
         }
         for connection in other.connections() {
             let (from, to) = (connection.from, connection.to);
-            self.connect((place(from.0), from.1), (place(to.0), to.1));
+            self.add_connection((place(from.0), from.1), (place(to.0), to.1));
         }
         self.requirements.extend(other.requirements.iter().cloned());
     }
@@ -210,9 +212,14 @@ impl Router {
 
     // Connections.
 
-    /// The connections in the order in which they were made.
+    /// The connections in the order of their numbers.
     pub(super) fn connections(&self) -> impl Iterator<Item = Connection> {
         self.connections.iter().copied().filter(|connection| connection.live)
+    }
+
+    /// One more than the highest number of a connection.
+    pub(super) fn connections_end(&self) -> usize {
+        self.connections.len()
     }
 
     /// Their numbers.
@@ -277,11 +284,22 @@ impl Router {
 
     /// Connects two ports, unless they are.
     pub(super) fn connect(&mut self, from: Port, to: Port) {
-        if self.elements.len() <= from.0.max(to.0) || self.has_connection(from, to) {
+        if !self.has_connection(from, to) {
+            self.add_connection(from, to);
+        }
+    }
+
+    /// Connects two ports, though they may be.
+    fn add_connection(&mut self, from: Port, to: Port) {
+        if self.elements.len() <= from.0.max(to.0) {
             return;
         }
-        let number = self.connections.len();
-        self.connections.push(Connection { from, to, live: true });
+        let connection = Connection { from, to, live: true };
+        let number = self.holes.pop().unwrap_or(self.connections.len());
+        match self.connections.get_mut(number) {
+            Some(hole) => *hole = connection,
+            None => self.connections.push(connection),
+        }
         self.link(number, from, true);
         self.link(number, to, false);
     }
@@ -316,7 +334,26 @@ impl Router {
         self.unlink(number, connection.to, false);
         if let Some(connection) = self.connections.get_mut(number) {
             connection.live = false;
+            self.holes.push(number);
         }
+    }
+
+    /// The last connections take the numbers of those that were erased.
+    fn compact(&mut self) {
+        let mut renamed: Vec<usize> = (0..self.connections.len()).collect();
+        let mut hole = 0;
+        while hole < self.connections.len() {
+            if self.connections.get(hole).is_some_and(|connection| connection.live) {
+                hole += 1;
+            } else {
+                set(&mut renamed, self.connections.len() - 1, hole);
+                self.connections.swap_remove(hole);
+            }
+        }
+        for number in self.into.iter_mut().chain(&mut self.out_of).flatten() {
+            *number = renamed.get(*number).copied().unwrap_or(*number);
+        }
+        self.holes.clear();
     }
 
     /// Makes a connection come from another port.
@@ -400,22 +437,13 @@ impl Router {
         }
         let place = |index: usize| places.get(index).copied().unwrap_or(usize::MAX);
         let moved = |port: Port| (place(port.0), port.1);
-        let connections: Vec<Connection> = self
-            .connections()
-            .map(|c| Connection { from: moved(c.from), to: moved(c.to), live: true })
-            .collect();
-        // The lists of the ports keep their order, under the numbers that the connections get.
-        let mut numbers = vec![usize::MAX; self.connections.len()];
-        for (new, old) in self.connection_numbers().into_iter().enumerate() {
-            set(&mut numbers, old, new);
+        for connection in self.connections.iter_mut().filter(|connection| connection.live) {
+            (connection.from, connection.to) = (moved(connection.from), moved(connection.to));
         }
-        let number = |old: &usize| numbers.get(*old).copied().unwrap_or(usize::MAX);
-        let lists = |side: &[Vec<usize>]| -> Vec<Vec<usize>> {
-            let live = side.iter().zip(&self.elements).filter(|(_, element)| !element.dead);
-            live.map(|(list, _)| list.iter().map(number).collect()).collect()
-        };
-        (self.into, self.out_of) = (lists(&self.into), lists(&self.out_of));
-        self.connections = connections;
+        let mut dead = self.elements.iter().map(|element| element.dead);
+        self.into.retain(|_| !dead.next().unwrap_or_default());
+        let mut dead = self.elements.iter().map(|element| element.dead);
+        self.out_of.retain(|_| !dead.next().unwrap_or_default());
         self.elements.retain(|element| !element.dead);
         for element in &mut self.elements {
             element.leads_to = element.leads_to.map(place).filter(|&place| place != usize::MAX);
@@ -428,7 +456,8 @@ impl Router {
 
     /// Frees an element: its connections go, and its place is the next to be taken.
     pub(super) fn free(&mut self, place: usize) {
-        let touching = self.side(place, true).iter().chain(self.side(place, false));
+        let touching =
+            self.side(place, true).iter().rev().chain(self.side(place, false).iter().rev());
         for number in touching.copied().collect::<Vec<_>>() {
             self.erase(number);
         }
@@ -477,7 +506,7 @@ impl Router {
             }
             if let Some(Exit::Known(sources)) = exits.get(&from) {
                 for source in sources.clone() {
-                    self.connect(source, to);
+                    self.add_connection(source, to);
                 }
             }
         }
@@ -516,6 +545,7 @@ impl Router {
     pub(super) fn flatten(&mut self) {
         self.remove_tunnels();
         self.remove_dead();
+        self.compact();
     }
 
     // Text.

@@ -303,10 +303,11 @@ impl Work<'_> {
     fn skip_redundant(&mut self) -> bool {
         let flow = self.current();
         let mut changed = false;
-        let mut todo = self.router.connection_numbers();
-        let mut at = 0;
-        while let Some(&number) = todo.get(at) {
-            at += 1;
+        let mut next = 0;
+        // What has been connected just now is looked at, too.
+        while next < self.router.connections_end() {
+            let number = next;
+            next += 1;
             let Some(connection) = self.router.connection(number) else { continue };
             let have = Flow::at(&flow.out, connection.from);
             let made = Flow::at(&flow.out, (connection.to.0, 0));
@@ -318,9 +319,6 @@ impl Work<'_> {
                 self.router.connect(connection.from, target);
             }
             self.router.erase(number);
-            // What has been connected just now is looked at, too.
-            let last = todo.last().copied();
-            todo.extend(self.router.connection_numbers().into_iter().filter(|n| Some(*n) > last));
         }
         changed
     }
