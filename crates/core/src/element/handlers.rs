@@ -1,6 +1,7 @@
 //! Handlers: what can be read from and written to a running element.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::marker::PhantomData;
 use std::net::Ipv4Addr;
 
@@ -43,12 +44,19 @@ impl From<&str> for HandlerError {
     }
 }
 
+/// Why a handler of this name is not read: it was given a parameter.
+pub(crate) fn no_parameters(name: &str) -> HandlerError {
+    HandlerError::Refused(format!("read handler ‘{name}’ does not take parameters"))
+}
+
 /// One call of a handler.
 pub struct Call<'a> {
     router: &'a Router,
     element: usize,
     handler: &'a str,
     text: &'a [u8],
+    /// Whether anybody looked at the text.
+    taken: Cell<bool>,
 }
 
 impl<'a> Call<'a> {
@@ -58,7 +66,7 @@ impl<'a> Call<'a> {
         handler: &'a str,
         text: &'a [u8],
     ) -> Self {
-        Self { router, element, handler, text }
+        Self { router, element, handler, text, taken: Cell::new(false) }
     }
 
     /// The router that the element belongs to.
@@ -78,12 +86,13 @@ impl<'a> Call<'a> {
 
     /// What is written, or the parameter of a read, as bytes.
     pub fn bytes(&self) -> &'a [u8] {
+        self.taken.set(true);
         self.text
     }
 
     /// What is written, or the parameter of a read, as text without surrounding white space.
     pub fn text(&self) -> std::borrow::Cow<'a, str> {
-        String::from_utf8_lossy(self.text.trim_ascii())
+        String::from_utf8_lossy(self.bytes().trim_ascii())
     }
 
     /// The text as a value.
@@ -97,6 +106,15 @@ impl<'a> Call<'a> {
     /// The text as arguments, read like those of a configuration.
     pub fn args(&self) -> Args<'_> {
         Args::of_text(&self.text(), self.scope())
+    }
+
+    /// Refuses what was read when there is a parameter that nobody looked at.
+    pub(crate) fn with_parameter(&self, read: Text) -> Result<Text, HandlerError> {
+        if self.text.is_empty() || self.taken.get() {
+            return Ok(read);
+        }
+        let name = self.router.name_of(self.element);
+        Err(no_parameters(&format!("{name}.{}", self.handler)))
     }
 
     /// The surroundings of the element, in which names have their meaning.
@@ -168,6 +186,11 @@ impl IntoText for f64 {
         };
         text.into_bytes()
     }
+}
+
+/// The name of the handler that answers a low-level call.
+pub(crate) fn low_level_name(number: u8) -> String {
+    format!("#{number}")
 }
 
 type Read = Box<dyn Fn(&dyn Any, &Call<'_>) -> Result<Text, HandlerError> + Send + Sync>;
@@ -279,6 +302,19 @@ impl<E: 'static> Handlers<E> {
             let element = element.downcast_ref().ok_or("handler of another class")?;
             write(element, call)
         }));
+    }
+
+    /// A low-level call (Click's LLRPC) of this number, without the bits that say how much data it
+    /// takes and gives: `call` gets bytes and gives bytes. Others than elements reach it by the
+    /// control protocol alone.
+    pub fn low_level(
+        &mut self,
+        number: u8,
+        call: impl Fn(&E, &Call<'_>) -> Result<Text, HandlerError> + Send + Sync + 'static,
+    ) {
+        let name = low_level_name(number);
+        self.try_read(&name, call);
+        self.hide(&name);
     }
 
     /// Keeps a handler from control sockets and from lists: it is for elements alone.

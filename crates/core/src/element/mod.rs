@@ -6,7 +6,7 @@
 
 mod class;
 mod handler_call;
-mod handlers;
+pub(crate) mod handlers;
 pub(crate) mod node;
 mod per_packet;
 mod receiving;

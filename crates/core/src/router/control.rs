@@ -2,6 +2,7 @@
 
 use super::{Link, Member, Router};
 use crate::args::HandlerRef;
+use crate::element::handlers::{low_level_name, no_parameters};
 use crate::element::{ANY_HANDLER, Call, Class, Handler, HandlerError, PortKind, Text};
 use crate::engine::DelayStats;
 use crate::services::HotConfig;
@@ -25,7 +26,7 @@ pub struct ElementInfo<'a> {
 }
 
 /// The handlers that every element has.
-const COMMON: &[&str] = &["class", "config", "handlers", "name", "ports"];
+const COMMON: &[&str] = &["handlers", "ports", "config", "class", "name"];
 
 /// The handler that replaces the configuration, where the program lets it.
 const HOTCONFIG: &str = "hotconfig";
@@ -33,19 +34,21 @@ const HOTCONFIG: &str = "hotconfig";
 /// The handlers of the router itself: name, readable, writable.
 const GLOBAL: &[(&str, bool, bool)] = &[
     ("version", true, false),
-    ("list", true, false),
-    ("classes", true, false),
-    ("packages", true, false),
-    ("timewarp", true, false),
+    ("driver", true, false),
     ("config", true, false),
     ("flatconfig", true, false),
     ("requirements", true, false),
     ("handlers", true, false),
+    ("list", true, false),
+    ("stop", false, true),
+    ("classes", true, false),
+    ("packages", true, false),
+    ("timewarp", true, false),
+    ("active_ports", true, false),
     ("threads", true, false),
     ("thread_vectors", true, false),
     ("rest", true, false),
     ("drops", true, false),
-    ("stop", false, true),
 ];
 
 impl Router {
@@ -73,7 +76,7 @@ impl Router {
     /// There is no such handler, it cannot be read, or it refuses.
     pub fn read(&self, path: &str, parameter: &[u8]) -> Result<Text, HandlerError> {
         match split_path(path) {
-            (None, handler) => self.read_global(handler),
+            (None, handler) => self.read_global(handler, parameter),
             (Some(element), handler) => {
                 let id = self.known(element)?;
                 self.visible(id, handler)?;
@@ -137,7 +140,7 @@ impl Router {
     ) -> Result<Text, HandlerError> {
         match self.locate(caller, handler) {
             (Some(id), handler) => self.read_of(id, handler, parameter),
-            (None, handler) => self.read_global(handler),
+            (None, handler) => self.read_global(handler, parameter),
         }
     }
 
@@ -180,10 +183,12 @@ impl Router {
         let member = self.elements.get(id).ok_or_else(|| no_element(&id.to_string()))?;
         let call = Call::new(self, id, handler, text);
         match member.handler(handler) {
-            Some(own) => own.call_read(member.element.as_any(), &call),
-            None if COMMON.contains(&handler) => self.read_common(id, member, handler),
+            Some(own) => call.with_parameter(own.call_read(member.element.as_any(), &call)?),
+            None if COMMON.contains(&handler) => {
+                call.with_parameter(self.read_common(id, member, handler)?)
+            }
             None => match member.handler(ANY_HANDLER) {
-                Some(any) => any.call_read(member.element.as_any(), &call),
+                Some(any) => call.with_parameter(any.call_read(member.element.as_any(), &call)?),
                 None => Err(HandlerError::NoHandler(handler.to_owned())),
             },
         }
@@ -204,6 +209,14 @@ impl Router {
                 None => Err(HandlerError::NoHandler(handler.to_owned())),
             },
         }
+    }
+
+    /// Makes a low-level call (Click's LLRPC) of an element: by its number, with these bytes.
+    ///
+    /// # Errors
+    /// There is no such element or no such call, or it refuses.
+    pub fn low_level(&self, element: &str, number: u8, data: &[u8]) -> Result<Text, HandlerError> {
+        self.read_of(self.known(element)?, &low_level_name(number), data)
     }
 
     /// Whether a handler, named as for [`read`](Self::read), can be read and can be written.
@@ -288,7 +301,11 @@ impl Router {
             "class" => member.class().to_owned(),
             "name" => member.name.clone(),
             "config" => member.config.clone(),
-            "handlers" => handler_lines(&self.handlers_of(id)),
+            "handlers" => {
+                // Those that every element has are calm, as Click says: they do not change by themselves.
+                let calm = |name: &str| COMMON.contains(&name) && member.handler(name).is_none();
+                handler_lines(&self.handlers_of(id), calm)
+            }
             "ports" => self.ports_text(id, member),
             _ => return Err(HandlerError::NoHandler(handler.to_owned())),
         };
@@ -298,8 +315,11 @@ impl Router {
     /// Reads one of the router's own handlers.
     ///
     /// # Errors
-    /// There is no such handler, or it cannot be read.
-    pub fn read_global(&self, handler: &str) -> Result<Text, HandlerError> {
+    /// There is no such handler, it cannot be read, or there is a parameter.
+    pub fn read_global(&self, handler: &str, parameter: &[u8]) -> Result<Text, HandlerError> {
+        if !parameter.is_empty() && self.access_of(None, handler).is_some_and(|(read, _)| read) {
+            return Err(no_parameters(handler));
+        }
         let lines = |lines: Vec<&str>| lines.iter().map(|line| format!("{line}\n")).collect();
         let text: String = match handler {
             "version" => env!("CARGO_PKG_VERSION").to_owned(),
@@ -314,8 +334,10 @@ impl Router {
             "config" if !self.written.is_empty() => self.written.clone(),
             "config" | "flatconfig" => self.flat.clone(),
             "requirements" => lines(self.requirements.iter().map(String::as_str).collect()),
-            "handlers" => handler_lines(&self.global_handlers()),
+            "handlers" => handler_lines(&self.global_handlers(), |_| false),
             "packages" => String::new(),
+            "driver" => "userlevel".to_owned(),
+            "active_ports" => self.active_ports(),
             "timewarp" if self.clock.is_virtual() => "simulation".to_owned(),
             "timewarp" => "1".to_owned(),
             "threads" => self.plan.threads.to_string(),
@@ -341,7 +363,9 @@ impl Router {
                 None => Err(HandlerError::NoHandler(handler.to_owned())),
             },
             "stop" => {
-                self.request_stop();
+                let text = String::from_utf8_lossy(text);
+                let times: usize = text.trim().parse().unwrap_or(1);
+                self.request_stops(times);
                 Ok(())
             }
             _ if GLOBAL.iter().any(|global| global.0 == handler) => {
@@ -349,6 +373,20 @@ impl Router {
             }
             _ => Err(HandlerError::NoHandler(handler.to_owned())),
         }
+    }
+
+    /// A line for each pull input and push output.
+    fn active_ports(&self) -> String {
+        let mut text = String::new();
+        for member in &self.elements {
+            let inputs = (&member.inputs, PortKind::Pull, 'i');
+            for (kinds, active, letter) in [inputs, (&member.outputs, PortKind::Push, 'o')] {
+                for (port, _) in kinds.iter().enumerate().filter(|(_, kind)| **kind == active) {
+                    text.push_str(&format!("{}\t{letter}{port}\n", member.name));
+                }
+            }
+        }
+        text
     }
 
     /// A line for each element: its name and the threads that reach it.
@@ -404,7 +442,11 @@ impl Router {
                     false => (from == (id, port)).then_some(to),
                 });
                 let others: Vec<String> = others
-                    .map(|(other, port)| format!("{} [{port}]", self.elements[other].name))
+                    .map(|(other, port)| (&self.elements[other].name, port))
+                    .map(|(other, port)| match is_input {
+                        true => format!("{other} [{port}]"),
+                        false => format!("[{port}] {other}"),
+                    })
                     .collect();
                 text.push_str(&format!("{kind}{tilde}\t-\t{}\n", others.join(", ")));
             }
@@ -422,12 +464,14 @@ fn split_path(path: &str) -> (Option<&str>, &str) {
     }
 }
 
-fn handler_lines(handlers: &[(String, bool, bool)]) -> String {
+/// A line for each handler: its name, `r` and `w`, and a point when it is calm.
+fn handler_lines(handlers: &[(String, bool, bool)], calm: impl Fn(&str) -> bool) -> String {
     handlers
         .iter()
         .map(|(name, read, write)| {
             let (read, write) = (if *read { "r" } else { "" }, if *write { "w" } else { "" });
-            format!("{name}\t{read}{write}\n")
+            let calm = if calm(name) { "." } else { "" };
+            format!("{name}\t{read}{write}{calm}\n")
         })
         .collect()
 }

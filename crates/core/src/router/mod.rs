@@ -292,7 +292,12 @@ impl Router {
     /// Asks the router to stop, as Click's elements do; an element that drives it (DriverManager,
     /// Script) may have it go on.
     pub fn request_stop(&self) {
-        self.stop.requests.fetch_add(1, Ordering::SeqCst);
+        self.request_stops(1);
+    }
+
+    /// Asks the router to stop so many times at once.
+    pub fn request_stops(&self, times: usize) {
+        self.stop.requests.fetch_add(times.min(FINAL / 4), Ordering::SeqCst);
         self.wake();
     }
 

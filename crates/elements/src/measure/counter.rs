@@ -24,6 +24,7 @@
 //! - `bit_rate`, `byte_rate` (read): recent bits and bytes a second.
 //! - `reset`, `reset_counts` (write): sets counts and rates to 0; calls are made again.
 //! - `count_call`, `byte_count_call` (read, write): as the arguments.
+//! - Low-level calls (`LLRPC` of ControlSocket) 1 and 3: the rate; the count (0) or the bytes (1).
 //!
 //! # Drops
 //! None.
@@ -41,8 +42,8 @@ use std::sync::{PoisonError, RwLock};
 
 use millrace_core::args::Kind;
 use millrace_core::{
-    Args, Batch, Class, Context, Count, Element, Failed, Handlers, Init, PerThread, Refused, Setup,
-    register,
+    Args, Batch, Call, Class, Context, Count, Element, Failed, Handlers, Init, PerThread, Refused,
+    Setup, register,
 };
 
 use super::rate::Rate;
@@ -112,7 +113,30 @@ impl Element for Counter {
         }
         Tally::call_handlers(handlers, "count_call", |counter| &counter.packets);
         Tally::call_handlers(handlers, "byte_count_call", |counter| &counter.bytes);
+        handlers.low_level(GET_RATE, |counter, call| match word(call) {
+            Some(0) => Ok(low_word(counter.packets.rate.per_second(call.now()) as u64)),
+            _ => Err("Invalid argument".into()),
+        });
+        handlers.low_level(GET_COUNT, |counter, call| match word(call) {
+            Some(0) => Ok(low_word(counter.packets.count())),
+            Some(1) => Ok(low_word(counter.bytes.count())),
+            _ => Err("Invalid argument".into()),
+        });
     }
+}
+
+/// Numbers of Click's low-level calls.
+const GET_RATE: u8 = 1;
+const GET_COUNT: u8 = 3;
+
+/// The number of four bytes that a low-level call is given.
+fn word(call: &Call<'_>) -> Option<u32> {
+    call.bytes().try_into().ok().map(u32::from_ne_bytes)
+}
+
+/// A count's low 32 bits, as a low-level call gives it.
+fn low_word(count: u64) -> Vec<u8> {
+    (count as u32).to_ne_bytes().to_vec()
 }
 
 impl Counter {

@@ -17,6 +17,7 @@
 //! # Handlers
 //! - `switch` (read, write): the output; negative when packets are dropped.
 //! - `config` (read): the same.
+//! - Low-level calls (`LLRPC` of ControlSocket) 5 and 6: read and set the output.
 //!
 //! # Drops
 //! - discarded: there is no output OUTPUT.
@@ -74,8 +75,22 @@ impl Element for Switch {
             switch.output.store(existing(output, switch.outputs), Relaxed);
             Ok(())
         });
+        handlers.low_level(GET_SWITCH, |switch, call| {
+            call.bytes();
+            Ok(switch.output.load(Relaxed).to_ne_bytes().to_vec())
+        });
+        handlers.low_level(SET_SWITCH, |switch, call| {
+            let output = call.bytes().try_into().map_err(|_| "Invalid argument")?;
+            let output = i32::from_ne_bytes(output);
+            switch.output.store(existing(output, switch.outputs), Relaxed);
+            Ok(Vec::new())
+        });
     }
 }
+
+/// Numbers of Click's low-level calls.
+const GET_SWITCH: u8 = 5;
+const SET_SWITCH: u8 = 6;
 
 /// The output, or -1 when there is none with this number. Negative numbers stay.
 fn existing(output: i32, outputs: usize) -> i32 {

@@ -61,7 +61,6 @@ fn run(options: &Options) -> Result<ExitCode, Reported> {
     let origin = options.origin.as_ref().unwrap_or(&Origin::Stdin);
     let mut loaded = read(options, origin).map_err(refuse)?;
     show(&loaded.diagnostics, &loaded.map);
-    let is_empty = loaded.graph.elements.is_empty();
     sockets::add(options, &mut loaded, "");
     let _dpdk = Running::prepare(options.dpdk.as_deref(), Some(&loaded.graph))
         .map_err(|error| refuse(format_args!("click: {error:#}")))?;
@@ -72,7 +71,7 @@ fn run(options: &Options) -> Result<ExitCode, Reported> {
 
     let watch = Stopwatch::start();
     let mut waiting = Some(engine);
-    if !options.quit && !is_empty {
+    if !options.quit && !hot.router().is_empty() {
         hot.listen().map_err(refuse)?;
         let outcome = waiting.take().map(Engine::run).unwrap_or_default();
         outcome.complaints.into_iter().for_each(complain);

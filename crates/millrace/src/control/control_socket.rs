@@ -7,7 +7,7 @@
 //! Lets other programs read and write the handlers of the running router, in version 1.3 of Click's
 //! protocol. A client sends lines: `READ handler`, `READDATA handler n`, `READUNTIL handler end`,
 //! `WRITE handler text`, `WRITEDATA handler n`, `WRITEUNTIL handler end`, `CHECKREAD handler`,
-//! `CHECKWRITE handler`, `HELP`, `QUIT`. Each is answered by lines that begin with a number, 200
+//! `CHECKWRITE handler`, `LLRPC element#number n`, `HELP`, `QUIT`. Each is answered by lines that begin with a number, 200
 //! when all went well; a hyphen after it says that more of them follow. A value that was read
 //! follows a line `DATA n`.
 //!
@@ -275,6 +275,13 @@ impl Target for Served {
                 .access_of(Some(proxy), path)
                 .ok_or_else(|| HandlerError::NoHandler(path.to_owned())),
             (router, None) => Router::access(&router, path),
+        }
+    }
+
+    fn low_level(&self, element: &str, number: u8, data: &[u8]) -> Result<Vec<u8>, HandlerError> {
+        match self.get()? {
+            (_, Some(_)) => Err("Invalid argument".into()),
+            (router, None) => router.low_level(element, number, data),
         }
     }
 

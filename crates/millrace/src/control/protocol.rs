@@ -25,6 +25,7 @@
 //! ```
 
 use millrace_core::{HandlerError, Router};
+use millrace_lang::ascii_quotes;
 
 /// What the server says when a connection is opened.
 pub const GREETING: &[u8] = b"Click::ControlSocket/1.3\r\n";
@@ -52,6 +53,15 @@ pub trait Target: Send + Sync {
     /// There is no such handler.
     fn access(&self, path: &str) -> Result<(bool, bool), HandlerError>;
 
+    /// Makes a low-level call of an element, by its number. The error is what the system would say.
+    ///
+    /// # Errors
+    /// There is no such element or no such call, or it refuses.
+    fn low_level(&self, element: &str, number: u8, data: &[u8]) -> Result<Vec<u8>, HandlerError> {
+        let _ = (element, number, data);
+        Err(HandlerError::Refused("Invalid argument".to_owned()))
+    }
+
     /// Whether an element answers for handlers of others.
     fn is_proxy(&self) -> bool {
         false
@@ -70,6 +80,10 @@ impl Target for Router {
     fn access(&self, path: &str) -> Result<(bool, bool), HandlerError> {
         Router::access(self, path)
     }
+
+    fn low_level(&self, element: &str, number: u8, data: &[u8]) -> Result<Vec<u8>, HandlerError> {
+        Router::low_level(self, element, number, data)
+    }
 }
 
 /// The numbers that answers begin with.
@@ -82,6 +96,7 @@ mod code {
     pub(super) const HANDLER_ERROR: u16 = 520;
     pub(super) const TOO_BIG: u16 = 521;
     pub(super) const PERMISSION: u16 = 530;
+    pub(super) const LOW_LEVEL: u16 = 540;
     pub(super) const UNSPECIFIED: u16 = 590;
 }
 
@@ -115,6 +130,8 @@ enum Awaited {
 #[derive(Debug)]
 struct Call {
     write: bool,
+    /// It is a low-level call, `element#number`.
+    low_level: bool,
     handler: String,
 }
 
@@ -256,10 +273,18 @@ impl Session {
                 let call = Call::new(command == "CHECKWRITE", handler);
                 self.check(&call, target, out);
             }
-            ("LLRPC", [name] | [name, _]) => {
-                let name = String::from_utf8_lossy(name);
-                let message = format!("Cannot call LLRPC '{name}' remotely");
-                answer(out, code::UNIMPLEMENTED, &message);
+            ("LLRPC", [name, length @ ..]) if length.len() < 2 => {
+                let call = Call { low_level: true, ..Call::new(false, name) };
+                let length = length.first().map(|text| std::str::from_utf8(text).unwrap_or("-"));
+                match length.unwrap_or("0").parse() {
+                    Err(_) => answer(out, code::SYNTAX, "Syntax error in 'llrpc'"),
+                    Ok(length) if length > LONGEST_COMMAND => {
+                        answer(out, code::TOO_BIG, "Data too large");
+                        self.closed = true;
+                    }
+                    Ok(0) => self.low_level(&call, b"", target, out),
+                    Ok(length) => self.awaited = Awaited::Data(call, length),
+                }
             }
             ("QUIT" | "CLOSE" | "BYE", rest) => {
                 if !rest.is_empty() {
@@ -280,7 +305,60 @@ impl Session {
         }
     }
 
+    /// Makes a low-level call. Its number says in which direction data go and how much, as those of
+    /// ioctl(2) do in BSD.
+    fn low_level(&self, call: &Call, data: &[u8], target: &dyn Target, out: &mut Vec<u8>) {
+        const OUT: u32 = 1 << 30;
+        const IN: u32 = 1 << 31;
+        const FLAT: u32 = 1 << 14;
+        let name = &call.handler;
+        let (element, number) = call.path().split_once('#').unwrap_or((call.path(), ""));
+        let digits = number.trim_start_matches("0x").trim_start_matches("0X");
+        let Ok(number) = u32::from_str_radix(digits, 16) else {
+            return answer(out, code::SYNTAX, &format!("Syntax error in LLRPC name '{name}'"));
+        };
+        let found = match element {
+            "" => Err(HandlerError::NoHandler(String::new())),
+            _ => target.access(&format!("{element}.name")),
+        };
+        if let Err(error) = found {
+            let call = Call::new(false, format!("{element}.name").as_bytes());
+            return refuse(out, &call, code::UNSPECIFIED, error, target);
+        }
+        let size = (number >> 16 & 0xfff) as usize;
+        if size == 0 || number & (IN | OUT) == 0 || number & FLAT == 0 {
+            let message = format!("Cannot call LLRPC '{name}' remotely");
+            return answer(out, code::UNIMPLEMENTED, &message);
+        }
+        if self.read_only {
+            return answer(out, code::PERMISSION, &format!("Permission denied for '{name}'"));
+        }
+        if number & IN != 0 && data.len() != size {
+            let message = format!("LLRPC '{name}' requires {size} bytes input data");
+            return answer(out, code::LOW_LEVEL, &message);
+        }
+        let data = if number & IN == 0 { b"" } else { data };
+        match target.low_level(element, (number & 0xff) as u8, data) {
+            Ok(text) => {
+                answer(out, code::OK, &format!("LLRPC '{name}' OK"));
+                let text: &[u8] = if number & OUT == 0 { b"" } else { &text };
+                out.extend_from_slice(format!("DATA {}\r\n", text.len()).as_bytes());
+                out.extend_from_slice(text);
+            }
+            Err(error) => {
+                let why = match error {
+                    HandlerError::Refused(why) => why,
+                    _ => "Invalid argument".to_owned(),
+                };
+                answer(out, code::LOW_LEVEL, &format!("LLRPC '{name}' error: {why}"));
+            }
+        }
+    }
+
     fn call(&self, call: &Call, data: &[u8], target: &dyn Target, out: &mut Vec<u8>) {
+        if call.low_level {
+            return self.low_level(call, data, target, out);
+        }
         let name = &call.handler;
         if call.write {
             let result = match self.read_only && matches!(target.access(call.path()), Ok((_, true)))
@@ -325,7 +403,7 @@ impl Session {
 
 impl Call {
     fn new(write: bool, handler: &[u8]) -> Self {
-        Self { write, handler: String::from_utf8_lossy(handler).into_owned() }
+        Self { write, low_level: false, handler: String::from_utf8_lossy(handler).into_owned() }
     }
 
     /// The handler's path: `.list` and `0.list` are the global `list`.
@@ -361,9 +439,16 @@ fn refuse(out: &mut Vec<u8>, call: &Call, other: u16, error: HandlerError, targe
 }
 
 fn answer(out: &mut Vec<u8>, code: u16, line: &str) {
-    // A line of the answer is one line whatever names and messages hold.
-    let line: String = line.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
-    out.extend_from_slice(format!("{code} {line}\r\n").as_bytes());
+    out.extend_from_slice(format!("{code} ").as_bytes());
+    // A line of the answer is one line whatever names and messages hold, and in ASCII, as Click has it.
+    for &byte in ascii_quotes(line).as_bytes() {
+        match byte {
+            b' '..=b'~' => out.push(byte),
+            0..b' ' => out.extend_from_slice(&[b'^', byte + b'@']),
+            _ => out.extend_from_slice(format!("\\{byte:03o}").as_bytes()),
+        }
+    }
+    out.extend_from_slice(b"\r\n");
 }
 
 /// Several lines: all but the last have a hyphen after the number.
@@ -404,6 +489,7 @@ WRITEDATA handler n          write a handler, with the next n bytes
 WRITEUNTIL handler [end]     write a handler, with the lines up to the line `end`
 CHECKREAD handler            say whether a handler can be read
 CHECKWRITE handler           say whether a handler can be written
+LLRPC element#number [n]     make a low-level call, with the next n bytes
 QUIT                         close the connection";
 
 #[cfg(test)]
@@ -481,12 +567,12 @@ mod tests {
         ("READ\n", "500 Wrong number of arguments\r\n"),
         ("WRITE c.echo 1\n", "530 Handler 'c.echo' read-only\r\n"),
         ("WRITE q.set 1\n", "200 Write handler 'q.set' OK\r\n"),
-        ("WRITEDATA q.set 4\nevil", "520-Write handler 'q.set' error:\r\n520 bad?[value\r\n"),
+        ("WRITEDATA q.set 4\nevil", "520-Write handler 'q.set' error:\r\n520 bad^[[value\r\n"),
         ("CHECKREAD c.echo\n", "200 Read handler 'c.echo' OK\r\n"),
         ("CHECKWRITE c.echo\n", "511 Handler 'c.echo' not writable\r\n"),
         ("CHECKWRITE q.set\n", "200 Write handler 'q.set' OK\r\n"),
         ("CHECKREAD q.no\n", "511 No handler named 'q.no'\r\n"),
-        ("LLRPC c#1\n", "501 Cannot call LLRPC 'c#1' remotely\r\n"),
+        ("LLRPC c#1\n", "511 No handler named 'c.name'\r\n"),
         ("QUIT\nREAD version\n", "200 Goodbye!\r\n"),
         ("QUIT now\n", "500 Bad command syntax\r\n200 Goodbye!\r\n"),
         ("FLY x\n", "501 Command 'FLY' unimplemented\r\n"),

@@ -154,7 +154,7 @@ impl Names<'_> {
                 Some(value) => value,
                 None => router.read_of(id, &called.handler, &called.text),
             },
-            None => router.read_global(&called.handler),
+            None => router.read_global(&called.handler, &called.text),
         }
     }
 
