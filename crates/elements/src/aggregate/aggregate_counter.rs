@@ -164,6 +164,13 @@ impl Element for AggregateCounter {
         batch.iter().for_each(|packet| _ = self.count(cx, packet, port == 1));
     }
 
+    fn take_state(&self, old: &Self, _init: &Init<'_>) {
+        let mut before = old.lock();
+        let mut counts = self.lock();
+        counts.by_aggregate = std::mem::take(&mut before.by_aggregate);
+        counts.sum = before.sum;
+    }
+
     fn handlers(handlers: &mut Handlers<Self>) {
         for (name, format) in [
             ("write_text_file", Format::Text),

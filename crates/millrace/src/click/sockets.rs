@@ -11,7 +11,15 @@ use crate::control::Address;
 
 /// Adds an element for each control socket that the options ask for; its configuration ends in `more`.
 pub(super) fn add(options: &Options, loaded: &mut Loaded, more: &str) {
-    let file = |path: &Path| format!("UNIX, {}", quote(path.as_os_str().as_encoded_bytes()));
+    let file = |path: &Path| {
+        // Click quotes no name; those that would not be read back are quoted here.
+        let name = path.to_string_lossy();
+        let plain = |c: char| c.is_ascii_alphanumeric() || "./_-+@=:".contains(c);
+        match name.chars().all(plain) && !name.contains("//") {
+            true => format!("UNIX, {name}"),
+            false => format!("UNIX, {}", quote(path.as_os_str().as_encoded_bytes())),
+        }
+    };
     let ports = options.ports.iter().map(|address| match address {
         Address::Tcp { port, or_next, .. } => {
             format!("TCP, {port}{}", if *or_next { "+" } else { "" })
