@@ -20,3 +20,4 @@ pub mod summary;
 pub mod tcpudp;
 pub mod threads;
 pub mod timestamps;
+pub mod tunnels;

@@ -5,6 +5,7 @@ pub mod average_counter;
 pub mod check_number_packet;
 mod contents;
 pub mod counter;
+pub mod ip6_print;
 mod ip_line;
 pub mod ip_print;
 pub mod number_packet;

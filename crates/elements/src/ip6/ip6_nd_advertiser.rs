@@ -1,0 +1,211 @@
+//! IP6NDAdvertiser - answers neighbour solicitations
+//!
+//! # Synopsis
+//! `IP6NDAdvertiser(IP6[/MASK] [IP6/MASK...] ETH, ...)`
+//!
+//! # Description
+//! Input is ICMPv6 neighbour solicitations with their Ethernet headers. When an entry covers the address that
+//! is asked for, a neighbour advertisement that names the entry's ETH is the answer, with the flags "router"
+//! and "solicited" (RFC 4861, 4.4); the most specific entry counts. All else is dropped.
+//!
+//! # Arguments
+//! - IP6/MASK... ETH: addresses or networks and the Ethernet address to answer with. Any number of such
+//!   entries.
+//!
+//! # Ports
+//! One agnostic input, one agnostic output.
+//!
+//! # Handlers
+//! None of its own.
+//!
+//! # Drops
+//! - truncated: too short for a solicitation with its option.
+//! - unexpected: no neighbour solicitation, or its hop limit is not 255: it was routed.
+//! - bad checksum: its ICMPv6 checksum is wrong.
+//! - no match: no entry for the address.
+//! - no buffer: there was no memory for an answer.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(LENGTH 86, LIMIT 1)
+//!     -> IP6NDAdvertiser(2001:db8::/64 1:1:1:1:1:1)
+//!     -> Discard;
+//! ```
+//!
+//! # See also
+//! IP6NDSolicitor, ARPResponder
+
+use std::net::Ipv6Addr;
+
+use millrace_core::args::{ArgText, Ipv6Network, Scope};
+use millrace_core::headers::{ether_type, icmpv6_type, protocol};
+use millrace_core::net::{EtherAddress, Ipv6Prefix};
+use millrace_core::{Arg, Batch, Class, Context, Element, Failed, Packet, Reason, Setup, register};
+
+use super::neighbor::{Ends, NeighborMessage, TARGET_LINK_ADDRESS};
+use super::outer_header::transport_sum;
+
+/// The element; its manual is at the top of the file.
+pub struct Ip6NdAdvertiser {
+    entries: Vec<(Ipv6Prefix, EtherAddress)>,
+}
+
+register!(Ip6NdAdvertiser, "ip6_nd_advertiser.rs");
+
+/// Router, solicited.
+const FLAGS: u8 = 0xc0;
+
+impl Element for Ip6NdAdvertiser {
+    const CLASS: Class = Class::new("IP6NDAdvertiser", "1/1", "a/a");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let args = &mut setup.args;
+        let mut entries = Vec::new();
+        for (number, text) in args.rest().iter().enumerate() {
+            match entries_of(text, args.scope()) {
+                Ok(new) => entries.extend(new),
+                Err(message) => args.error(text, format!("argument {number} {message}")),
+            }
+        }
+        args.complete()?;
+        Ok(Self { entries })
+    }
+
+    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
+        batch.map_filter(|packet| match self.answer(&packet) {
+            Ok(mut answer) => {
+                answer.set_timestamp(cx.now());
+                Some(answer)
+            }
+            Err(reason) => cx.drop(packet, reason),
+        });
+    }
+}
+
+impl Ip6NdAdvertiser {
+    fn answer(&self, packet: &Packet) -> Result<Packet, Reason> {
+        let (frame, ip, asked, payload) =
+            NeighborMessage::split(packet.data()).ok_or(Reason::Truncated)?;
+        let is_solicitation = frame.ether_type.get() == ether_type::IPV6
+            && ip.hop_limit == u8::MAX
+            && asked.kind == icmpv6_type::NEIGHBOR_SOLICITATION
+            && asked.code == 0;
+        if !is_solicitation {
+            return Err(Reason::Unexpected);
+        }
+        let message = payload.get(..usize::from(ip.payload_len.get())).ok_or(Reason::Truncated)?;
+        if !transport_sum(ip, protocol::ICMPV6, message).is_right() {
+            return Err(Reason::BadChecksum);
+        }
+        let target = Ipv6Addr::from(asked.target);
+        let ether = self.find(target).ok_or(Reason::NoMatch)?;
+        let kind = icmpv6_type::NEIGHBOR_ADVERTISEMENT;
+        let reply = NeighborMessage::new(kind, FLAGS, target, (TARGET_LINK_ADDRESS, ether));
+        let ends = Ends { source: (target, ether), destination: (ip.source(), frame.src) };
+        reply.in_frame(&ends).ok_or(Reason::NoBuffer)
+    }
+
+    /// The first of the most specific entries.
+    fn find(&self, address: Ipv6Addr) -> Option<EtherAddress> {
+        let covering = self.entries.iter().rev().filter(|(prefix, _)| prefix.contains(address));
+        covering.max_by_key(|(prefix, _)| prefix.length()).map(|&(_, ether)| ether)
+    }
+}
+
+/// The entries of one argument: networks, and the Ethernet address for them.
+fn entries_of(
+    text: &ArgText,
+    scope: &Scope<'_>,
+) -> Result<Vec<(Ipv6Prefix, EtherAddress)>, &'static str> {
+    let mut prefixes = Vec::new();
+    let mut ether = None;
+    for word in text.words() {
+        if let Ok(Ipv6Network(prefix)) = Ipv6Network::parse(&word, scope) {
+            prefixes.push(prefix.truncated());
+        } else if let Ok(address) = EtherAddress::parse(&word, scope) {
+            if ether.replace(address).is_some() {
+                return Err("has more than one Ethernet address");
+            }
+        } else {
+            return Err("should be ‘IP6/MASK ETHADDR’");
+        }
+    }
+    if prefixes.is_empty() {
+        return Err("had no IP6 address and masks");
+    }
+    let ether = ether.unwrap_or_default();
+    Ok(prefixes.into_iter().map(|prefix| (prefix, ether)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::Reason;
+    use millrace_core::testing::Rig;
+
+    use crate::ip6::test_packets::withstands;
+
+    /// A solicitation by 2001:db8::9, whose Ethernet address is 9:9:9:9:9:9; etherparse sums it up.
+    fn solicitation(target: &str) -> Vec<u8> {
+        let target: std::net::Ipv6Addr = target.parse().unwrap();
+        let mut body = vec![0; 4];
+        body.extend(target.octets());
+        body.extend([1, 1, 9, 9, 9, 9, 9, 9]);
+        let source: std::net::Ipv6Addr = "2001:db8::9".parse().unwrap();
+        let group: std::net::Ipv6Addr = "ff02::1:ff00:1".parse().unwrap();
+        let builder = etherparse::PacketBuilder::ethernet2([9; 6], [0x33, 0x33, 0xff, 0, 0, 1])
+            .ipv6(source.octets(), group.octets(), 255)
+            .icmpv6_raw(135, 0, [0; 4]);
+        let mut frame = Vec::new();
+        builder.write(&mut frame, &body[4..]).unwrap();
+        frame
+    }
+
+    #[test]
+    fn answers_for_its_addresses_only() {
+        let config = "IP6NDAdvertiser(2001:db8::/32 2:2:2:2:2:2, 2001:db8::1 1:1:1:1:1:1)";
+        let mut rig = Rig::new(config, 1, 1).unwrap();
+        let asked = ["2001:db8::1", "2001:db8::2", "2001:db9::1"].map(solicitation);
+        let out = rig.push(0, &asked);
+        assert_eq!(out[0].len(), 2);
+        for (reply, (ether, target)) in
+            out[0].iter().zip([(1u8, "2001:db8::1"), (2, "2001:db8::2")])
+        {
+            let target: std::net::Ipv6Addr = target.parse().unwrap();
+            assert_eq!(reply[..14], [&[9; 6][..], &[ether; 6], &[0x86, 0xdd]].concat());
+            let (ip, payload) = etherparse::Ipv6Header::from_slice(&reply[14..]).unwrap();
+            assert_eq!((ip.hop_limit, ip.next_header.0, ip.payload_length), (255, 58, 32));
+            assert_eq!((ip.source, ip.destination[15]), (target.octets(), 9));
+            let icmp = etherparse::Icmpv6Slice::from_slice(payload).unwrap();
+            assert!(icmp.is_checksum_valid(ip.source, ip.destination));
+            assert_eq!((payload[0], payload[1], payload[4]), (136, 0, 0xc0));
+            assert_eq!(payload[8..24], target.octets());
+            assert_eq!(payload[24..], [2, 1, ether, ether, ether, ether, ether, ether]);
+        }
+        assert_eq!(rig.stats().drops, [(Reason::NoMatch, 1)]);
+    }
+
+    #[test]
+    fn what_was_routed_or_damaged_gets_no_answer() {
+        let mut rig = Rig::new("IP6NDAdvertiser(2001:db8::/32 2:2:2:2:2:2)", 1, 1).unwrap();
+        let sound = solicitation("2001:db8::1");
+        let edited = |at: usize| {
+            let mut frame = sound.clone();
+            frame[at] ^= 1;
+            frame
+        };
+        let out = rig.push(0, &[edited(21), edited(54), edited(70), sound[..85].to_vec()]);
+        assert!(out[0].is_empty());
+        let drops = [(Reason::Truncated, 1), (Reason::BadChecksum, 1), (Reason::Unexpected, 2)];
+        assert_eq!(rig.stats().drops, drops);
+        for wrong in ["1:1:1:1:1:1", "2001:db8::1 1:1:1:1:1:1 2:2:2:2:2:2", "10.0.0.1 1:1:1:1:1:1"]
+        {
+            assert!(Rig::new(&format!("IP6NDAdvertiser({wrong})"), 1, 1).is_err());
+        }
+    }
+
+    #[test]
+    fn withstands_anything() {
+        withstands("IP6NDAdvertiser(::/0 1:1:1:1:1:1)", 1);
+    }
+}

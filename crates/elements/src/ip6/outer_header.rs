@@ -1,0 +1,127 @@
+//! The IPv6 header that IP6Encap and UDPIP6Encap put in front of packets, and the checksum of what follows it.
+
+use std::fmt;
+use std::net::Ipv6Addr;
+
+use arc_swap::ArcSwap;
+use millrace_core::args::{Arg, ArgError, ArgText, Scope};
+use millrace_core::checksum::Sum;
+use millrace_core::headers::{Header, IcmpHeader, Ipv6Header, protocol};
+use millrace_core::{Handlers, Packet};
+
+/// A header, complete but for the payload's length and a destination that packets bring.
+#[derive(Clone, Debug)]
+pub(crate) struct OuterHeader {
+    pub(crate) source: Ipv6Addr,
+    pub(crate) destination: Destination,
+    pub(crate) next_header: u8,
+    pub(crate) hop_limit: u8,
+    pub(crate) traffic_class: u8,
+}
+
+/// Where encapsulated packets go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Destination {
+    /// All to one address.
+    Address(Ipv6Addr),
+    /// Each to where its destination annotation says.
+    Annotation,
+}
+
+impl OuterHeader {
+    /// The header for a packet, of `payload_len` bytes when it gets it, and sets the packet's
+    /// destination annotation; none when a payload cannot be so long.
+    pub(crate) fn for_packet(&self, packet: &mut Packet, payload_len: usize) -> Option<Ipv6Header> {
+        let payload_len = u16::try_from(payload_len).ok()?;
+        let destination = match self.destination {
+            Destination::Address(address) => {
+                packet.set_dst_ip6(address);
+                address
+            }
+            Destination::Annotation => packet.dst_ip6(),
+        };
+        let mut header = header(self.source, destination, self.next_header, payload_len);
+        header.hop_limit = self.hop_limit;
+        header.set_version_class_flow(self.traffic_class, 0);
+        Some(header)
+    }
+}
+
+/// A header with hop limit 255, and no class or flow.
+pub(crate) fn header(
+    source: Ipv6Addr,
+    destination: Ipv6Addr,
+    next_header: u8,
+    payload_len: u16,
+) -> Ipv6Header {
+    let mut header = Ipv6Header {
+        version_class_flow: 0.into(),
+        payload_len: payload_len.into(),
+        next_header,
+        hop_limit: u8::MAX,
+        src: source.octets(),
+        dst: destination.octets(),
+    };
+    header.set_version_class_flow(0, 0);
+    header
+}
+
+/// The sum over the pseudo header and `payload`, an upper-layer packet behind this header.
+pub(crate) fn transport_sum(header: &Ipv6Header, protocol: u8, payload: &[u8]) -> Sum {
+    // No payload is longer than its header can say.
+    let len = payload.len() as u32;
+    Sum::of_pseudo_v6(header.source(), header.destination(), protocol, len).add_bytes(payload)
+}
+
+/// Sets the checksum of an ICMPv6 message.
+pub(crate) fn fill_icmp6_checksum(header: &Ipv6Header, message: &mut [u8]) {
+    let Some((icmp, _)) = IcmpHeader::view_mut(message) else { return };
+    icmp.checksum.set(0);
+    let checksum = transport_sum(header, protocol::ICMPV6, message).finish();
+    if let Some((icmp, _)) = IcmpHeader::view_mut(message) {
+        icmp.checksum.set(checksum);
+    }
+}
+
+/// The handlers `src` and `dst` of class `E`, which has a header.
+pub(crate) fn address_handlers<E: 'static>(
+    handlers: &mut Handlers<E>,
+    of: impl Fn(&E) -> &ArcSwap<OuterHeader> + Copy + Send + Sync + 'static,
+) {
+    handlers.read("src", move |element, _| of(element).load().source.to_string());
+    handlers.write("src", move |element, call| {
+        let source: Ipv6Addr = call.parse()?;
+        of(element).rcu(|outer| OuterHeader { source, ..OuterHeader::clone(outer) });
+        Ok(())
+    });
+    handlers.read("dst", move |element, _| of(element).load().destination.to_string());
+    handlers.write("dst", move |element, call| {
+        let destination: Destination = call.parse()?;
+        of(element).rcu(|outer| OuterHeader { destination, ..OuterHeader::clone(outer) });
+        Ok(())
+    });
+}
+
+impl Arg for Destination {
+    const EXPECTS: &'static str = "an IPv6 address or ‘DST_ANNO’";
+
+    fn parse(text: &ArgText, scope: &Scope<'_>) -> Result<Self, ArgError> {
+        match text.as_str() {
+            "DST_ANNO" => Ok(Self::Annotation),
+            _ => Ipv6Addr::parse(text, scope).map(Self::Address),
+        }
+    }
+
+    fn placeholder() -> Self {
+        Self::Annotation
+    }
+}
+
+impl fmt::Display for Destination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(address) => address.fmt(f),
+            Self::Annotation => f.write_str("DST_ANNO"),
+        }
+    }
+}
