@@ -8,6 +8,7 @@ pub mod classify;
 pub mod control;
 pub mod devices;
 pub mod ethernet;
+pub mod flows;
 mod fusions;
 pub mod icmp;
 pub mod ip;

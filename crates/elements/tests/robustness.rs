@@ -140,11 +140,17 @@ const ARGUMENTS: &[(&str, &str)] = &[
     ("StoreAnno", "12"),
     ("StoreData", "10, abcd, GROW true"),
     ("Truncate", "40"),
+    ("FlowIPManager", "64, VERBOSE 0"),
+    ("FlowIPLoadBalancer", "10.0.0.1, DST 10.1.0.1, DST 10.1.0.2, MODE hash"),
+    ("Search", "abc"),
+    ("WordMatcher", "FULL, abc, WORD a, WORD \\<00>, ALL true"),
 ];
 
 /// Classes that need a device or a file to read, and are tested elsewhere.
 const ELSEWHERE: &[&str] = &[
     // Need others beside them.
+    "FlowIPLoadBalancerReverse",
+    "IPLoadBalancerReverse",
     "FTPPortMapper",
     "TimestampDiff",
     // Stop what loads them.

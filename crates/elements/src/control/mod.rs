@@ -9,6 +9,7 @@ pub mod devirtualize_info;
 pub mod driver_manager;
 pub mod error;
 pub mod flow_info;
+pub mod handler_aggregate;
 pub mod kernel_handler_proxy;
 pub mod message;
 pub mod poke_handlers;

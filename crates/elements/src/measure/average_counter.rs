@@ -1,23 +1,32 @@
 //! AverageCounter - counts packets and measures their average rate
 //!
 //! # Synopsis
-//! `AverageCounter([IGNORE])`
+//! `AverageCounter([IGNORE, LINK_FCS, keywords MAX, THRESHOLD])`
 //!
 //! # Description
 //! Passes packets on and counts them; knows the average rate between the first and the last
-//! packet. Time counts in milliseconds, as in Click.
+//! packet. Time counts in milliseconds, as in Click. FastClick's names AverageCounterMP and
+//! AverageCounterIMP stand for the same class: threads never wait for one another here.
 //!
 //! # Arguments
 //! - IGNORE: seconds after the first packet during which packets are not counted. Positional,
 //!   default 0.
+//! - LINK_FCS: whether `link_count` and `link_rate` count the 4 bytes of the frame check sequence.
+//!   Positional, default true.
+//! - MAX: seconds after the first packet from which on packets are not counted. Default 0, for none.
+//! - THRESHOLD: packets a second. Once a second has passed and the rate is higher, all counts begin
+//!   anew, once, and a line says so. Default 0, for never.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.
 //!
 //! # Handlers
 //! - `count`, `byte_count` (read): packets and bytes counted.
-//! - `rate`, `byte_rate` (read): packets and bytes a second between first and last packet.
-//! - `reset` (write): starts anew.
+//! - `bit_count`, `link_count` (read): bits of these packets, and bits with what a packet takes beside
+//!   on an Ethernet link: preamble, gap and frame check sequence.
+//! - `rate`, `byte_rate`, `bit_rate`, `link_rate` (read): as many a second between first and last packet.
+//! - `time` (read): the seconds between them.
+//! - `reset`, `reset_now` (write): starts anew.
 //!
 //! # Drops
 //! None.
@@ -41,6 +50,12 @@ use millrace_core::{
 pub struct AverageCounter {
     /// In milliseconds.
     ignore: u64,
+    /// In milliseconds; none for no end.
+    max: Option<u64>,
+    /// Packets a second; 0 for none.
+    threshold: AtomicU64,
+    /// Bytes that a packet takes on a link beside its own.
+    overhead: u64,
     packets: PerThread<Count>,
     bytes: PerThread<Count>,
     /// The counts at the last reset.
@@ -54,13 +69,23 @@ pub struct AverageCounter {
 register!(AverageCounter, "average_counter.rs");
 
 impl Element for AverageCounter {
-    const CLASS: Class = Class::new("AverageCounter", "1/1", "a/a");
+    const CLASS: Class = Class::new("AverageCounter", "1/1", "a/a")
+        .aliases(&["AverageCounterMP", "AverageCounterIMP"]);
     type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        let seconds: u32 = setup.args.positional("IGNORE", 0);
+        let ignore = setup.args.positional("IGNORE", 0.0f64);
+        let fcs = setup.args.positional("LINK_FCS", true);
+        let max: u32 = setup.args.keyword("MAX", 0);
+        let threshold: u32 = setup.args.keyword("THRESHOLD", 0);
         setup.args.complete()?;
-        Ok(Self { ignore: u64::from(seconds) * 1000, ..Self::default() })
+        Ok(Self {
+            ignore: (ignore.max(0.0) * 1000.0) as u64,
+            max: (max > 0).then_some(u64::from(max) * 1000),
+            threshold: u64::from(threshold).into(),
+            overhead: if fcs { 24 } else { 20 },
+            ..Self::default()
+        })
     }
 
     fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
@@ -69,11 +94,24 @@ impl Element for AverageCounter {
             // The first of several threads sets it.
             let _ = self.first.compare_exchange(0, now, Relaxed, Relaxed);
         }
-        if now.saturating_sub(self.first.load(Relaxed)) >= self.ignore {
+        let passed = now.saturating_sub(self.first.load(Relaxed));
+        if self.max.is_some_and(|max| passed >= max) {
+            return;
+        }
+        if passed >= self.ignore {
             self.packets.mine(cx).add(batch.len() as u64);
             self.bytes.mine(cx).add(batch.iter().map(|packet| packet.len() as u64).sum());
         }
         self.last.fetch_max(now, Relaxed);
+        let threshold = self.threshold.load(Relaxed);
+        if threshold > 0 && passed > 1000 {
+            let rate = self.count().saturating_mul(1000) / passed;
+            if rate > threshold && self.threshold.swap(0, Relaxed) > 0 {
+                let name = cx.router().name_of(cx.element()).to_owned();
+                self.reset();
+                cx.router().chatter(&format!("{name} : starting compute (rate {rate} pps)"));
+            }
+        }
     }
 
     fn take_state(&self, old: &Self, _init: &Init<'_>) {
@@ -86,15 +124,21 @@ impl Element for AverageCounter {
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("count", |counter, _| counter.count());
         handlers.read("byte_count", |counter, _| counter.byte_count());
+        handlers.read("bit_count", |counter, _| counter.byte_count().wrapping_mul(8));
+        handlers.read("link_count", |counter, _| counter.link_count());
         handlers.read("rate", |counter, _| counter.per_second(counter.count()));
         handlers.read("byte_rate", |counter, _| counter.per_second(counter.byte_count()));
-        handlers.write("reset", |counter, _| {
-            counter.origin[0].store(counter.packets.total(), Relaxed);
-            counter.origin[1].store(counter.bytes.total(), Relaxed);
-            counter.first.store(0, Relaxed);
-            counter.last.store(0, Relaxed);
-            Ok(())
+        handlers.read("bit_rate", |counter, _| {
+            counter.per_second(counter.byte_count().wrapping_mul(8))
         });
+        handlers.read("link_rate", |counter, _| counter.per_second(counter.link_count()));
+        handlers.read("time", |counter, _| counter.counted() as f64 / 1000.0);
+        for name in ["reset", "reset_now"] {
+            handlers.write(name, |counter, _| {
+                counter.reset();
+                Ok(())
+            });
+        }
     }
 }
 
@@ -107,10 +151,27 @@ impl AverageCounter {
         self.bytes.total().wrapping_sub(self.origin[1].load(Relaxed))
     }
 
-    fn per_second(&self, count: u64) -> f64 {
+    /// Bits on an Ethernet link.
+    fn link_count(&self) -> u64 {
+        let overhead = self.count().wrapping_mul(self.overhead);
+        self.byte_count().wrapping_add(overhead).wrapping_mul(8)
+    }
+
+    /// Milliseconds in which packets were counted, at least one.
+    fn counted(&self) -> u64 {
         let passed = self.last.load(Relaxed).saturating_sub(self.first.load(Relaxed));
-        let counted = passed.saturating_sub(self.ignore).max(1);
-        count as f64 * 1000.0 / counted as f64
+        passed.saturating_sub(self.ignore).max(1)
+    }
+
+    fn per_second(&self, count: u64) -> f64 {
+        count as f64 * 1000.0 / self.counted() as f64
+    }
+
+    fn reset(&self) {
+        self.origin[0].store(self.packets.total(), Relaxed);
+        self.origin[1].store(self.bytes.total(), Relaxed);
+        self.first.store(0, Relaxed);
+        self.last.store(0, Relaxed);
     }
 }
 

@@ -23,5 +23,5 @@ mod takeover;
 pub mod tcp_rewriter;
 #[cfg(test)]
 mod tests;
-mod transport;
+pub(crate) mod transport;
 pub mod udp_rewriter;

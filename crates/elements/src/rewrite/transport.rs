@@ -53,7 +53,7 @@ pub(super) fn addresses<const N: usize>(head: &[u8; N]) -> u64 {
 
 /// A checksum after words that it covers changed by `delta`, 0 when they did not (RFC 1624, equation 3).
 #[inline(always)]
-pub(super) fn updated(checksum: u16, delta: u16) -> u16 {
+pub(crate) fn updated(checksum: u16, delta: u16) -> u16 {
     if delta == 0 || delta == 0xffff {
         return checksum;
     }
@@ -85,7 +85,7 @@ pub(super) fn write_addresses<'p>(
 
 /// Updates the transport checksum for new addresses and ports.
 #[inline(always)]
-pub(super) fn update_transport(number: u8, transport: &mut [u8], delta: u16) {
+pub(crate) fn update_transport(number: u8, transport: &mut [u8], delta: u16) {
     match number {
         protocol::TCP if transport.len() >= 18 => update(field(transport, 16), delta),
         protocol::UDP if transport.len() >= 8 => {

@@ -28,7 +28,7 @@
 //! # See also
 //! PullTee, Switch
 
-use millrace_core::{Batch, Class, Context, Element, Failed, Reason, Setup, register};
+use millrace_core::{Batch, Class, Context, Element, Failed, Packet, Reason, Setup, register};
 
 /// The element; its manual is at the top of the file.
 pub struct Tee;
@@ -65,10 +65,20 @@ pub(super) fn check_outputs(setup: &mut Setup<'_>) -> Result<(), Failed> {
 
 /// Sends copies of all packets of a batch by an output. They share the packets' data.
 pub(super) fn push_copies(cx: &mut Context, port: usize, batch: &Batch) {
+    push_made(cx, port, batch, Packet::share);
+}
+
+/// Sends copies of all packets of a batch, made by `copy`, by an output.
+pub(super) fn push_made(
+    cx: &mut Context,
+    port: usize,
+    batch: &Batch,
+    copy: impl Fn(&Packet) -> Option<Packet>,
+) {
     let mut copies = cx.take_batch();
     for packet in batch.iter() {
         // As many copies as packets fit in a batch.
-        let copied = packet.share().is_some_and(|copy| copies.push(copy).is_ok());
+        let copied = copy(packet).is_some_and(|copy| copies.push(copy).is_ok());
         if !copied {
             cx.dropped(1, Reason::NoBuffer);
         }

@@ -3,7 +3,7 @@
 use millrace_core::args::Annotation;
 
 /// FastClick's second paint annotation.
-const PAINT2: Annotation<2> = Annotation(16);
+pub(super) const PAINT2: Annotation<2> = Annotation(16);
 
 pub mod paint2;
 pub mod set_anno_byte;

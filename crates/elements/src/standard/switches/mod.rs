@@ -9,6 +9,7 @@ pub mod compare_block;
 pub mod exact_paint_switch;
 pub mod hash_switch;
 pub mod hub;
+pub mod input_switch;
 pub mod paint_rr;
 pub mod prob_splitter;
 pub mod pull_switch;

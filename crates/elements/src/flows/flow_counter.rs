@@ -1,0 +1,126 @@
+//! FlowCounter - counts flows and how long they are
+//!
+//! # Synopsis
+//! `FlowCounter`
+//!
+//! # Description
+//! Passes packets on and counts the flows that they belong to, by the number that an element like
+//! FlowIPManager has given them, or by their addresses, ports and protocol when they have none. A flow is at
+//! its end when it was silent for 15 seconds.
+//!
+//! # Arguments
+//! None.
+//!
+//! # Ports
+//! One push input, one push output.
+//!
+//! # Handlers
+//! - `count` (read): flows that have begun.
+//! - `open` (read): flows that are not at their end.
+//! - `average` (read): packets of a flow that is at its end, on average.
+//! - `lengths` (read): for each number of packets that flows have had: the number, and how many such flows.
+//! - `reset` (write): starts anew.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! FromDump(in.pcap, FORCE_IP true, STOP true) -> FlowIPManager -> c :: FlowCounter -> Discard;
+//! DriverManager(wait, print c.count);
+//! ```
+//!
+//! # See also
+//! FlowIPManager, AggregateCounter
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Init, Setup, register};
+
+use super::key::FlowKey;
+use super::table::{Flows, millis};
+
+/// The element; its manual is at the top of the file.
+pub struct FlowCounter {
+    /// The packets of each flow.
+    flows: Flows<FlowKey, u64>,
+    begun: AtomicU64,
+    /// How many flows that are at their end had so many packets.
+    lengths: Mutex<BTreeMap<u64, u64>>,
+}
+
+register!(FlowCounter, "flow_counter.rs");
+
+impl Element for FlowCounter {
+    const CLASS: Class = Class::new("FlowCounter", "1/1", "h/h");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        setup.args.complete()?;
+        let flows = Flows::new(usize::MAX, 15_000, 1000);
+        Ok(Self { flows, begun: 0.into(), lengths: Mutex::default() })
+    }
+
+    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
+        let now = millis(cx.now());
+        for packet in batch.iter() {
+            let new = || {
+                self.begun.fetch_add(1, Relaxed);
+                Some(0)
+            };
+            let gone = |packets| self.note(packets);
+            self.flows.with(FlowKey::of(packet), now, new, gone, |packets| *packets += 1);
+        }
+    }
+
+    fn take_state(&self, old: &Self, _init: &Init<'_>) {
+        self.flows.take(&old.flows);
+        self.begun.store(old.begun.load(Relaxed), Relaxed);
+        *self.lengths() = std::mem::take(&mut *old.lengths());
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("count", |counter, _| counter.begun.load(Relaxed));
+        handlers.read("open", |counter, call| counter.open(millis(call.now())));
+        handlers.read("average", |counter, call| {
+            counter.open(millis(call.now()));
+            let lengths = counter.lengths();
+            let flows: u64 = lengths.values().sum();
+            let packets: u64 = lengths.iter().map(|(packets, flows)| packets * flows).sum();
+            packets as f64 / flows.max(1) as f64
+        });
+        handlers.read("lengths", |counter, call| {
+            counter.open(millis(call.now()));
+            let mut text = String::new();
+            for (packets, flows) in &*counter.lengths() {
+                // Writing to a string does not fail.
+                let _ = writeln!(text, "{packets} {flows}");
+            }
+            text
+        });
+        handlers.write("reset", |counter, _| {
+            counter.flows.clear();
+            counter.begun.store(0, Relaxed);
+            counter.lengths().clear();
+            Ok(())
+        });
+    }
+}
+
+impl FlowCounter {
+    fn open(&self, now: u64) -> usize {
+        self.flows.count(now, |packets| self.note(packets))
+    }
+
+    /// Notes that a flow is at its end.
+    fn note(&self, packets: u64) {
+        *self.lengths().entry(packets).or_default() += 1;
+    }
+
+    fn lengths(&self) -> MutexGuard<'_, BTreeMap<u64, u64>> {
+        self.lengths.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,108 @@
+//! FlowIPLoadBalancer - spreads flows over servers, by their destination address
+//!
+//! # Synopsis
+//! `FlowIPLoadBalancer(VIP, DST d1, DST d2, ..., [keywords MODE, LST_MODE, WEIGHT])`
+//!
+//! # Description
+//! Chooses a server for each flow when its first packet comes, and writes the server's address in place of the
+//! destination address of all packets of the flow, and into the destination annotation. Checksums of IP, TCP
+//! and UDP headers stay right. Source addresses stay, so that answers come back through the element's
+//! counterpart, FlowIPLoadBalancerReverse, which makes them come from VIP.
+//!
+//! Flows are told as FlowCounter tells them, and forgotten after 60 seconds of silence.
+//!
+//! # Arguments
+//! - VIP: the address that the servers have for the outside. Positional, mandatory.
+//! - DST: the address of a server. At least one, given several times.
+//! - MODE, LST_MODE, WEIGHT: how servers are chosen, as for FlowSwitch.
+//!
+//! # Ports
+//! One push input, one push output.
+//!
+//! # Handlers
+//! - `load` (read): how many flows each server has.
+//! - `nb_total_servers` (read): how many servers there are.
+//!
+//! # Drops
+//! - header not set: the packet has no IP header.
+//! - no match: no server weighs anything.
+//!
+//! # Example
+//! ```click
+//! FromDump(in.pcap, FORCE_IP true, STOP true) -> FlowIPManager
+//!     -> FlowIPLoadBalancer(VIP 10.0.0.1, DST 10.1.0.1, DST 10.1.0.2) -> Discard;
+//! ```
+//!
+//! # See also
+//! FlowIPLoadBalancerReverse, FlowSwitch, FlowIPManager, RoundRobinIPMapper, IPRewriter
+
+use std::net::Ipv4Addr;
+
+use millrace_core::{
+    Class, Context, Element, Failed, Handlers, Init, Packet, Reason, Setup, register,
+};
+
+use super::address::{Which, write};
+use super::balance::{Balance, IDLE, SWEEP};
+use super::key::FlowKey;
+use super::table::{Flows, millis};
+
+/// The element; its manual is at the top of the file.
+pub struct FlowIpLoadBalancer {
+    pub(super) address: Ipv4Addr,
+    servers: Vec<Ipv4Addr>,
+    /// The server of each flow.
+    flows: Flows<FlowKey, usize>,
+    balance: Balance,
+}
+
+register!(FlowIpLoadBalancer, "flow_ip_load_balancer.rs");
+
+impl Element for FlowIpLoadBalancer {
+    const CLASS: Class =
+        Class::new("FlowIPLoadBalancer", "1/1", "h/h").aliases(&["IPLoadBalancer"]);
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let servers: Vec<Ipv4Addr> = setup.args.repeated("DST");
+        let address = setup.args.mandatory("VIP");
+        let balance = Balance::configure(&mut setup.args, servers.len());
+        setup.args.complete()?;
+        if servers.is_empty() {
+            setup.args.error((), "DST: required argument missing");
+            return Err(Failed);
+        }
+        Ok(Self { address, servers, flows: Flows::new(usize::MAX, IDLE, SWEEP), balance })
+    }
+
+    fn simple_action(&self, cx: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
+        let new = || self.balance.pick(&packet);
+        let gone = |server| self.balance.release(server);
+        let key = FlowKey::of(&packet);
+        let server = self.flows.with(key, millis(cx.now()), new, gone, |server| *server);
+        let Some(&server) = server.and_then(|server| self.servers.get(server)) else {
+            return cx.drop(packet, Reason::NoMatch);
+        };
+        if !write(&mut packet, Which::Destination, server) {
+            return cx.drop(packet, Reason::NoHeader);
+        }
+        packet.set_dst_ip(server);
+        Some(packet)
+    }
+
+    fn take_state(&self, old: &Self, _init: &Init<'_>) {
+        if old.servers == self.servers {
+            self.flows.take(&old.flows);
+            self.balance.take(&old.balance);
+        }
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("load", |balancer, call| {
+            let gone = |server| balancer.balance.release(server);
+            balancer.flows.count(millis(call.now()), gone);
+            balancer.balance.loads()
+        });
+        handlers.read("nb_total_servers", |balancer, _| balancer.servers.len());
+    }
+}

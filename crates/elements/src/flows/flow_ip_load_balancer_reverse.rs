@@ -1,0 +1,79 @@
+//! FlowIPLoadBalancerReverse - makes what servers answer come from their common address
+//!
+//! # Synopsis
+//! `FlowIPLoadBalancerReverse(LB)`
+//!
+//! # Description
+//! Writes the VIP of a FlowIPLoadBalancer in place of the source address of packets. Checksums of IP, TCP and
+//! UDP headers stay right.
+//!
+//! # Arguments
+//! - LB: the FlowIPLoadBalancer. Positional, mandatory.
+//!
+//! # Ports
+//! One push input, one push output.
+//!
+//! # Handlers
+//! None of its own.
+//!
+//! # Drops
+//! - header not set: the packet has no IP header.
+//!
+//! # Example
+//! ```click
+//! lb :: FlowIPLoadBalancer(VIP 10.0.0.1, DST 10.1.0.1, DST 10.1.0.2);
+//! FromDump(in.pcap, FORCE_IP true) -> lb -> Discard;
+//! FromDump(out.pcap, FORCE_IP true) -> FlowIPLoadBalancerReverse(lb) -> Discard;
+//! ```
+//!
+//! # See also
+//! FlowIPLoadBalancer, IPRewriter
+
+use std::net::Ipv4Addr;
+use std::sync::OnceLock;
+
+use millrace_core::args::ElementRef;
+use millrace_core::{
+    Class, Context, Element, Failed, Init, Packet, Reason, Refused, Setup, register,
+};
+
+use super::address::{Which, write};
+use super::flow_ip_load_balancer::FlowIpLoadBalancer;
+
+/// The element; its manual is at the top of the file.
+pub struct FlowIpLoadBalancerReverse {
+    balancer: usize,
+    address: OnceLock<Ipv4Addr>,
+}
+
+register!(FlowIpLoadBalancerReverse, "flow_ip_load_balancer_reverse.rs");
+
+impl Element for FlowIpLoadBalancerReverse {
+    const CLASS: Class =
+        Class::new("FlowIPLoadBalancerReverse", "1/1", "h/h").aliases(&["IPLoadBalancerReverse"]);
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let ElementRef(balancer) = setup.args.mandatory("LB");
+        setup.args.complete()?;
+        Ok(Self { balancer, address: OnceLock::new() })
+    }
+
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        let name = init.router().name_of(self.balancer);
+        let Some(balancer) = init.element::<FlowIpLoadBalancer>(name) else {
+            return Err(Refused(format!("{name} is not a FlowIPLoadBalancer")));
+        };
+        // An element is initialised once.
+        let _ = self.address.set(balancer.address);
+        Ok(())
+    }
+
+    fn simple_action(&self, cx: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
+        let address = self.address.get().copied();
+        if address.is_some_and(|address| write(&mut packet, Which::Source, address)) {
+            return Some(packet);
+        }
+        cx.drop(packet, Reason::NoHeader)
+    }
+}

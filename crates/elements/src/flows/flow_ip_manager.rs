@@ -1,0 +1,152 @@
+//! FlowIPManager - numbers the flows that packets belong to
+//!
+//! # Synopsis
+//! `FlowIPManager([CAPACITY, keywords TIMEOUT, RESERVE, LF, CACHE, VERBOSE, RECYCLE_INTERVAL])`
+//!
+//! # Description
+//! Gives every flow a number, from 1 on, and writes it into the AGGREGATE annotation of its packets, by which
+//! the elements that act by flow know it. A flow is what has the same IP addresses, ports and protocol; what
+//! has no ports, and fragments but the first, go by addresses and protocol alone. A flow that is silent for
+//! TIMEOUT is forgotten; its number is not given again soon.
+//!
+//! FastClick has many classes that differ by the table they use and by how threads share it. Here they are
+//! names of this one, whose table all threads share.
+//!
+//! # Arguments
+//! - CAPACITY: how many flows there may be, rounded up to a power of two. Positional, default 65536.
+//! - TIMEOUT: seconds of silence after which a flow is forgotten, 0 for never. Default 60.
+//! - RECYCLE_INTERVAL: seconds between looks for such flows. Default 1.
+//! - VERBOSE: 0 says nothing, 1 that there was no room for a flow, 2 also new flows. Default 1.
+//! - RESERVE: accepted for compatibility: elements downstream keep their state themselves.
+//! - LF, CACHE: accepted for compatibility: how the table is shared and remembered is its own matter.
+//!
+//! # Ports
+//! One push input, one or two push outputs.
+//!
+//! # Handlers
+//! - `count` (read): how many flows there are.
+//! - `capacity`, `total_capacity` (read): how many there may be.
+//! - `reset` (write): forgets all flows.
+//!
+//! # Drops
+//! - table full: there is no room for another flow.
+//! - header not set: the packet has no IP header, and output 1 is not connected.
+//!
+//! # Example
+//! ```click
+//! FromDump(in.pcap, FORCE_IP true, STOP true) -> FlowIPManager(1024, TIMEOUT 30) -> FlowCounter -> Discard;
+//! ```
+//!
+//! # See also
+//! FlowCounter, FlowSwitch, FlowIPLoadBalancer, AggregateIPFlows
+
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use millrace_core::args::Kind;
+use millrace_core::{
+    Class, Context, Element, Failed, Handlers, Init, Packet, Reason, Setup, register,
+};
+
+use super::key::FiveTuple;
+use super::table::{Flows, millis};
+
+/// The element; its manual is at the top of the file.
+pub struct FlowIpManager {
+    flows: Flows<FiveTuple, u32>,
+    capacity: usize,
+    verbose: i32,
+    /// The number of the next flow.
+    next: AtomicU32,
+}
+
+register!(FlowIpManager, "flow_ip_manager.rs");
+
+impl Element for FlowIpManager {
+    const CLASS: Class = Class::new("FlowIPManager", "1/1-2", "h/h").aliases(&[
+        "FlowIPManagerMP",
+        "FlowIPManagerIMP",
+        "FlowIPManagerHIMP",
+        "FlowIPManagerHMP",
+        "FlowIPManagerH",
+        "FlowIPManagerBucket",
+        "FlowIPManagerDPDK",
+        "FlowIPManagerMutex",
+        "FlowIPManagerRW",
+        "FlowIPManagerSpinlock",
+        "FlowIPManager_CPPIMP",
+        "FlowIPManager_CuckooPP",
+        "FlowIPManager_CuckooPPIMP",
+        "FlowIPManager_RobinMapIMP",
+    ]);
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let args = &mut setup.args;
+        let capacity = args.in_range("CAPACITY", Kind::Positional, 1..=1u32 << 30);
+        let _: u32 = args.keyword("RESERVE", 0);
+        let timeout: i32 = args.keyword("TIMEOUT", 60);
+        let _: bool = args.keyword("LF", false);
+        let _: bool = args.keyword("CACHE", true);
+        let verbose: i32 = args.keyword("VERBOSE", 1);
+        let interval: f64 = args.keyword("RECYCLE_INTERVAL", 1.0);
+        args.complete()?;
+        let capacity = capacity.unwrap_or(65_536).next_power_of_two() as usize;
+        let timeout = u64::try_from(timeout).unwrap_or(0) * 1000;
+        let interval = (interval.max(0.0) * 1000.0) as u64;
+        let flows = Flows::new(capacity, timeout, interval);
+        Ok(Self { flows, capacity, verbose, next: 1.into() })
+    }
+
+    fn simple_action(&self, cx: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
+        let Some(flow) = FiveTuple::of(&packet) else {
+            cx.push_or_drop(1, packet, Reason::NoHeader);
+            return None;
+        };
+        let mut is_new = false;
+        let new = || {
+            is_new = true;
+            Some(self.number())
+        };
+        match self.flows.with(flow, millis(cx.now()), new, |_| (), |number| *number) {
+            Some(number) => {
+                if is_new && self.verbose > 1 {
+                    cx.router().chatter(&format!("New flow {number}"));
+                }
+                packet.set_aggregate(number);
+                Some(packet)
+            }
+            None => {
+                if self.verbose > 0 {
+                    let message = format!("Cannot add key (have {} items)!", self.capacity);
+                    cx.router().chatter(&message);
+                }
+                cx.drop(packet, Reason::TableFull)
+            }
+        }
+    }
+
+    fn take_state(&self, old: &Self, _init: &Init<'_>) {
+        self.flows.take(&old.flows);
+        self.next.store(old.next.load(Relaxed), Relaxed);
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("count", |manager, call| manager.flows.count(millis(call.now()), |_| ()));
+        handlers.read("capacity", |manager, _| manager.capacity);
+        handlers.read("total_capacity", |manager, _| manager.capacity);
+        handlers.write("reset", |manager, _| {
+            manager.flows.clear();
+            Ok(())
+        });
+    }
+}
+
+impl FlowIpManager {
+    /// A number that is not 0, which stands for no flow.
+    fn number(&self) -> u32 {
+        match self.next.fetch_add(1, Relaxed) {
+            0 => self.next.fetch_add(1, Relaxed),
+            number => number,
+        }
+    }
+}

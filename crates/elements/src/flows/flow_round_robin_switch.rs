@@ -1,0 +1,76 @@
+//! FlowRoundRobinSwitch - sends flows to its outputs in turn
+//!
+//! # Synopsis
+//! `FlowRoundRobinSwitch`
+//!
+//! # Description
+//! Sends the first flow to output 0, the next one to output 1, and so on around; all packets of a flow leave by
+//! the same output. Flows are told as FlowCounter tells them, and forgotten after 60 seconds of silence.
+//!
+//! # Arguments
+//! None.
+//!
+//! # Ports
+//! One push input, one or more push outputs.
+//!
+//! # Handlers
+//! None of its own.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! FromDump(in.pcap, FORCE_IP true, STOP true) -> FlowIPManager -> s :: FlowRoundRobinSwitch;
+//! s [0] -> Discard;
+//! s [1] -> Discard;
+//! ```
+//!
+//! # See also
+//! FlowSwitch, FlowIPManager, RoundRobinSwitch
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use millrace_core::{Batch, Class, Context, Element, Failed, Init, Reason, Setup, register};
+
+use super::balance::{IDLE, SWEEP};
+use super::key::FlowKey;
+use super::table::{Flows, millis};
+
+/// The element; its manual is at the top of the file.
+pub struct FlowRoundRobinSwitch {
+    /// The output of each flow.
+    flows: Flows<FlowKey, usize>,
+    next: AtomicUsize,
+    outputs: usize,
+}
+
+register!(FlowRoundRobinSwitch, "flow_round_robin_switch.rs");
+
+impl Element for FlowRoundRobinSwitch {
+    const CLASS: Class =
+        Class::new("FlowRoundRobinSwitch", "1/1-", "h/h").aliases(&["FlowRRSwitch"]);
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        setup.args.complete()?;
+        let flows = Flows::new(usize::MAX, IDLE, SWEEP);
+        Ok(Self { flows, next: 0.into(), outputs: setup.outputs().max(1) })
+    }
+
+    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
+        let now = millis(cx.now());
+        cx.route_or_drop(batch, |packet| {
+            let new = || Some(self.next.fetch_add(1, Relaxed) % self.outputs);
+            let output = self.flows.with(FlowKey::of(packet), now, new, |_| (), |output| *output);
+            output.ok_or(Reason::TableFull)
+        });
+    }
+
+    fn take_state(&self, old: &Self, _init: &Init<'_>) {
+        if old.outputs == self.outputs {
+            self.flows.take(&old.flows);
+            self.next.store(old.next.load(Relaxed), Relaxed);
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! FlowSwitch - spreads flows over its outputs
+//!
+//! # Synopsis
+//! `FlowSwitch([keywords MODE, LST_MODE, WEIGHT])`
+//!
+//! # Description
+//! Chooses an output for each flow when its first packet comes; the packets of the flow all leave there. Flows
+//! are told as FlowCounter tells them, and forgotten after 60 seconds of silence.
+//!
+//! # Arguments
+//! - MODE: how outputs are chosen. `rr`: in turn. `wrr`: in turn, each as often as its WEIGHT says. `hash`: by
+//!   a hash of addresses and ports. `hash_agg`: by the AGGREGATE annotation. `least`: the one that has the
+//!   fewest flows. Default `rr`.
+//! - LST_MODE: what `least` compares; `conn`, flows, is all there is.
+//! - WEIGHT: how often an output gets a flow by `wrr`. Given once for each output, in their order.
+//!
+//! # Ports
+//! One push input, one or more push outputs.
+//!
+//! # Handlers
+//! - `load` (read): how many flows each output has, which are not forgotten.
+//! - `nb_total_servers` (read): how many outputs there are.
+//!
+//! # Drops
+//! - no match: no output weighs anything.
+//!
+//! # Example
+//! ```click
+//! FromDump(in.pcap, FORCE_IP true, STOP true) -> FlowIPManager -> s :: FlowSwitch(MODE hash);
+//! s [0] -> Discard;
+//! s [1] -> Discard;
+//! ```
+//!
+//! # See also
+//! FlowRoundRobinSwitch, FlowIPLoadBalancer, HashSwitch
+
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Handlers, Init, Reason, Setup, register,
+};
+
+use super::balance::{Balance, IDLE, SWEEP};
+use super::key::FlowKey;
+use super::table::{Flows, millis};
+
+/// The element; its manual is at the top of the file.
+pub struct FlowSwitch {
+    /// The output of each flow.
+    flows: Flows<FlowKey, usize>,
+    balance: Balance,
+}
+
+register!(FlowSwitch, "flow_switch.rs");
+
+impl Element for FlowSwitch {
+    const CLASS: Class = Class::new("FlowSwitch", "1/1-", "h/h");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let outputs = setup.outputs();
+        let balance = Balance::configure(&mut setup.args, outputs);
+        setup.args.complete()?;
+        Ok(Self { flows: Flows::new(usize::MAX, IDLE, SWEEP), balance })
+    }
+
+    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
+        let now = millis(cx.now());
+        cx.route_or_drop(batch, |packet| {
+            let new = || self.balance.pick(packet);
+            let gone = |output| self.balance.release(output);
+            let output = self.flows.with(FlowKey::of(packet), now, new, gone, |output| *output);
+            output.ok_or(Reason::NoMatch)
+        });
+    }
+
+    fn take_state(&self, old: &Self, _init: &Init<'_>) {
+        if old.balance.targets() == self.balance.targets() {
+            self.flows.take(&old.flows);
+            self.balance.take(&old.balance);
+        }
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("load", |switch, call| {
+            switch.flows.count(millis(call.now()), |output| switch.balance.release(output));
+            switch.balance.loads()
+        });
+        handlers.read("nb_total_servers", |switch, _| switch.balance.targets());
+    }
+}

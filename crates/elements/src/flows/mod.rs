@@ -1,0 +1,15 @@
+//! Flows: who numbers them, and what is done by flow.
+
+mod address;
+mod balance;
+pub mod flow_counter;
+pub mod flow_ip_load_balancer;
+pub mod flow_ip_load_balancer_reverse;
+pub mod flow_ip_manager;
+pub mod flow_round_robin_switch;
+pub mod flow_switch;
+mod key;
+pub mod store_flow_id;
+mod table;
+pub mod word_matcher;
+pub(crate) mod words;

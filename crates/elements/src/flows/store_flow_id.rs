@@ -1,0 +1,89 @@
+//! StoreFlowID - writes the number of its flow into each packet
+//!
+//! # Synopsis
+//! `StoreFlowID([OFFSET, keywords CAPACITY, VERBOSE])`
+//!
+//! # Description
+//! Writes a number of 32 bits, lowest byte first, into each packet, OFFSET bytes from its start: another one
+//! for each flow, from 1 on. Flows are told as FlowCounter tells them, and forgotten after 1000 seconds of
+//! silence. Packets that end before the number would stay as they are.
+//!
+//! # Arguments
+//! - OFFSET: where the number goes, in bytes. Positional, default 40.
+//! - CAPACITY: how many flows there may be. Default 65536.
+//! - VERBOSE: whether a line says that there was no room for a flow. Default 0.
+//!
+//! # Ports
+//! One push input, one push output.
+//!
+//! # Handlers
+//! None of its own.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! FromDump(in.pcap, FORCE_IP true, STOP true) -> FlowIPManager -> StoreFlowID(OFFSET 40) -> Discard;
+//! ```
+//!
+//! # See also
+//! FlowIPManager, StoreData, NumberPacket
+
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use millrace_core::args::Kind;
+use millrace_core::{Class, Context, Element, Failed, Init, Packet, Setup, register};
+
+use super::balance::SWEEP;
+use super::key::FlowKey;
+use super::table::{Flows, millis};
+
+/// The element; its manual is at the top of the file.
+pub struct StoreFlowId {
+    offset: usize,
+    verbose: bool,
+    flows: Flows<FlowKey, u32>,
+    next: AtomicU32,
+}
+
+/// Milliseconds of silence after which a flow is forgotten.
+const IDLE: u64 = 1_000_000;
+
+register!(StoreFlowId, "store_flow_id.rs");
+
+impl Element for StoreFlowId {
+    const CLASS: Class = Class::new("StoreFlowID", "1/1", "h/h");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let offset: u16 = setup.args.positional("OFFSET", 40);
+        let capacity = setup.args.in_range("CAPACITY", Kind::Keyword, 1..=1u32 << 30);
+        let verbose: i32 = setup.args.keyword("VERBOSE", 0);
+        setup.args.complete()?;
+        let flows = Flows::new(capacity.unwrap_or(65_536) as usize, IDLE, SWEEP);
+        Ok(Self { offset: offset.into(), verbose: verbose > 0, flows, next: 1.into() })
+    }
+
+    fn simple_action(&self, cx: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
+        let new = || Some(self.next.fetch_add(1, Relaxed));
+        let key = FlowKey::of(&packet);
+        let number = self.flows.with(key, millis(cx.now()), new, |_| (), |number| *number);
+        if number.is_none() && self.verbose {
+            cx.router().chatter("no room for another flow");
+        }
+        if let Some(number) = number
+            && packet.len() >= self.offset + 4
+            && let Some(place) =
+                packet.data_mut().get_mut(self.offset..).and_then(<[u8]>::first_chunk_mut)
+        {
+            *place = number.to_le_bytes();
+        }
+        Some(packet)
+    }
+
+    fn take_state(&self, old: &Self, _init: &Init<'_>) {
+        self.flows.take(&old.flows);
+        self.next.store(old.next.load(Relaxed), Relaxed);
+    }
+}

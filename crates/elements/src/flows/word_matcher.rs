@@ -1,0 +1,170 @@
+//! WordMatcher - finds words in the payload of packets, and takes them out or closes the flow
+//!
+//! # Synopsis
+//! `WordMatcher([MODE, MSG,] WORD w1, WORD w2, ... [, keywords ALL, QUIET])`
+//!
+//! # Description
+//! Looks for words in what packets carry: behind the TCP or UDP header of a packet with an IP header, in all
+//! of a packet without. Lengths and checksums of the IP, TCP and UDP headers are made right for what has
+//! changed. A word that is spread over two packets is not found.
+//!
+//! # Arguments
+//! - WORD: a word to look for, upper and lower case as it is. At least one, may be given several times.
+//! - MODE: what is done where a word stands. `MASK`: stars take its place. `REMOVE`: it is taken out.
+//!   `REPLACE`: MSG takes its place, cut to its length or filled up with stars. `FULL`: all of MSG takes its
+//!   place. `ALERT`: `Attack found !` is printed. `CLOSE`: the packet and all later ones of its flow are
+//!   dropped. Positional, default `MASK`.
+//! - MSG: the text for `REPLACE` and `FULL`. Positional, default `<font color='red'>Blocked content !</font><br />`.
+//! - ALL: whether a word is looked for again behind where it was found. Default false.
+//! - QUIET: whether `ALERT` prints nothing. Default false.
+//!
+//! # Ports
+//! One push input, one push output.
+//!
+//! # Handlers
+//! - `count` (read): how often a word was found.
+//!
+//! # Drops
+//! - filtered: the packet belongs to a flow that was closed.
+//! - too big: the packet would be longer than 65535 bytes.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource("a secret word", LIMIT 1) -> WordMatcher(WORD secret, MODE MASK) -> Print -> Discard;
+//! ```
+//!
+//! # See also
+//! Search, Classifier, FlowIPManager
+
+use millrace_core::args::Word;
+use millrace_core::{
+    Class, Context, Count, Element, Failed, Handlers, Packet, PerThread, Reason, Setup, register,
+};
+
+use super::balance::{IDLE, SWEEP};
+use super::key::FlowKey;
+use super::table::{Flows, millis};
+use super::words::{find, make_headers_right, payload, replace};
+
+/// The element; its manual is at the top of the file.
+pub struct WordMatcher {
+    words: Vec<Vec<u8>>,
+    mode: Mode,
+    message: Vec<u8>,
+    all: bool,
+    quiet: bool,
+    found: PerThread<Count>,
+    /// Flows that were closed.
+    closed: Flows<FlowKey, ()>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Mask,
+    Remove,
+    Replace,
+    Full,
+    Alert,
+    Close,
+}
+
+/// The longest packet.
+const LONGEST: usize = 65_535;
+
+register!(WordMatcher, "word_matcher.rs");
+
+impl Element for WordMatcher {
+    const CLASS: Class = Class::new("WordMatcher", "1/1", "h/h");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let args = &mut setup.args;
+        let words: Vec<Vec<u8>> = args.repeated("WORD");
+        let mode: Option<Word> = args.optional("MODE");
+        let message = args.optional("MSG");
+        let all = args.keyword("ALL", false);
+        let quiet = args.keyword("QUIET", false);
+        let mode = match mode.as_ref().map_or("MASK", Word::as_str) {
+            "MASK" => Mode::Mask,
+            "REMOVE" => Mode::Remove,
+            "REPLACE" => Mode::Replace,
+            "FULL" => Mode::Full,
+            "ALERT" => Mode::Alert,
+            "CLOSE" => Mode::Close,
+            _ => {
+                args.error("MODE", "Mode must be MASK, REMOVE, REPLACE, ALERT, CLOSE or FULL");
+                Mode::Mask
+            }
+        };
+        args.complete()?;
+        let words: Vec<_> = words.into_iter().filter(|word| !word.is_empty()).collect();
+        if words.is_empty() {
+            setup.args.error((), "No words given");
+            return Err(Failed);
+        }
+        let message =
+            message.unwrap_or_else(|| b"<font color='red'>Blocked content !</font><br />".to_vec());
+        let closed = Flows::new(usize::MAX, IDLE, SWEEP);
+        Ok(Self { words, mode, message, all, quiet, found: PerThread::default(), closed })
+    }
+
+    fn simple_action(&self, cx: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
+        let closes = self.mode == Mode::Close;
+        let key = closes.then(|| FlowKey::of(&packet));
+        let now = millis(cx.now());
+        if key.is_some_and(|key| self.closed.with(key, now, || None, |()| (), |()| ()).is_some()) {
+            return cx.drop(packet, Reason::Filtered);
+        }
+        let before = packet.len();
+        let mut changed = false;
+        for word in &self.words {
+            let mut from = payload(&packet);
+            while let Some(at) = packet.data().get(from..).and_then(|rest| find(rest, word)) {
+                self.found.mine(cx).add(1);
+                let at = from + at;
+                let new = match self.mode {
+                    Mode::Close => {
+                        if let Some(key) = key {
+                            self.closed.with(key, now, || Some(()), |()| (), |()| ());
+                        }
+                        return cx.drop(packet, Reason::Filtered);
+                    }
+                    Mode::Alert => {
+                        if !self.quiet {
+                            cx.router().chatter("Attack found !");
+                        }
+                        None
+                    }
+                    Mode::Remove => Some(Vec::new()),
+                    Mode::Mask => Some(vec![b'*'; word.len()]),
+                    Mode::Replace => {
+                        let mut new = self.message.clone();
+                        new.resize(word.len(), b'*');
+                        Some(new)
+                    }
+                    Mode::Full => Some(self.message.clone()),
+                };
+                from = at + new.as_ref().map_or(word.len(), Vec::len);
+                if let Some(new) = new {
+                    if packet.len() - word.len() + new.len() > LONGEST {
+                        return cx.drop(packet, Reason::TooBig);
+                    }
+                    replace(&mut packet, at, word.len(), &new);
+                    changed = true;
+                }
+                if !self.all {
+                    break;
+                }
+            }
+        }
+        if changed {
+            let grown = packet.len() as i64 - before as i64;
+            make_headers_right(&mut packet, grown);
+        }
+        Some(packet)
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("count", |matcher, _| matcher.found.total());
+    }
+}

@@ -1,0 +1,80 @@
+//! EnsureHeadroom - makes room in front of packets
+//!
+//! # Synopsis
+//! `EnsureHeadroom([HEADROOM])`
+//!
+//! # Description
+//! Moves the data of packets with less than HEADROOM free bytes in front, so that headers can be put there
+//! without copying. The bytes of the packet stay as they are.
+//!
+//! # Arguments
+//! - HEADROOM: free bytes, at most 65535. Positional, default 128.
+//!
+//! # Ports
+//! One agnostic input, one agnostic output.
+//!
+//! # Handlers
+//! None of its own.
+//!
+//! # Drops
+//! - too big: packet and room would be longer than 65535 bytes.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(LIMIT 10) -> EnsureHeadroom(64) -> Discard;
+//! ```
+//!
+//! # See also
+//! Align, Unstrip, EtherEncap
+
+use millrace_core::args::Kind;
+use millrace_core::{Class, Context, Element, Failed, Packet, Reason, Setup, register};
+
+use super::LONGEST;
+
+/// The element; its manual is at the top of the file.
+pub struct EnsureHeadroom {
+    headroom: usize,
+}
+
+register!(EnsureHeadroom, "ensure_headroom.rs");
+
+impl Element for EnsureHeadroom {
+    const CLASS: Class = Class::new("EnsureHeadroom", "1/1", "a/a");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let headroom: Option<u16> = setup.args.read("HEADROOM", Kind::Positional);
+        setup.args.complete()?;
+        Ok(Self { headroom: headroom.map_or(128, usize::from) })
+    }
+
+    fn simple_action(&self, cx: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
+        if packet.headroom() < self.headroom {
+            if packet.len() + self.headroom > LONGEST {
+                return cx.drop(packet, Reason::TooBig);
+            }
+            packet.prepend(self.headroom);
+            // There is as much.
+            let _ = packet.strip(self.headroom);
+        }
+        Some(packet)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::testing::Rig;
+    use millrace_core::{Packet, Reason};
+
+    #[test]
+    fn there_is_room_and_the_bytes_stay() {
+        let mut rig = Rig::new("EnsureHeadroom(1000)", 1, 1).unwrap();
+        let out = rig.push_packets(0, vec![Packet::from_bytes(b"abc").unwrap()]);
+        assert!(out[0][0].headroom() >= 1000);
+        assert_eq!(out[0][0].data(), b"abc");
+        let mut rig = Rig::new("EnsureHeadroom(65535)", 1, 1).unwrap();
+        assert!(rig.push(0, &["abc"])[0].is_empty());
+        assert_eq!(rig.stats().drops, [(Reason::TooBig, 1)]);
+    }
+}

@@ -1,0 +1,96 @@
+//! Search - strips packets up to a pattern
+//!
+//! # Synopsis
+//! `Search(PATTERN [, keywords STRIP_AFTER, ANNO, SET_ANNO])`
+//!
+//! # Description
+//! Looks for PATTERN in each packet. When it is there, the bytes before it and the pattern itself are taken
+//! off, their number is added to the annotation ANNO, by which UnstripAnno puts them back, and the packet
+//! leaves by output 0. Packets without the pattern leave by output 1 as they came.
+//!
+//! # Arguments
+//! - PATTERN: the bytes to look for; at least one. Positional, mandatory.
+//! - STRIP_AFTER: whether the pattern is taken off too. Default true.
+//! - ANNO: annotation of two bytes, by name or offset. Default PAINT2.
+//! - SET_ANNO: whether the number of bytes is noted. Default true.
+//!
+//! # Ports
+//! One push input, one or two push outputs.
+//!
+//! # Handlers
+//! None of its own.
+//!
+//! # Drops
+//! - no match: the pattern is not there, and output 1 is not connected.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource("GET / HTTP/1.1\r\n\r\nbody", LIMIT 1) -> Search("\r\n\r\n") -> Print -> Discard;
+//! ```
+//!
+//! # See also
+//! UnstripAnno, Strip, StripTCPHeader
+
+use millrace_core::args::Annotation;
+use millrace_core::{Class, Context, Element, Failed, Packet, Reason, Setup, register};
+
+use crate::flows::words::find;
+use crate::standard::annotations::PAINT2;
+
+/// The element; its manual is at the top of the file.
+pub struct Search {
+    pattern: Vec<u8>,
+    strips_pattern: bool,
+    /// Where the number of bytes is noted.
+    anno: Option<usize>,
+}
+
+register!(Search, "search.rs");
+
+impl Element for Search {
+    const CLASS: Class = Class::new("Search", "1/1-2", "h/h");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let pattern: Vec<u8> = setup.args.mandatory("PATTERN");
+        let strips_pattern = setup.args.keyword("STRIP_AFTER", true);
+        let Annotation(anno) = setup.args.keyword("ANNO", PAINT2);
+        let notes = setup.args.keyword("SET_ANNO", true);
+        setup.args.complete()?;
+        if pattern.is_empty() {
+            setup.args.error((), "Cannot search for an empty string!");
+            return Err(Failed);
+        }
+        Ok(Self { pattern, strips_pattern, anno: notes.then_some(anno) })
+    }
+
+    fn simple_action(&self, cx: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
+        let Some(at) = find(packet.data(), &self.pattern) else {
+            cx.push_or_drop(1, packet, Reason::NoMatch);
+            return None;
+        };
+        let bytes = if self.strips_pattern { at + self.pattern.len() } else { at };
+        // They are all there.
+        let _ = packet.strip(bytes);
+        if let Some(anno) = self.anno {
+            packet.set_anno_u16(anno, packet.anno_u16(anno).wrapping_add(bytes as u16));
+        }
+        Some(packet)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::testing::Rig;
+
+    #[test]
+    fn strips_to_the_pattern() {
+        let mut rig = Rig::new("Search(bc)", 1, 2).unwrap();
+        let out = rig.push(0, &["abcd", "ab", "", "xxbc"]);
+        assert_eq!(out, [vec![b"d".to_vec(), vec![]], vec![b"ab".to_vec(), vec![]]]);
+        let mut rig = Rig::new("Search(bc, STRIP_AFTER false)", 1, 1).unwrap();
+        assert_eq!(rig.push(0, &["abcbc", "b"])[0], [b"bcbc"]);
+        assert!(rig.stats().balanced());
+        assert!(Rig::new("Search(\"\")", 1, 1).is_err());
+    }
+}

@@ -1,0 +1,76 @@
+//! Duplicate - gives each output a packet of its own
+//!
+//! # Synopsis
+//! `Duplicate([N, keyword DATA_ONLY])`
+//!
+//! # Description
+//! Sends every packet to all outputs. Unlike those of Tee, the copies share no data with one another, so
+//! that changing one later costs nothing.
+//!
+//! # Arguments
+//! - N: how many outputs there are; an error if there are not so many. Positional.
+//! - DATA_ONLY: true to copy the packets' own bytes, false to copy the room around them too; copies then
+//!   have the headroom and tailroom of the packet. Default true.
+//!
+//! # Ports
+//! One push input, one or more push outputs.
+//!
+//! # Handlers
+//! None of its own.
+//!
+//! # Drops
+//! - no buffer: there was no memory for a copy.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(LIMIT 10) -> d :: Duplicate(2);
+//! d [0] -> Discard;
+//! d [1] -> Discard;
+//! ```
+//!
+//! # See also
+//! Tee, Hub
+
+use millrace_core::{Batch, Class, Context, Element, Failed, Packet, Setup, register};
+
+use super::tee::{check_outputs, push_made};
+
+/// The element; its manual is at the top of the file.
+pub struct Duplicate;
+
+register!(Duplicate, "duplicate.rs");
+
+impl Element for Duplicate {
+    const CLASS: Class = Class::new("Duplicate", "1/1-", "h/h");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        // Copies have their room either way.
+        let _: bool = setup.args.keyword("DATA_ONLY", true);
+        check_outputs(setup)?;
+        Ok(Self)
+    }
+
+    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
+        let last = cx.outputs().saturating_sub(1);
+        for port in 0..last {
+            push_made(cx, port, batch, Packet::copy);
+        }
+        cx.push_batch(last, batch);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::Packet;
+    use millrace_core::testing::Rig;
+
+    #[test]
+    fn copies_share_nothing() {
+        let mut rig = Rig::new("Duplicate", 1, 3).unwrap();
+        let out = rig.push_packets(0, vec![Packet::from_bytes(b"abc").unwrap()]);
+        assert!(out.iter().all(|port| port[0].data() == b"abc" && !port[0].is_shared()));
+        assert!(rig.stats().balanced());
+        assert!(Rig::new("Duplicate(2)", 1, 3).is_err());
+    }
+}

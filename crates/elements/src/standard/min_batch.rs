@@ -1,0 +1,117 @@
+//! MinBatch - keeps packets until there are enough of them
+//!
+//! # Synopsis
+//! `MinBatch([BURST, TIMER])`
+//!
+//! # Description
+//! Keeps packets until it has BURST of them, and then lets all go at once. With TIMER, it also lets them go
+//! when none has come for so long.
+//!
+//! # Arguments
+//! - BURST: how many packets are enough. Positional, default 32.
+//! - TIMER: microseconds after the last packet; negative for never. Positional, default -1.
+//!
+//! # Ports
+//! One push input, one push output.
+//!
+//! # Handlers
+//! None of its own.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! RatedSource(RATE 1000, LIMIT 100) -> MinBatch(8, 500) -> Discard;
+//! ```
+//!
+//! # See also
+//! Queue, Pipeliner, AverageBatchCounter
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Packet, Setup, Timer, Timestamp, register,
+};
+
+/// The element; its manual is at the top of the file.
+pub struct MinBatch {
+    burst: usize,
+    /// How long to wait for more.
+    wait: Option<Timestamp>,
+    kept: Mutex<VecDeque<Packet>>,
+    timer: Timer,
+}
+
+register!(MinBatch, "min_batch.rs");
+
+impl Element for MinBatch {
+    const CLASS: Class = Class::new("MinBatch", "1/1", "h/h");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let burst: u32 = setup.args.positional("BURST", 32);
+        let timer: i32 = setup.args.positional("TIMER", -1);
+        setup.args.complete()?;
+        let wait = (timer >= 0).then(|| Timestamp::from_micros(timer.into()));
+        Ok(Self { burst: burst as usize, wait, kept: Mutex::default(), timer: setup.timer() })
+    }
+
+    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
+        let mut kept = self.kept();
+        kept.extend(batch.drain());
+        if kept.len() >= self.burst {
+            let packets = std::mem::take(&mut *kept);
+            drop(kept);
+            self.timer.unschedule();
+            send(cx, packets);
+        } else if let Some(wait) = self.wait {
+            self.timer.schedule_at(cx.now() + wait);
+        }
+    }
+
+    fn run_timer(&self, cx: &mut Context, (): &mut ()) {
+        let packets = std::mem::take(&mut *self.kept());
+        send(cx, packets);
+    }
+
+    fn held(&self) -> usize {
+        self.kept().len()
+    }
+}
+
+impl MinBatch {
+    fn kept(&self) -> MutexGuard<'_, VecDeque<Packet>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn send(cx: &mut Context, packets: VecDeque<Packet>) {
+    let mut batch = cx.take_batch();
+    for packet in packets {
+        if let Err(packet) = batch.push(packet) {
+            cx.push_batch(0, &mut batch);
+            // There is room now.
+            let _ = batch.push(packet);
+        }
+    }
+    cx.push_batch(0, &mut batch);
+    cx.give_batch(batch);
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::Timestamp;
+    use millrace_core::testing::Rig;
+
+    #[test]
+    fn keeps_packets_until_they_are_enough() {
+        let mut rig = Rig::new("MinBatch(3)", 1, 1).unwrap();
+        assert!(rig.push(0, &["a", "b"])[0].is_empty());
+        rig.pass(Timestamp::from_secs(9));
+        assert_eq!(rig.push(0, &["c", "d"])[0].len(), 4);
+        assert!(rig.push(0, &["e"])[0].is_empty());
+        assert!(rig.stats().balanced());
+    }
+}
