@@ -142,6 +142,7 @@ const ARGUMENTS: &[(&str, &str)] = &[
     ("Truncate", "40"),
     ("FlowIPManager", "64, VERBOSE 0"),
     ("FlowIPLoadBalancer", "10.0.0.1, DST 10.1.0.1, DST 10.1.0.2, MODE hash"),
+    ("IPRateMonitor", "PACKETS, 1, 5, 100"),
     ("Search", "abc"),
     ("WordMatcher", "FULL, abc, WORD a, WORD \\<00>, ALL true"),
 ];

@@ -189,6 +189,8 @@ mod tests {
                 }
             }
             assert!(ended > 0);
+            table.count(now, |_| ());
+            plain.retain(|_, (_, last)| now - *last < 50);
             let other = Flows::new(2, 50, 10);
             other.take(&table);
             assert_eq!(other.count(now, |_: u32| ()), plain.len().min(2));

@@ -1,18 +1,23 @@
 //! Looking at packets and counting them.
 
 pub mod arp_print;
+pub mod average_batch_counter;
 pub mod average_counter;
 pub mod check_number_packet;
 mod contents;
 pub mod counter;
+pub mod cycle_count_accum;
 pub mod ip6_print;
 mod ip_line;
 pub mod ip_print;
+pub mod ip_rate_monitor;
 pub mod number_packet;
 mod packet_number;
 pub mod print;
 mod printer;
 mod rate;
+mod rate_tree;
 pub mod record_timestamp;
+pub mod set_cycle_count;
 pub mod timestamp_diff;
 pub(crate) mod trigger;

@@ -1,0 +1,209 @@
+//! IPRateMonitor - measures rates by address, finer where there is more
+//!
+//! # Synopsis
+//! `IPRateMonitor(TYPE, RATIO, THRESH [, MEMORY, ANNO])`
+//!
+//! # Description
+//! Measures how much comes from IP addresses, by the packets of input 0, and how much goes to them, by the
+//! packets of input 1. It begins with the first byte of addresses. Where the rate of either direction
+//! reaches THRESH, the next byte is looked at too, down to single addresses; where both rates have fallen
+//! below, it is given up again. Rates are moving averages over eighths of a tenth of a second.
+//!
+//! The rates of a packet's address go into the annotations FWD_RATE and REV_RATE, which CompareBlock reads.
+//! Packets without an IP header pass uncounted.
+//!
+//! # Arguments
+//! - TYPE: what is measured, `PACKETS` or `BYTES`. Positional, mandatory.
+//! - RATIO: the part of packets that are counted, 0 to 1. Positional, mandatory.
+//! - THRESH: packets or bytes a second, as if RATIO were 1. Positional, mandatory.
+//! - MEMORY: kilobytes that may be used, at least 100; 0 for no limit. Positional, default 0.
+//! - ANNO: whether the annotations are set. Positional, default true.
+//!
+//! # Ports
+//! One or two agnostic inputs, one or two agnostic outputs: what comes by an input leaves by the output with its
+//! number.
+//!
+//! # Handlers
+//! - `look` (read): first the time since the last reset in units of 8 ms, then for each address, or part of one,
+//!   with some rate a line: the address, its rate from and its rate to it a second, with tabs between.
+//! - `thresh` (read): THRESH times RATIO.
+//! - `mem`, `memmax` (read): bytes used, bytes that may be.
+//! - `memmax` (write): kilobytes that may be used.
+//! - `anno_level` (write): an address, a level 0 to 3, and seconds: for so long no byte behind that level is looked at.
+//! - `reset` (write): forgets all rates.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! FromDump(in.pcap, FORCE_IP true, STOP true) -> m :: IPRateMonitor(PACKETS, 1, 256, 600) -> Discard;
+//! ```
+//!
+//! # See also
+//! CompareBlock, AggregateIP, Counter
+
+use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use millrace_core::args::{UFixed, Word};
+use millrace_core::element::Call;
+use millrace_core::headers::{Header, Ipv4Header};
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, HandlerError, Handlers, Init, Packet, Refused, Setup,
+    Timestamp, register,
+};
+
+use super::rate_tree::{EPOCHS, RateTree};
+
+/// The element; its manual is at the top of the file.
+pub struct IpRateMonitor {
+    bytes: bool,
+    annotates: bool,
+    /// With 16 bits of fraction.
+    ratio: u32,
+    reset: AtomicU32,
+    tree: Mutex<RateTree>,
+}
+
+/// The least memory, in kilobytes.
+const LEAST: usize = 100;
+
+register!(IpRateMonitor, "ip_rate_monitor.rs");
+
+impl Element for IpRateMonitor {
+    const CLASS: Class = Class::new("IPRateMonitor", "1-2/1-2", "a/a");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let kind: Word = setup.args.mandatory("TYPE");
+        let UFixed::<16>(ratio) = setup.args.mandatory("RATIO");
+        let threshold: i32 = setup.args.mandatory("THRESH");
+        let memory: u32 = setup.args.positional("MEMORY", 0);
+        let annotates = setup.args.positional("ANNO", true);
+        setup.args.complete()?;
+        let bytes = match kind.as_str().to_ascii_uppercase().as_str() {
+            "PACKETS" => false,
+            "BYTES" => true,
+            _ => {
+                setup.args.error((), "monitor type should be \"PACKETS\" or \"BYTES\"");
+                return Err(Failed);
+            }
+        };
+        if ratio > 1 << 16 {
+            setup.args.error((), "ratio must be between 0 and 1");
+            return Err(Failed);
+        }
+        let threshold = i64::from(threshold) * i64::from(ratio) >> 16;
+        let tree = RateTree::new(i32::try_from(threshold).unwrap_or(i32::MAX), limit(memory));
+        Ok(Self { bytes, annotates, ratio, reset: 0.into(), tree: Mutex::new(tree) })
+    }
+
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        self.reset.store(epoch(init.clock().now()), Relaxed);
+        Ok(())
+    }
+
+    fn push(&self, cx: &mut Context, (): &mut (), port: usize, batch: &mut Batch) {
+        self.measure(cx, port, batch);
+        cx.push_batch(port, batch);
+    }
+
+    fn pull(&self, cx: &mut Context, (): &mut (), port: usize, max: usize, batch: &mut Batch) {
+        cx.pull(port, max, batch);
+        self.measure(cx, port, batch);
+    }
+
+    fn take_state(&self, old: &Self, _init: &Init<'_>) {
+        if old.bytes == self.bytes && old.ratio == self.ratio {
+            self.reset.store(old.reset.load(Relaxed), Relaxed);
+            self.tree().take(&mut old.tree());
+        }
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("thresh", |monitor, _| monitor.tree().threshold());
+        handlers.read("look", |monitor, call| {
+            let now = epoch(call.now());
+            let passed = now.wrapping_sub(monitor.reset.load(Relaxed)) & (u32::MAX >> 3);
+            format!("{passed}\n{}", monitor.tree().text(now))
+        });
+        handlers.read("mem", |monitor, _| monitor.tree().memory());
+        handlers.read("memmax", |monitor, _| monitor.tree().limit());
+        handlers.write("memmax", |monitor, call| {
+            let kilobytes: i32 = match &call.args().rest()[..] {
+                [one] => one.as_str().parse().map_err(|_| "not an integer")?,
+                _ => return Err("expecting 1 integer".into()),
+            };
+            monitor
+                .tree()
+                .set_limit(limit(u32::try_from(kilobytes).unwrap_or(0)), epoch(call.now()));
+            Ok(())
+        });
+        handlers.write("anno_level", IpRateMonitor::set_level);
+        handlers.write("reset", |monitor, call| {
+            monitor.tree().clear();
+            monitor.reset.store(epoch(call.now()), Relaxed);
+            Ok(())
+        });
+    }
+}
+
+impl IpRateMonitor {
+    fn measure(&self, cx: &mut Context, port: usize, batch: &mut Batch) {
+        let now = epoch(cx.now());
+        let mut tree = self.tree();
+        batch.for_each(|packet: &mut Packet| {
+            let Some((ip, _)) = packet.network_data().and_then(Ipv4Header::view) else { return };
+            let amount = if self.bytes { i32::from(ip.total_len.get()) } else { 1 };
+            let address = if port == 0 { ip.source() } else { ip.destination() };
+            let counts = self.ratio == 1 << 16 || cx.random().u32(..1 << 16) <= self.ratio;
+            let forward_or_not = cx.random().bool();
+            let rates = tree.update(
+                address.to_bits(),
+                port == 0,
+                counts.then_some(amount),
+                now,
+                forward_or_not,
+            );
+            if let Some([forward, reverse]) = rates.filter(|_| self.annotates) {
+                packet.set_anno_u32(20, forward.cast_unsigned());
+                packet.set_anno_u32(24, reverse.cast_unsigned());
+            }
+        });
+    }
+
+    fn set_level(&self, call: &Call<'_>) -> Result<(), HandlerError> {
+        let arguments = call.args().rest();
+        let [address, level, when] = &arguments[..] else {
+            return Err("expecting 3 arguments".into());
+        };
+        let address: Ipv4Addr = millrace_core::args::parse(address.as_str(), &call.scope())
+            .map_err(|_| "not an IP address")?;
+        let level = level.as_str().parse().ok().filter(|level| *level < 4usize);
+        let level = level.ok_or("2nd argument specifies a level, between 0 and 3, to annotate")?;
+        let when: Option<u32> = when.as_str().parse().ok().filter(|when| *when > 0);
+        let when = when.ok_or("3rd argument specifies when this rule expires, must be > 0")?;
+        let when = when.wrapping_mul(EPOCHS).wrapping_add(epoch(call.now()));
+        self.tree().set_level(address.to_bits(), level, when);
+        Ok(())
+    }
+
+    fn tree(&self) -> MutexGuard<'_, RateTree> {
+        self.tree.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Bytes, of kilobytes.
+fn limit(kilobytes: u32) -> usize {
+    match kilobytes as usize {
+        0 => 0,
+        kilobytes => kilobytes.max(LEAST) * 1024,
+    }
+}
+
+/// The units of time that rates are measured in, 8 milliseconds; they wrap.
+fn epoch(time: Timestamp) -> u32 {
+    (time.as_millis() as u32) >> 3
+}
