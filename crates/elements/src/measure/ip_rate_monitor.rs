@@ -47,7 +47,7 @@ use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use millrace_core::args::{UFixed, Word};
+use millrace_core::args::{ArgText, UFixed, Word};
 use millrace_core::element::Call;
 use millrace_core::headers::{Header, Ipv4Header};
 use millrace_core::{
@@ -175,7 +175,11 @@ impl IpRateMonitor {
     }
 
     fn set_level(&self, call: &Call<'_>) -> Result<(), HandlerError> {
-        let arguments = call.args().rest();
+        // With commas between, as Click takes them, or spaces, as its manual has them.
+        let arguments: Vec<ArgText> = match call.args().rest() {
+            one if one.len() == 1 => one.iter().flat_map(ArgText::words).collect(),
+            several => several,
+        };
         let [address, level, when] = &arguments[..] else {
             return Err("expecting 3 arguments".into());
         };
