@@ -359,13 +359,6 @@ impl Changing<'_> {
     pub(super) fn requeue(&mut self, number: u32, now: u64) {
         if self.set.table.record(number).is_some_and(Record::is_live) {
             self.queue(number, now);
-            let entries = self.book.guaranteed.len() + self.book.others.len();
-            if entries > 2 * self.book.live + 64 {
-                let table = &self.set.table;
-                let valid = |Reverse(entry): &Reverse<Entry>| is_valid(table, entry);
-                self.book.guaranteed.retain(valid);
-                self.book.others.retain(valid);
-            }
         }
     }
 
@@ -429,7 +422,8 @@ impl Changing<'_> {
         (guarantee > 0).then(|| record.touched.load(Relaxed) + guarantee)
     }
 
-    /// Gives a mapping its place in a heap, and the one that it may have had is void.
+    /// Gives a mapping its place in a heap, and the one that it may have had is void. When most places are, they
+    /// are cleared away.
     fn queue(&mut self, number: u32, now: u64) {
         let Some(record) = self.set.table.record(number) else { return };
         // The highest one belongs to nobody.
@@ -437,6 +431,13 @@ impl Changing<'_> {
         let ticket = self.book.next_ticket;
         record.ticket.store(ticket, Relaxed);
         self.place(Entry { time: 0, ticket, record: number }, now);
+        let entries = self.book.guaranteed.len() + self.book.others.len();
+        if entries > 2 * self.book.live + 64 {
+            let table = &self.set.table;
+            let valid = |Reverse(entry): &Reverse<Entry>| is_valid(table, entry);
+            self.book.guaranteed.retain(valid);
+            self.book.others.retain(valid);
+        }
     }
 
     fn place(&mut self, entry: Entry, now: u64) {

@@ -381,6 +381,8 @@ impl FlowTable {
             None => self.new_record()?,
         };
         let record = self.record(number)?;
+        // Who sees any of what follows sees that the record is free.
+        fence(Release);
         record.map.store(new.map, Relaxed);
         for (to, key) in record.addresses.iter().zip(&new.keys) {
             to.store(key.addresses, Relaxed);

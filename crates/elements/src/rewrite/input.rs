@@ -1,7 +1,7 @@
 //! What a rewriter does with a flow that it has no mapping for: an argument for each input.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use fastrand::Rng;
 use millrace_core::Arg;
@@ -53,7 +53,8 @@ impl Request<'_> {
 pub(super) struct Named {
     patterns: Mutex<HashMap<String, Arc<Pattern>>>,
     mappers: Mutex<HashMap<String, Arc<dyn Mapper>>>,
-    rewriters: Mutex<HashMap<String, Arc<Rewriter>>>,
+    /// They hold this in their turn: a router that ends is to take both with it.
+    rewriters: Mutex<HashMap<String, Weak<Rewriter>>>,
 }
 
 impl Named {
@@ -72,13 +73,13 @@ impl Named {
         lock(&self.mappers).insert(name.to_owned(), mapper);
     }
 
-    pub(super) fn add_rewriter(&self, name: &str, rewriter: Arc<Rewriter>) {
-        lock(&self.rewriters).insert(name.to_owned(), rewriter);
+    pub(super) fn add_rewriter(&self, name: &str, rewriter: &Arc<Rewriter>) {
+        lock(&self.rewriters).insert(name.to_owned(), Arc::downgrade(rewriter));
     }
 
     /// The rewriter that a name means.
     pub(super) fn rewriter(&self, name: &str, scope: &Scope<'_>) -> Option<Arc<Rewriter>> {
-        nearest(&lock(&self.rewriters), name, scope)
+        nearest(&lock(&self.rewriters), name, scope)?.upgrade()
     }
 }
 

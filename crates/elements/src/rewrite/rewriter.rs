@@ -159,7 +159,7 @@ impl Rewriter {
             timer: setup.timer(),
             named: named.clone(),
         });
-        named.add_rewriter(setup.name(), rewriter.clone());
+        named.add_rewriter(setup.name(), &rewriter);
         Ok(rewriter)
     }
 
