@@ -18,6 +18,7 @@ pub mod net;
 pub mod router;
 pub mod services;
 pub mod stats;
+mod sync;
 pub mod testing;
 pub mod time;
 pub mod topology;
@@ -35,4 +36,5 @@ pub use engine::{BiasedGuard, BiasedMutex, Context, Engine, Notifier, Task, Time
 pub use memory::{Arena, Batch, Packet, PacketType};
 pub use router::Router;
 pub use stats::{Count, PerThread};
+pub use sync::Lock;
 pub use time::Timestamp;

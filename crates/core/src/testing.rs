@@ -19,10 +19,11 @@
 //! ```
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use millrace_lang::{ConfigText, Connection, Diagnostic, ElementDecl, Graph, Span};
 
+use crate::Lock;
 use crate::clock::Clock;
 use crate::element::{Class, ClassInfo, Element, Failed, HandlerError, Init, Refused, Setup};
 use crate::engine::{Context, Engine, Outcome, Task};
@@ -168,7 +169,7 @@ impl Rig {
     }
 
     fn take(&self) -> Vec<Vec<Packet>> {
-        self.catches.iter().map(|catch| std::mem::take(&mut *lock(&catch.packets))).collect()
+        self.catches.iter().map(|catch| std::mem::take(&mut *catch.packets.lock())).collect()
     }
 }
 
@@ -203,27 +204,23 @@ fn connect(from: (usize, usize), to: (usize, usize)) -> Connection {
     Connection { from, to, span: Span::NOWHERE }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 const FEED: ClassInfo = ClassInfo::of::<Feed>("", module_path!());
 const CATCH: ClassInfo = ClassInfo::of::<Catch>("", module_path!());
 
 /// Gives the packets that it was given: pushes them, or lets them be pulled.
 struct Feed {
-    packets: Mutex<VecDeque<Packet>>,
+    packets: Lock<VecDeque<Packet>>,
     task: Task,
 }
 
 impl Feed {
     fn give(&self, packets: Vec<Packet>) {
-        lock(&self.packets).extend(packets);
+        self.packets.lock().extend(packets);
         self.task.schedule();
     }
 
     fn fill(&self, cx: &mut Context, max: usize, batch: &mut Batch) {
-        let mut packets = lock(&self.packets);
+        let mut packets = self.packets.lock();
         while batch.len() < max
             && let Some(packet) = packets.pop_front()
         {
@@ -242,7 +239,7 @@ impl Element for Feed {
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         setup.args.complete()?;
-        Ok(Self { packets: Mutex::default(), task: setup.task() })
+        Ok(Self { packets: Lock::default(), task: setup.task() })
     }
 
     fn pull(&self, cx: &mut Context, (): &mut (), _: usize, max: usize, batch: &mut Batch) {
@@ -267,13 +264,13 @@ impl Element for Feed {
     }
 
     fn held(&self) -> usize {
-        lock(&self.packets).len()
+        self.packets.lock().len()
     }
 }
 
 /// Keeps the packets that come, or that it can pull.
 struct Catch {
-    packets: Mutex<Vec<Packet>>,
+    packets: Lock<Vec<Packet>>,
     task: Task,
 }
 
@@ -283,7 +280,7 @@ impl Element for Catch {
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         setup.args.complete()?;
-        Ok(Self { packets: Mutex::default(), task: setup.task() })
+        Ok(Self { packets: Lock::default(), task: setup.task() })
     }
 
     fn initialize(&self, _: &mut Init<'_>) -> Result<(), Refused> {
@@ -293,14 +290,14 @@ impl Element for Catch {
 
     fn push(&self, cx: &mut Context, (): &mut (), _: usize, batch: &mut Batch) {
         cx.consumed(batch.len());
-        lock(&self.packets).extend(batch.drain());
+        self.packets.lock().extend(batch.drain());
     }
 
     fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
         let mut batch = cx.take_batch();
         let n = cx.pull(0, Batch::CAPACITY, &mut batch);
         cx.consumed(n);
-        lock(&self.packets).extend(batch.drain());
+        self.packets.lock().extend(batch.drain());
         cx.give_batch(batch);
         n > 0
     }

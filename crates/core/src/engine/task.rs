@@ -2,9 +2,10 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, MutexGuard, OnceLock};
 
 use super::Waker;
+use crate::Lock;
 use crate::router::Router;
 use crate::stats::Count;
 
@@ -27,7 +28,7 @@ struct TaskCell {
     stays: AtomicBool,
     /// Those of all threads.
     wakers: OnceLock<Arc<[Arc<Waker>]>>,
-    readiness: Mutex<Vec<Arc<OwnedFd>>>,
+    readiness: Lock<Vec<Arc<OwnedFd>>>,
     /// Time stamp counter cycles that its runs took, with all that they set off.
     cycles: Count,
 }
@@ -45,7 +46,7 @@ impl Task {
             home: AtomicUsize::new(0),
             stays: AtomicBool::new(false),
             wakers: OnceLock::new(),
-            readiness: Mutex::default(),
+            readiness: Lock::default(),
             cycles: Count::default(),
         }))
     }
@@ -172,7 +173,7 @@ impl Task {
 
     /// What the task sleeps on; empty when it can only be polled.
     pub(super) fn readiness(&self) -> MutexGuard<'_, Vec<Arc<OwnedFd>>> {
-        self.0.readiness.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.readiness.lock()
     }
 }
 

@@ -2,12 +2,13 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
 use super::task::Move;
+use crate::Lock;
 use crate::stats::Count;
 
 /// Wakes one thread from its sleep, and brings it tasks.
@@ -19,7 +20,7 @@ pub(crate) struct Waker {
     calls: AtomicU64,
     /// When the thread was first called since it fell asleep, on the clock of [`nanos`]; 0 when it was not.
     called: AtomicU64,
-    moves: Mutex<Vec<Move>>,
+    moves: Lock<Vec<Move>>,
     has_moves: AtomicBool,
     rest: Rest,
 }
@@ -154,7 +155,7 @@ impl Waker {
 
     /// Brings the thread a task, or takes one from it.
     pub(crate) fn send(&self, order: Move) {
-        let mut moves = self.moves.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut moves = self.moves.lock();
         moves.push(order);
         self.has_moves.store(true, Ordering::SeqCst);
         drop(moves);
@@ -168,7 +169,7 @@ impl Waker {
     }
 
     pub(crate) fn take_moves(&self) -> Vec<Move> {
-        let mut moves = self.moves.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut moves = self.moves.lock();
         self.has_moves.store(false, Ordering::SeqCst);
         std::mem::take(&mut moves)
     }

@@ -27,12 +27,13 @@
 
 use std::fmt;
 use std::ptr::NonNull;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::descriptor::{DESCRIPTOR_LEN, Descriptor, Slot};
 use super::packet::Packet;
 use super::{cache, mapping, numa};
+use crate::Lock;
 use mapping::{Mapping, PageKind};
 
 /// Bytes of a cache line.
@@ -147,7 +148,7 @@ pub struct Arena {
 }
 
 static ARENA: OnceLock<Arena> = OnceLock::new();
-static CONFIG: Mutex<Option<ArenaConfig>> = Mutex::new(None);
+static CONFIG: Lock<Option<ArenaConfig>> = Lock::new(None);
 
 impl Arena {
     /// Chooses the arena's size (a number of standard slots, or an [`ArenaConfig`]).
@@ -155,7 +156,7 @@ impl Arena {
     /// # Errors
     /// [`ArenaInUse`] when a packet was made before.
     pub fn configure(config: impl Into<ArenaConfig>) -> Result<(), ArenaInUse> {
-        let mut chosen = lock(&CONFIG);
+        let mut chosen = CONFIG.lock();
         if ARENA.get().is_some() {
             return Err(ArenaInUse);
         }
@@ -185,7 +186,7 @@ impl Arena {
 
     pub(super) fn get() -> &'static Arena {
         ARENA.get_or_init(|| {
-            let config = lock(&CONFIG).unwrap_or_default();
+            let config = CONFIG.lock().unwrap_or_default();
             Arena::new(config)
         })
     }
@@ -270,7 +271,7 @@ pub(super) struct Pool {
     slots: usize,
     /// How many slots a thread may keep to itself.
     hold: usize,
-    shared: Mutex<Shared>,
+    shared: Lock<Shared>,
     exhausted: AtomicU64,
     /// Most slots that were ever out of the pool, those that threads keep for later included.
     peak: AtomicUsize,
@@ -296,7 +297,7 @@ impl Pool {
             slots,
             hold: (slots / 32).clamp(2, cache::MAGAZINE),
             // Room for every slot, so that giving back never allocates; untouched until needed.
-            shared: Mutex::new(Shared { free: Vec::with_capacity(slots), carved: 0 }),
+            shared: Lock::new(Shared { free: Vec::with_capacity(slots), carved: 0 }),
             exhausted: AtomicU64::new(0),
             peak: AtomicUsize::new(0),
         }
@@ -316,7 +317,7 @@ impl Pool {
 
     /// Hands out up to `most` slots; the one that `sink` gets last has the lowest address.
     pub(super) fn take(&self, most: usize, mut sink: impl FnMut(Slot)) -> usize {
-        let mut shared = lock(&self.shared);
+        let mut shared = self.shared.lock();
         let kept = shared.free.len().saturating_sub(most);
         let mut taken = 0;
         for slot in shared.free.drain(kept..) {
@@ -341,7 +342,7 @@ impl Pool {
 
     /// Takes slots back.
     pub(super) fn put(&self, slots: impl Iterator<Item = Slot>) {
-        lock(&self.shared).free.extend(slots);
+        self.shared.lock().free.extend(slots);
     }
 
     /// Counts a packet that could not be had.
@@ -372,7 +373,7 @@ impl Pool {
 
     fn stats(&self) -> PoolStats {
         let (free, carved) = {
-            let shared = lock(&self.shared);
+            let shared = self.shared.lock();
             (shared.free.len(), shared.carved)
         };
         let cached = cache::held(self);
@@ -484,9 +485,4 @@ impl fmt::Display for ArenaStats {
         }
         Ok(())
     }
-}
-
-/// A panic elsewhere must not stop the packet memory: what these locks guard is consistent at any point.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -10,12 +10,13 @@ use std::cell::{Cell, RefCell, UnsafeCell};
 use std::mem::MaybeUninit;
 use std::ptr::{NonNull, null};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
-use super::arena::{Arena, Pool, SlotClass, lock};
+use super::arena::{Arena, Pool, SlotClass};
 use super::copies::{Copies, CopyCause};
 use super::descriptor::{DESCRIPTOR_LEN, Descriptor, FLAG_EXTERNAL, LetGo, Slot};
 use super::{numa, plain};
+use crate::Lock;
 
 /// Most slots of one class that a thread keeps.
 pub(super) const MAGAZINE: usize = 512;
@@ -452,7 +453,7 @@ struct Threads {
     copies_of_ended: Option<Copies>,
 }
 
-static THREADS: Mutex<Threads> = Mutex::new(Threads { caches: Vec::new(), copies_of_ended: None });
+static THREADS: Lock<Threads> = Lock::new(Threads { caches: Vec::new(), copies_of_ended: None });
 
 thread_local! {
     /// The fast way to this thread's cache: no destructor, so no check on access.
@@ -484,7 +485,7 @@ fn attach<'a>() -> Option<&'a ThreadCache> {
     let cache = KEEPER.try_with(|keeper| {
         let cache = Arc::new(ThreadCache::new());
         let address = Arc::as_ptr(&cache);
-        lock(&THREADS).caches.push(Arc::clone(&cache));
+        THREADS.lock().caches.push(Arc::clone(&cache));
         keeper.0.replace(Some(cache));
         CURRENT.set(address);
         address
@@ -511,7 +512,7 @@ impl Keeper {
         let Some(cache) = self.0.take() else { return };
         CURRENT.set(null());
         cache.magazines().for_each(Magazine::empty);
-        let mut threads = lock(&THREADS);
+        let mut threads = THREADS.lock();
         cache.add_copies_to(threads.copies_of_ended.get_or_insert_default());
         threads.caches.retain(|other| !Arc::ptr_eq(other, &cache));
     }
@@ -519,7 +520,7 @@ impl Keeper {
 
 /// Slots of a pool that threads keep for later.
 pub(super) fn held(pool: &Pool) -> usize {
-    let threads = lock(&THREADS);
+    let threads = THREADS.lock();
     let magazines = threads.caches.iter().filter_map(|cache| cache.magazine_of(pool));
     magazines.map(|magazine| magazine.len.load(Ordering::Relaxed)).sum()
 }
@@ -530,12 +531,12 @@ pub(super) fn count_copies(cause: CopyCause, packets: u64) {
         Some(count) => {
             count.store(count.load(Ordering::Relaxed).wrapping_add(packets), Ordering::Relaxed);
         }
-        None => lock(&THREADS).copies_of_ended.get_or_insert_default().add(cause, packets),
+        None => THREADS.lock().copies_of_ended.get_or_insert_default().add(cause, packets),
     }
 }
 
 pub(super) fn copies() -> Copies {
-    let threads = lock(&THREADS);
+    let threads = THREADS.lock();
     let mut sum = threads.copies_of_ended.unwrap_or_default();
     threads.caches.iter().for_each(|cache| cache.add_copies_to(&mut sum));
     sum

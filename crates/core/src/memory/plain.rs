@@ -18,12 +18,11 @@
 
 use std::cell::Cell;
 use std::marker::PhantomData;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::arena::lock;
 use super::cache;
 use super::descriptor::{Slot, TAGS};
+use crate::Lock;
 
 thread_local! {
     /// The tag of a thread that counts plainly; 0 for none. No destructor, so no check on access.
@@ -40,7 +39,7 @@ pub(super) fn tag() -> u16 {
 struct Home {
     /// Whether something was posted, to be looked up without the lock.
     pending: AtomicBool,
-    inside: Mutex<Inside>,
+    inside: Lock<Inside>,
 }
 
 struct Inside {
@@ -52,7 +51,7 @@ struct Inside {
 static HOMES: [Home; TAGS] = [const {
     Home {
         pending: AtomicBool::new(false),
-        inside: Mutex::new(Inside { owned: false, posted: Vec::new() }),
+        inside: Lock::new(Inside { owned: false, posted: Vec::new() }),
     }
 }; TAGS];
 
@@ -77,7 +76,7 @@ impl PlainCounts {
             return None;
         }
         let free = |home: &Home| {
-            let mut inside = lock(&home.inside);
+            let mut inside = home.inside.lock();
             !std::mem::replace(&mut inside.owned, true)
         };
         let at = HOMES.iter().position(free)?;
@@ -97,7 +96,7 @@ impl PlainCounts {
     #[cold]
     fn release_posted(home: &Home) {
         let posted = {
-            let mut inside = lock(&home.inside);
+            let mut inside = home.inside.lock();
             home.pending.store(false, Ordering::Relaxed);
             std::mem::take(&mut inside.posted)
         };
@@ -119,7 +118,7 @@ impl Drop for PlainCounts {
 impl PlainCounts {
     /// Gives the tag up unless something was posted.
     fn is_left(home: &Home) -> bool {
-        let mut inside = lock(&home.inside);
+        let mut inside = home.inside.lock();
         inside.owned = !inside.posted.is_empty();
         !inside.owned
     }
@@ -131,7 +130,7 @@ pub(super) fn post(slot: Slot, tag: u16) {
     let Some(home) = home(tag) else { return };
     let owner = slot.buffer_owner();
     let left = {
-        let mut inside = lock(&home.inside);
+        let mut inside = home.inside.lock();
         if inside.owned {
             inside.posted.push(slot);
             home.pending.store(true, Ordering::Relaxed);

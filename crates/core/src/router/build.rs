@@ -1,12 +1,13 @@
 //! From a flat graph to a router, and from a router to an engine.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use millrace_lang::{Diagnostic, Graph, nearest, print_flat};
 
 use super::ports::Counts;
 use super::{Draft, Member, Plan, Router, Signals, Stop, plan, ports, processing, wiring};
+use crate::Lock;
 use crate::args::{Args, ElementLookup, Scope};
 use crate::clock::Clock;
 use crate::element::node::AnyElement;
@@ -148,12 +149,12 @@ pub fn check(
         plan,
         draft,
         stop: Stop::default(),
-        complaints: Mutex::default(),
-        random: Mutex::default(),
+        complaints: Lock::default(),
+        random: Lock::default(),
         signals: Signals::default(),
-        findings: Mutex::default(),
-        predecessor: Mutex::default(),
-        successor: Mutex::default(),
+        findings: Lock::default(),
+        predecessor: Lock::default(),
+        successor: Lock::default(),
     };
     (Some(router), diagnostics)
 }
@@ -210,7 +211,7 @@ fn initialize_shared(router: Arc<Router>, seed: u64) -> Result<Engine, Vec<Diagn
         }));
     }
     if !diagnostics.iter().any(Diagnostic::is_error) {
-        router.findings.lock().unwrap_or_else(PoisonError::into_inner).append(&mut diagnostics);
+        router.findings.lock().append(&mut diagnostics);
     }
     if silent || !diagnostics.is_empty() {
         let complaints = router.cleanup();

@@ -14,7 +14,7 @@ mod wiring;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, MutexGuard};
 
 use millrace_lang::{Diagnostic, Span, ascii_quotes};
 
@@ -27,6 +27,7 @@ pub use signals::Signals;
 pub(crate) use swap::Successor;
 pub use swap::Swapped;
 
+use crate::Lock;
 use crate::args::{ElementLookup, Scope};
 use crate::clock::Clock;
 use crate::element::node::{AnyElement, Node};
@@ -57,15 +58,15 @@ pub struct Router {
     wakers: Arc<[Arc<Waker>]>,
     stats: Vec<Arc<[NodeStats]>>,
     stop: Stop,
-    complaints: Mutex<Vec<String>>,
+    complaints: Lock<Vec<String>>,
     /// Warnings of the initialisation.
-    findings: Mutex<Vec<Diagnostic>>,
-    random: Mutex<fastrand::Rng>,
+    findings: Lock<Vec<Diagnostic>>,
+    random: Lock<fastrand::Rng>,
     signals: Signals,
     /// The router that this one is to replace, until it has.
-    predecessor: Mutex<Option<Arc<Router>>>,
+    predecessor: Lock<Option<Arc<Router>>>,
     /// What is to run in place of this one.
-    successor: Mutex<Option<Successor>>,
+    successor: Lock<Option<Successor>>,
 }
 
 /// Whether the locale's characters are UTF-8: the first of these variables counts, locale(7).
@@ -251,7 +252,7 @@ impl Router {
 
     /// Random numbers for whoever is not a thread of the router (seeded as theirs are).
     pub fn random(&self) -> MutexGuard<'_, fastrand::Rng> {
-        self.random.lock().unwrap_or_else(PoisonError::into_inner)
+        self.random.lock()
     }
 
     /// The signals that elements listen to.
@@ -349,12 +350,12 @@ impl Router {
 
     /// What the elements warned of while they were initialised, for the program to show.
     pub fn take_findings(&self) -> Vec<Diagnostic> {
-        std::mem::take(&mut self.findings.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut self.findings.lock())
     }
 
     /// Keeps a message for the end of the run.
     pub fn complain(&self, message: String) {
-        self.complaints.lock().unwrap_or_else(PoisonError::into_inner).push(message);
+        self.complaints.lock().push(message);
     }
 
     /// Cleans every element up, in order; returns what went wrong.
@@ -364,6 +365,6 @@ impl Router {
                 self.complain(format!("{}: {refused}", member.name));
             }
         }
-        std::mem::take(&mut self.complaints.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut self.complaints.lock())
     }
 }

@@ -1,7 +1,9 @@
 //! Signals of the system, and the elements that run when one comes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
+
+use crate::Lock;
 
 /// Signals have numbers below this.
 const SIGNALS: usize = 32;
@@ -15,8 +17,8 @@ pub struct Signals {
     /// Whether any has come.
     any: Arc<AtomicBool>,
     marks: [Arc<AtomicBool>; SIGNALS],
-    listeners: Mutex<Vec<(i32, usize)>>,
-    unheard: Mutex<Option<Unheard>>,
+    listeners: Lock<Vec<(i32, usize)>>,
+    unheard: Lock<Option<Unheard>>,
 }
 
 impl Default for Signals {
@@ -24,8 +26,8 @@ impl Default for Signals {
         Self {
             any: Arc::default(),
             marks: std::array::from_fn(|_| Arc::default()),
-            listeners: Mutex::default(),
-            unheard: Mutex::default(),
+            listeners: Lock::default(),
+            unheard: Lock::default(),
         }
     }
 }
@@ -55,7 +57,7 @@ impl Signals {
 
     /// Says what to do when a signal comes that no element listens to any more.
     pub fn when_unheard(&self, act: impl Fn(i32) + Send + Sync + 'static) {
-        *self.unheard.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(act));
+        *self.unheard.lock() = Some(Box::new(act));
     }
 
     #[inline]
@@ -78,12 +80,12 @@ impl Signals {
     }
 
     pub(crate) fn nobody_heard(&self, signal: i32) {
-        if let Some(act) = &*self.unheard.lock().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(act) = &*self.unheard.lock() {
             act(signal);
         }
     }
 
     fn listeners(&self) -> MutexGuard<'_, Vec<(i32, usize)>> {
-        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
+        self.listeners.lock()
     }
 }

@@ -1,7 +1,7 @@
 //! Hot swap: a router that takes the place of a running one.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::{FINAL, Router};
@@ -35,21 +35,21 @@ impl Router {
     pub fn replace(&self, engine: Engine, done: impl FnOnce(Swapped) + Send + 'static) {
         let done = Box::new(done);
         let next = Successor { engine, told: Instant::now(), done };
-        *self.successor.lock().unwrap_or_else(PoisonError::into_inner) = Some(next);
+        *self.successor.lock() = Some(next);
         self.halt();
     }
 
     pub(crate) fn take_successor(&self) -> Option<Successor> {
-        self.successor.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.successor.lock().take()
     }
 
     /// The running router that this one is to replace.
     pub(crate) fn predecessor(&self) -> Option<Arc<Self>> {
-        self.predecessor.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.predecessor.lock().clone()
     }
 
     pub(super) fn set_predecessor(&self, old: Option<Arc<Self>>) {
-        *self.predecessor.lock().unwrap_or_else(PoisonError::into_inner) = old;
+        *self.predecessor.lock() = old;
     }
 }
 

@@ -61,13 +61,13 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use foldhash::fast::RandomState;
 use millrace_core::args::{FileName, Kind, parse};
 use millrace_core::element::HandlerError;
 use millrace_core::{
-    Batch, Call, Class, Context, Element, Failed, Handlers, Init, Packet, Refused, Setup, register,
+    Batch, Call, Class, Context, Element, Failed, Handlers, Init, Lock, Packet, Refused, Setup,
+    register,
 };
 
 use super::length::Length;
@@ -78,8 +78,8 @@ pub struct AggregateCounter {
     unit: Unit,
     frozen: AtomicBool,
     active: AtomicBool,
-    counts: Mutex<Counts>,
-    banner: Mutex<Vec<u8>>,
+    counts: Lock<Counts>,
+    banner: Lock<Vec<u8>>,
 }
 
 /// What is counted.
@@ -134,14 +134,14 @@ impl Element for AggregateCounter {
             unit: if bytes { Unit::Bytes(length) } else { Unit::Packets { with_extra } },
             frozen: false.into(),
             active: true.into(),
-            counts: Mutex::new(Counts { aggregate_call, count_call, ..Counts::default() }),
-            banner: Mutex::new(banner),
+            counts: Lock::new(Counts { aggregate_call, count_call, ..Counts::default() }),
+            banner: Lock::new(banner),
         })
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
         let (aggregates, sum) = {
-            let counts = self.lock();
+            let counts = self.counts.lock();
             (counts.aggregate_call.clone(), counts.count_call.clone())
         };
         aggregates.into_iter().chain(sum).try_for_each(|trigger| trigger.check(init))
@@ -181,8 +181,8 @@ impl Element for AggregateCounter {
         ] {
             handlers.write(name, move |counter, call| counter.write_file(call, format));
         }
-        handlers.read("count", |counter, _| counter.lock().sum);
-        handlers.read("nagg", |counter, _| counter.lock().by_aggregate.len() as u64);
+        handlers.read("count", |counter, _| counter.counts.lock().sum);
+        handlers.read("nagg", |counter, _| counter.counts.lock().by_aggregate.len() as u64);
         handlers.read("freeze", |counter, _| counter.frozen.load(Relaxed));
         handlers.write("freeze", |counter, call| {
             counter.frozen.store(call.parse()?, Relaxed);
@@ -199,16 +199,16 @@ impl Element for AggregateCounter {
             Ok(())
         });
         handlers.write("clear", |counter, _| {
-            counter.lock().clear();
+            counter.counts.lock().clear();
             Ok(())
         });
         handlers.write("reaggregate_counts", |counter, _| {
-            counter.lock().reaggregate();
+            counter.counts.lock().reaggregate();
             Ok(())
         });
-        handlers.read("banner", |counter, _| counter.banner().clone());
+        handlers.read("banner", |counter, _| counter.banner.lock().clone());
         handlers.write("banner", |counter, call| {
-            *counter.banner() = match call.bytes() {
+            *counter.banner.lock() = match call.bytes() {
                 b"" | b"\n" => Vec::new(),
                 text if text.ends_with(b"\n") => text.to_vec(),
                 text => [text, b"\n"].concat(),
@@ -249,25 +249,20 @@ fn call_handlers(
     trigger: fn(&mut Counts) -> &mut Option<Trigger>,
 ) {
     handlers.read(name, move |counter, _| {
-        trigger(&mut counter.lock()).as_ref().map(|it| it.text().to_owned()).unwrap_or_default()
+        trigger(&mut counter.counts.lock())
+            .as_ref()
+            .map(|it| it.text().to_owned())
+            .unwrap_or_default()
     });
     handlers.write(name, move |counter, call| {
         let text = call.text();
         let new = if text.is_empty() { None } else { Some(call.parse()?) };
-        *trigger(&mut counter.lock()) = new;
+        *trigger(&mut counter.counts.lock()) = new;
         Ok(())
     });
 }
 
 impl AggregateCounter {
-    fn lock(&self) -> MutexGuard<'_, Counts> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn banner(&self) -> MutexGuard<'_, Vec<u8>> {
-        self.banner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Counts a packet; whether it was one to count.
     fn count(&self, cx: &Context, packet: &Packet, freeze: bool) -> bool {
         loop {
@@ -276,7 +271,7 @@ impl AggregateCounter {
             }
             let frozen = freeze || self.frozen.load(Relaxed);
             let amount = self.unit.of(packet);
-            let counted = self.lock().count(packet.aggregate(), amount, frozen);
+            let counted = self.counts.lock().count(packet.aggregate(), amount, frozen);
             match counted {
                 Counted::Done(counts, call) => {
                     if let Some(call) = call {
@@ -305,9 +300,9 @@ impl AggregateCounter {
     }
 
     fn write_to(&self, out: &mut impl Write, format: Format) -> io::Result<()> {
-        let counts = self.lock();
+        let counts = self.counts.lock();
         writeln!(out, "!IPAggregate 1.0")?;
-        let banner = self.banner();
+        let banner = self.banner.lock();
         out.write_all(&banner)?;
         if banner.last().is_some_and(|&last| last != b'\n') {
             writeln!(out)?;

@@ -32,15 +32,16 @@
 //! AggregateLast, AggregateIP, AggregateIPFlows
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 
 use foldhash::fast::RandomState;
 use millrace_core::args::ElementRef;
-use millrace_core::{Class, Context, Element, Failed, Handlers, Packet, Reason, Setup, register};
+use millrace_core::{
+    Class, Context, Element, Failed, Handlers, Lock, Packet, Reason, Setup, register,
+};
 
 /// The element; its manual is at the top of the file.
 pub struct AggregateFirst {
-    seen: Mutex<Seen>,
+    seen: Lock<Seen>,
 }
 
 /// The aggregates that have come: the upper bits name a block of bits.
@@ -55,7 +56,7 @@ impl Element for AggregateFirst {
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let _: Option<ElementRef> = setup.args.optional_keyword("NOTIFIER");
         setup.args.complete()?;
-        Ok(Self { seen: Mutex::default() })
+        Ok(Self { seen: Lock::default() })
     }
 
     fn simple_action(&self, cx: &mut Context, (): &mut (), packet: Packet) -> Option<Packet> {
@@ -68,7 +69,7 @@ impl Element for AggregateFirst {
 
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.write("clear", |first, _| {
-            first.seen.lock().unwrap_or_else(PoisonError::into_inner).clear();
+            first.seen.lock().clear();
             Ok(())
         });
     }
@@ -76,7 +77,7 @@ impl Element for AggregateFirst {
 
 impl AggregateFirst {
     fn is_first(&self, aggregate: u32) -> bool {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock();
         let block = seen.entry(aggregate >> 12).or_insert_with(|| Box::new([0; 64]));
         let word = &mut block[(aggregate >> 6 & 63) as usize];
         let bit = 1 << (aggregate & 63);

@@ -33,15 +33,16 @@
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
-use std::sync::{Mutex, PoisonError};
 
 use foldhash::fast::RandomState;
 use millrace_core::headers::{Header, Ipv4Header};
-use millrace_core::{Class, Context, Element, Failed, Handlers, Packet, Reason, Setup, register};
+use millrace_core::{
+    Class, Context, Element, Failed, Handlers, Lock, Packet, Reason, Setup, register,
+};
 
 /// The element; its manual is at the top of the file.
 pub struct AggregateIpAddrPair {
-    pairs: Mutex<Pairs>,
+    pairs: Lock<Pairs>,
 }
 
 /// The numbers of the pairs.
@@ -60,7 +61,7 @@ impl Element for AggregateIpAddrPair {
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         setup.args.complete()?;
-        Ok(Self { pairs: Mutex::new(Pairs { known: HashMap::default(), next: 1 }) })
+        Ok(Self { pairs: Lock::new(Pairs { known: HashMap::default(), next: 1 }) })
     }
 
     fn simple_action(&self, cx: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
@@ -77,7 +78,7 @@ impl Element for AggregateIpAddrPair {
 
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.write("clear", |pairs, _| {
-            pairs.pairs.lock().unwrap_or_else(PoisonError::into_inner).known.clear();
+            pairs.pairs.lock().known.clear();
             Ok(())
         });
     }
@@ -86,7 +87,7 @@ impl Element for AggregateIpAddrPair {
 impl AggregateIpAddrPair {
     /// The number of a pair, and whether this is the direction of the replies.
     fn number(&self, source: Ipv4Addr, destination: Ipv4Addr) -> (u32, bool) {
-        let mut pairs = self.pairs.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pairs = self.pairs.lock();
         let Pairs { known, next } = &mut *pairs;
         let from_higher = source > destination;
         let key = (source.min(destination), source.max(destination));

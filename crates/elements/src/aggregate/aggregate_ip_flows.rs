@@ -56,13 +56,13 @@
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use millrace_core::args::{ElementRef, FileName, Seconds};
 use millrace_core::router::Router;
 use millrace_core::{
-    Args, Batch, Class, Context, Element, Failed, Handlers, Init, Packet, Reason, Refused, Setup,
-    Task, register,
+    Args, Batch, Class, Context, Element, Failed, Handlers, Init, Lock, Packet, Reason, Refused,
+    Setup, Task, register,
 };
 
 use super::flow_table::{FlowTable, Out, Record, Timeouts};
@@ -75,8 +75,8 @@ pub struct AggregateIpFlows {
     with_fragments: OnceLock<bool>,
     trace_file: Option<FileName>,
     source: Option<ElementRef>,
-    state: Mutex<State>,
-    listeners: Mutex<Vec<Arc<Ended>>>,
+    state: Lock<State>,
+    listeners: Lock<Vec<Arc<Ended>>>,
     warned: AtomicBool,
     /// Lets go what `clear` has freed.
     task: Task,
@@ -92,14 +92,14 @@ struct State {
 /// The aggregates that have ended since somebody last looked.
 #[derive(Debug)]
 pub struct Ended {
-    aggregates: Mutex<Vec<u32>>,
+    aggregates: Lock<Vec<u32>>,
     task: Task,
 }
 
 impl Ended {
     /// Those that have ended since the last call, in that order.
     pub fn take(&self) -> Vec<u32> {
-        std::mem::take(&mut self.aggregates.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut self.aggregates.lock())
     }
 }
 
@@ -130,8 +130,8 @@ impl Element for AggregateIpFlows {
             with_fragments: OnceLock::new(),
             trace_file,
             source,
-            state: Mutex::new(State { flows, trace: None, out: Vec::new() }),
-            listeners: Mutex::default(),
+            state: Lock::new(State { flows, trace: None, out: Vec::new() }),
+            listeners: Lock::default(),
             warned: AtomicBool::new(false),
             task: setup.task(),
         })
@@ -148,13 +148,13 @@ impl Element for AggregateIpFlows {
         if let Some(name) = &self.trace_file {
             let mut trace = open(name).map_err(|error| Refused(format!("{}: {error}", name.0)))?;
             let _ = self.begin_trace(&mut trace, init.router());
-            self.lock().trace = Some(trace);
+            self.state.lock().trace = Some(trace);
         }
         Ok(())
     }
 
     fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
-        let mut out = std::mem::take(&mut self.lock().out);
+        let mut out = std::mem::take(&mut self.state.lock().out);
         for packet in batch.drain() {
             self.treat(cx, packet, &mut out);
         }
@@ -172,14 +172,14 @@ impl Element for AggregateIpFlows {
 
     fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
         self.task.rest();
-        let out = std::mem::take(&mut self.lock().out);
+        let out = std::mem::take(&mut self.state.lock().out);
         self.let_go(cx, out, None);
         true
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.write("clear", |flows, _| {
-            let mut state = flows.lock();
+            let mut state = flows.state.lock();
             let State { flows: table, out, .. } = &mut *state;
             let records = table.clear(out);
             flows.note(&mut state, &records);
@@ -191,12 +191,12 @@ impl Element for AggregateIpFlows {
     }
 
     fn held(&self) -> usize {
-        let state = self.lock();
+        let state = self.state.lock();
         state.flows.waiting() + state.out.len()
     }
 
     fn cleanup(&self, _router: &Router) -> Result<(), Refused> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let records = state.flows.end();
         self.note(&mut state, &records);
         let Some(mut trace) = state.trace.take() else { return Ok(()) };
@@ -208,7 +208,7 @@ impl Element for AggregateIpFlows {
 /// Reads a time of which whole seconds count.
 fn seconds(args: &mut Args<'_>, name: &str, default: i64) -> i64 {
     let time: Option<Seconds> = args.optional_keyword(name);
-    time.map_or(default, |time| time.as_duration().as_secs() as i64)
+    time.map_or(default, |time| time.as_secs().min(u32::MAX.into()) as i64)
 }
 
 fn open(name: &FileName) -> io::Result<Box<dyn Write + Send>> {
@@ -231,13 +231,9 @@ impl AggregateIpFlows {
 
     /// A list of the aggregates that end from now on; `task` is scheduled when one does.
     pub fn listen(&self, task: Task) -> Arc<Ended> {
-        let ended = Arc::new(Ended { aggregates: Mutex::default(), task });
-        self.listeners.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&ended));
+        let ended = Arc::new(Ended { aggregates: Lock::default(), task });
+        self.listeners.lock().push(Arc::clone(&ended));
         ended
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Finds a packet's flow. The packet, and others that waited, go to `out` unless it has to wait.
@@ -251,7 +247,7 @@ impl AggregateIpFlows {
             packet.set_timestamp(cx.now());
         }
         let with_fragments = self.with_fragments.get().copied().unwrap_or(false);
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let file_position = || self.file_position(cx);
         let mut records = state.flows.take(packet, self.icmp, with_fragments, file_position, out);
         // Flows that have ended are told of before the packet that showed it goes on.
@@ -281,8 +277,8 @@ impl AggregateIpFlows {
         if records.is_empty() {
             return;
         }
-        for ended in self.listeners.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            let mut aggregates = ended.aggregates.lock().unwrap_or_else(PoisonError::into_inner);
+        for ended in self.listeners.lock().iter() {
+            let mut aggregates = ended.aggregates.lock();
             aggregates.extend(records.iter().map(|record| record.aggregate));
             ended.task.schedule();
         }

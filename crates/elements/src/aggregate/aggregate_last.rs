@@ -40,19 +40,19 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use millrace_core::args::ElementRef;
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Packet, Reason, Refused, Setup, Task,
-    Timestamp, register,
+    Batch, Class, Context, Element, Failed, Handlers, Init, Lock, Packet, Reason, Refused, Setup,
+    Task, Timestamp, register,
 };
 
 use super::aggregate_ip_flows::{AggregateIpFlows, Ended};
 
 /// The element; its manual is at the top of the file.
 pub struct AggregateLast {
-    last: Mutex<BTreeMap<u32, Packet>>,
+    last: Lock<BTreeMap<u32, Packet>>,
     notifier: Option<ElementRef>,
     ended: OnceLock<Arc<Ended>>,
     clear: AtomicBool,
@@ -71,7 +71,7 @@ impl Element for AggregateLast {
         let stop_after_clear = setup.args.keyword("STOP_AFTER_CLEAR", false);
         setup.args.complete()?;
         Ok(Self {
-            last: Mutex::default(),
+            last: Lock::default(),
             notifier,
             ended: OnceLock::new(),
             clear: false.into(),
@@ -101,7 +101,7 @@ impl Element for AggregateLast {
         self.task.rest();
         self.let_ended_go(cx);
         if self.clear.swap(false, Relaxed) {
-            let all = std::mem::take(&mut *self.lock());
+            let all = std::mem::take(&mut *self.last.lock());
             all.into_values().for_each(|packet| cx.push(0, packet));
             if self.stop_after_clear {
                 cx.router().request_stop();
@@ -119,18 +119,14 @@ impl Element for AggregateLast {
     }
 
     fn held(&self) -> usize {
-        self.lock().len()
+        self.last.lock().len()
     }
 }
 
 impl AggregateLast {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, Packet>> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Keeps a packet; the one that it takes the place of.
     fn keep(&self, mut packet: Packet) -> Option<Packet> {
-        let mut last = self.lock();
+        let mut last = self.last.lock();
         let first_time = match last.get(&packet.aggregate()) {
             Some(earlier) => {
                 let packets = earlier.extra_packets().wrapping_add(packet.extra_packets());
@@ -149,7 +145,7 @@ impl AggregateLast {
     fn let_ended_go(&self, cx: &mut Context) {
         let Some(ended) = self.ended.get() else { return };
         for aggregate in ended.take() {
-            let packet = self.lock().remove(&aggregate);
+            let packet = self.last.lock().remove(&aggregate);
             if let Some(packet) = packet {
                 cx.push(0, packet);
             }

@@ -36,13 +36,12 @@
 //! AggregateCounter, AggregateIPFlows
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use foldhash::fast::RandomState;
 use millrace_core::args::{Annotation, ArgText, Kind};
 use millrace_core::element::HandlerError;
 use millrace_core::{
-    Arg, Batch, Call, Class, Context, Element, Failed, Handlers, Packet, Setup, register,
+    Arg, Batch, Call, Class, Context, Element, Failed, Handlers, Lock, Packet, Setup, register,
 };
 
 /// The element; its manual is at the top of the file.
@@ -50,7 +49,7 @@ pub struct AggregatePacketCounter {
     inputs: usize,
     /// Offset of the annotation with the number.
     anno: Option<usize>,
-    counts: Mutex<Counts>,
+    counts: Lock<Counts>,
 }
 
 /// By aggregate and number, how many came at each input.
@@ -78,7 +77,7 @@ impl Element for AggregatePacketCounter {
             }
         };
         args.complete()?;
-        Ok(Self { inputs, anno, counts: Mutex::default() })
+        Ok(Self { inputs, anno, counts: Lock::default() })
     }
 
     fn push(&self, cx: &mut Context, (): &mut (), port: usize, batch: &mut Batch) {
@@ -93,7 +92,7 @@ impl Element for AggregatePacketCounter {
 
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("count", |counter, _| {
-            let counts = counter.lock();
+            let counts = counter.counts.lock();
             let all = counts.values().flat_map(BTreeMap::values).flat_map(|ports| ports.iter());
             all.map(|count| u64::from(*count)).sum::<u64>()
         });
@@ -103,19 +102,15 @@ impl Element for AggregatePacketCounter {
             _ => counter.numbers(call, |ports| ports[0] > ports[1]),
         });
         handlers.write("clear", |counter, _| {
-            counter.lock().clear();
+            counter.counts.lock().clear();
             Ok(())
         });
     }
 }
 
 impl AggregatePacketCounter {
-    fn lock(&self) -> MutexGuard<'_, Counts> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn count(&self, port: usize, batch: &Batch) {
-        let mut counts = self.lock();
+        let mut counts = self.counts.lock();
         for packet in batch.iter().filter(|packet| packet.aggregate() != 0) {
             let numbers = counts.entry(packet.aggregate()).or_default();
             let ports = numbers
@@ -137,7 +132,7 @@ impl AggregatePacketCounter {
             "" => 0,
             _ => call.parse().map_err(|_| "argument should be aggregate number")?,
         };
-        let counts = self.lock();
+        let counts = self.counts.lock();
         let numbers = counts.get(&aggregate).into_iter().flatten();
         let numbers = numbers.filter(|(_, ports)| holds(ports));
         Ok(numbers.map(|(number, _)| format!("{number}\n")).collect())

@@ -3,11 +3,11 @@
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use arc_swap::{ArcSwap, Guard};
 use millrace_core::element::HandlerError;
-use millrace_core::{Call, Element, Handlers};
+use millrace_core::{Call, Element, Handlers, Lock};
 
 /// What is in force, and can be exchanged while packets come.
 pub(super) struct InForce<T> {
@@ -15,7 +15,7 @@ pub(super) struct InForce<T> {
     /// How many versions there have been after the first.
     changes: AtomicU64,
     /// Held by whoever makes the next version of the current one.
-    writing: Mutex<()>,
+    writing: Lock<()>,
 }
 
 /// What was in force from one change to the next.
@@ -30,7 +30,7 @@ pub(super) struct Version<T> {
 impl<T> InForce<T> {
     pub(super) fn new(what: T) -> Self {
         let current = ArcSwap::from_pointee(Version { what, written: None, number: 0 });
-        Self { current, changes: 0.into(), writing: Mutex::default() }
+        Self { current, changes: 0.into(), writing: Lock::default() }
     }
 
     #[inline]
@@ -40,7 +40,7 @@ impl<T> InForce<T> {
 
     /// Keeps others from putting something else in force.
     pub(super) fn lock(&self) -> MutexGuard<'_, ()> {
-        self.writing.lock().unwrap_or_else(PoisonError::into_inner)
+        self.writing.lock()
     }
 
     /// What is in force, for longer than a moment.

@@ -83,14 +83,14 @@
 //! # See also
 //! ToDump, FromDevice, ReplayUnqueue
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use millrace_core::args::{FileName, Kind, Seconds, UFixed};
 use millrace_core::element::{HandlerCall, Listening};
 use millrace_core::{
-    Args, Batch, Class, Context, Element, Failed, HandlerError, Handlers, Init, Notifier, Reason,
-    Refused, Setup, Task, Timer, register,
+    Args, Batch, Class, Context, Element, Failed, HandlerError, Handlers, Init, Lock, Notifier,
+    Reason, Refused, Setup, Task, Timer, register,
 };
 use millrace_io::pcap::{Access, Error, LinkType, Reader};
 
@@ -115,7 +115,7 @@ pub struct FromDump {
     count: AtomicU64,
     packet_position: AtomicU64,
     /// Behind a lock for the handlers; only one thread reads packets.
-    trace: Mutex<Trace>,
+    trace: Lock<Trace>,
     task: Task,
     timer: Timer,
     /// For pullers: whether there are packets.
@@ -175,7 +175,7 @@ impl Element for FromDump {
             active: active.into(),
             count: 0.into(),
             packet_position: 0.into(),
-            trace: Mutex::new(Trace::new(window, pace)),
+            trace: Lock::new(Trace::new(window, pace)),
             task: setup.task(),
             timer: setup.timer(),
             notifier: Notifier::default(),
@@ -227,7 +227,7 @@ impl Element for FromDump {
         // A queue tells that there is room, not how much.
         let default = if room.is_bounded() { 1 } else { DEFAULT_BURST };
         let mut batch = cx.take_batch();
-        if self.trace().pace.is_some() {
+        if self.trace.lock().pace.is_some() {
             cx.refresh_now();
         }
         let pause = self.fill(cx, self.burst.unwrap_or(default), &mut batch);
@@ -285,14 +285,14 @@ impl Element for FromDump {
         handlers.read("sampling_prob", |dump, _| UFixed::<28>(dump.wishes.sample).to_string());
         handlers.write("extend_interval", |dump, call| {
             let time: Seconds = call.parse()?;
-            if !dump.trace().window.extend(time.as_duration().into()) {
+            if !dump.trace.lock().window.extend(time.as_duration().into()) {
                 return Err("there is no END, END_AFTER or INTERVAL to extend".into());
             }
             dump.set_active(true);
             Ok(())
         });
         handlers.write("reset_timing", |dump, _| {
-            dump.trace().pace.iter_mut().for_each(Pace::reset);
+            dump.trace.lock().pace.iter_mut().for_each(Pace::reset);
             dump.wake();
             Ok(())
         });
@@ -304,7 +304,7 @@ impl Element for FromDump {
     }
 
     fn cleanup(&self, _router: &millrace_core::Router) -> Result<(), Refused> {
-        let mut trace = self.trace();
+        let mut trace = self.trace.lock();
         trace.reader = None;
         trace.forget();
         Ok(())
@@ -312,16 +312,12 @@ impl Element for FromDump {
 }
 
 impl FromDump {
-    fn trace(&self) -> MutexGuard<'_, Trace> {
-        self.trace.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn open(&self) -> Result<(), Error> {
         let mut reader = Reader::open_with(self.file_name.as_path(), self.access)?;
         if self.start_at > 0 {
             reader.seek(self.start_at)?;
         }
-        self.trace().reader = Some(reader);
+        self.trace.lock().reader = Some(reader);
         Ok(())
     }
 
@@ -329,7 +325,7 @@ impl FromDump {
     fn fill(&self, cx: &mut Context, max: usize, batch: &mut Batch) -> Pause {
         let max = max.min(batch.room());
         let mut without_ip = 0;
-        let mut trace = self.trace();
+        let mut trace = self.trace.lock();
         let pause = loop {
             // So many packets for output 1 are a burst, too.
             if batch.len() >= max || without_ip >= Batch::CAPACITY {
@@ -359,7 +355,7 @@ impl FromDump {
         if self.ended.swap(true, Relaxed) {
             return;
         }
-        let mut trace = self.trace();
+        let mut trace = self.trace.lock();
         if trace.has_pending() {
             // It lies beyond the end, which counts once.
             trace.window.pass_end();
@@ -406,11 +402,11 @@ impl FromDump {
     }
 
     fn read_file<T>(&self, read: impl FnOnce(&Reader) -> T) -> Result<T, HandlerError> {
-        self.trace().reader.as_ref().map(read).ok_or_else(|| "the file is not open".into())
+        self.trace.lock().reader.as_ref().map(read).ok_or_else(|| "the file is not open".into())
     }
 
     fn seek(&self, position: u64) -> Result<(), HandlerError> {
-        let mut trace = self.trace();
+        let mut trace = self.trace.lock();
         trace.forget();
         let reader = trace.reader.as_mut().ok_or("the file is not open")?;
         let result = match position {

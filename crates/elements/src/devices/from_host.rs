@@ -55,14 +55,14 @@
 //! ToHost, KernelTap, KernelTun
 
 use std::net::Ipv4Addr;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use millrace_core::args::{Kind, Word};
 use millrace_core::element::Listening;
 use millrace_core::net::{EtherAddress, Ipv4Prefix, Ipv6Prefix};
 use millrace_core::{
-    Args, Batch, Class, Context, Element, Failed, Handlers, Init, Packet, Refused, Router, Setup,
-    register,
+    Args, Batch, Class, Context, Element, Failed, Handlers, Init, Lock, Packet, Refused, Router,
+    Setup, register,
 };
 use millrace_io::pcap::LinkType;
 use millrace_io::tap::{Tap, TapKind, TapOptions};
@@ -84,7 +84,7 @@ pub struct FromHost {
 
 /// Queues to the machine, for any number of ToHosts.
 struct ToHostQueues {
-    queues: Mutex<Vec<SharedQueue>>,
+    queues: Lock<Vec<SharedQueue>>,
     capabilities: Capabilities,
 }
 
@@ -152,7 +152,7 @@ impl Element for FromHost {
         // An element is initialised once.
         let _ = self.to_host.set(ToHostQueues {
             capabilities: tx.capabilities,
-            queues: Mutex::new(tx.queues.into_iter().map(|q| Arc::new(Mutex::new(q))).collect()),
+            queues: Lock::new(tx.queues.into_iter().map(|q| Arc::new(Lock::new(q))).collect()),
         });
         let tasks = self.reception.tasks().iter();
         let _ = self.room.set(tasks.map(|task| init.listen_for_room(0, task)).collect());
@@ -179,7 +179,7 @@ impl Element for FromHost {
     fn cleanup(&self, _router: &Router) -> Result<(), Refused> {
         self.reception.cleanup();
         if let Some(to_host) = self.to_host.get() {
-            to_host.queues.lock().unwrap_or_else(PoisonError::into_inner).clear();
+            to_host.queues.lock().clear();
         }
         Ok(())
     }
@@ -205,7 +205,7 @@ impl FromHost {
     /// Queues to the machine, which may be asked for several times. None before the start.
     pub(super) fn to_host(&self) -> Option<Opened<dyn TxQueue>> {
         let ToHostQueues { queues, capabilities } = self.to_host.get()?;
-        let queues = queues.lock().unwrap_or_else(PoisonError::into_inner);
+        let queues = queues.lock();
         let shared = |queue: &SharedQueue| Box::new(Shared(queue.clone())) as Box<dyn TxQueue>;
         Some(Opened {
             queues: queues.iter().map(shared).collect(),
@@ -231,25 +231,19 @@ impl FromHost {
 /// One of several holders of a queue.
 struct Shared(SharedQueue);
 
-type SharedQueue = Arc<Mutex<Box<dyn TxQueue>>>;
-
-impl Shared {
-    fn queue(&self) -> MutexGuard<'_, Box<dyn TxQueue>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+type SharedQueue = Arc<Lock<Box<dyn TxQueue>>>;
 
 impl TxQueue for Shared {
     fn transmit(&mut self, batch: &mut Batch) -> std::io::Result<usize> {
-        self.queue().transmit(batch)
+        self.0.lock().transmit(batch)
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
-        self.queue().flush()
+        self.0.lock().flush()
     }
 
     fn counts(&self) -> QueueCounts {
-        self.queue().counts()
+        self.0.lock().counts()
     }
 }
 

@@ -50,12 +50,11 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use millrace_core::args::UdpPort;
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Notifier, Packet, Reason, Refused,
-    Router, Setup, Task, Timestamp, register,
+    Batch, Class, Context, Element, Failed, Handlers, Init, Lock, Notifier, Packet, Reason,
+    Refused, Router, Setup, Task, Timestamp, register,
 };
 use millrace_io::socket::{Address, Failure, Received, Socket};
 
@@ -69,7 +68,7 @@ pub struct McastSocket {
     source: SocketAddrV4,
     looped: bool,
     common: Common,
-    ends: Mutex<Ends>,
+    ends: Lock<Ends>,
     outlet: Outlet,
     receive_task: Task,
     count: AtomicU64,
@@ -110,7 +109,7 @@ impl Element for McastSocket {
             source: SocketAddrV4::new(source, source_port),
             looped,
             common,
-            ends: Mutex::new(Ends {
+            ends: Lock::new(Ends {
                 receiver: None,
                 sender: None,
                 group: Address::Inet(group),
@@ -126,7 +125,7 @@ impl Element for McastSocket {
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
         self.open().map_err(|error| Refused(format!("{}: {error}", self.group)))?;
         self.receive_task.wait_readable(
-            self.ends().receiver.as_ref().and_then(|receiver| receiver.readable().ok()),
+            self.ends.lock().receiver.as_ref().and_then(|receiver| receiver.readable().ok()),
         );
         self.receive_task.schedule();
         self.outlet.initialize(init);
@@ -134,12 +133,12 @@ impl Element for McastSocket {
     }
 
     fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
-        self.outlet.push(cx, batch, &mut *self.ends());
+        self.outlet.push(cx, batch, &mut *self.ends.lock());
     }
 
     fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
         if cx.index() == self.outlet.task().index() {
-            return self.outlet.run(cx, self.common.burst, || self.ends());
+            return self.outlet.run(cx, self.common.burst, || self.ends.lock());
         }
         self.receive(cx)
     }
@@ -158,13 +157,13 @@ impl Element for McastSocket {
 
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("count", |socket, _| socket.count.load(Relaxed));
-        handlers.read("sent", |socket, _| socket.ends().sent.count());
+        handlers.read("sent", |socket, _| socket.ends.lock().sent.count());
         handlers.read("signal", |socket, call| socket.outlet.signal(call.router()));
         task_handlers(handlers, |socket| socket.outlet.task());
     }
 
     fn cleanup(&self, _router: &Router) -> Result<(), Refused> {
-        let mut ends = self.ends();
+        let mut ends = self.ends.lock();
         ends.receiver = None;
         ends.sender = None;
         Ok(())
@@ -172,14 +171,10 @@ impl Element for McastSocket {
 }
 
 impl McastSocket {
-    fn ends(&self) -> MutexGuard<'_, Ends> {
-        self.ends.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn open(&self) -> Result<(), Failure> {
         let options = &self.common.options;
         let sender = Socket::to_groups(self.source, self.looped, options)?;
-        let mut ends = self.ends();
+        let mut ends = self.ends.lock();
         if !self.source.ip().is_unspecified() {
             ends.own = sender.local().ok().flatten();
         }
@@ -191,7 +186,7 @@ impl McastSocket {
     fn receive(&self, cx: &mut Context) -> bool {
         let Common { snap_length, headroom, burst, timestamp, .. } = self.common;
         let mut batch = cx.take_batch();
-        let ends = self.ends();
+        let ends = self.ends.lock();
         // What is ours takes its turn, too.
         for _ in 0..burst {
             let Some(receiver) = &ends.receiver else { break };

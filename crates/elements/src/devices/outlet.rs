@@ -4,17 +4,17 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 use millrace_core::element::Listening;
 use millrace_core::{
-    Batch, Context, Init, Notifier, Packet, Reason, Router, Setup, Task, Timer, Timestamp,
+    Batch, Context, Init, Lock, Notifier, Packet, Reason, Router, Setup, Task, Timer, Timestamp,
 };
 
 /// Where packets leave.
 pub(super) struct Outlet {
     /// Packets that were taken and not sent. The first may have been sent in part.
-    backlog: Mutex<VecDeque<Packet>>,
+    backlog: Lock<VecDeque<Packet>>,
     /// Whether an input is pulled.
     upstream: OnceLock<Listening>,
     /// For those who push: whether there is room.
@@ -89,7 +89,7 @@ impl Outlet {
     /// Asks for a task, the element's first, and a timer.
     pub(super) fn configure(setup: &mut Setup<'_>) -> Self {
         let outlet = Self {
-            backlog: Mutex::default(),
+            backlog: Lock::default(),
             upstream: OnceLock::new(),
             room: Notifier::default(),
             task: setup.task(),
@@ -119,7 +119,7 @@ impl Outlet {
 
     /// Packets that wait.
     pub(super) fn held(&self) -> usize {
-        self.backlog().len()
+        self.backlog.lock().len()
     }
 
     /// There may be room, or somebody to send to.
@@ -132,7 +132,7 @@ impl Outlet {
         if !sink.is_open() {
             return cx.drop_batch(batch, Reason::DeviceError);
         }
-        let mut backlog = self.backlog();
+        let mut backlog = self.backlog.lock();
         let mut sent = 0;
         batch.map_filter(|mut packet| {
             if backlog.is_empty() {
@@ -186,7 +186,7 @@ impl Outlet {
             }
         }
         let mut sink = sink();
-        let mut backlog = self.backlog();
+        let mut backlog = self.backlog.lock();
         backlog.extend(batch.drain());
         cx.give_batch(batch);
         let (mut sent, mut waits) = (0, false);
@@ -242,9 +242,5 @@ impl Outlet {
                 self.timer.schedule_at(cx.now() + PAUSE);
             }
         }
-    }
-
-    fn backlog(&self) -> MutexGuard<'_, VecDeque<Packet>> {
-        self.backlog.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -49,11 +49,10 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use millrace_core::args::{IpProtocol, Kind, TcpPort, UdpPort};
 use millrace_core::{
-    Args, Batch, Class, Context, Element, Failed, Handlers, Init, Notifier, Packet, Reason,
+    Args, Batch, Class, Context, Element, Failed, Handlers, Init, Lock, Notifier, Packet, Reason,
     Refused, Router, Setup, Task, register,
 };
 use millrace_io::pcap::LinkType;
@@ -70,7 +69,7 @@ pub struct RawSocket {
     snap_length: usize,
     headroom: usize,
     burst: usize,
-    end: Mutex<End>,
+    end: Lock<End>,
     outlet: Outlet,
     receive_task: Task,
     count: AtomicU64,
@@ -104,7 +103,7 @@ impl Element for RawSocket {
             snap_length: snap_length.unwrap_or(2048) as usize,
             headroom: headroom.unwrap_or(128) as usize,
             burst: burst.unwrap_or(32) as usize,
-            end: Mutex::default(),
+            end: Lock::default(),
             outlet,
             receive_task: setup.task(),
             count: 0.into(),
@@ -115,19 +114,19 @@ impl Element for RawSocket {
         let raw = Raw::open(self.protocol, self.port);
         let raw = raw.map_err(|error| Refused(format!("raw socket: {error}")))?;
         self.receive_task.wait_readable(raw.socket.readable().ok());
-        self.end().raw = Some(raw);
+        self.end.lock().raw = Some(raw);
         self.receive_task.schedule();
         self.outlet.initialize(init);
         Ok(())
     }
 
     fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
-        self.outlet.push(cx, batch, &mut *self.end());
+        self.outlet.push(cx, batch, &mut *self.end.lock());
     }
 
     fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
         if cx.index() == self.outlet.task().index() {
-            return self.outlet.run(cx, self.burst, || self.end());
+            return self.outlet.run(cx, self.burst, || self.end.lock());
         }
         self.receive(cx)
     }
@@ -146,25 +145,21 @@ impl Element for RawSocket {
 
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("count", |socket, _| socket.count.load(Relaxed));
-        handlers.read("sent", |socket, _| socket.end().sent.count());
+        handlers.read("sent", |socket, _| socket.end.lock().sent.count());
         handlers.read("signal", |socket, call| socket.outlet.signal(call.router()));
         task_handlers(handlers, |socket| socket.outlet.task());
     }
 
     fn cleanup(&self, _router: &Router) -> Result<(), Refused> {
-        self.end().raw = None;
+        self.end.lock().raw = None;
         Ok(())
     }
 }
 
 impl RawSocket {
-    fn end(&self) -> MutexGuard<'_, End> {
-        self.end.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn receive(&self, cx: &mut Context) -> bool {
         let mut batch = cx.take_batch();
-        let end = self.end();
+        let end = self.end.lock();
         while batch.len() < self.burst
             && let Some(raw) = &end.raw
             && let Some(mut packet) = Packet::stale(self.headroom, 0, self.snap_length)

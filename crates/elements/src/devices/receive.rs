@@ -1,13 +1,13 @@
 //! Receiving from a device: what FromDevice and its relatives share. Any number of queues on any
 //! number of threads, their counters and their handlers.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use millrace_core::element::{Receiver, Receiving, share};
 use millrace_core::{
-    Batch, BiasedMutex, Context, Count, Element, Handlers, Init, PerThread, Refused, Router, Setup,
-    Task, Timestamp,
+    Batch, BiasedMutex, Context, Count, Element, Handlers, Init, Lock, PerThread, Refused, Router,
+    Setup, Task, Timestamp,
 };
 use millrace_io::{Opened, QueueCounts, Queues, RxOptions, RxQueue, trouble};
 
@@ -64,7 +64,7 @@ struct Line {
     /// Absent after the end of the run.
     queue: BiasedMutex<Option<Box<dyn RxQueue>>>,
     /// What the queue counted when it was asked last.
-    counts: Mutex<QueueCounts>,
+    counts: Lock<QueueCounts>,
     /// Whether the last try to receive failed: that is said once.
     failing: AtomicBool,
 }
@@ -258,7 +258,7 @@ impl Line {
     fn new(queue: Box<dyn RxQueue>) -> Self {
         Self {
             queue: BiasedMutex::new(Some(queue)),
-            counts: Mutex::default(),
+            counts: Lock::default(),
             failing: AtomicBool::new(false),
         }
     }
@@ -292,7 +292,7 @@ impl Line {
 
     fn counts(&self) -> QueueCounts {
         let queue = self.queue.visit();
-        let mut counts = lock(&self.counts);
+        let mut counts = self.counts.lock();
         if let Some(queue) = queue.as_ref() {
             *counts = queue.counts();
         }
@@ -306,10 +306,6 @@ fn name_of(cx: &Context) -> &str {
 
 fn say(cx: &Context, message: &str) {
     cx.router().chatter(&format!("{}: {message}", name_of(cx)));
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The handlers that all such elements have.

@@ -5,13 +5,13 @@
 //! copy of its own first, so that every round sends the same packets.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{MutexGuard, OnceLock};
 
 use millrace_core::args::{Kind, Seconds};
 use millrace_core::element::Listening;
 use millrace_core::memory::{Arena, SlotClass};
 use millrace_core::{
-    Args, Batch, Context, Element, Handlers, Init, Packet, Reason, Setup, Task, Timestamp,
+    Args, Batch, Context, Element, Handlers, Init, Lock, Packet, Reason, Setup, Task, Timestamp,
 };
 
 /// An element that replays packets.
@@ -39,7 +39,7 @@ pub(super) struct Recording {
     count: AtomicU64,
     inputs: OnceLock<Vec<Listening>>,
     /// Behind a lock for the handlers, and for outputs that several threads pull.
-    reel: Mutex<Reel>,
+    reel: Lock<Reel>,
 }
 
 /// The packets themselves.
@@ -128,7 +128,7 @@ impl Recording {
             rounds: rounds.into(),
             count: 0.into(),
             inputs: OnceLock::new(),
-            reel: Mutex::new(Reel {
+            reel: Lock::new(Reel {
                 heads: (0..inputs).map(|_| Batch::new()).collect(),
                 cursors: vec![Cursor::default(); cursors],
                 ..Reel::default()
@@ -144,7 +144,7 @@ impl Recording {
     }
 
     pub(super) fn reel(&self) -> MutexGuard<'_, Reel> {
-        self.reel.lock().unwrap_or_else(PoisonError::into_inner)
+        self.reel.lock()
     }
 
     pub(super) fn is_active(&self) -> bool {

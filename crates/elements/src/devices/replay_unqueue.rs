@@ -65,11 +65,9 @@
 //! # See also
 //! Replay, FromDump, Unqueue
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use millrace_core::{
-    Args, Class, Context, Element, Failed, Handlers, Init, Reason, Refused, Setup, Task, Timer,
-    Timestamp, register,
+    Args, Class, Context, Element, Failed, Handlers, Init, Lock, Reason, Refused, Setup, Task,
+    Timer, Timestamp, register,
 };
 
 use super::expression::Expression;
@@ -81,7 +79,7 @@ use crate::standard::supply::task_handlers;
 pub struct ReplayUnqueue {
     recording: Recording,
     /// Absent when packets are sent as fast as possible.
-    pace: Mutex<Option<Pace>>,
+    pace: Lock<Option<Pace>>,
     task: Task,
     timer: Timer,
 }
@@ -104,7 +102,7 @@ impl Element for ReplayUnqueue {
         let recording = Recording::configure(setup, 1);
         let pace = pace(&mut setup.args);
         setup.args.complete()?;
-        Ok(Self { recording, pace: Mutex::new(pace), task: setup.task(), timer: setup.timer() })
+        Ok(Self { recording, pace: Lock::new(pace), task: setup.task(), timer: setup.timer() })
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
@@ -145,10 +143,10 @@ impl Element for ReplayUnqueue {
 
     fn handlers(handlers: &mut Handlers<Self>) {
         Recording::handlers(handlers);
-        handlers.read("timing", |e, _| e.pace().as_ref().map_or(0, Pace::acceleration));
+        handlers.read("timing", |e, _| e.pace.lock().as_ref().map_or(0, Pace::acceleration));
         handlers.write("timing", |e, call| {
             let timing: u32 = call.parse()?;
-            let mut pace = e.pace();
+            let mut pace = e.pace.lock();
             match (timing, pace.as_mut()) {
                 (0, _) => *pace = None,
                 (_, None) => *pace = Some(Pace::new(timing)),
@@ -168,19 +166,15 @@ impl Replays for ReplayUnqueue {
     }
 
     fn wake(&self) {
-        self.pace().iter_mut().for_each(Pace::reset);
+        self.pace.lock().iter_mut().for_each(Pace::reset);
         self.task.schedule();
     }
 }
 
 impl ReplayUnqueue {
-    fn pace(&self) -> MutexGuard<'_, Option<Pace>> {
-        self.pace.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Sends a burst of packets that are due. Returns how many.
     fn send(&self, cx: &mut Context) -> (usize, End) {
-        let mut pace = self.pace();
+        let mut pace = self.pace.lock();
         if pace.is_some() {
             cx.refresh_now();
         }

@@ -67,11 +67,10 @@
 
 use std::net::SocketAddrV4;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Notifier, Packet, Reason, Refused,
-    Router, Setup, Task, Timestamp, register,
+    Batch, Class, Context, Element, Failed, Handlers, Init, Lock, Notifier, Packet, Reason,
+    Refused, Router, Setup, Task, Timestamp, register,
 };
 use millrace_io::socket::{self, Address, Received};
 
@@ -82,7 +81,7 @@ use crate::standard::supply::task_handlers;
 /// The element; its manual is at the top of the file.
 pub struct Socket {
     endpoint: Endpoint,
-    link: Mutex<Link>,
+    link: Lock<Link>,
     outlet: Outlet,
     receive_task: Task,
     count: AtomicU64,
@@ -124,25 +123,25 @@ impl Element for Socket {
         };
         let outlet = Outlet::configure(setup);
         let receive_task = setup.task();
-        Ok(Self { endpoint, link: Mutex::new(link), outlet, receive_task, count: 0.into() })
+        Ok(Self { endpoint, link: Lock::new(link), outlet, receive_task, count: 0.into() })
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
         self.endpoint.check_tables(init)?;
         self.open().map_err(|error| Refused(format!("{}: {error}", self.endpoint.remote)))?;
         self.outlet.initialize(init);
-        self.watch(&self.link());
+        self.watch(&self.link.lock());
         self.receive_task.schedule();
         Ok(())
     }
 
     fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
-        self.outlet.push(cx, batch, &mut *self.link());
+        self.outlet.push(cx, batch, &mut *self.link.lock());
     }
 
     fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
         if cx.index() == self.outlet.task().index() {
-            return self.outlet.run(cx, self.endpoint.burst, || self.link());
+            return self.outlet.run(cx, self.endpoint.burst, || self.link.lock());
         }
         self.receive(cx)
     }
@@ -161,10 +160,10 @@ impl Element for Socket {
 
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("count", |socket, _| socket.count.load(Relaxed));
-        handlers.read("sent", |socket, _| socket.link().sent);
-        handlers.read("connected", |socket, _| socket.link().is_open());
+        handlers.read("sent", |socket, _| socket.link.lock().sent);
+        handlers.read("connected", |socket, _| socket.link.lock().is_open());
         handlers.read("local", |socket, _| {
-            let link = socket.link();
+            let link = socket.link.lock();
             let own = link.listener.as_ref().or(link.active.as_ref());
             let address = own.and_then(|socket| socket.local().ok().flatten());
             address.map(|address| address.to_string()).unwrap_or_default()
@@ -174,7 +173,7 @@ impl Element for Socket {
     }
 
     fn cleanup(&self, _router: &Router) -> Result<(), Refused> {
-        let mut link = self.link();
+        let mut link = self.link.lock();
         link.active = None;
         link.listener = None;
         link.spare = None;
@@ -184,13 +183,9 @@ impl Element for Socket {
 }
 
 impl Socket {
-    fn link(&self) -> MutexGuard<'_, Link> {
-        self.link.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn open(&self) -> Result<(), socket::Failure> {
         let Endpoint { transport, remote, local, is_client, options, .. } = &self.endpoint;
-        let mut link = self.link();
+        let mut link = self.link.lock();
         match (transport.is_stream(), is_client) {
             (true, true) => {
                 link.active = Some(socket::Socket::connect(remote, local.as_ref(), options)?);
@@ -226,7 +221,7 @@ impl Socket {
 
     /// Accepts a connection if there is none, and sends on what has come.
     fn receive(&self, cx: &mut Context) -> bool {
-        let mut link = self.link();
+        let mut link = self.link.lock();
         if std::mem::take(&mut link.was_closed) {
             self.watch(&link);
         }

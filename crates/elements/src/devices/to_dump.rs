@@ -48,14 +48,14 @@
 //! # See also
 //! FromDump, ToDevice
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use millrace_core::args::{ArgError, ArgText, ElementRef, FileName, Kind, Scope};
 use millrace_core::element::Listening;
 use millrace_core::{
-    Arg, Args, Batch, Class, Context, Element, Failed, Handlers, Init, Packet, Reason, Refused,
-    Router, Setup, Task, Timestamp, register,
+    Arg, Args, Batch, Class, Context, Element, Failed, Handlers, Init, Lock, Packet, Reason,
+    Refused, Router, Setup, Task, Timestamp, register,
 };
 use millrace_io::pcap::{Error, ErrorKind, LinkType, MAX_CAPTURED, Options, Resolution, Writer};
 
@@ -73,7 +73,7 @@ pub struct ToDump {
     count: AtomicU64,
     /// Behind a lock because several threads may write. Absent before the start of the run and
     /// after its end.
-    writer: Mutex<Option<Writer>>,
+    writer: Lock<Option<Writer>>,
     task: Task,
     upstream: OnceLock<Listening>,
 }
@@ -112,7 +112,7 @@ impl Element for ToDump {
             extra_length,
             unbuffered,
             count: 0.into(),
-            writer: Mutex::new(None),
+            writer: Lock::new(None),
             task: setup.pull_task(0),
             upstream: OnceLock::new(),
         })
@@ -128,7 +128,7 @@ impl Element for ToDump {
             }
             _ => Refused(error.to_string()),
         });
-        *self.writer() = Some(writer?);
+        *self.writer.lock() = Some(writer?);
         if init.is_pull_input(0) && !init.is_pull_output(0) {
             // An element is initialised once.
             let _ = self.upstream.set(init.listen(0, &self.task));
@@ -179,19 +179,15 @@ impl Element for ToDump {
     }
 
     fn cleanup(&self, _router: &Router) -> Result<(), Refused> {
-        let writer = self.writer().take();
+        let writer = self.writer.lock().take();
         writer.map_or(Ok(()), Writer::finish).map_err(|error| Refused(error.to_string()))
     }
 }
 
 impl ToDump {
-    fn writer(&self) -> MutexGuard<'_, Option<Writer>> {
-        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Writes the packets of a batch. Returns how many were written: the first ones.
     fn write(&self, cx: &mut Context, batch: &Batch) -> usize {
-        let mut writer = self.writer();
+        let mut writer = self.writer.lock();
         let Some(writer) = writer.as_mut().filter(|writer| writer.error().is_none()) else {
             return 0;
         };

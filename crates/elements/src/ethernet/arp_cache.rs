@@ -7,14 +7,14 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 use millrace_core::args::{Args, Seconds};
 use millrace_core::net::EtherAddress;
-use millrace_core::{Context, Packet, Reason, Timer, Timestamp};
+use millrace_core::{Context, Lock, Packet, Reason, Timer, Timestamp};
 
 /// IP addresses and the Ethernet addresses that belong to them.
 pub(super) struct ArpCache {
@@ -34,7 +34,7 @@ pub(super) struct ArpCache {
     timer: Option<Timer>,
     /// When the first cleaning is due, in milliseconds since the epoch.
     first_cleaning: AtomicI64,
-    ages: Mutex<Ages>,
+    ages: Lock<Ages>,
 }
 
 /// The most of everything; any number when 0.
@@ -127,7 +127,7 @@ impl ArpCache {
             is_common: false.into(),
             timer: None,
             first_cleaning: 0.into(),
-            ages: Mutex::default(),
+            ages: Lock::default(),
         }
     }
 
@@ -138,7 +138,7 @@ impl ArpCache {
 
     /// Records the Ethernet address that belongs to an IP address.
     pub(super) fn insert(&self, ip: Ipv4Addr, ether: EtherAddress, now: Timestamp) {
-        let mut ages = self.ages();
+        let mut ages = self.ages.lock();
         self.learn(&mut ages, ip, ether, now);
     }
 
@@ -149,7 +149,7 @@ impl ArpCache {
         ether: EtherAddress,
         now: Timestamp,
     ) -> VecDeque<Packet> {
-        let mut ages = self.ages();
+        let mut ages = self.ages.lock();
         self.learn(&mut ages, ip, ether, now);
         let waited = ages.of.get_mut(&ip).map(|(_, packets)| std::mem::take(packets));
         let waited = waited.unwrap_or_default();
@@ -168,7 +168,7 @@ impl ArpCache {
 
     /// Lets a packet wait for an address.
     pub(super) fn append(&self, ip: Ipv4Addr, packet: Packet, now: Timestamp) -> Appended {
-        let mut ages = self.ages();
+        let mut ages = self.ages.lock();
         let entry = self.ensure(&mut ages, ip, now);
         if let Some(ether) = self.ether(&entry, now) {
             return Appended::Known(packet, ether);
@@ -267,7 +267,7 @@ impl ArpCache {
 
     /// Removes every entry, and the packets that wait.
     pub(super) fn clear(&self, now: Timestamp) {
-        let mut ages = self.ages();
+        let mut ages = self.ages.lock();
         for shard in &self.shards {
             for entry in shard.swap(Arc::default()).values() {
                 entry.ether.store(0, Relaxed);
@@ -285,7 +285,7 @@ impl ArpCache {
         for (shard, before) in self.shards.iter().zip(&old.shards) {
             shard.store(before.swap(Arc::default()));
         }
-        *self.ages() = std::mem::take(&mut *old.ages());
+        *self.ages.lock() = std::mem::take(&mut *old.ages.lock());
         self.drops.fetch_add(old.drops.load(Relaxed), Relaxed);
         self.note_change();
         self.see_to_cleaning(now);
@@ -300,7 +300,7 @@ impl ArpCache {
     /// Removes the entries that are too old, when the timer expires.
     pub(super) fn clean(&self, cx: &mut Context) {
         let now = cx.now();
-        self.slim(&mut self.ages(), now, 0);
+        self.slim(&mut self.ages.lock(), now, 0);
         self.account(cx);
         self.see_to_cleaning(now);
     }
@@ -394,12 +394,12 @@ impl ArpCache {
 
     /// How many entries there are.
     pub(super) fn len(&self) -> usize {
-        self.ages().of.len()
+        self.ages.lock().of.len()
     }
 
     /// How many packets wait.
     pub(super) fn waiting(&self) -> usize {
-        self.ages().packets
+        self.ages.lock().packets
     }
 
     /// Packets dropped while they waited, or instead of waiting.
@@ -418,7 +418,7 @@ impl ArpCache {
     /// The table in text, a line an entry, the oldest first: address, whether it is known, Ethernet
     /// address, age.
     pub(super) fn to_text(&self, now: Timestamp) -> String {
-        let ages = self.ages();
+        let ages = self.ages.lock();
         let line = |ip: &Ipv4Addr| {
             let entry = self.find(*ip)?;
             let known = u8::from(self.ether(&entry, now).is_some());
@@ -435,10 +435,6 @@ impl ArpCache {
     fn shard(&self, ip: Ipv4Addr) -> &ArcSwap<Shard> {
         // Neighbours differ in their low bits.
         &self.shards[u32::from(ip) as usize % SHARDS]
-    }
-
-    fn ages(&self) -> MutexGuard<'_, Ages> {
-        self.ages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -550,7 +546,7 @@ mod tests {
         assert_eq!(cache.ether(&entry, at(301)), Some(EtherAddress([2; 6])));
         assert_eq!(cache.ether(&entry, at(302)), None);
         assert_eq!(cache.to_text(at(302)), "10.0.0.1 0 02-02-02-02-02-02 301.000000\n");
-        cache.slim(&mut cache.ages(), at(302), 0);
+        cache.slim(&mut cache.ages.lock(), at(302), 0);
         assert_eq!((cache.len(), cache.find(IP).is_none()), (0, true));
     }
 
@@ -645,7 +641,7 @@ mod tests {
             });
             scope.spawn(|| {
                 for time in 0..ROUNDS {
-                    cache.slim(&mut cache.ages(), at(time + 11), 0);
+                    cache.slim(&mut cache.ages.lock(), at(time + 11), 0);
                 }
             });
             for time in 0..ROUNDS {

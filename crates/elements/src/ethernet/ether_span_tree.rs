@@ -46,13 +46,12 @@
 //! EtherSwitch, Suppressor
 
 use std::cmp::Ordering;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use millrace_core::args::ElementRef;
 use millrace_core::net::EtherAddress;
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Packet, Reason, Refused, Router, Setup,
-    Timer, Timestamp, register,
+    Batch, Class, Context, Element, Failed, Handlers, Init, Lock, Packet, Reason, Refused, Router,
+    Setup, Timer, Timestamp, register,
 };
 use zerocopy::IntoBytes;
 
@@ -65,7 +64,7 @@ pub struct EtherSpanTree {
     id: u64,
     suppressors: [ElementRef; 2],
     switch: ElementRef,
-    tree: Mutex<Tree>,
+    tree: Lock<Tree>,
     timer: Timer,
 }
 
@@ -119,7 +118,7 @@ impl Element for EtherSpanTree {
             message: BridgeMessage::NOTHING,
         };
         let ports = (0..outputs).map(port).collect();
-        let tree = Mutex::new(Tree { best: BridgeMessage::of_root(id), ports });
+        let tree = Lock::new(Tree { best: BridgeMessage::of_root(id), ports });
         Ok(Self { address, id, suppressors, switch, tree, timer })
     }
 
@@ -133,7 +132,7 @@ impl Element for EtherSpanTree {
         is_a(self.switch, &["EtherSwitch"])
             .or_else(|error| is_a(self.switch, &["ListenEtherSwitch"]).map_err(|_| error))?;
         let now = init.clock().now();
-        let mut tree = self.tree();
+        let mut tree = self.tree.lock();
         for number in 0..tree.ports.len() {
             self.advance(router, &mut tree, number, now);
         }
@@ -148,7 +147,7 @@ impl Element for EtherSpanTree {
                 cx.drop(packet, Reason::Unexpected);
                 continue;
             };
-            let mut tree = self.tree();
+            let mut tree = self.tree.lock();
             if let Some(port) = tree.ports.get_mut(port)
                 && port.message.compare(&message) != Ordering::Greater
             {
@@ -162,7 +161,7 @@ impl Element for EtherSpanTree {
 
     fn run_timer(&self, cx: &mut Context, (): &mut ()) {
         let now = cx.now();
-        let mut tree = self.tree();
+        let mut tree = self.tree.lock();
         self.age(cx.router(), &mut tree, now);
         self.find_tree(cx.router(), &mut tree, now);
         let best = tree.best;
@@ -182,7 +181,7 @@ impl Element for EtherSpanTree {
 
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("msgs", |element, _| {
-            let tree = element.tree();
+            let tree = element.tree.lock();
             let messages = tree.ports.iter().map(|port| &port.message).chain([&tree.best]);
             messages.map(|message| format!("{message}\n")).collect::<String>()
         });
@@ -190,10 +189,6 @@ impl Element for EtherSpanTree {
 }
 
 impl EtherSpanTree {
-    fn tree(&self) -> MutexGuard<'_, Tree> {
-        self.tree.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Lets ports that have waited long enough come nearer to forwarding, and forgets old messages.
     fn age(&self, router: &Router, tree: &mut Tree, now: Timestamp) {
         let waited = now - Timestamp::from_secs(tree.best.forward_delay.into());

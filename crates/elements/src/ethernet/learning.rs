@@ -2,18 +2,17 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use millrace_core::args::{Args, Seconds};
 use millrace_core::headers::{EthernetHeader, Header};
 use millrace_core::net::EtherAddress;
-use millrace_core::{Context, Element, Handlers, Packet, Reason, Timestamp};
+use millrace_core::{Context, Element, Handlers, Lock, Packet, Reason, Timestamp};
 
 /// The addresses and their ports.
 pub(super) struct Learning {
     /// In seconds; nothing is learnt when 0.
     timeout: AtomicU32,
-    addresses: Mutex<Addresses>,
+    addresses: Lock<Addresses>,
     /// How many addresses were learnt so far.
     learnt: AtomicU64,
 }
@@ -44,7 +43,7 @@ impl Learning {
     pub(super) fn configure(args: &mut Args<'_>) -> Self {
         let timeout: Seconds = args.keyword("TIMEOUT", Seconds::new(300));
         let timeout = AtomicU32::new(whole(timeout));
-        Self { timeout, addresses: Mutex::default(), learnt: 0.into() }
+        Self { timeout, addresses: Lock::default(), learnt: 0.into() }
     }
 
     /// Learns from a frame that came by `port`, and says where it goes. `None` when it is too short.
@@ -54,7 +53,7 @@ impl Learning {
         if timeout == 0 {
             return Some(Direction::Everywhere);
         }
-        let mut addresses = self.addresses();
+        let mut addresses = self.addresses.lock();
         let now = packet.timestamp();
         let turn = || self.learnt.fetch_add(1, Relaxed);
         let heard =
@@ -86,15 +85,11 @@ impl Learning {
 
     /// The table in text, a line an address, in the order of Click's hash table.
     fn to_text(&self) -> String {
-        let addresses = self.addresses();
+        let addresses = self.addresses.lock();
         let buckets = buckets_for(addresses.len());
         let mut lines: Vec<_> = addresses.iter().collect();
         lines.sort_by_key(|(address, heard)| (hash(**address) % buckets, u64::MAX - heard.turn));
         lines.iter().map(|(address, heard)| format!("{address} {}\n", heard.port)).collect()
-    }
-
-    fn addresses(&self) -> MutexGuard<'_, Addresses> {
-        self.addresses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

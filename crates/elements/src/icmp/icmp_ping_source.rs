@@ -53,14 +53,13 @@
 //! ICMPPingEncap, ICMPPingResponder
 
 use std::net::Ipv4Addr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use millrace_core::args::Seconds;
 use millrace_core::checksum::checksum;
 use millrace_core::headers::{Header, IcmpHeader, Ipv4Header, icmp_type, protocol};
 use millrace_core::{
-    Batch, Call, Class, Context, Element, Failed, HandlerError, Handlers, Init, Packet, Refused,
-    Setup, Timer, Timestamp, register,
+    Batch, Call, Class, Context, Element, Failed, HandlerError, Handlers, Init, Lock, Packet,
+    Refused, Setup, Timer, Timestamp, register,
 };
 
 use super::ping_times::{PingTimes, micros};
@@ -76,7 +75,7 @@ pub struct IcmpPingSource {
     stop: bool,
     has_input: bool,
     timer: Timer,
-    state: Mutex<State>,
+    state: Lock<State>,
 }
 
 /// What changes.
@@ -132,12 +131,12 @@ impl Element for IcmpPingSource {
             pushes: false,
             times: PingTimes::default(),
         };
-        let (timer, state) = (setup.timer(), Mutex::new(state));
+        let (timer, state) = (setup.timer(), Lock::new(state));
         Ok(Self { speaker, identifier, data, verbose, stop, has_input, timer, state })
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.pushes = !init.is_pull_output(0);
         if state.pushes && state.active && state.limit != 0 {
             self.timer.schedule_at(init.clock().now() + state.interval);
@@ -146,9 +145,9 @@ impl Element for IcmpPingSource {
     }
 
     fn run_timer(&self, cx: &mut Context, (): &mut ()) {
-        let Some(request) = self.request(&mut self.state(), cx) else { return };
+        let Some(request) = self.request(&mut self.state.lock(), cx) else { return };
         cx.push(0, request);
-        let state = self.state();
+        let state = self.state.lock();
         if state.is_due() {
             self.timer.schedule_at(cx.now() + state.interval);
         } else if self.stop {
@@ -157,7 +156,7 @@ impl Element for IcmpPingSource {
     }
 
     fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         cx.consumed(batch.len());
         for packet in batch.drain() {
             if let Some(line) = self.receive(&mut state, &packet)
@@ -169,7 +168,7 @@ impl Element for IcmpPingSource {
     }
 
     fn pull(&self, cx: &mut Context, (): &mut (), _port: usize, max: usize, batch: &mut Batch) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         while batch.len() < max && state.is_due() {
             let Some(request) = self.request(&mut state, cx) else { return };
             if batch.push(request).is_err() {
@@ -182,10 +181,10 @@ impl Element for IcmpPingSource {
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
-        handlers.read("active", |element, _| element.state().active);
+        handlers.read("active", |element, _| element.state.lock().active);
         handlers.write("active", |element, call| {
             let active = call.parse().map_err(|_| "type mismatch")?;
-            let mut state = element.state();
+            let mut state = element.state.lock();
             state.active = active;
             match active {
                 true if state.pushes && element.timer.expiry().is_none() => {
@@ -196,29 +195,29 @@ impl Element for IcmpPingSource {
             }
             Ok(())
         });
-        handlers.read("src", |element, _| element.state().source);
+        handlers.read("src", |element, _| element.state.lock().source);
         handlers.write("src", |element, call| {
-            element.state().source = call.parse().map_err(|_| "syntax error")?;
+            element.state.lock().source = call.parse().map_err(|_| "syntax error")?;
             Ok(())
         });
-        handlers.read("dst", |element, _| element.state().destination);
+        handlers.read("dst", |element, _| element.state.lock().destination);
         handlers.write("dst", |element, call| {
-            element.state().destination = call.parse().map_err(|_| "syntax error")?;
+            element.state.lock().destination = call.parse().map_err(|_| "syntax error")?;
             Ok(())
         });
-        handlers.read("count", |element, _| element.state().count);
+        handlers.read("count", |element, _| element.state.lock().count);
         handlers.write("limit", |element, call| {
-            element.state().limit = call.parse().map_err(|_| "'limit' should be integer")?;
+            element.state.lock().limit = call.parse().map_err(|_| "'limit' should be integer")?;
             element.go_on(call);
             Ok(())
         });
         handlers.write("interval", |element, call| {
             let interval = call.parse().map_err(|_| "'interval' should be an interval")?;
-            element.state().interval = millis(interval);
+            element.state.lock().interval = millis(interval);
             Ok(())
         });
         handlers.write("reset_counts", |element, call| {
-            let mut state = element.state();
+            let mut state = element.state.lock();
             state.count = 0;
             state.times = PingTimes::default();
             drop(state);
@@ -241,7 +240,7 @@ impl Element for IcmpPingSource {
 
     fn cleanup(&self, router: &millrace_core::Router) -> Result<(), Refused> {
         if self.has_input && self.verbose {
-            let state = self.state();
+            let state = self.state.lock();
             for line in state.times.summary(state.count).lines() {
                 router.chatter(&format!("{}{line}", self.speaker));
             }
@@ -261,13 +260,9 @@ impl State {
 }
 
 impl IcmpPingSource {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Schedules the next request when there may be one again.
     fn go_on(&self, call: &Call<'_>) {
-        let state = self.state();
+        let state = self.state.lock();
         if state.pushes && state.active && state.is_due() && self.timer.expiry().is_none() {
             self.timer.schedule_at(call.now() + state.interval);
         }
@@ -280,7 +275,7 @@ impl IcmpPingSource {
         say: impl Fn(&State) -> String,
     ) -> Result<String, HandlerError> {
         match self.has_input {
-            true => Ok(say(&self.state())),
+            true => Ok(say(&self.state.lock())),
             false => Err(HandlerError::NoHandler(call.handler().to_owned())),
         }
     }

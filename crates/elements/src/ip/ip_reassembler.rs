@@ -51,14 +51,14 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt::Write;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use foldhash::fast::RandomState;
 use millrace_core::args::Annotation;
 use millrace_core::headers::{Header, Ipv4Header};
 use millrace_core::memory::DEFAULT_HEADROOM;
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Packet, Reason, Setup, Timestamp, register,
+    Batch, Class, Context, Element, Failed, Handlers, Lock, Packet, Reason, Setup, Timestamp,
+    register,
 };
 
 use super::{network_header, network_header_mut};
@@ -67,7 +67,7 @@ use super::{network_header, network_header_mut};
 pub struct IpReassembler {
     most_memory: usize,
     longest_annotation: Option<usize>,
-    state: Mutex<State>,
+    state: Lock<State>,
 }
 
 /// What is kept.
@@ -126,7 +126,7 @@ impl Element for IpReassembler {
         let annotation: Option<Annotation<2>> = setup.args.optional_keyword("MAX_MTU_ANNO");
         setup.args.complete()?;
         let longest_annotation = annotation.map(|Annotation(offset)| offset);
-        Ok(Self { most_memory: most_memory as usize, longest_annotation, state: Mutex::default() })
+        Ok(Self { most_memory: most_memory as usize, longest_annotation, state: Lock::default() })
     }
 
     fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
@@ -138,11 +138,11 @@ impl Element for IpReassembler {
     }
 
     fn held(&self) -> usize {
-        self.state().parts.len()
+        self.state.lock().parts.len()
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
-        handlers.read("dump", |element, _| element.state().dump());
+        handlers.read("dump", |element, _| element.state.lock().dump());
     }
 }
 
@@ -156,17 +156,13 @@ const TIMEOUT: i64 = 30;
 const REAP_INTERVAL: i64 = 10;
 
 impl IpReassembler {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Takes a fragment; returns its packet when that is complete.
     fn take(&self, cx: &mut Context, mut packet: Packet) -> Option<Packet> {
         if packet.timestamp().sec() == 0 {
             packet.set_timestamp(cx.now());
         }
         let now = packet.timestamp().sec();
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.fragments = state.fragments.wrapping_add(1);
         let mut expired = Vec::new();
         if now >= state.reap_at {

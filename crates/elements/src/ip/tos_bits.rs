@@ -2,10 +2,9 @@
 //! says.
 
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use millrace_core::args::Args;
-use millrace_core::{Batch, Context, Failed, Handlers, Reason, Setup, checksum};
+use millrace_core::{Batch, Context, Failed, Handlers, Lock, Reason, Setup, checksum};
 
 use super::{network_header, network_header_mut};
 
@@ -13,7 +12,7 @@ use super::{network_header, network_header_mut};
 pub(super) struct TosBits {
     field: &'static Field,
     bits: AtomicU8,
-    text: Mutex<String>,
+    text: Lock<String>,
 }
 
 /// A part of the byte.
@@ -34,7 +33,7 @@ impl TosBits {
         let bits = (field.read)(args);
         args.complete()?;
         let text = args.text_of(field.argument).map(ToString::to_string);
-        Ok(Self { field, bits: bits.into(), text: Mutex::new(text.unwrap_or_default()) })
+        Ok(Self { field, bits: bits.into(), text: Lock::new(text.unwrap_or_default()) })
     }
 
     pub(super) fn process(&self, cx: &mut Context, batch: &mut Batch) {
@@ -62,20 +61,16 @@ impl TosBits {
         field: &'static Field,
         of: fn(&E) -> &Self,
     ) {
-        handlers.read(field.handler, move |element, _| of(element).text().clone());
+        handlers.read(field.handler, move |element, _| of(element).text.lock().clone());
         handlers.write(field.handler, move |element, call| {
             let mut args = call.args();
             let bits = (field.read)(&mut args);
             args.complete().map_err(|Failed| args.messages())?;
             let this = of(element);
             this.bits.store(bits, Relaxed);
-            *this.text() = call.text().into_owned();
+            *this.text.lock() = call.text().into_owned();
             Ok(())
         });
-    }
-
-    fn text(&self) -> MutexGuard<'_, String> {
-        self.text.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -33,11 +33,11 @@
 //! # See also
 //! NumberPacket, TimestampDiff
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use millrace_core::args::Kind;
 use millrace_core::element::HandlerError;
-use millrace_core::{Class, Context, Element, Failed, Handlers, Packet, Reason, Setup, register};
+use millrace_core::{
+    Class, Context, Element, Failed, Handlers, Lock, Packet, Reason, Setup, register,
+};
 
 use super::packet_number::NumberPlace;
 
@@ -45,7 +45,7 @@ use super::packet_number::NumberPlace;
 pub struct CheckNumberPacket {
     place: NumberPlace,
     /// How often each number came.
-    seen: Mutex<Vec<u32>>,
+    seen: Lock<Vec<u32>>,
 }
 
 register!(CheckNumberPacket, "check_number_packet.rs");
@@ -62,7 +62,7 @@ impl Element for CheckNumberPacket {
         let place = NumberPlace::configure(args, Kind::Positional);
         let count = args.in_range("COUNT", Kind::Positional, 0..=MOST).unwrap_or(0);
         args.complete()?;
-        Ok(Self { place, seen: Mutex::new(vec![0; count as usize]) })
+        Ok(Self { place, seen: Lock::new(vec![0; count as usize]) })
     }
 
     fn simple_action(&self, cx: &mut Context, (): &mut (), packet: Packet) -> Option<Packet> {
@@ -71,7 +71,7 @@ impl Element for CheckNumberPacket {
             return None;
         };
         let counted = {
-            let mut seen = self.lock();
+            let mut seen = self.seen.lock();
             let known = seen.len();
             let count = usize::try_from(number).ok().and_then(|number| seen.get_mut(number));
             count.map(|count| *count = count.wrapping_add(1)).ok_or(known)
@@ -87,20 +87,20 @@ impl Element for CheckNumberPacket {
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
-        handlers.read("count", |it, _| it.lock().len() as u64);
+        handlers.read("count", |it, _| it.seen.lock().len() as u64);
         handlers.write("count", |it, call| {
             let count: u64 = call.parse()?;
             if count > MOST {
                 return Err(HandlerError::from(format!("out of range, bound {MOST}")));
             }
-            it.lock().resize(count as usize, 0);
+            it.seen.lock().resize(count as usize, 0);
             Ok(())
         });
-        handlers.read("max", |it, _| extreme(&it.lock(), |count, best| count > best));
-        handlers.read("min", |it, _| extreme(&it.lock(), |count, best| count < best));
+        handlers.read("max", |it, _| extreme(&it.seen.lock(), |count, best| count > best));
+        handlers.read("min", |it, _| extreme(&it.seen.lock(), |count, best| count < best));
         handlers.read("dump", |it, _| {
             let lines =
-                it.lock().iter().enumerate().map(|(at, n)| format!("{at}: {n}\n")).collect();
+                it.seen.lock().iter().enumerate().map(|(at, n)| format!("{at}: {n}\n")).collect();
             let lines: String = lines;
             lines
         });
@@ -121,8 +121,4 @@ fn extreme(counts: &[u32], beats: fn(u32, u32) -> bool) -> String {
     }
 }
 
-impl CheckNumberPacket {
-    fn lock(&self) -> MutexGuard<'_, Vec<u32>> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+impl CheckNumberPacket {}

@@ -4,10 +4,9 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use millrace_core::args::FileName;
-use millrace_core::{Args, Context, Element, Handlers, Packet, Refused};
+use millrace_core::{Args, Context, Element, Handlers, Lock, Packet, Refused};
 
 /// Prints lines, to standard error or into a file.
 pub(super) struct Printer {
@@ -15,7 +14,7 @@ pub(super) struct Printer {
     timestamp: bool,
     active: AtomicBool,
     file_name: Option<FileName>,
-    file: Mutex<Option<BufWriter<File>>>,
+    file: Lock<Option<BufWriter<File>>>,
 }
 
 impl Printer {
@@ -25,7 +24,7 @@ impl Printer {
         let timestamp = args.keyword("TIMESTAMP", true);
         let active = args.keyword("ACTIVE", true);
         let file_name = args.optional_keyword("OUTFILE");
-        let file = Mutex::new(None);
+        let file = Lock::new(None);
         Self { label, timestamp, active: AtomicBool::new(active), file_name, file }
     }
 
@@ -35,7 +34,7 @@ impl Printer {
             let path = name.as_path();
             let file = File::create(path)
                 .map_err(|error| Refused(format!("{}: {}", path.display(), in_words(&error))))?;
-            *self.file() = Some(BufWriter::new(file));
+            *self.file.lock() = Some(BufWriter::new(file));
         }
         Ok(())
     }
@@ -60,7 +59,7 @@ impl Printer {
 
     /// Prints a line.
     pub(super) fn print(&self, cx: &Context, line: &str) {
-        let mut file = self.file();
+        let mut file = self.file.lock();
         match file.as_mut() {
             None => cx.router().chatter(line),
             Some(open) => {
@@ -84,14 +83,10 @@ impl Printer {
 
     /// Closes the file.
     pub(super) fn cleanup(&self) -> Result<(), Refused> {
-        match self.file().take() {
+        match self.file.lock().take() {
             Some(mut file) => Ok(file.flush()?),
             None => Ok(()),
         }
-    }
-
-    fn file(&self) -> MutexGuard<'_, Option<BufWriter<File>>> {
-        self.file.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

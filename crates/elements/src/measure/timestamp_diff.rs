@@ -45,13 +45,13 @@
 //! # See also
 //! NumberPacket, RecordTimestamp, TimestampAccum
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use millrace_core::args::{ElementRef, Kind};
 use millrace_core::element::HandlerError;
 use millrace_core::{
-    Class, Context, Element, Failed, Handlers, Init, Packet, Reason, Refused, Setup, Timestamp,
-    register,
+    Class, Context, Element, Failed, Handlers, Init, Lock, Packet, Reason, Refused, Setup,
+    Timestamp, register,
 };
 
 use super::packet_number::NumberPlace;
@@ -65,7 +65,7 @@ pub struct TimestampDiff {
     longest: Timestamp,
     /// Nanoseconds of the unit that handlers speak in.
     unit: i64,
-    delays: Mutex<Vec<u64>>,
+    delays: Lock<Vec<u64>>,
 }
 
 register!(TimestampDiff, "timestamp_diff.rs");
@@ -102,7 +102,7 @@ impl Element for TimestampDiff {
             place,
             longest: Timestamp::from_millis(longest.into()),
             unit: if nano { 1 } else { 1000 },
-            delays: Mutex::default(),
+            delays: Lock::default(),
         })
     }
 
@@ -128,50 +128,46 @@ impl Element for TimestampDiff {
             let (name, micros) = (router.name_of(cx.element()), delay.as_micros());
             router.chatter(&format!("{name}: delay of packet {number} is too long: {micros} us"));
         } else {
-            self.lock().push((delay.as_nanos() / self.unit).max(0) as u64);
+            self.delays.lock().push((delay.as_nanos() / self.unit).max(0) as u64);
         }
         Some(packet)
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
-        handlers.read("average", |it, _| mean(&it.lock()));
+        handlers.read("average", |it, _| mean(&it.delays.lock()));
         handlers.read("stddev", |it, _| {
-            let delays = it.lock();
+            let delays = it.delays.lock();
             let mean = mean(&delays);
             let squares = delays.iter().map(|delay| (*delay as f64 - mean).powi(2)).sum::<f64>();
             if delays.is_empty() { 0.0 } else { (squares / delays.len() as f64).sqrt() }
         });
-        handlers.read("min", |it, _| it.lock().iter().min().copied().unwrap_or(0));
-        handlers.read("max", |it, _| it.lock().iter().max().copied().unwrap_or(0));
-        handlers.read("count", |it, _| it.lock().len() as u64);
+        handlers.read("min", |it, _| it.delays.lock().iter().min().copied().unwrap_or(0));
+        handlers.read("max", |it, _| it.delays.lock().iter().max().copied().unwrap_or(0));
+        handlers.read("count", |it, _| it.delays.lock().len() as u64);
         for (name, percent) in PERCENTILES {
-            handlers.read(name, move |it, _| percentile(&it.lock(), percent));
+            handlers.read(name, move |it, _| percentile(&it.delays.lock(), percent));
         }
         handlers.try_read("perc", |it, call| {
             let percent: f64 = call.parse()?;
             match percent {
-                0.0..=100.0 => Ok(percentile(&it.lock(), percent)),
+                0.0..=100.0 => Ok(percentile(&it.delays.lock(), percent)),
                 _ => Err(HandlerError::from("out of range, should be between 0 and 100")),
             }
         });
         handlers.read("dump", |it, _| {
             let lines =
-                it.lock().iter().enumerate().map(|(at, n)| format!("{at}: {n}\n")).collect();
+                it.delays.lock().iter().enumerate().map(|(at, n)| format!("{at}: {n}\n")).collect();
             let lines: String = lines;
             lines
         });
         handlers.write("reset", |it, _| {
-            it.lock().clear();
+            it.delays.lock().clear();
             Ok(())
         });
     }
 }
 
-impl TimestampDiff {
-    fn lock(&self) -> MutexGuard<'_, Vec<u64>> {
-        self.delays.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+impl TimestampDiff {}
 
 fn mean(delays: &[u64]) -> f64 {
     match delays.len() {

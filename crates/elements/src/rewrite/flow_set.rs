@@ -10,8 +10,10 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
+use std::sync::MutexGuard;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use millrace_core::Lock;
 
 use super::flow_id::FlowId;
 use super::flow_table::{FlowTable, Found, Key, NewMapping, Record, View};
@@ -71,9 +73,9 @@ impl Timeouts {
 /// Mappings under one capacity; several rewriters may share it.
 pub(super) struct FlowSet {
     pub(super) table: FlowTable,
-    book: Mutex<Book>,
+    book: Lock<Book>,
     /// Of mappings that are marked so.
-    shifts: Mutex<HashMap<u32, SequenceShifts>>,
+    shifts: Lock<HashMap<u32, SequenceShifts>>,
 }
 
 /// What only one thread at a time may change.
@@ -132,7 +134,7 @@ impl FlowSet {
     pub(super) fn new(capacity: i32) -> Self {
         Self {
             table: FlowTable::new(),
-            book: Mutex::new(Book {
+            book: Lock::new(Book {
                 capacity,
                 live: 0,
                 free: Vec::new(),
@@ -142,19 +144,19 @@ impl FlowSet {
                 born: 0,
                 maps: Vec::new(),
             }),
-            shifts: Mutex::default(),
+            shifts: Lock::default(),
         }
     }
 
     /// The right to change mappings, which one thread has at a time.
     pub(super) fn lock(&self) -> Changing<'_> {
-        let book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
+        let book = self.book.lock();
         Changing { set: self, book }
     }
 
     /// How sequence numbers are shifted.
     pub(super) fn shifts(&self) -> MutexGuard<'_, HashMap<u32, SequenceShifts>> {
-        self.shifts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shifts.lock()
     }
 
     /// Bytes that the mappings take.

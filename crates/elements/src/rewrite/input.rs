@@ -1,11 +1,11 @@
 //! What a rewriter does with a flow that it has no mapping for: an argument for each input.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use fastrand::Rng;
-use millrace_core::Arg;
 use millrace_core::args::{ArgText, Scope};
+use millrace_core::{Arg, Lock};
 
 use super::flow_id::FlowId;
 use super::pattern::Pattern;
@@ -51,44 +51,40 @@ impl Request<'_> {
 /// Patterns, mappers and rewriters of a configuration, by the full names of patterns and elements.
 #[derive(Default)]
 pub(super) struct Named {
-    patterns: Mutex<HashMap<String, Arc<Pattern>>>,
-    mappers: Mutex<HashMap<String, Arc<dyn Mapper>>>,
+    patterns: Lock<HashMap<String, Arc<Pattern>>>,
+    mappers: Lock<HashMap<String, Arc<dyn Mapper>>>,
     /// They hold this in their turn: a router that ends is to take both with it.
-    rewriters: Mutex<HashMap<String, Weak<Rewriter>>>,
+    rewriters: Lock<HashMap<String, Weak<Rewriter>>>,
 }
 
 impl Named {
     /// The pattern that a name means.
     pub(super) fn pattern(&self, name: &str, scope: &Scope<'_>) -> Option<Arc<Pattern>> {
-        nearest(&lock(&self.patterns), name, scope)
+        nearest(&self.patterns.lock(), name, scope)
     }
 
     /// Gives a pattern a name in the compound of `scope`.
     pub(super) fn add_pattern(&self, name: &str, pattern: Arc<Pattern>, scope: &Scope<'_>) {
         let full = format!("{}{name}", scope.prefix());
-        lock(&self.patterns).insert(full, pattern);
+        self.patterns.lock().insert(full, pattern);
     }
 
     pub(super) fn add_mapper(&self, name: &str, mapper: Arc<dyn Mapper>) {
-        lock(&self.mappers).insert(name.to_owned(), mapper);
+        self.mappers.lock().insert(name.to_owned(), mapper);
     }
 
     pub(super) fn add_rewriter(&self, name: &str, rewriter: &Arc<Rewriter>) {
-        lock(&self.rewriters).insert(name.to_owned(), Arc::downgrade(rewriter));
+        self.rewriters.lock().insert(name.to_owned(), Arc::downgrade(rewriter));
     }
 
     /// The rewriter that a name means.
     pub(super) fn rewriter(&self, name: &str, scope: &Scope<'_>) -> Option<Arc<Rewriter>> {
-        nearest(&lock(&self.rewriters), name, scope)?.upgrade()
+        nearest(&self.rewriters.lock(), name, scope)?.upgrade()
     }
 }
 
 fn nearest<T: Clone>(all: &HashMap<String, T>, name: &str, scope: &Scope<'_>) -> Option<T> {
     scope.prefixes().find_map(|prefix| all.get(&format!("{prefix}{name}")).cloned())
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Input {
@@ -129,7 +125,7 @@ impl Input {
                 if !rest.is_empty() {
                     return Err("syntax error, expected element name".to_owned());
                 }
-                let mapper = nearest(&lock(&named.mappers), name, scope);
+                let mapper = nearest(&named.mappers.lock(), name, scope);
                 mapper.map(Self::Mapper).ok_or_else(|| "element is not an IPMapper".to_owned())
             }
             _ => Err("unknown specification".to_owned()),

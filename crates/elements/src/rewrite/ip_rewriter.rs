@@ -184,3 +184,22 @@ impl Dialect for Ports {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use millrace_core::testing::Rig;
+
+    use super::IpRewriter;
+
+    #[test]
+    fn a_router_that_ends_takes_its_mappings_with_it() {
+        let rig = Rig::new("IPRewriter(keep 0 0)", 1, 1).unwrap();
+        let router = rig.router();
+        let rewriter = (0..router.len()).find_map(|id| router.element::<IpRewriter>(id)).unwrap();
+        let mappings = Arc::downgrade(&rewriter.0);
+        drop((rewriter, rig));
+        assert!(mappings.upgrade().is_none(), "somebody still has it");
+    }
+}

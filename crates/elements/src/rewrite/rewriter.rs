@@ -1,13 +1,14 @@
 //! What all rewriters have in common: arguments, mappings, the way of a batch, handlers.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, MutexGuard, OnceLock};
 
 use fastrand::Rng;
 use millrace_core::args::{Annotation, ArgText, Scope, Seconds, Word};
 use millrace_core::memory::Ports;
 use millrace_core::{
-    Batch, Context, Failed, HandlerError, Init, Packet, Reason, Refused, Setup, Timer, Timestamp,
+    Batch, Context, Failed, HandlerError, Init, Lock, Packet, Reason, Refused, Setup, Timer,
+    Timestamp,
 };
 
 use super::family::Family;
@@ -21,7 +22,7 @@ pub(super) struct Rewriter {
     pub(super) family: Family,
     pub(super) outputs: usize,
     pub(super) annotations: Annotations,
-    inputs: Mutex<Vec<Input>>,
+    inputs: Lock<Vec<Input>>,
     /// What inputs that make no mappings do, for all threads to see.
     gates: Vec<AtomicU32>,
     /// For each map.
@@ -149,7 +150,7 @@ impl Rewriter {
             outputs,
             annotations: own.annotations,
             gates: inputs.iter().map(|input| AtomicU32::new(gate_of(input))).collect(),
-            inputs: Mutex::new(inputs),
+            inputs: Lock::new(inputs),
             policies: own.policies,
             own: Arc::new(FlowSet::new(limit)),
             shares,
@@ -226,7 +227,7 @@ impl Rewriter {
     }
 
     pub(super) fn inputs(&self) -> MutexGuard<'_, Vec<Input>> {
-        self.inputs.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inputs.lock()
     }
 
     /// Puts another argument in the place of one, and takes out the mappings that were made by that.

@@ -248,3 +248,19 @@ fn the_mapping_that_goes_is_the_one_that_expires_first() {
         }
     }
 }
+
+/// Flows to one server that all become the same flow: each takes the replies from the one before.
+#[test]
+fn flows_that_replace_each_other_take_no_memory() {
+    let (set, map) = set(i32::MAX);
+    let anew = |number| Wanted { to: wanted(map, 0).to, ..wanted(map, number) };
+    for number in 0..100 {
+        set.lock().add(&anew(number), 0);
+    }
+    let before = set.memory();
+    for number in 100..100_000 {
+        assert!(set.lock().add(&anew(number), 0).is_some());
+    }
+    assert_eq!(set.lock().len(), 1);
+    assert!(set.memory() <= 2 * before, "{} bytes, before {before}", set.memory());
+}

@@ -42,11 +42,11 @@
 //! InfiniteSource, TimedSource, RatedUnqueue
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use millrace_core::args::Bandwidth;
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Refused, Setup, Task, Timer, register,
+    Batch, Class, Context, Element, Failed, Handlers, Init, Lock, Refused, Setup, Task, Timer,
+    register,
 };
 
 use super::supply::{Given, Supply, task_handlers};
@@ -56,7 +56,7 @@ use crate::queueing::shapers::token_bucket::TokenBucket;
 pub struct RatedSource {
     supply: Supply,
     /// Behind a lock for the handlers; only one thread sends.
-    bucket: Mutex<TokenBucket>,
+    bucket: Lock<TokenBucket>,
     task: Task,
     timer: Timer,
     pushes: AtomicBool,
@@ -88,7 +88,7 @@ impl Element for RatedSource {
         };
         Ok(Self {
             supply,
-            bucket: Mutex::new(TokenBucket::new(rate.into(), capacity)),
+            bucket: Lock::new(TokenBucket::new(rate.into(), capacity)),
             task: setup.task(),
             timer: setup.timer(),
             pushes: false.into(),
@@ -110,7 +110,7 @@ impl Element for RatedSource {
             return self.supply.end(cx);
         }
         let now = cx.refresh_now();
-        let mut bucket = self.bucket();
+        let mut bucket = self.bucket.lock();
         bucket.refill(now);
         let due = usize::try_from(bucket.tokens()).unwrap_or(usize::MAX);
         let made = self.supply.fill(cx, max.min(due), batch);
@@ -126,7 +126,7 @@ impl Element for RatedSource {
             return false;
         }
         let now = cx.refresh_now();
-        let mut bucket = self.bucket();
+        let mut bucket = self.bucket.lock();
         bucket.refill(now);
         if !bucket.take(1) {
             self.task.rest();
@@ -150,10 +150,10 @@ impl Element for RatedSource {
     fn handlers(handlers: &mut Handlers<Self>) {
         Supply::data_handlers(handlers, |source: &Self| &source.supply);
         Supply::handlers(handlers, |source| &source.supply, Self::wake);
-        handlers.read("rate", |source, _| source.bucket().rate());
+        handlers.read("rate", |source, _| source.bucket.lock().rate());
         handlers.write("rate", |source, call| {
             let rate: u32 = call.parse()?;
-            source.bucket().assign_adjust(rate.into(), capacity(rate));
+            source.bucket.lock().assign_adjust(rate.into(), capacity(rate));
             source.wake();
             Ok(())
         });
@@ -162,14 +162,10 @@ impl Element for RatedSource {
 }
 
 impl RatedSource {
-    fn bucket(&self) -> MutexGuard<'_, TokenBucket> {
-        self.bucket.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Sends again, beginning with one packet.
     fn wake(&self) {
         if self.pushes.load(Relaxed) && self.supply.is_active() && !self.task.is_scheduled() {
-            self.bucket().set(1);
+            self.bucket.lock().set(1);
             self.task.schedule();
         }
     }

@@ -2,20 +2,20 @@
 //! the rate and the limit allow to whoever pulls.
 
 use std::net::Ipv4Addr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 
 use millrace_core::args::{Arg, Args};
 use millrace_core::checksum::Sum;
 use millrace_core::headers::{EthernetHeader, Header, Ipv4Header, ether_type};
 use millrace_core::net::EtherAddress;
-use millrace_core::{Context, HandlerError, Handlers, Init, Packet, Timestamp};
+use millrace_core::{Context, HandlerError, Handlers, Init, Lock, Packet, Timestamp};
 use zerocopy::IntoBytes;
 
 /// When frames may be sent, and what has been.
 pub(super) struct FastSource {
     /// Said when the router starts.
     warnings: Vec<&'static str>,
-    sending: Mutex<Sending>,
+    sending: Lock<Sending>,
 }
 
 /// What changes.
@@ -77,7 +77,7 @@ impl Given {
         if self.rate > MOST_RATE {
             args.warn("RATE", format!("rate too large; lowered to {MOST_RATE}"));
         }
-        let sending = Mutex::new(Sending {
+        let sending = Lock::new(Sending {
             rate: (self.rate > 0).then_some(self.rate.min(MOST_RATE)),
             due: Timestamp::ZERO,
             limit: u32::try_from(self.limit).ok(),
@@ -119,7 +119,7 @@ impl FastSource {
     }
 
     pub(super) fn sending(&self) -> MutexGuard<'_, Sending> {
-        self.sending.lock().unwrap_or_else(PoisonError::into_inner)
+        self.sending.lock()
     }
 
     /// Declares the handlers of class `E`, which holds a source.

@@ -47,11 +47,10 @@
 //! FastUDPSource, FastUDPFlows
 
 use std::net::Ipv4Addr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use millrace_core::headers::{Header, TcpHeader, protocol, tcp_flags};
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Packet, Refused, Setup, register,
+    Batch, Class, Context, Element, Failed, Handlers, Init, Lock, Packet, Refused, Setup, register,
 };
 use zerocopy::IntoBytes;
 
@@ -62,7 +61,7 @@ pub struct FastTcpFlows {
     source: FastSource,
     frame: Frame,
     flow_size: u32,
-    flows: Mutex<Vec<Flow>>,
+    flows: Lock<Vec<Flow>>,
 }
 
 /// A flow.
@@ -103,7 +102,7 @@ impl Element for FastTcpFlows {
             seed: random.u64(..),
             sent: 0,
         };
-        let flows = Mutex::new((0..flows).map(flow).collect());
+        let flows = Lock::new((0..flows).map(flow).collect());
         Ok(Self { source, frame, flow_size: flow_size.max(LEAST_SIZE), flows })
     }
 
@@ -115,7 +114,7 @@ impl Element for FastTcpFlows {
     fn pull(&self, cx: &mut Context, (): &mut (), _port: usize, max: usize, batch: &mut Batch) {
         let now = cx.refresh_now();
         let mut sending = self.source.sending();
-        let mut flows = self.flows();
+        let mut flows = self.flows.lock();
         while batch.len() < max && sending.is_due(now) {
             let any = cx.random().usize(..flows.len());
             let flow = match sending.is_exhausted() {
@@ -140,10 +139,6 @@ impl Element for FastTcpFlows {
 const LEAST_SIZE: u32 = 3;
 
 impl FastTcpFlows {
-    fn flows(&self) -> MutexGuard<'_, Vec<Flow>> {
-        self.flows.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Counts the next packet of a flow; returns its flags.
     fn advance(&self, flow: &mut Flow, ends: bool, random: &mut fastrand::Rng) -> u8 {
         if ends {

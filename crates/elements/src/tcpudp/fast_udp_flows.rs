@@ -45,10 +45,9 @@
 //! FastUDPSource, FastTCPFlows
 
 use std::net::Ipv4Addr;
-use std::sync::{Mutex, PoisonError};
 
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Refused, Setup, register,
+    Batch, Class, Context, Element, Failed, Handlers, Init, Lock, Refused, Setup, register,
 };
 
 use super::fast_source::{FastSource, Frame, Given, MOST_FLOWS, random_port};
@@ -60,7 +59,7 @@ pub struct FastUdpFlows {
     frame: Frame,
     flow_size: u32,
     checksum: bool,
-    flows: Mutex<Vec<Flow>>,
+    flows: Lock<Vec<Flow>>,
 }
 
 /// A flow: its ports, and how many packets of it have been sent.
@@ -97,7 +96,7 @@ impl Element for FastUdpFlows {
         let (source, frame) = given.finish(args, (ether, destination), active);
         args.complete()?;
         let mut random = fastrand::Rng::new();
-        let flows = Mutex::new((0..flows).map(|_| Flow::random(&mut random)).collect());
+        let flows = Lock::new((0..flows).map(|_| Flow::random(&mut random)).collect());
         Ok(Self { source, frame, flow_size, checksum, flows })
     }
 
@@ -109,7 +108,7 @@ impl Element for FastUdpFlows {
     fn pull(&self, cx: &mut Context, (): &mut (), _port: usize, max: usize, batch: &mut Batch) {
         let now = cx.refresh_now();
         let mut sending = self.source.sending();
-        let mut flows = self.flows.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut flows = self.flows.lock();
         while batch.len() < max && !sending.is_exhausted() && sending.is_due(now) {
             let at = cx.random().usize(..flows.len());
             let Some(flow) = flows.get_mut(at) else { return };

@@ -31,20 +31,19 @@
 //! FastTCPFlows, InfiniteSource
 
 use std::net::Ipv4Addr;
-use std::sync::{Mutex, PoisonError};
 
 use millrace_core::args::{ArgText, Args, TcpPort};
 use millrace_core::checksum::Sum;
 use millrace_core::headers::{Header, Ipv4Header, TcpHeader, protocol};
 use millrace_core::{
-    Class, Context, Element, Failed, Handlers, Packet, Setup, Timer, Timestamp, register,
+    Class, Context, Element, Failed, Handlers, Lock, Packet, Setup, Timer, Timestamp, register,
 };
 use zerocopy::IntoBytes;
 
 /// The element; its manual is at the top of the file.
 pub struct TcpIpSend {
     /// What is to be sent.
-    orders: Mutex<Vec<Order>>,
+    orders: Lock<Vec<Order>>,
     /// Runs where packets can be sent.
     timer: Timer,
 }
@@ -64,12 +63,11 @@ impl Element for TcpIpSend {
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         setup.args.complete()?;
-        Ok(Self { orders: Mutex::default(), timer: setup.timer() })
+        Ok(Self { orders: Lock::default(), timer: setup.timer() })
     }
 
     fn run_timer(&self, cx: &mut Context, (): &mut ()) {
-        let orders =
-            std::mem::take(&mut *self.orders.lock().unwrap_or_else(PoisonError::into_inner));
+        let orders = std::mem::take(&mut *self.orders.lock());
         for order in orders {
             for _ in 0..order.count {
                 let Some(mut packet) = Packet::from_bytes(&order.bytes) else { break };
@@ -89,7 +87,7 @@ impl Element for TcpIpSend {
             let mut args = Args::of_words(&ArgText::from(&*text), call.scope());
             let order = Order::read(&mut args);
             args.complete().map_err(|Failed| args.messages())?;
-            element.orders.lock().unwrap_or_else(PoisonError::into_inner).push(order);
+            element.orders.lock().push(order);
             element.timer.schedule_at(Timestamp::ZERO);
             Ok(())
         });

@@ -36,11 +36,10 @@
 //! StaticThreadSched
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
 
 use millrace_core::args::Kind;
 use millrace_core::{
-    Class, Context, Element, Failed, Handlers, Init, Refused, Setup, Task, Timer, Timestamp,
+    Class, Context, Element, Failed, Handlers, Init, Lock, Refused, Setup, Task, Timer, Timestamp,
     register,
 };
 
@@ -50,7 +49,7 @@ pub struct BalancedThreadSched {
     increasing: bool,
     timer: Timer,
     /// What each task's cycles were at the last look, in the order of the plan.
-    seen: Mutex<Vec<u64>>,
+    seen: Lock<Vec<u64>>,
     moves: AtomicU64,
 }
 
@@ -75,7 +74,7 @@ impl Element for BalancedThreadSched {
             interval: Timestamp::from_millis(interval.unwrap_or(1000).into()),
             increasing,
             timer: setup.timer(),
-            seen: Mutex::default(),
+            seen: Lock::default(),
             moves: 0.into(),
         })
     }
@@ -89,7 +88,7 @@ impl Element for BalancedThreadSched {
         let router = cx.router();
         let mut loads = Vec::new();
         let mut threads = vec![0u64; router.plan().threads];
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock();
         seen.resize(router.tasks().count(), 0);
         for ((task, planned), seen) in router.tasks().zip(&router.plan().tasks).zip(seen.iter_mut())
         {

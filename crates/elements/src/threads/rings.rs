@@ -2,9 +2,8 @@
 //! no two threads ever write to the same one, and what one thread gives keeps its order.
 
 use std::sync::atomic::{Ordering, fence};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use millrace_core::{Batch, Context, Count, Packet, PerThread, Task};
+use millrace_core::{Batch, Context, Count, Lock, Packet, PerThread, Task};
 use rtrb::{Consumer, Producer, RingBuffer};
 
 /// Packets on their way to one thread.
@@ -12,7 +11,7 @@ pub(super) struct Rings {
     /// How many packets one ring holds.
     capacity: usize,
     /// Where packets come out. Locked for a whole visit by the one thread that takes.
-    outlets: Mutex<Vec<Consumer<Packet>>>,
+    outlets: Lock<Vec<Consumer<Packet>>>,
     given: PerThread<Count>,
     /// Written under the lock of the outlets.
     taken: Count,
@@ -30,7 +29,7 @@ impl Rings {
     pub(super) fn new(capacity: usize) -> Self {
         Self {
             capacity,
-            outlets: Mutex::default(),
+            outlets: Lock::default(),
             given: PerThread::default(),
             taken: Count::default(),
         }
@@ -54,7 +53,7 @@ impl Rings {
     /// Fills a batch, which is empty, with at most `burst` packets from each ring; `first` says which ring
     /// comes first, and a turn of it which is next.
     pub(super) fn take(&self, first: &mut usize, burst: usize, batch: &mut Batch) -> usize {
-        let mut outlets = self.outlets();
+        let mut outlets = self.outlets.lock();
         let rings = outlets.len();
         let start = first.checked_rem(rings).unwrap_or(0);
         *first = start + 1;
@@ -74,28 +73,24 @@ impl Rings {
 
     /// Whether no packet waits.
     pub(super) fn is_empty(&self) -> bool {
-        self.outlets().iter().all(Consumer::is_empty)
+        self.outlets.lock().iter().all(Consumer::is_empty)
     }
 
     /// How many packets wait.
     pub(super) fn len(&self) -> usize {
-        self.outlets().iter().map(Consumer::slots).sum()
+        self.outlets.lock().iter().map(Consumer::slots).sum()
     }
 
     /// Packets that came in and did not come out.
     pub(super) fn held(&self) -> usize {
-        let _still = self.outlets();
+        let _still = self.outlets.lock();
         self.given.total().saturating_sub(self.taken.get()) as usize
     }
 
     fn connect(&self) -> Producer<Packet> {
         let (producer, consumer) = RingBuffer::new(self.capacity);
-        self.outlets().push(consumer);
+        self.outlets.lock().push(consumer);
         producer
-    }
-
-    fn outlets(&self) -> MutexGuard<'_, Vec<Consumer<Packet>>> {
-        self.outlets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -38,18 +38,16 @@
 //! # See also
 //! SetTimestamp, TimeRange
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use millrace_core::args::Kind;
 use millrace_core::element::HandlerCall;
 use millrace_core::{
-    Args, Class, Context, Element, Failed, Handlers, Init, Packet, Reason, Refused, Setup,
+    Args, Class, Context, Element, Failed, Handlers, Init, Lock, Packet, Reason, Refused, Setup,
     Timestamp, register,
 };
 
 /// The element; its manual is at the top of the file.
 pub struct TimeFilter {
-    span: Mutex<Span>,
+    span: Lock<Span>,
     at_end: AtEnd,
 }
 
@@ -103,11 +101,11 @@ impl Element for TimeFilter {
             None if stop => AtEnd::Stop,
             None => AtEnd::Nothing,
         };
-        Ok(Self { span: Mutex::new(Span { start, end, armed: true }), at_end })
+        Ok(Self { span: Lock::new(Span { start, end, armed: true }), at_end })
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        self.lock().settle(After::RouterStart, init.clock().now());
+        self.span.lock().settle(After::RouterStart, init.clock().now());
         match &self.at_end {
             AtEnd::Call(call) => call
                 .check_write(init.router(), init.id())
@@ -119,7 +117,7 @@ impl Element for TimeFilter {
     fn simple_action(&self, cx: &mut Context, (): &mut (), packet: Packet) -> Option<Packet> {
         let time = packet.timestamp();
         let (start, end, armed) = {
-            let mut span = self.lock();
+            let mut span = self.span.lock();
             span.settle(After::FirstPacket, time);
             let at_end = time >= span.start.time && time >= span.end.time;
             let armed = at_end && std::mem::replace(&mut span.armed, false);
@@ -128,7 +126,7 @@ impl Element for TimeFilter {
         if armed {
             self.end(cx, time);
         }
-        let passes = time >= start && (time < end || (armed && time < self.lock().end.time));
+        let passes = time >= start && (time < end || (armed && time < self.span.lock().end.time));
         if passes {
             return Some(packet);
         }
@@ -137,28 +135,28 @@ impl Element for TimeFilter {
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
-        handlers.read("start", |filter, _| filter.lock().start.time.to_string());
+        handlers.read("start", |filter, _| filter.span.lock().start.time.to_string());
         handlers.write("start", |filter, call| {
-            filter.lock().start = Limit { time: call.parse()?, after: After::Epoch };
+            filter.span.lock().start = Limit { time: call.parse()?, after: After::Epoch };
             Ok(())
         });
-        handlers.read("end", |filter, _| filter.lock().end.time.to_string());
+        handlers.read("end", |filter, _| filter.span.lock().end.time.to_string());
         handlers.write("end", |filter, call| {
-            filter.lock().move_end(call.parse()?);
+            filter.span.lock().move_end(call.parse()?);
             Ok(())
         });
         handlers.read("interval", |filter, _| {
-            let span = filter.lock();
+            let span = filter.span.lock();
             (span.end.time - span.start.time).to_string()
         });
         handlers.write("interval", |filter, call| {
-            let mut span = filter.lock();
+            let mut span = filter.span.lock();
             let end = span.start.time.checked_add(call.parse()?).unwrap_or(Timestamp::MAX);
             span.move_end(end);
             Ok(())
         });
         handlers.write("extend_interval", |filter, call| {
-            let mut span = filter.lock();
+            let mut span = filter.span.lock();
             let end = span.end.time.checked_add(call.parse()?).unwrap_or(Timestamp::MAX);
             span.move_end(end);
             Ok(())
@@ -193,10 +191,6 @@ fn limit(args: &mut Args<'_>, name: &str, unless: Timestamp, interval: Option<&s
 }
 
 impl TimeFilter {
-    fn lock(&self) -> MutexGuard<'_, Span> {
-        self.span.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// A packet came that is not before the end.
     fn end(&self, cx: &Context, time: Timestamp) {
         let router = cx.router();

@@ -31,14 +31,14 @@
 //! # See also
 //! TimeFilter, SetTimestamp
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Setup, Timestamp, register};
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Handlers, Lock, Setup, Timestamp, register,
+};
 
 /// The element; its manual is at the top of the file.
 pub struct TimeRange {
     simple: bool,
-    range: Mutex<Range>,
+    range: Lock<Range>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -56,11 +56,11 @@ impl Element for TimeRange {
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let simple = setup.args.keyword("SIMPLE", false);
         setup.args.complete()?;
-        Ok(Self { simple, range: Mutex::default() })
+        Ok(Self { simple, range: Lock::default() })
     }
 
     fn process(&self, _cx: &mut Context, (): &mut (), batch: &mut Batch) {
-        let mut range = self.lock();
+        let mut range = self.range.lock();
         for time in batch.iter().map(|packet| packet.timestamp()).filter(|time| !time.is_zero()) {
             if range.first.is_zero() || (!self.simple && time < range.first) {
                 range.first = time;
@@ -72,25 +72,21 @@ impl Element for TimeRange {
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
-        handlers.read("first", |it, _| it.lock().first.to_string());
-        handlers.read("last", |it, _| it.lock().last.to_string());
+        handlers.read("first", |it, _| it.range.lock().first.to_string());
+        handlers.read("last", |it, _| it.range.lock().last.to_string());
         handlers.read("range", |it, _| {
-            let Range { first, last } = *it.lock();
+            let Range { first, last } = *it.range.lock();
             format!("{first} {last}")
         });
         handlers.read("interval", |it, _| {
-            let Range { first, last } = *it.lock();
+            let Range { first, last } = *it.range.lock();
             (last - first).to_string()
         });
         handlers.write("reset", |it, _| {
-            *it.lock() = Range::default();
+            *it.range.lock() = Range::default();
             Ok(())
         });
     }
 }
 
-impl TimeRange {
-    fn lock(&self) -> MutexGuard<'_, Range> {
-        self.range.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+impl TimeRange {}

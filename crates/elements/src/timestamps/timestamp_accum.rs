@@ -30,13 +30,11 @@
 //! # See also
 //! SetTimestamp, TimestampDiff, AverageCounter
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Setup, register};
+use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Lock, Setup, register};
 
 /// The element; its manual is at the top of the file.
 pub struct TimestampAccum {
-    times: Mutex<Times>,
+    times: Lock<Times>,
 }
 
 /// In seconds.
@@ -56,38 +54,34 @@ impl Element for TimestampAccum {
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         setup.args.complete()?;
-        Ok(Self { times: Mutex::default() })
+        Ok(Self { times: Lock::default() })
     }
 
     fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
         let now = cx.refresh_now();
-        let mut times = self.lock();
+        let mut times = self.times.lock();
         for packet in batch.iter() {
             times.add((now - packet.timestamp()).as_secs_f64());
         }
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
-        handlers.read("count", |it, _| it.lock().count);
-        handlers.read("time", |it, _| it.lock().sum);
+        handlers.read("count", |it, _| it.times.lock().count);
+        handlers.read("time", |it, _| it.times.lock().sum);
         handlers.read("average_time", |it, _| {
-            let Times { count, sum, .. } = *it.lock();
+            let Times { count, sum, .. } = *it.times.lock();
             if count == 0 { 0.0 } else { sum / count as f64 }
         });
-        handlers.read("min", |it, _| it.lock().min);
-        handlers.read("max", |it, _| it.lock().max);
+        handlers.read("min", |it, _| it.times.lock().min);
+        handlers.read("max", |it, _| it.times.lock().max);
         handlers.write("reset_counts", |it, _| {
-            *it.lock() = Times::default();
+            *it.times.lock() = Times::default();
             Ok(())
         });
     }
 }
 
-impl TimestampAccum {
-    fn lock(&self) -> MutexGuard<'_, Times> {
-        self.times.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+impl TimestampAccum {}
 
 impl Times {
     fn add(&mut self, time: f64) {

@@ -63,6 +63,8 @@ impl Elements {
             let classes = topics.values().flatten().map(|info| described(info));
             return format!("{:#}\n", Value::Array(classes.collect()));
         }
+        let names = topics.values().flatten().map(|info| info.class.name.len());
+        let width = names.max().unwrap_or(0);
         let mut text = String::new();
         for (topic, classes) in &topics {
             let _ = match self.markdown {
@@ -74,7 +76,7 @@ impl Elements {
                 let name = info.class.name;
                 let _ = match self.markdown {
                     true => writeln!(text, "- **{name}**: {summary}"),
-                    false => writeln!(text, "  {name:20}  {summary}"),
+                    false => writeln!(text, "  {name:width$}  {summary}"),
                 };
             }
             text.push('\n');

@@ -2,10 +2,11 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::Ipv4Addr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use arc_swap::{ArcSwap, Guard};
 use foldhash::fast::RandomState;
+use millrace_core::Lock;
 
 use super::address::Address;
 use super::command::Command;
@@ -22,7 +23,7 @@ use super::route::{Hop, Prefix, Route};
 #[derive(Debug)]
 pub struct RouteTable<W: FibWriter<A>, A: Address = Ipv4Addr> {
     view: ArcSwap<View<W::Fib, A>>,
-    state: Mutex<State<W, A>>,
+    state: Lock<State<W, A>>,
 }
 
 /// What readers have.
@@ -97,7 +98,7 @@ impl<W: FibWriter<A>, A: Address> RouteTable<W, A> {
         let (older, leftovers) = (VecDeque::new(), Leftovers::default());
         Ok(Self {
             view: ArcSwap::from_pointee(view),
-            state: Mutex::new(State { rib, hops, writer, older, leftovers }),
+            state: Lock::new(State { rib, hops, writer, older, leftovers }),
         })
     }
 
@@ -192,7 +193,7 @@ impl<W: FibWriter<A>, A: Address> RouteTable<W, A> {
 
     fn state(&self) -> MutexGuard<'_, State<W, A>> {
         // No code here panics between two changes that belong together.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

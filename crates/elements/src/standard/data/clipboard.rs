@@ -35,10 +35,9 @@
 //! StoreData, Strip, Unstrip
 
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use millrace_core::args::ArgText;
-use millrace_core::{Batch, Class, Context, Element, Failed, Packet, Setup, register};
+use millrace_core::{Batch, Class, Context, Element, Failed, Lock, Packet, Setup, register};
 
 use super::LONGEST;
 
@@ -48,7 +47,7 @@ pub struct Clipboard {
     /// The least length of packets that have all ranges.
     least: usize,
     /// The bytes of all ranges, one after the other.
-    board: Mutex<Vec<u8>>,
+    board: Lock<Vec<u8>>,
 }
 
 register!(Clipboard, "clipboard.rs");
@@ -104,11 +103,11 @@ impl Clipboard {
     fn treat(&self, port: usize, batch: &mut Batch) {
         match port {
             0 => {
-                let mut board = self.board();
+                let mut board = self.board.lock();
                 batch.iter().for_each(|packet| self.copy(packet, &mut board));
             }
             _ => {
-                let board = self.board();
+                let board = self.board.lock();
                 batch.for_each(|packet| self.paste(packet, &board));
             }
         }
@@ -134,10 +133,6 @@ impl Clipboard {
             let place = data.get_mut(range.clone()).unwrap_or_default();
             place.iter_mut().zip(&mut board).for_each(|(place, byte)| *place = *byte);
         }
-    }
-
-    fn board(&self) -> MutexGuard<'_, Vec<u8>> {
-        self.board.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

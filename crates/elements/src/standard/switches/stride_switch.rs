@@ -32,15 +32,14 @@
 //! RoundRobinSwitch, RandomSwitch, HashSwitch
 
 use std::cmp::Reverse;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use millrace_core::element::ANY_HANDLER;
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, HandlerError, Handlers, Reason, Setup, register,
+    Batch, Class, Context, Element, Failed, HandlerError, Handlers, Lock, Reason, Setup, register,
 };
 
 /// The element; its manual is at the top of the file.
-pub struct StrideSwitch(Mutex<Outputs>);
+pub struct StrideSwitch(Lock<Outputs>);
 
 register!(StrideSwitch, "stride_switch.rs");
 
@@ -97,11 +96,11 @@ impl Element for StrideSwitch {
             }
             outputs.stride(at);
         }
-        Ok(Self(Mutex::new(outputs)))
+        Ok(Self(Lock::new(outputs)))
     }
 
     fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
-        let mut outputs = self.outputs();
+        let mut outputs = self.0.lock();
         cx.route_or_drop(batch, |_| {
             let next = outputs.next().ok_or(Reason::Discarded)?;
             outputs.stride(next);
@@ -111,17 +110,17 @@ impl Element for StrideSwitch {
 
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("config", |switch, _| {
-            let outputs = switch.outputs();
+            let outputs = switch.0.lock();
             let tickets = outputs.each.iter().map(|output| output.tickets.to_string());
             tickets.collect::<Vec<_>>().join(", ")
         });
         handlers.try_read(ANY_HANDLER, |switch, call| {
-            let outputs = switch.outputs();
+            let outputs = switch.0.lock();
             let at = outputs.named(call.handler())?;
             Ok(outputs.each.get(at).map_or(0, |output| output.tickets))
         });
         handlers.write(ANY_HANDLER, |switch, call| {
-            let mut outputs = switch.outputs();
+            let mut outputs = switch.0.lock();
             let at = outputs.named(call.handler())?;
             let tickets: i64 = call.parse().map_err(|_| "tickets value must be integer")?;
             if tickets < 0 {
@@ -135,12 +134,6 @@ impl Element for StrideSwitch {
 
 fn bounded(tickets: i64) -> u32 {
     u32::try_from(tickets.max(0)).unwrap_or(MOST_TICKETS).min(MOST_TICKETS)
-}
-
-impl StrideSwitch {
-    fn outputs(&self) -> MutexGuard<'_, Outputs> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Outputs {

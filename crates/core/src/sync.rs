@@ -1,0 +1,45 @@
+//! A mutex that threads of a router share.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A mutex that goes on when a thread panics with it: what it holds is counts, tables and packets, each of which
+/// is whole between any two statements, and a panic of one thread shall not become one of all others.
+#[derive(Debug, Default)]
+pub struct Lock<T: ?Sized>(Mutex<T>);
+
+impl<T> Lock<T> {
+    /// A lock around a value.
+    pub const fn new(value: T) -> Self {
+        Self(Mutex::new(value))
+    }
+}
+
+impl<T: ?Sized> Lock<T> {
+    /// The value, as soon as no other thread has it.
+    pub fn lock(&self) -> MutexGuard<'_, T> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T> From<T> for Lock<T> {
+    fn from(value: T) -> Self {
+        Self::new(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_of_one_thread_is_not_one_of_the_others() {
+        let lock = Lock::new(1);
+        let panics = || {
+            let mut held = lock.lock();
+            *held = 2;
+            panic!("on purpose");
+        };
+        std::thread::scope(|scope| assert!(scope.spawn(panics).join().is_err()));
+        assert_eq!(*lock.lock(), 2);
+    }
+}
