@@ -165,8 +165,8 @@ impl Element for AggregateCounter {
     }
 
     fn take_state(&self, old: &Self, _init: &Init<'_>) {
-        let mut before = old.lock();
-        let mut counts = self.lock();
+        let mut before = old.counts.lock();
+        let mut counts = self.counts.lock();
         counts.by_aggregate = std::mem::take(&mut before.by_aggregate);
         counts.sum = before.sum;
     }
