@@ -106,6 +106,7 @@ const ARGUMENTS: &[(&str, &str)] = &[
         "/dev/null, FIELDS ip_src ip_opt sport tcp_opt icmp_type payload, BAD_PACKETS true",
     ),
     ("FromIPSummaryDump", "DATA \"!data ip_src count\n10.0.0.1 3\n\", MULTIPACKET true"),
+    ("ToIPFlowDumps", "/dev/null, ALL_TCP_OPT true, TCP_WINDOW true, IP_ID true"),
     ("StoreUDPTimeSeqRecord", "14"),
     ("UDPIPEncap", "10.0.0.1, 1, 10.0.0.2, 2"),
     ("IPRewriter", "pattern 10.0.0.1 1024-1100 - - 0 0, MAPPING_CAPACITY 100"),

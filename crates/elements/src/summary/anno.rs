@@ -24,7 +24,8 @@ pub(super) const FIELDS: &[Field] = &[
             draft.timestamp = Timestamp::from_secs(draft.timestamp.sec()) + micros;
         }),
     Field::number("ts_usec1", 8, |seen| {
-        Some(Value::Number(seen.packet.timestamp().as_micros() as u64))
+        // Click writes the lower 32 bits first, and reads them last.
+        Some(Value::Number((seen.packet.timestamp().as_micros() as u64).rotate_left(32)))
     })
     .outside_ip()
     .put(ANNO, wide, |draft, value| {

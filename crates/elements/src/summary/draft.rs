@@ -10,15 +10,6 @@ use millrace_core::checksum::{Sum, checksum};
 use millrace_core::headers::{Header, Ipv4Header, protocol};
 use millrace_core::{Packet, Timestamp};
 
-/// Addresses and ports of packets that say nothing else.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Flow {
-    pub(super) src: Ipv4Addr,
-    pub(super) src_port: u16,
-    pub(super) dst: Ipv4Addr,
-    pub(super) dst_port: u16,
-}
-
 /// A packet under way.
 pub(super) struct Draft<'s> {
     /// Names in texts mean what they do here.
@@ -26,7 +17,8 @@ pub(super) struct Draft<'s> {
     /// The version of the dump.
     pub(super) minor_version: u32,
     pub(super) protocol: u8,
-    pub(super) flow: Option<Flow>,
+    /// Whether packets have IP and transport headers even if no field says so.
+    pub(super) has_flow: bool,
     pub(super) timestamp: Timestamp,
     pub(super) first_timestamp: Timestamp,
     pub(super) extra_packets: u32,
@@ -55,7 +47,7 @@ impl<'s> Draft<'s> {
             scope,
             minor_version,
             protocol,
-            flow: None,
+            has_flow: false,
             timestamp: Timestamp::ZERO,
             first_timestamp: Timestamp::ZERO,
             extra_packets: 0,
@@ -166,10 +158,6 @@ impl<'s> Draft<'s> {
             self.set(at, &[0x45]);
             self.set(at + 2, &[0, 0]);
             self.set(at + 6, &[0, 0, 100, self.protocol]);
-            if let Some(flow) = self.flow {
-                self.set(at + 12, &flow.src.octets());
-                self.set(at + 16, &flow.dst.octets());
-            }
         }
         let found = self.ip_protocol();
         protocol.is_none_or(|wanted| found == 0 || found == wanted).then_some(at)
@@ -225,9 +213,8 @@ impl<'s> Draft<'s> {
             if self.ip_protocol() == protocol::TCP && header >= 13 {
                 self.set(at + 12, &[0x50 | self.byte(at + 12) & 0xf]);
             }
-            if let Some(flow) = self.flow {
-                self.set(at, &flow.src_port.to_be_bytes());
-                self.set(at + 2, &flow.dst_port.to_be_bytes());
+            if self.has_flow {
+                self.set(at, &[0; 4]);
             }
             self.len -= with_ports - header as usize;
         }
@@ -236,8 +223,7 @@ impl<'s> Draft<'s> {
 
     /// Fills in what no field gave, and makes the packet; none when there is no memory for it.
     pub(super) fn finish(mut self, checksums: bool) -> Option<Packet> {
-        if self.flow.is_some() {
-            // Addresses and ports, even if nothing else says that there is a header.
+        if self.has_flow {
             self.ip(None);
         }
         let mut dst = None;

@@ -7,7 +7,7 @@ use millrace_core::Timestamp;
 
 use super::draft::Draft;
 use super::seen::Seen;
-use super::{anno, icmp, ip, link, md5, payload, tcp, text, udp};
+use super::{anno, icmp, ip, link, payload, tcp, text, udp};
 
 /// What a field holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -170,7 +170,7 @@ impl Field {
                 out.extend_from_slice(bytes);
             }
             (Size::Digest, Some(Value::Bytes(digest))) => out.extend_from_slice(digest),
-            (Size::Digest, _) => out.extend_from_slice(&md5::digest(&[])),
+            (Size::Digest, _) => out.extend_from_slice(&payload::md5(&[])),
             (Size::None, _) => {}
         }
     }

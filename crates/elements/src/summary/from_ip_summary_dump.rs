@@ -12,12 +12,17 @@
 //! the fields demand. What the packet had beyond the bytes that the fields tell is its extra length
 //! annotation. The file may be packed with gzip, bzip2, xz or zstd; `-` is standard input.
 //!
-//! Other lines: `!flowid SRC SPORT DST DPORT [PROTO]` gives addresses and ports to packets that have no
-//! others, `!proto PROTO` a protocol, `!aggregate NUMBER` an aggregate annotation; after `!binary` the
-//! file consists of binary records. Lines that begin with `#`, and others that begin with `!`, are passed
+//! Other lines: `!flowid SRC SPORT DST DPORT [PROTO]` lets packets have an IP header even if no field
+//! tells of one, `!proto PROTO` is the protocol, `!aggregate NUMBER` an aggregate annotation; after
+//! `!binary` the file consists of binary records. Lines that begin with `#`, and others that begin with `!`, are passed
 //! over. The first line that is no packet is complained of.
 //!
 //! It sends one packet each time that it is its turn.
+//!
+//! In these it does as Click's newest code, not as its manual says: addresses and ports of `!flowid` are
+//! checked and not used, only its protocol is. Where a field tells a longer packet than headers and
+//! payload make, the headers grow; the payload is then put where it would be without that, among the
+//! options, not at the end.
 //!
 //! # Arguments
 //! - FILENAME: the file. Positional; it or DATA must be given.
@@ -34,7 +39,7 @@
 //! - SAMPLE: the probability with which each packet is sent, 0 to 1. Default 1.
 //! - CONTENTS, DEFAULT_CONTENTS, FIELDS, DEFAULT_FIELDS: names of fields, for files without a `!data`
 //!   line before their first packet.
-//! - FLOWID, DEFAULT_FLOWID: what a line `!flowid` would say.
+//! - FLOWID, DEFAULT_FLOWID: a line `!flowid`; its first word may be any.
 //! - ALLOW_NONEXISTENT: whether a file that is not there, or empty, is as good as one without packets.
 //!   Default false.
 //! - DATA: the lines themselves, instead of a file.
@@ -66,80 +71,40 @@
 //! # See also
 //! ToIPSummaryDump, FromDump, FromTcpdump
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use millrace_core::args::{FileName, Raw, Scope};
+use millrace_core::{Class, Failed, Setup, register};
 
-use millrace_core::args::{FileName, Raw, UFixed};
-use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Notifier, Packet, Reason, Refused,
-    Router, Setup, Task, Timer, register,
-};
-
-use super::lines::{Failure, LineFile};
+use super::feed::{Feed, LineFormat, Wishes};
+use super::lines::LineFile;
 use super::reader::{Found, Remark, SummaryReader};
-use super::several::{Several, Split};
-use crate::devices::pace::{self, Due, Pace};
-use crate::standard::supply::task_handlers;
 
 /// The element; its manual is at the top of the file.
-pub struct FromIpSummaryDump {
-    /// Empty where DATA is given.
-    file_name: String,
-    stop: bool,
-    multipacket: bool,
-    allow_nonexistent: bool,
-    /// The probability of a packet, in [`CERTAIN`]ths.
-    sample: u32,
-    active: AtomicBool,
-    /// Behind a lock for the handlers; only one thread reads packets.
-    state: Mutex<State>,
-    task: Task,
-    timer: Timer,
-    notifier: Notifier,
-    is_push: OnceLock<bool>,
-}
-
-struct State {
-    reader: SummaryReader,
-    pace: Option<Pace>,
-    /// A packet that waits for its time, or stands for several.
-    pending: Option<Several>,
-}
-
-/// A probability of 1, in fixed point.
-const CERTAIN: u32 = 1 << 28;
+pub type FromIpSummaryDump = Feed<SummaryReader>;
 
 register!(FromIpSummaryDump, "from_ip_summary_dump.rs");
 
-impl Element for FromIpSummaryDump {
+impl LineFormat for SummaryReader {
     const CLASS: Class = Class::new("FromIPSummaryDump", "0/1", "a/a");
-    type Local = ();
 
-    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+    fn configure(setup: &mut Setup<'_>) -> Result<(Self, Wishes), Failed> {
         let args = &mut setup.args;
         let file_name: FileName = args.positional("FILENAME", FileName::default());
-        let stop = args.keyword("STOP", false);
-        let active = args.keyword("ACTIVE", true);
+        let mut wishes = Wishes::configure(args);
         let _zero: bool = args.keyword("ZERO", true);
-        let timing = args.keyword("TIMING", false);
+        wishes.timing = args.keyword("TIMING", false);
         let checksums = args.keyword("CHECKSUM", false);
-        let sample: UFixed<28> = args.keyword("SAMPLE", UFixed(CERTAIN));
+        wishes.configure_sample(args);
         let protocol: u8 = args.keyword("PROTO", 6);
-        let multipacket = args.keyword("MULTIPACKET", false);
+        wishes.multipacket = args.keyword("MULTIPACKET", false);
         let mut fields = Raw::default();
         for name in ["DEFAULT_CONTENTS", "DEFAULT_FIELDS", "CONTENTS", "FIELDS"] {
             fields = args.keyword(name, fields);
         }
         let flow: Raw = args.keyword("DEFAULT_FLOWID", Raw::default());
         let flow: Raw = args.keyword("FLOWID", flow);
-        let allow_nonexistent = args.keyword("ALLOW_NONEXISTENT", false);
+        wishes.allow_nonexistent = args.keyword("ALLOW_NONEXISTENT", false);
         let data: Option<Vec<u8>> = args.optional_keyword("DATA");
         args.complete()?;
-        if sample.0 > CERTAIN {
-            args.warn("SAMPLE", "SAMPLE probability reduced to 1");
-        } else if sample.0 == 0 {
-            args.warn("SAMPLE", "SAMPLE probability is 0; emitting no packets");
-        }
         let file_name = file_name.0;
         let file = match data {
             Some(_) if !file_name.is_empty() => {
@@ -166,231 +131,18 @@ impl Element for FromIpSummaryDump {
             args.warn_at(landmark, message);
         }
         args.complete()?;
-        Ok(Self {
-            file_name,
-            stop,
-            multipacket,
-            allow_nonexistent,
-            sample: sample.0.min(CERTAIN),
-            active: active.into(),
-            state: Mutex::new(State {
-                reader,
-                pace: timing.then(|| Pace::new(100)),
-                pending: None,
-            }),
-            task: setup.task(),
-            timer: setup.timer(),
-            notifier: Notifier::default(),
-            is_push: OnceLock::new(),
-        })
+        Ok((reader, wishes))
     }
 
-    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        // An element is initialised once.
-        let _ = self.is_push.set(!init.is_pull_output(0));
-        self.wake();
-        let mut state = self.state();
-        if !self.file_name.is_empty() {
-            match LineFile::open(&self.file_name) {
-                Ok(file) => state.reader.file = file,
-                Err(Failure::Missing(_) | Failure::Empty) if self.allow_nonexistent => {
-                    return Ok(());
-                }
-                Err(failure) => return Err(failure.refuse(init, &self.file_name)),
-            }
-        }
-        let mut remarks = Vec::new();
-        state.reader.read_banner(&mut remarks);
-        for Remark { landmark, is_error, message } in remarks {
-            match is_error {
-                true => return Err(init.refuse_at(landmark, message)),
-                false => init.warn_at(landmark, message),
-            }
-        }
-        Ok(())
+    fn file(&mut self) -> &mut LineFile {
+        &mut self.file
     }
 
-    fn pull(&self, cx: &mut Context, (): &mut (), _port: usize, max: usize, batch: &mut Batch) {
-        while batch.len() < max.min(batch.room()) {
-            if !self.active.load(Relaxed) {
-                return self.notifier.sleep_unless(|| self.active.load(Relaxed));
-            }
-            match self.step(cx, batch) {
-                Step::Sent => {}
-                Step::Nothing => return,
-                Step::Wait(time) => {
-                    self.notifier.sleep();
-                    self.timer.schedule_at(time);
-                    return;
-                }
-                Step::End => {
-                    // What was given arrives before the program stops.
-                    if batch.is_empty() {
-                        self.notifier.sleep();
-                        self.end(cx);
-                    }
-                    return;
-                }
-            }
-        }
+    fn begin(&mut self, remarks: &mut Vec<Remark>) {
+        self.read_banner(remarks);
     }
 
-    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
-        if !self.active.load(Relaxed) {
-            self.task.rest();
-            return false;
-        }
-        let mut batch = cx.take_batch();
-        let step = self.step(cx, &mut batch);
-        cx.push_batch(0, &mut batch);
-        cx.give_batch(batch);
-        match step {
-            Step::Sent | Step::Nothing => true,
-            Step::Wait(time) => pace::wait(cx, &self.task, &self.timer, time),
-            Step::End => {
-                self.task.rest();
-                self.end(cx);
-                false
-            }
-        }
-    }
-
-    fn run_timer(&self, _cx: &mut Context, (): &mut ()) {
-        self.wake();
-    }
-
-    fn notifier(&self, _port: usize) -> Option<&Notifier> {
-        Some(&self.notifier)
-    }
-
-    fn handlers(handlers: &mut Handlers<Self>) {
-        handlers.read("sampling_prob", |dump, _| UFixed::<28>(dump.sample).to_string());
-        handlers.read("active", |dump, _| dump.active.load(Relaxed));
-        handlers.write("active", |dump, call| {
-            let active = call.parse().map_err(|_| "type mismatch")?;
-            dump.active.store(active, Relaxed);
-            dump.wake();
-            Ok(())
-        });
-        handlers.read("encap", |_, _| "IP");
-        handlers.write("stop", |dump, call| {
-            dump.active.store(false, Relaxed);
-            call.router().request_stop();
-            Ok(())
-        });
-        handlers.read("filename", |dump, _| dump.state().reader.file.name().to_owned());
-        handlers.read("filesize", |dump, _| {
-            dump.state().reader.file.len().map_or("-".to_owned(), |length| length.to_string())
-        });
-        handlers.read("filepos", |dump, _| dump.state().reader.file.position());
-        task_handlers(handlers, |dump| &dump.task);
-    }
-
-    fn held(&self) -> usize {
-        usize::from(self.state().pending.is_some())
-    }
-
-    fn cleanup(&self, _router: &Router) -> Result<(), Refused> {
-        let mut state = self.state();
-        state.reader.file.close();
-        state.pending = None;
-        Ok(())
-    }
-}
-
-/// What one turn brought.
-enum Step {
-    Sent,
-    /// A line that is no packet.
-    Nothing,
-    /// A packet that is due at this time.
-    Wait(millrace_core::Timestamp),
-    End,
-}
-
-impl FromIpSummaryDump {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Adds the next packet to a batch, if it is due.
-    fn step(&self, cx: &mut Context, batch: &mut Batch) -> Step {
-        let mut state = self.state();
-        loop {
-            let Some(several) = state.pending.take().or_else(|| None) else {
-                match self.read(cx, &mut state) {
-                    Found::Packet(packet) => {
-                        cx.created(1);
-                        state.pending = Some(Several::new(packet));
-                        continue;
-                    }
-                    Found::Nothing => return Step::Nothing,
-                    Found::NoBuffer => {
-                        cx.created(1);
-                        cx.dropped(1, Reason::NoBuffer);
-                        return Step::Nothing;
-                    }
-                    Found::End => return Step::End,
-                }
-            };
-            if let Some(pace) = &mut state.pace {
-                cx.refresh_now();
-                if let Due::At(time) = pace.due(several.timestamp(), cx.now()) {
-                    state.pending = Some(several);
-                    return Step::Wait(time);
-                }
-            }
-            let packet = match self.multipacket {
-                true => {
-                    let Split { packet, rest } = several.split();
-                    if rest.is_some() {
-                        cx.created(1);
-                    }
-                    state.pending = rest;
-                    packet
-                }
-                false => Some(several.into_packet()),
-            };
-            let Some(packet) = packet else {
-                cx.dropped(1, Reason::NoBuffer);
-                continue;
-            };
-            if self.sample < CERTAIN && cx.random().u32(0..CERTAIN) >= self.sample {
-                let _: Option<Packet> = cx.drop(packet, Reason::Filtered);
-                continue;
-            }
-            // There is room.
-            let _ = batch.push(packet);
-            return Step::Sent;
-        }
-    }
-
-    fn read(&self, cx: &mut Context, state: &mut State) -> Found {
-        if !state.reader.file.is_open() {
-            return Found::End;
-        }
-        let mut remarks = Vec::new();
-        let found = state.reader.next(cx.router().scope_of(cx.element()), &mut remarks);
-        for remark in remarks {
-            cx.router().chatter(&remark.text());
-        }
-        found
-    }
-
-    fn end(&self, cx: &Context) {
-        if self.stop {
-            cx.router().request_stop();
-        }
-    }
-
-    /// Lets packets flow if there are to be any.
-    fn wake(&self) {
-        if !self.active.load(Relaxed) {
-            return;
-        }
-        match self.is_push.get() {
-            Some(true) => self.task.schedule(),
-            _ => self.notifier.wake_unlocked(),
-        }
+    fn next(&mut self, scope: Scope<'_>, remarks: &mut Vec<Remark>) -> Found {
+        self.next_line(scope, remarks)
     }
 }

@@ -12,7 +12,8 @@ use millrace_io::pcap::{Format, Unpacker};
 const PIECE: usize = 1 << 15;
 
 /// A file on its way.
-pub(crate) struct LineFile {
+pub struct LineFile {
+    path: String,
     name: String,
     source: Source,
     /// Holds what was read and not used, from `start` on.
@@ -46,9 +47,9 @@ pub(crate) enum Failure {
 impl LineFile {
     /// A file that is not open.
     pub(crate) fn closed(name: &str) -> Self {
-        let name = if name == "-" { "<stdin>" } else { name };
         Self {
-            name: name.to_owned(),
+            path: name.to_owned(),
+            name: if name == "-" { "<stdin>" } else { name }.to_owned(),
             source: Source::Closed,
             buffer: Vec::new(),
             start: 0,
@@ -102,6 +103,11 @@ impl LineFile {
         self.source = Source::Closed;
         self.buffer = Vec::new();
         self.start = 0;
+    }
+
+    /// The name as the user gave it.
+    pub(crate) fn path(&self) -> &str {
+        &self.path
     }
 
     /// The name as messages have it.

@@ -3,14 +3,19 @@
 mod anno;
 mod calendar;
 mod draft;
+mod feed;
 mod field;
+mod flow_dump;
+mod flow_file_name;
+pub mod from_cap_dump;
 pub mod from_ip_summary_dump;
+pub mod from_net_flow_summary_dump;
+pub mod from_tcpdump;
 mod icmp;
 mod ip;
 mod ip_options;
 pub(crate) mod lines;
 mod link;
-mod md5;
 mod options;
 mod payload;
 mod reader;
@@ -20,7 +25,9 @@ mod several;
 mod tcp;
 mod tcp_options;
 mod text;
+pub mod to_ip_flow_dumps;
 pub mod to_ip_summary_dump;
+mod told;
 mod udp;
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! Fields of what the transport header carries.
 
+use md5::{Digest, Md5};
 use millrace_core::headers::{Header, Ipv4Header, TcpHeader, UdpHeader, protocol};
 use millrace_lang::config::quote;
 
 use super::draft::Draft;
 use super::field::{Field, Size, Value, append, number, order::PAYLOAD};
-use super::md5;
 use super::seen::{Seen, u8_at};
 use super::text::unquote;
 
@@ -26,10 +26,10 @@ pub(super) const FIELDS: &[Field] = &[
     })
     .put(PAYLOAD, |text, _| Some(Value::Bytes(unquote(text).into())), put_payload),
     Field::special("payload_md5", Size::Digest, digest, |out, value, _| {
-        append(out, format_args!("{}", md5::text(value.bytes())));
+        append(out, format_args!("{}", in_letters(value.bytes())));
     }),
     Field::special("payload_md5_hex", Size::Digest, digest, |out, value, _| {
-        append(out, format_args!("{}", md5::hexadecimal(value.bytes())));
+        append(out, format_args!("{}", hexadecimal(value.bytes())));
     }),
 ];
 
@@ -73,7 +73,7 @@ fn payload<'p>(seen: &mut Seen<'p>) -> Option<Value<'p>> {
 }
 
 fn digest<'p>(seen: &mut Seen<'p>) -> Option<Value<'p>> {
-    bytes(seen).map(|bytes| Value::Bytes(md5::digest(bytes).to_vec().into()))
+    bytes(seen).map(|bytes| Value::Bytes(md5(bytes).to_vec().into()))
 }
 
 /// Where the payload starts, in a packet that gets the headers that it is to have.
@@ -97,21 +97,18 @@ fn start(draft: &mut Draft<'_>) -> usize {
     transport + header
 }
 
-/// Makes the headers so long that a payload of this length ends where the packet must end. Returns where
-/// the payload starts then.
-fn make_room(draft: &mut Draft<'_>, at: usize, length: usize) -> usize {
+/// Makes the headers so long that a payload of this length ends where the packet must end.
+fn make_room(draft: &mut Draft<'_>, at: usize, length: usize) {
     let end = at + length;
     if !draft.is_ip || draft.ip_len() == 0 && draft.wanted_len == 0 {
         draft.wanted_len = u32::try_from(end).unwrap_or(u32::MAX);
-        return at;
+        return;
     }
-    // The length of the datagram is counted from the IP header on, what was wished from the start.
     let wanted = match draft.ip_len() {
         0 => draft.wanted_len as usize,
-        length => length + draft.network(),
+        length => length,
     };
-    let mut missing = wanted.saturating_sub(end);
-    let mut at = at;
+    let mut missing = (wanted + draft.network()).saturating_sub(end);
     let transport = draft.transport();
     if draft.is_first_fragment()
         && draft.ip_protocol() == protocol::TCP
@@ -124,7 +121,6 @@ fn make_room(draft: &mut Draft<'_>, at: usize, length: usize) -> usize {
         let low = draft.byte(transport + 12) & 0xf;
         draft.set(transport + 12, &[(((TcpHeader::LEN + more) / 4) as u8 * 16) | low]);
         missing -= more;
-        at += more;
     }
     if !draft.has_ip_options && draft.ip_header_len() == Ipv4Header::LEN {
         let more = (missing & !3).min(60 - Ipv4Header::LEN);
@@ -132,9 +128,7 @@ fn make_room(draft: &mut Draft<'_>, at: usize, length: usize) -> usize {
         draft.insert(draft.network() + Ipv4Header::LEN, more);
         draft.set_ip_header_len(Ipv4Header::LEN + more);
         draft.set_transport(transport + more);
-        at += more;
     }
-    at
 }
 
 fn put_payload(draft: &mut Draft<'_>, value: &Value<'_>) {
@@ -143,7 +137,45 @@ fn put_payload(draft: &mut Draft<'_>, value: &Value<'_>) {
     if payload.is_empty() {
         return;
     }
-    let at = make_room(draft, at, payload.len());
+    make_room(draft, at, payload.len());
+    // As Click has it, the payload stays where it would be without the longer headers.
     draft.reach(at, payload.len());
     draft.set(at, payload);
+}
+
+/// The MD5 digest of some bytes. It tells payloads apart, and keeps nothing secret.
+pub(super) fn md5(bytes: &[u8]) -> [u8; 16] {
+    Md5::digest(bytes).into()
+}
+
+/// A digest in 22 letters, six bits each, those of the first byte's low end first.
+fn in_letters(digest: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@";
+    let byte = |index: usize| u32::from(digest.get(index).copied().unwrap_or_default());
+    let letter = |bit: usize| {
+        let bits = (byte(bit / 8) | byte(bit / 8 + 1) << 8) >> (bit % 8);
+        LETTERS.get(bits as usize & 63).map_or('?', |&letter| char::from(letter))
+    };
+    (0..8 * digest.len()).step_by(6).map(letter).collect()
+}
+
+fn hexadecimal(digest: &[u8]) -> String {
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digests_as_text() {
+        // RFC 1321, A.5.
+        assert_eq!(hexadecimal(&md5(b"abc")), "900150983cd24fb0d6963f7d28e17f72");
+        assert_eq!(in_letters(&[0; 16]), "a".repeat(22));
+        assert_eq!(in_letters(&[0xff; 16]), format!("{}d", "@".repeat(21)));
+        let mut one = [0; 16];
+        // Bits 6 to 11 are 000101: letter 5.
+        (one[0], one[1]) = (0x40, 0x01);
+        assert_eq!(in_letters(&one), format!("af{}", "a".repeat(20)));
+    }
 }

@@ -1,10 +1,12 @@
 //! The lines and records of a summary dump that is read.
 
+use std::net::Ipv4Addr;
+
 use millrace_core::Packet;
 use millrace_core::args::{self, Scope};
 use millrace_core::names::NumberKind;
 
-use super::draft::{Draft, Flow};
+use super::draft::Draft;
 use super::field::Field;
 use super::lines::{LineFile, reason};
 use super::text::{self, is_command, is_space, unquote, words};
@@ -14,14 +16,14 @@ const MAJOR_VERSION: u32 = 1;
 const MINOR_VERSION: u32 = 3;
 
 /// A dump on its way.
-pub(super) struct SummaryReader {
+pub struct SummaryReader {
     pub(super) file: LineFile,
     /// The fields of a line. What is not known is passed over.
     fields: Vec<Option<&'static Field>>,
     /// The places of fields in the order in which they are put into packets.
     order: Vec<usize>,
     protocol: u8,
-    flow: Option<Flow>,
+    has_flow: bool,
     aggregate: Option<u32>,
     minor_version: u32,
     binary: bool,
@@ -32,7 +34,7 @@ pub(super) struct SummaryReader {
 }
 
 /// What one look at the file brought.
-pub(super) enum Found {
+pub enum Found {
     Packet(Packet),
     /// A line that is no packet.
     Nothing,
@@ -42,13 +44,18 @@ pub(super) enum Found {
 }
 
 /// Something to tell the user.
-pub(super) struct Remark {
+pub struct Remark {
     pub(super) landmark: String,
     pub(super) is_error: bool,
     pub(super) message: String,
 }
 
 impl Remark {
+    /// A remark on the line that was read last.
+    pub(super) fn at(file: &LineFile, is_error: bool, message: impl Into<String>) -> Self {
+        Self { landmark: file.landmark(), is_error, message: message.into() }
+    }
+
     /// As the program says it while it runs.
     pub(super) fn text(&self) -> String {
         let level = if self.is_error { "" } else { "warning: " };
@@ -63,7 +70,7 @@ impl SummaryReader {
             fields: Vec::new(),
             order: Vec::new(),
             protocol,
-            flow: None,
+            has_flow: false,
             aggregate: None,
             minor_version: MINOR_VERSION,
             binary: false,
@@ -74,7 +81,7 @@ impl SummaryReader {
     }
 
     fn remark(&self, is_error: bool, message: impl Into<String>) -> Remark {
-        Remark { landmark: self.file.landmark(), is_error, message: message.into() }
+        Remark::at(&self.file, is_error, message)
     }
 
     /// Looks at the first line, which should say what the file is.
@@ -107,7 +114,7 @@ impl SummaryReader {
     }
 
     /// The next line: a packet, or perhaps not.
-    pub(super) fn next(&mut self, scope: Scope<'_>, remarks: &mut Vec<Remark>) -> Found {
+    pub(super) fn next_line(&mut self, scope: Scope<'_>, remarks: &mut Vec<Remark>) -> Found {
         let mut line = std::mem::take(&mut self.line);
         let found = self.next_in(&mut line, scope, remarks);
         self.line = line;
@@ -144,7 +151,7 @@ impl SummaryReader {
             self.command(line, scope, remarks);
         };
         let mut draft = Draft::new(scope, self.minor_version, self.protocol);
-        draft.flow = self.flow;
+        draft.has_flow = self.has_flow;
         let found = match self.binary {
             true => self.put_record(line, &mut draft),
             false => self.put_line(line, &mut draft),
@@ -292,36 +299,23 @@ impl SummaryReader {
         self.order.sort_by_key(|&index| fields.get(index).copied().flatten().map(|f| f.order));
     }
 
-    /// Says to which flow packets belong that say nothing else.
+    /// Says that packets belong to a flow: behind any word, addresses, ports and perhaps the protocol.
+    /// Click's newest code checks addresses and ports, and does not use them.
     pub(super) fn set_flow(&mut self, line: &[u8], scope: Scope<'_>, remarks: &mut Vec<Remark>) {
         let words = words(line);
-        let words = match words.split_first() {
-            Some((first, rest)) if first == "!flowid" => rest,
-            _ => &words,
+        let address = |text: &str| text == "-" || args::parse::<Ipv4Addr>(text, &scope).is_ok();
+        let port = |text: &str| {
+            text == "-" || text::number(text.as_bytes()).is_some_and(|port| port <= 0xffff)
         };
-        let flow = match words {
-            [src, src_port, dst, dst_port, ..] => {
-                let address = |text: &str| match text {
-                    "-" => Some(std::net::Ipv4Addr::UNSPECIFIED),
-                    text => args::parse(text, &scope).ok(),
-                };
-                let port = |text: &str| match text {
-                    "-" => Some(0),
-                    text => text::number(text.as_bytes()).and_then(|port| u16::try_from(port).ok()),
-                };
-                match (address(src), port(src_port), address(dst), port(dst_port)) {
-                    (Some(src), Some(src_port), Some(dst), Some(dst_port)) => {
-                        Some(Flow { src, src_port, dst, dst_port })
-                    }
-                    _ => None,
-                }
+        self.has_flow = match words.as_slice() {
+            [_, src, src_port, dst, dst_port, ..] => {
+                address(src) && port(src_port) && address(dst) && port(dst_port)
             }
-            _ => None,
+            _ => false,
         };
-        self.flow = flow;
-        if flow.is_none() {
+        if !self.has_flow {
             remarks.push(self.remark(true, "bad !flowid specification"));
-        } else if let Some(protocol) = words.get(4) {
+        } else if let Some(protocol) = words.get(5) {
             self.set_protocol(protocol, "!flowid", scope, remarks);
         }
     }

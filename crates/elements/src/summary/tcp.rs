@@ -97,14 +97,19 @@ fn parse_flags(text: &[u8], _: &Draft<'_>) -> Option<Value<'static>> {
     }
     let mut flags = 0;
     for &letter in text {
-        let letter = match letter {
-            b'X' => b'E',
-            b'Y' | b'W' => b'C',
-            letter => letter,
-        };
-        flags |= 1 << FLAGS.iter().position(|&flag| flag == letter)?;
+        flags |= 1 << flag_bit(letter)?;
     }
     Some(Value::Number(flags))
+}
+
+/// The bit of a flag's letter, which may be one of older dumps.
+pub(super) fn flag_bit(letter: u8) -> Option<usize> {
+    let letter = match letter {
+        b'X' => b'E',
+        b'Y' | b'W' => b'C',
+        letter => letter,
+    };
+    FLAGS.iter().position(|&flag| flag == letter)
 }
 
 fn header_len(header: &[u8]) -> usize {

@@ -47,7 +47,7 @@ pub(super) fn show(out: &mut Vec<u8>, options: &[u8], which: Which) {
 }
 
 /// Whether an option has the length that its kind must have.
-fn is_sound(option: &[u8]) -> bool {
+pub(super) fn is_sound(option: &[u8]) -> bool {
     match option.first().copied().unwrap_or_default() {
         tcp_option::MAXIMUM_SEGMENT_SIZE => option.len() == 4,
         tcp_option::WINDOW_SCALE => option.len() == 3,

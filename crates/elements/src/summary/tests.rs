@@ -18,7 +18,7 @@ fn packet(names: &str, line: &str) -> Packet {
     let text = format!("!data {names}\n{line}\n");
     let mut reader = SummaryReader::new(LineFile::of_text("x", text.into_bytes()), 6, true);
     let mut remarks = Vec::new();
-    let Found::Packet(packet) = reader.next(Scope::builtin(), &mut remarks) else {
+    let Found::Packet(packet) = reader.next_line(Scope::builtin(), &mut remarks) else {
         panic!("{names}: {line}");
     };
     assert!(remarks.is_empty());
@@ -92,7 +92,7 @@ proptest! {
         let mut reader = SummaryReader::new(LineFile::of_text("x", line), 17, true);
         let mut remarks = Vec::new();
         loop {
-            match reader.next(Scope::builtin(), &mut remarks) {
+            match reader.next_line(Scope::builtin(), &mut remarks) {
                 Found::Packet(mut packet) => {
                     record(field.name, &mut packet, false);
                     record(field.name, &mut packet, true);

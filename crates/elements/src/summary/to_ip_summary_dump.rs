@@ -18,7 +18,8 @@
 //! | name | what it is, and how it looks |
 //! |---|---|
 //! | `timestamp`, `ntimestamp` | timestamp annotation, `996033261.451094` |
-//! | `ts_sec`, `ts_usec`, `ts_usec1` | its seconds, its microseconds, and all of it in microseconds |
+//! | `ts_sec`, `ts_usec` | its seconds, and its microseconds |
+//! | `ts_usec1` | all of it in microseconds, a number of 64 bits; as Click prints it, its halves are exchanged |
 //! | `first_timestamp`, `first_ntimestamp` | first timestamp annotation |
 //! | `count` | packets: 1 and the extra packets annotation |
 //! | `link`, `paint` | paint annotation |

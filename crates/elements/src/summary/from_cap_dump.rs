@@ -1,0 +1,311 @@
+//! FromCapDump - makes packets of the lines of the program `cap`
+//!
+//! # Synopsis
+//! `FromCapDump(FILENAME [, keywords STOP, ACTIVE, ZERO, CHECKSUM, AGGREGATE, SAMPLE])`
+//!
+//! # Description
+//! Reads what Mark Allman's `cap`, which measures the throughput of TCP, wrote down of a connection, and
+//! makes packets of TCP of it. Lines `SYN`, `DAT` and `ACK` tell of a packet: `DAT > 1046102982.931941 1 1
+//! 1500 1460` is direction, time, number, sequence number in packets, length of the datagram, length of the
+//! payload, and flags. Sequence numbers in packets are made such in bytes by the lengths of the packets
+//! before, of which there may be four millions. `FIN`, `SACK:FIRST-LAST` and `DSACK:NUMBER` among the flags get into the TCP header. `RCV` and
+//! `SND` say on which side `cap` ran. Any other line is passed over.
+//!
+//! The packets go between 1.0.0.1, port 1, and 2.0.0.2, port 2. Their paint annotation is the direction, 0
+//! for data, and their packet number annotation the number. Payload is not there, but the extra length
+//! annotation and the IP header count it. The file may be packed with gzip, bzip2, xz or zstd; `-` is
+//! standard input. It sends one packet each time that it is its turn.
+//!
+//! # Arguments
+//! - FILENAME: the file. Positional, mandatory.
+//! - STOP: whether to stop the program at the end. Default false.
+//! - ACTIVE: whether it sends. Default true.
+//! - ZERO: whether bytes that the line does not tell are zero. Here they always are. Default true.
+//! - CHECKSUM: whether IP and TCP checksums are computed, over the bytes that are there. Default false.
+//! - AGGREGATE: the aggregate annotation of the packets. Default 1.
+//! - SAMPLE: the probability with which each packet is sent, 0 to 1. Default 1.
+//!
+//! # Ports
+//! One agnostic output.
+//!
+//! # Handlers
+//! - `sampling_prob` (read): the probability of SAMPLE, as it is rounded.
+//! - `active` (read, write): whether it sends.
+//! - `encap` (read): `IP`, for ToDump's USE_ENCAP_FROM.
+//! - `filename` (read): the file.
+//! - `filesize` (read): its length in bytes; `-` where it has none, such as a packed file.
+//! - `filepos` (read): byte of the (unpacked) file that is read next.
+//! - `stop` (write): deactivates it and stops the program.
+//! - `scheduled`, `home_thread` (read, write): its task, and the thread that runs it.
+//!
+//! # Drops
+//! - no buffer: there was no memory for a packet.
+//! - filtered: SAMPLE left it out.
+//!
+//! # Example
+//! ```click
+//! FromCapDump(cap.txt, STOP true) -> ToIPSummaryDump(-, FIELDS timestamp direction tcp_seq tcp_ack);
+//! ```
+//!
+//! # See also
+//! FromIPSummaryDump, ToIPSummaryDump
+
+use millrace_core::args::{FileName, Scope};
+use millrace_core::headers::{tcp_flags, tcp_option};
+use millrace_core::{Class, Failed, Packet, Setup, Timestamp, register};
+
+use super::feed::{Feed, LineFormat, Wishes};
+use super::lines::{LineFile, reason};
+use super::options::Cursor;
+use super::reader::{Found, Remark};
+use super::text::is_space;
+use super::told::Told;
+
+/// The element; its manual is at the top of the file.
+pub type FromCapDump = Feed<CapText>;
+
+/// A file of `cap` on its way.
+pub struct CapText {
+    file: LineFile,
+    checksums: bool,
+    aggregate: u32,
+    /// Whether the file is the receiver's.
+    of_receiver: bool,
+    /// Where packets start, in bytes.
+    starts: Starts,
+    line: Vec<u8>,
+}
+
+register!(FromCapDump, "from_cap_dump.rs");
+
+impl LineFormat for CapText {
+    const CLASS: Class = Class::new("FromCapDump", "0/1", "a/a");
+
+    fn configure(setup: &mut Setup<'_>) -> Result<(Self, Wishes), Failed> {
+        let args = &mut setup.args;
+        let file_name: FileName = args.mandatory("FILENAME");
+        let mut wishes = Wishes::configure(args);
+        let _zero: bool = args.keyword("ZERO", true);
+        let checksums = args.keyword("CHECKSUM", false);
+        let aggregate = args.keyword("AGGREGATE", 1);
+        wishes.configure_sample(args);
+        args.complete()?;
+        let file = LineFile::closed(&file_name.0);
+        let starts = Starts(vec![Some(0)]);
+        let text =
+            Self { file, checksums, aggregate, of_receiver: false, starts, line: Vec::new() };
+        Ok((text, wishes))
+    }
+
+    fn file(&mut self) -> &mut LineFile {
+        &mut self.file
+    }
+
+    fn begin(&mut self, _remarks: &mut Vec<Remark>) {}
+
+    fn next(&mut self, _scope: Scope<'_>, remarks: &mut Vec<Remark>) -> Found {
+        loop {
+            let mut line = std::mem::take(&mut self.line);
+            let more = self.file.read_line(&mut line);
+            let told = self.packet_of(&line);
+            self.line = line;
+            match more {
+                Ok(true) => {}
+                Ok(false) => {
+                    self.file.close();
+                    return Found::End;
+                }
+                Err(error) => {
+                    remarks.push(Remark::at(&self.file, true, reason(&error)));
+                    self.file.close();
+                    return Found::End;
+                }
+            }
+            if let Some(found) = told {
+                return found.map_or(Found::NoBuffer, Found::Packet);
+            }
+        }
+    }
+}
+
+impl CapText {
+    /// The packet of a line, if it tells of one; it holds none when there is no memory for it.
+    fn packet_of(&mut self, line: &[u8]) -> Option<Option<Packet>> {
+        let (word, rest) = line.split_first_chunk::<3>()?;
+        rest.first().filter(|&&byte| is_space(byte))?;
+        if matches!(word, b"RCV" | b"SND") {
+            self.of_receiver = word == b"RCV";
+        }
+        let mut flags = match word {
+            b"SYN" => tcp_flags::SYN,
+            b"DAT" | b"ACK" => 0,
+            _ => return None,
+        };
+        let mut text = Cursor { rest };
+        skip_space(&mut text);
+        let is_forth = match text.next()? {
+            b'>' => true,
+            b'<' => false,
+            _ => return None,
+        };
+        let paint = is_forth == self.of_receiver;
+        text.skip(1);
+        let timestamp = take_time(&mut text)?;
+        let number = take_number(&mut text).unwrap_or_default();
+        let index = take_number(&mut text).unwrap_or_default();
+        let _ip_len = take_number(&mut text);
+        let payload_len = take_number(&mut text)?;
+        let mut options = Vec::new();
+        self.read_flags(&mut text, &mut flags, &mut options)?;
+        let phantom = (flags & (tcp_flags::SYN | tcp_flags::FIN)).count_ones();
+        let length = payload_len.wrapping_add(phantom);
+        let (mut seq, mut ack) = (1, 1);
+        match word {
+            b"DAT" => seq = self.starts.of_packet(index, length)?,
+            b"ACK" => ack = self.starts.get(index.checked_add(1)?)?,
+            _ => {
+                seq = 0;
+                ack = u32::from(self.of_receiver != paint);
+                self.starts.of_packet(index, length)?;
+            }
+        }
+        if ack > 0 || word == b"ACK" {
+            flags |= tcp_flags::ACK;
+        }
+        // From 1.0.0.1 to 2.0.0.2, or back.
+        let mut ends = [[1, 0, 0, 1, 0, 1], [2, 0, 0, 2, 0, 2]];
+        if paint != self.of_receiver {
+            ends.reverse();
+        }
+        let [src, dst] = &ends;
+        let (src, dst) = (src.split_at(4), dst.split_at(4));
+        let mut bytes = vec![0x45, 0, 0, 0, 0, 0, 0, 0, 0, 6, 0, 0];
+        bytes.extend([src.0, dst.0, src.1, dst.1].concat());
+        bytes.extend([seq.to_be_bytes(), ack.to_be_bytes()].concat());
+        let words = 5 + options.len() / 4;
+        bytes.extend([(words as u8) << 4, flags, 0xff, 0xff, 0, 0, 0, 0]);
+        bytes.append(&mut options);
+        let told = Told { timestamp, bytes, payload_len: Some(payload_len) };
+        let mut packet = told.into_packet(self.checksums);
+        if let Some(packet) = &mut packet {
+            packet.set_paint(paint.into());
+            packet.set_aggregate(self.aggregate);
+            packet.set_packet_number(number);
+        }
+        Some(packet)
+    }
+
+    /// Reads the flags behind the numbers. None where a packet's number is too large.
+    fn read_flags(
+        &mut self,
+        text: &mut Cursor<'_>,
+        flags: &mut u8,
+        options: &mut Vec<u8>,
+    ) -> Option<()> {
+        // No header has room for more options.
+        const MAX_BLOCKS: usize = 4;
+        loop {
+            skip_space(text);
+            let mut blocks = Vec::new();
+            if text.eat("DSACK:") {
+                let (index, length) = super::text::leading_number(text.rest, Some(10));
+                text.skip(length);
+                blocks.push([index, index.checked_add(1)?]);
+            } else if text.eat_before("SACK:") {
+                let mut more = true;
+                while more {
+                    let (first, length) = super::text::leading_number(text.rest, Some(10));
+                    let is_range = length > 0 && text.at(length) == Some(b'-');
+                    if !is_range || !text.has_digit_at(length + 1) {
+                        break;
+                    }
+                    text.skip(length + 1);
+                    let last = text.number(Some(10), u32::MAX)?;
+                    blocks.push([first, last.checked_add(1)?]);
+                    more = text.eat(":");
+                }
+            } else if text.eat("FIN") {
+                *flags |= tcp_flags::FIN;
+            } else {
+                let words = ["FR", "RTO", "SACK_NEW", "SACK_REXMT", "TIM"];
+                if !words.iter().any(|word| text.eat(word)) {
+                    return Some(());
+                }
+            }
+            if blocks.is_empty() || !options.is_empty() {
+                continue;
+            }
+            blocks.truncate(MAX_BLOCKS);
+            options.extend([1, 1, tcp_option::SACK, (2 + 8 * blocks.len()) as u8]);
+            for index in blocks.concat() {
+                options.extend_from_slice(&self.starts.get(index)?.to_be_bytes());
+            }
+        }
+    }
+}
+
+/// Where packets start in the stream of bytes, as far as that is known.
+struct Starts(Vec<Option<u32>>);
+
+impl Starts {
+    const MOST: usize = 1 << 22;
+
+    /// Where a packet starts; those of which nothing is known are as long as the one before.
+    fn get(&mut self, index: u32) -> Option<u32> {
+        let index = index as usize;
+        if index >= Self::MOST {
+            return None;
+        }
+        if self.0.len() < index + 2 {
+            self.0.resize(index + 2, None);
+        }
+        let known = self.0.get(..=index)?.iter().rposition(Option::is_some)?;
+        let at = |index: usize| self.0.get(index).copied().flatten();
+        let mut start = at(known)?;
+        let length = match known.checked_sub(1).and_then(at) {
+            Some(before) => start.wrapping_sub(before),
+            None => 1460,
+        };
+        for place in self.0.get_mut(known + 1..=index)? {
+            start = start.wrapping_add(length);
+            *place = Some(start);
+        }
+        Some(start)
+    }
+
+    /// Where a packet of this length starts.
+    fn of_packet(&mut self, index: u32, length: u32) -> Option<u32> {
+        let start = self.get(index)?;
+        *self.0.get_mut(index as usize + 1)? = Some(start.wrapping_add(length));
+        Some(start)
+    }
+}
+
+fn skip_space(text: &mut Cursor<'_>) {
+    while text.next().is_some_and(is_space) {
+        text.skip(1);
+    }
+}
+
+fn take_number(text: &mut Cursor<'_>) -> Option<u32> {
+    skip_space(text);
+    text.number(Some(10), u32::MAX)
+}
+
+/// Takes seconds off, with digits behind the point, of which six count.
+fn take_time(text: &mut Cursor<'_>) -> Option<Timestamp> {
+    let seconds = take_number(text)?;
+    let mut micros = 0;
+    if text.eat_before(".") {
+        let mut digits = 0;
+        while let Some(digit) = text.next().filter(u8::is_ascii_digit) {
+            if digits < 6 {
+                micros = micros * 10 + i64::from(digit - b'0');
+                digits += 1;
+            }
+            text.skip(1);
+        }
+        micros *= 10i64.pow(6 - digits);
+    }
+    Some(Timestamp::from_secs(seconds.into()) + Timestamp::from_micros(micros))
+}

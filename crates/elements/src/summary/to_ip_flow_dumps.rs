@@ -1,0 +1,505 @@
+//! ToIPFlowDumps - writes a summary dump of each flow
+//!
+//! # Synopsis
+//! `ToIPFlowDumps([FILEPATTERN, keywords OUTPUT_PATTERN, NOTIFIER, ABSOLUTE_TIME, ABSOLUTE_SEQ, BINARY,
+//! GZIP, ALL_TCP_OPT, TCP_OPT, TCP_WINDOW, IP_ID, MINCOUNT])`
+//!
+//! # Description
+//! Writes a line for each packet of TCP and UDP in the manner of ToIPSummaryDump, those of each flow to a
+//! file of its own. Flows are told apart by aggregate annotations, which AggregateIPFlows sets, and their
+//! directions by paint annotations. Packets with the aggregate 0, and those that are neither TCP nor UDP,
+//! are not written. An ICMP error that AggregateIPFlows assigned to a flow becomes a comment.
+//!
+//! A file names its flow in a line `!flowid`. Its times are counted from a microsecond before the first
+//! packet, which `!firsttime` tells, and its sequence numbers from the first of each direction, which
+//! `!firstseq` tells. The fields are `timestamp direction tcp_flags tcp_seq payload_len tcp_ack` for TCP,
+//! with TCP options behind if there are some and they are wanted, and `timestamp direction payload_len`
+//! for UDP.
+//!
+//! A flow is written when it ends, or 128 packets are there, and at the end of the program. Flows end a
+//! quarter of a second after NOTIFIER tells that they do.
+//!
+//! Files are as Click writes them, down to these: the payload length of UDP includes the IP header; with
+//! text, IP_ID is printed with its bytes exchanged, and the line `!data` does not name TCP_WINDOW; the
+//! flag CWR has no letter.
+//!
+//! # Arguments
+//! - FILEPATTERN, OUTPUT_PATTERN: the names of files, with escapes for what differs: `%n` is the
+//!   aggregate, `%x` and `%X` the same in hexadecimal, `%.0n` to `%.3n` its bytes and `%.4n`, `%.5n` its
+//!   halves; `%s` and `%d` are the addresses of source and destination, `%.0s` to `%.3s` their bytes;
+//!   `%S` and `%D` are ports, `%p` is the protocol, `T` or `U`, and `%%` a percent sign. A width, as in
+//!   `%6n` or `%06n`, pads with `_` or 0. `-` is standard output. Folders are made as needed. Positional
+//!   or keyword, default `-`.
+//! - NOTIFIER: an AggregateIPFlows element; a flow is written and forgotten when it tells of its end.
+//! - ABSOLUTE_TIME: whether times are not counted from the first packet. Default false.
+//! - ABSOLUTE_SEQ: whether sequence numbers are not counted from the first. Default false.
+//! - BINARY: whether records are binary. Default false.
+//! - GZIP: whether files are packed by the program `gzip`, which adds `.gz` to their names. Default
+//!   false.
+//! - ALL_TCP_OPT: whether TCP options are told: maximum segment size, window scale, SACK, timestamps.
+//!   Default false.
+//! - TCP_OPT: the same without timestamps. Default false.
+//! - TCP_WINDOW: whether the window is told, behind the acknowledgement number. Default false.
+//! - IP_ID: whether IP identifications are told, behind the direction. Default false.
+//! - MINCOUNT: flows of fewer packets are not written. Default 0.
+//!
+//! # Ports
+//! One agnostic input, one agnostic output that may be left out. With a pull input and no output it
+//! pulls.
+//!
+//! # Handlers
+//! - `clear` (write): writes all flows and forgets them.
+//!
+//! # Drops
+//! None: without an output, packets end here.
+//!
+//! # Example
+//! ```click
+//! FromDump(in.pcap, FORCE_IP true, STOP true)
+//!     -> flows :: AggregateIPFlows
+//!     -> ToIPFlowDumps(/tmp/flow%03n, NOTIFIER flows);
+//! ```
+//!
+//! # See also
+//! AggregateIPFlows, FromIPSummaryDump, ToIPSummaryDump
+
+use std::cmp::Reverse;
+use std::collections::{HashMap, VecDeque};
+use std::process::{Child, Command};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use millrace_core::args::{ElementRef, FileName};
+use millrace_core::element::Listening;
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Handlers, Init, Packet, Refused, Router, Setup, Task,
+    Timer, Timestamp, register,
+};
+
+use super::flow_dump::{FlowDump, Options, Style};
+use super::flow_file_name::expand;
+use crate::aggregate::aggregate_ip_flows::{AggregateIpFlows, Ended};
+
+/// The element; its manual is at the top of the file.
+pub struct ToIpFlowDumps {
+    pattern: String,
+    notifier: Option<ElementRef>,
+    style: Style,
+    min_count: u32,
+    state: Mutex<State>,
+    ended: OnceLock<Arc<Ended>>,
+    /// Pulls, where the input is one to pull from.
+    task: Task,
+    /// Runs when flows have ended.
+    bell: Task,
+    timer: Timer,
+    upstream: OnceLock<Listening>,
+    /// Its name and class, for what is said at the end.
+    declaration: OnceLock<String>,
+}
+
+struct State {
+    flows: HashMap<u32, Known, foldhash::fast::FixedState>,
+    /// Packets seen with an aggregate, which tells when a flow was last used, and without.
+    with_aggregate: u64,
+    without_aggregate: u64,
+    /// Flows that have ended, and when.
+    ending: VecDeque<(u32, Timestamp)>,
+    gzip: Option<Gzip>,
+}
+
+struct Known {
+    dump: FlowDump,
+    used: u64,
+}
+
+/// How long a flow that has ended is kept.
+const GRACE: Timestamp = Timestamp::from_nanos(250_000_000);
+/// Flows are written at the end in so many groups, those used last first in each.
+const GROUPS: u32 = 1024;
+
+register!(ToIpFlowDumps, "to_ip_flow_dumps.rs");
+
+impl Element for ToIpFlowDumps {
+    const CLASS: Class = Class::new("ToIPFlowDumps", "1/0-1", "a/a").ordered();
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let args = &mut setup.args;
+        let pattern: FileName = args.positional("FILEPATTERN", FileName::default());
+        let pattern: FileName = args.keyword("OUTPUT_PATTERN", pattern);
+        let notifier = args.optional_keyword("NOTIFIER");
+        let absolute_time = args.keyword("ABSOLUTE_TIME", false);
+        let absolute_seq = args.keyword("ABSOLUTE_SEQ", false);
+        let binary = args.keyword("BINARY", false);
+        let all_options = args.keyword("ALL_TCP_OPT", false);
+        let some_options = args.keyword("TCP_OPT", false);
+        let window = args.keyword("TCP_WINDOW", false);
+        let gzip = args.keyword("GZIP", false);
+        let ip_id = args.keyword("IP_ID", false);
+        let min_count = args.keyword("MINCOUNT", 0);
+        args.complete()?;
+        let options = match (all_options, some_options) {
+            (true, _) => Options::All,
+            (false, true) => Options::NotTimestamps,
+            (false, false) => Options::None,
+        };
+        if !pattern.0.contains('%') {
+            let message = "OUTPUT_PATTERN has no % escapes, so output files will get overwritten";
+            args.warn("OUTPUT_PATTERN", message);
+        }
+        let pattern = if pattern.0.is_empty() { "-".to_owned() } else { pattern.0 };
+        Ok(Self {
+            pattern,
+            notifier,
+            style: Style { absolute_time, absolute_seq, binary, options, window, ip_id },
+            min_count,
+            state: Mutex::new(State {
+                flows: HashMap::default(),
+                with_aggregate: 0,
+                without_aggregate: 0,
+                ending: VecDeque::new(),
+                gzip: gzip.then(Gzip::default),
+            }),
+            ended: OnceLock::new(),
+            task: setup.pull_task(0),
+            bell: setup.task(),
+            timer: setup.timer(),
+            upstream: OnceLock::new(),
+            declaration: OnceLock::new(),
+        })
+    }
+
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        // An element is initialised once.
+        let name = init.router().name_of(init.id());
+        let _ = self.declaration.set(format!("{name} :: ToIPFlowDumps"));
+        if let Some(ElementRef(id)) = self.notifier {
+            let flows = AggregateIpFlows::notifier(init.router(), id)?;
+            let _ = self.ended.set(flows.listen(self.bell.clone()));
+        }
+        if init.is_pull_input(0) && !init.is_pull_output(0) {
+            let _ = self.upstream.set(init.listen(0, &self.task));
+            self.task.schedule();
+        }
+        Ok(())
+    }
+
+    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
+        self.note_ended(cx);
+        self.tell(cx.router(), batch);
+    }
+
+    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
+        self.process(cx, &mut (), batch);
+        if cx.outputs() > 0 {
+            return cx.push_batch(0, batch);
+        }
+        cx.consumed(batch.len());
+        batch.clear();
+    }
+
+    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
+        self.bell.rest();
+        self.note_ended(cx);
+        let Some(upstream) = self.upstream.get() else { return true };
+        let mut batch = cx.take_batch();
+        let n = cx.pull(0, 1, &mut batch);
+        self.push(cx, &mut (), 0, &mut batch);
+        cx.give_batch(batch);
+        if n == 0 {
+            upstream.rest(&self.task, cx.router());
+        }
+        n > 0
+    }
+
+    fn run_timer(&self, cx: &mut Context, (): &mut ()) {
+        let mut state = self.state();
+        while let Some((aggregate, _)) =
+            state.ending.pop_front_if(|(_, at)| *at + GRACE <= cx.now())
+        {
+            if let Some(Known { dump, .. }) = state.flows.remove(&aggregate) {
+                self.end(cx.router(), &mut state, dump);
+            }
+        }
+        if !state.ending.is_empty() {
+            self.timer.schedule_at(cx.now() + GRACE);
+        }
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.write("clear", |dumps, call| {
+            dumps.end_all(call.router());
+            Ok(())
+        });
+    }
+
+    fn cleanup(&self, router: &Router) -> Result<(), Refused> {
+        self.end_all(router);
+        let mut state = self.state();
+        if state.without_aggregate > 0 && state.with_aggregate == 0 {
+            self.say(router, "warning: saw no packets with aggregate annotations");
+        }
+        if let Some(mut gzip) = state.gzip.take()
+            && let Err(problem) = gzip.finish()
+        {
+            self.say(router, &problem);
+        }
+        Ok(())
+    }
+}
+
+impl ToIpFlowDumps {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn say(&self, router: &Router, message: &str) {
+        let declaration = self.declaration.get().map_or("", String::as_str);
+        router.chatter(&format!("{declaration}: {message}"));
+    }
+
+    /// Notes which flows have ended since the last look.
+    fn note_ended(&self, cx: &Context) {
+        let Some(ended) = self.ended.get() else { return };
+        let ended = ended.take();
+        if ended.is_empty() {
+            return;
+        }
+        let mut state = self.state();
+        let State { flows, ending, .. } = &mut *state;
+        let was_empty = ending.is_empty();
+        let known = ended.into_iter().filter(|aggregate| flows.contains_key(aggregate));
+        ending.extend(known.map(|aggregate| (aggregate, cx.now())));
+        if was_empty && !ending.is_empty() {
+            self.timer.schedule_at(cx.now() + GRACE);
+        }
+    }
+
+    /// Tells of the packets of a batch.
+    fn tell(&self, router: &Router, batch: &Batch) {
+        let mut state = self.state();
+        for packet in batch {
+            let result = self.tell_one(router, &mut state, packet);
+            if let Err(problem) = result {
+                router.chatter(&problem);
+            }
+        }
+    }
+
+    fn tell_one(&self, router: &Router, state: &mut State, packet: &Packet) -> Result<(), String> {
+        let aggregate = packet.aggregate();
+        let known = match aggregate {
+            0 => None,
+            _ if state.flows.contains_key(&aggregate) => state.flows.get_mut(&aggregate),
+            _ => FlowDump::begin(packet, self.style).map(|mut dump| {
+                let mut errors = Vec::new();
+                dump.file_name = expand(&self.pattern, packet, &mut errors);
+                errors.iter().for_each(|error| router.chatter(error));
+                state.flows.entry(aggregate).or_insert(Known { dump, used: 0 })
+            }),
+        };
+        let Some(known) = known else {
+            state.without_aggregate += 1;
+            return Ok(());
+        };
+        state.with_aggregate += 1;
+        known.used = state.with_aggregate;
+        known.dump.add(packet)
+    }
+
+    fn end_all(&self, router: &Router) {
+        let mut state = self.state();
+        let mut flows: Vec<(u32, Known)> = state.flows.drain().collect();
+        flows.sort_by_key(|(aggregate, known)| (aggregate % GROUPS, Reverse(known.used)));
+        for (_, known) in flows {
+            self.end(router, &mut state, known.dump);
+        }
+    }
+
+    fn end(&self, router: &Router, state: &mut State, mut dump: FlowDump) {
+        let is_wanted = dump.packets() >= self.min_count;
+        let result = if is_wanted { dump.write() } else { dump.remove() };
+        if let Err(problem) = result {
+            router.chatter(&problem);
+        }
+        if is_wanted
+            && dump.file_name != "-"
+            && let Some(gzip) = &mut state.gzip
+            && let Err(problem) = gzip.add(dump.file_name)
+        {
+            self.say(router, &problem);
+            state.gzip = None;
+        }
+    }
+}
+
+/// Packs files in the background.
+#[derive(Default)]
+struct Gzip {
+    waiting: Vec<String>,
+    child: Option<Child>,
+}
+
+impl Gzip {
+    /// As many files go to one process, or more when it was busy.
+    const GROUP: usize = 10;
+
+    fn add(&mut self, name: String) -> Result<(), String> {
+        // A name is not to be taken for an option.
+        self.waiting.push(if name.starts_with('-') { format!("./{name}") } else { name });
+        if self.waiting.len() < Self::GROUP {
+            return Ok(());
+        }
+        if let Some(child) = &mut self.child {
+            match child.try_wait() {
+                Ok(None) => return Ok(()),
+                Ok(Some(_)) => {}
+                Err(error) => return Err(format!("compressor: {error}")),
+            }
+        }
+        self.wait()?;
+        self.start()
+    }
+
+    fn start(&mut self) -> Result<(), String> {
+        // No command line is longer than this many names would make it.
+        const MOST: usize = 1000;
+        let rest = self.waiting.split_off(self.waiting.len().min(MOST));
+        let names = std::mem::replace(&mut self.waiting, rest);
+        let child = Command::new("gzip").arg("-f").args(names).spawn();
+        self.child = Some(child.map_err(|error| format!("gzip failed: {error}"))?);
+        Ok(())
+    }
+
+    fn wait(&mut self) -> Result<(), String> {
+        let Some(mut child) = self.child.take() else { return Ok(()) };
+        let status = child.wait().map_err(|error| format!("compressor: {error}"))?;
+        if !status.success() {
+            return Err("compressor did not exit normally;\ncancelling compression".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Packs all files.
+    fn finish(&mut self) -> Result<(), String> {
+        self.wait()?;
+        while !self.waiting.is_empty() {
+            self.start()?;
+            self.wait()?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::fmt::Write;
+
+    use millrace_core::testing::Rig;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A packet of TCP: aggregate, direction, sequence and acknowledgement number, flags, payload.
+    type Told = (u32, u8, u32, u32, u8, u16);
+
+    fn packet(index: usize, &(aggregate, direction, seq, ack, flags, payload): &Told) -> Packet {
+        let mut bytes = vec![0x45, 0];
+        bytes.extend((40 + payload).to_be_bytes());
+        bytes.extend([0, 0, 0, 0, 9, 6, 0, 0]);
+        let flow = aggregate as u8;
+        let (src, dst) = ([10, 0, 0, flow, 3, 0], [10, 0, 1, flow, 4, 0]);
+        let [src, dst] = if direction == 0 { [src, dst] } else { [dst, src] };
+        bytes.extend([&src[..4], &dst[..4], &src[4..], &dst[4..]].concat());
+        bytes.extend([seq.to_be_bytes(), ack.to_be_bytes()].concat());
+        bytes.extend([0x50, flags, 0, 9, 0, 0, 0, 0]);
+        let mut packet = Packet::from_bytes(&bytes).unwrap();
+        packet.set_network_header(0, 20);
+        packet.set_timestamp(Timestamp::from_millis(5_000 + index as i64));
+        packet.set_aggregate(aggregate);
+        packet.set_paint(direction);
+        packet
+    }
+
+    /// What the files should be: packets grouped by aggregate, numbers counted from each group's first.
+    fn expected(told: &[Told]) -> BTreeMap<u32, String> {
+        let mut groups: BTreeMap<u32, Vec<(usize, &Told)>> = BTreeMap::new();
+        for (index, one) in told.iter().enumerate() {
+            groups.entry(one.0).or_default().push((index, one));
+        }
+        groups.remove(&0);
+        groups.iter().map(|(&aggregate, packets)| (aggregate, text(aggregate, packets))).collect()
+    }
+
+    fn text(aggregate: u32, packets: &[(usize, &Told)]) -> String {
+        let first = |direction: u8, until: usize| {
+            packets.iter().take(until).find_map(|(_, one)| match one.1 == direction {
+                true => Some(one.2),
+                false => (one.4 & 0x10 != 0).then_some(one.3),
+            })
+        };
+        let mut text = format!(
+            "!IPSummaryDump 1.3\n!flowid 10.0.0.{aggregate} 768 10.0.1.{aggregate} 1024 T\n\
+             !aggregate {aggregate}\n\
+             !data timestamp direction tcp_flags tcp_seq payload_len tcp_ack tcp_ntopt\n"
+        );
+        for (mark, direction) in [('>', 0), ('<', 1)] {
+            // The start of the file is written with the first 128 packets.
+            if let Some(first) = first(direction, 128).filter(|&first| first != 0) {
+                writeln!(text, "!firstseq {mark} {first}").unwrap();
+            }
+        }
+        let start = 5_000_000 + packets[0].0 as u64 * 1000 - 1;
+        writeln!(text, "!firsttime {}.{:06}", start / 1_000_000, start % 1_000_000).unwrap();
+        for (count, (index, one)) in packets.iter().enumerate() {
+            let time = 5_000_000 + *index as u64 * 1000 - start;
+            let mark = if one.1 == 0 { '>' } else { '<' };
+            let letters = "FSRPAUE".chars().enumerate();
+            let mut flags: String = letters
+                .filter(|(bit, _)| one.4 >> bit & 1 == 1)
+                .map(|(_, letter)| letter)
+                .collect();
+            if one.4 == 0 {
+                flags.push('.');
+            }
+            let seq = one.2.wrapping_sub(first(one.1, count + 1).unwrap());
+            let ack = match one.4 & 0x10 {
+                0 => 0,
+                _ => one.3.wrapping_sub(first(1 - one.1, count + 1).unwrap()),
+            };
+            let length = one.5;
+            writeln!(text, "0.{time:06} {mark} {flags} {seq} {length} {ack}").unwrap();
+        }
+        text
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+        #[test]
+        fn files_are_what_grouping_says(
+            told in prop::collection::vec(
+                (0..4u32, 0..2u8, any::<u32>(), any::<u32>(), any::<u8>(), 0..1000u16),
+                0..600,
+            ),
+        ) {
+            let folder = tempfile::tempdir().unwrap();
+            let element = format!("ToIPFlowDumps({}/sub/%n)", folder.path().display());
+            let mut rig = Rig::new(&element, 1, 0).unwrap();
+            let packets: Vec<Packet> =
+                told.iter().enumerate().map(|(index, one)| packet(index, one)).collect();
+            for packet in packets {
+                rig.push_packets(0, vec![packet]);
+            }
+            rig.write("clear", "").unwrap();
+            prop_assert!(rig.stats().balanced());
+            let mut found = BTreeMap::new();
+            for entry in std::fs::read_dir(folder.path().join("sub")).into_iter().flatten() {
+                let path = entry.unwrap().path();
+                let name = path.file_name().unwrap().to_str().unwrap().parse::<u32>().unwrap();
+                found.insert(name, std::fs::read_to_string(&path).unwrap());
+            }
+            prop_assert_eq!(found, expected(&told));
+        }
+    }
+}
