@@ -24,11 +24,11 @@ use crate::ip6::check_ip6_header::CheckIp6Header;
 use crate::ip6::dec_ip6_hlim::DecIp6Hlim;
 use crate::ip6::get_ip6_address::GetIp6Address;
 use crate::ip6::mark_ip6_header::MarkIp6Header;
-use crate::standard::check_paint::CheckPaint;
-use crate::standard::paint::Paint;
-use crate::standard::paint_tee::PaintTee;
-use crate::standard::strip::Strip;
-use crate::standard::unstrip::Unstrip;
+use crate::standard::annotations::check_paint::CheckPaint;
+use crate::standard::annotations::paint::Paint;
+use crate::standard::annotations::paint_tee::PaintTee;
+use crate::standard::data::strip::Strip;
+use crate::standard::data::unstrip::Unstrip;
 
 // From the device to the lookup.
 fuse!(Strip, CheckIpHeader);

@@ -2,10 +2,18 @@
 
 use millrace_core::args::Annotation;
 
+/// The paint annotation, where elements that paint look unless told otherwise.
+pub(super) const PAINT: Annotation<1> = Annotation(16);
+
 /// FastClick's second paint annotation.
 pub(super) const PAINT2: Annotation<2> = Annotation(16);
 
+pub mod check_paint;
+mod color;
+pub mod paint;
 pub mod paint2;
+pub mod paint_switch;
+pub mod paint_tee;
 pub mod set_anno_byte;
 pub mod set_packet_type;
 pub mod set_timestamp;

@@ -32,7 +32,7 @@
 use millrace_core::args::Annotation;
 use millrace_core::{Class, Context, Element, Failed, Packet, Setup, register};
 
-use crate::standard::PAINT;
+use super::PAINT;
 
 /// The element; its manual is at the top of the file.
 pub struct StoreAnno {

@@ -16,5 +16,7 @@ pub mod resize;
 pub mod search;
 pub mod set_crc32;
 pub mod store_data;
+pub mod strip;
 pub mod strip_to_network_header;
 pub mod truncate;
+pub mod unstrip;

@@ -35,7 +35,7 @@
 use millrace_core::args::Annotation;
 use millrace_core::{Batch, Class, Context, Element, Failed, Reason, Setup, register};
 
-use crate::standard::PAINT;
+use crate::standard::annotations::PAINT;
 
 /// The element; its manual is at the top of the file.
 pub struct ExactPaintSwitch {

@@ -22,6 +22,7 @@ pub mod static_pull_switch;
 pub mod static_switch;
 pub mod stride_switch;
 pub mod suppressor;
+pub mod switch;
 
 /// The rate of what flows in the packet's direction, which Click keeps as an integer.
 fn forward_rate(packet: &Packet) -> i32 {
