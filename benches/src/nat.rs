@@ -39,10 +39,10 @@ pub(crate) struct Options {
 /// Source ports of the flows to one destination.
 const PORTS: u32 = 60_000;
 
-/// Frames of so many flows from inside, one a flow and at least a few hundred, in an order without system.
-fn trace(flows: u32) -> anyhow::Result<Trace> {
+/// Frames of so many flows from inside, one a flow and at least `least`, in an order without system.
+pub(crate) fn frames(flows: u32, least: usize) -> anyhow::Result<Vec<[u8; FRAME_LEN]>> {
     let mut random = fastrand::Rng::with_seed(flows.into());
-    let mut order: Vec<u32> = (0..flows).cycle().take((flows as usize).max(512)).collect();
+    let mut order: Vec<u32> = (0..flows).cycle().take((flows as usize).max(least)).collect();
     random.shuffle(&mut order);
     let frame = |flow: u32| -> anyhow::Result<[u8; FRAME_LEN]> {
         let [_, a, b, c] = (flow % 65_521).to_be_bytes();
@@ -55,7 +55,7 @@ fn trace(flows: u32) -> anyhow::Result<Trace> {
         packet.write(&mut bytes, &[0; 18])?;
         bytes.as_slice().try_into().context("a frame of another length")
     };
-    order.into_iter().map(frame).collect::<anyhow::Result<Vec<_>>>().map(Trace::from)
+    order.into_iter().map(frame).collect()
 }
 
 fn configuration(name: &str, text: &str) -> Configuration {
@@ -66,7 +66,7 @@ fn configuration(name: &str, text: &str) -> Configuration {
 /// Cycles a packet of forwarding and of translation, by round; every flow is known when it counts.
 fn cycles(options: &Options, flows: u32, length: Length) -> anyhow::Result<Vec<[f64; 2]>> {
     let core = options.core.map_or_else(machine::last_core, Ok)?;
-    let trace = trace(flows)?;
+    let trace = Trace::from(frames(flows, 512)?);
     let forward = configuration("forward", include_str!("../configs/forward.click"));
     let nat = configuration("nat", include_str!("../configs/nat.click"));
     let burst = usize::from(options.burst);

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use anyhow::{Context, ensure};
-use etherparse::{Ipv4Header, Ipv6Header};
+use etherparse::{Ipv4Header, Ipv6Header, UdpHeader};
 use millrace_elements::ip::lookup::Route;
 
 use super::capture;
@@ -81,6 +81,11 @@ pub(crate) enum Treatment {
     Route(Addresses),
     /// IPv4 and IPv6 are routed, between [`Addresses::OfPort`]; what is neither goes back as by `Swap`.
     Mixed,
+    /// Port 1 sends it, one hop less, from 10.0.1.1 and a port that its flow has: the first flow of the trace 1024,
+    /// each later one the next.
+    Translate,
+    /// Port 1 sends it, one hop less.
+    Pass,
 }
 
 /// The Ethernet addresses of routed frames.
@@ -109,6 +114,8 @@ impl Treatment {
                 Ok((0, parts.into_iter().flatten().flatten().copied().collect()))
             }
             Self::Route(addresses) => route(addresses, payload, table),
+            Self::Pass => Ok((1, sent_by_port_1(payload, |_, _| {})?)),
+            Self::Translate => anyhow::bail!("a translator has to know the flows before"),
             Self::Mixed => match header.get(12..) {
                 Some([0x08, 0x00]) => route(Addresses::OfPort, payload, table),
                 Some([0x86, 0xdd]) => route6(payload, table),
@@ -116,6 +123,48 @@ impl Treatment {
             },
         }
     }
+}
+
+/// The ports that flows have been given.
+#[derive(Default)]
+struct Translator(HashMap<Vec<u8>, u16>);
+
+impl Translator {
+    fn of(&mut self, frame: &[u8]) -> anyhow::Result<(usize, Vec<u8>)> {
+        let packet = frame.get(14..).context("a frame without a packet")?;
+        // Addresses and ports; there are no options.
+        let flow = packet.get(12..24).context("a packet without ports")?.to_vec();
+        let next = u16::try_from(1024 + self.0.len() % (65_536 - 1024))?;
+        let port = *self.0.entry(flow).or_insert(next);
+        let sent = sent_by_port_1(packet, |ip, datagram| {
+            ip.source = [10, 0, 1, 1];
+            let Ok((mut udp, payload)) = UdpHeader::from_slice(datagram) else { return };
+            udp.source_port = port;
+            if let Ok(sum) = udp.calc_checksum_ipv4(ip, payload) {
+                udp.checksum = sum;
+            }
+            let bytes = [&udp.to_bytes()[..], payload].concat();
+            *datagram = bytes;
+        })?;
+        Ok((1, sent))
+    }
+}
+
+/// A packet with one hop less, in a frame from port 1 to its neighbour, after a change.
+fn sent_by_port_1(
+    packet: &[u8],
+    change: impl FnOnce(&mut Ipv4Header, &mut Vec<u8>),
+) -> anyhow::Result<Vec<u8>> {
+    let (mut ip, rest) = Ipv4Header::from_slice(packet)?;
+    let mut rest = rest.to_vec();
+    ip.time_to_live = ip.time_to_live.checked_sub(1).context("the TTL is 0")?;
+    change(&mut ip, &mut rest);
+    ip.header_checksum = ip.calc_header_checksum();
+    let mut sent = Addresses::OfPort.of(Hop { port: 1, host: 2 }).concat();
+    sent.extend([8, 0]);
+    ip.write_raw(&mut sent)?;
+    sent.extend(rest);
+    Ok(sent)
 }
 
 fn route(addresses: Addresses, packet: &[u8], table: &Table) -> anyhow::Result<(usize, Vec<u8>)> {
@@ -167,8 +216,12 @@ pub(crate) fn expected<F: AsRef<[u8]>>(
     ports: usize,
 ) -> anyhow::Result<Vec<Vec<Vec<u8>>>> {
     let mut expected = vec![Vec::new(); ports];
+    let mut translator = Translator::default();
     for frame in trace {
-        let (port, sent) = treatment.of(frame.as_ref(), table)?;
+        let (port, sent) = match treatment {
+            Treatment::Translate => translator.of(frame.as_ref())?,
+            other => other.of(frame.as_ref(), table)?,
+        };
         expected.get_mut(port).with_context(|| format!("no port {port}"))?.push(sent);
     }
     Ok(expected)

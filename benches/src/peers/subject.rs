@@ -13,6 +13,8 @@ use super::capture;
 use super::program::{Launch, PATIENCE, Ports, Program, Sample, wait};
 use super::reference::{self, Addresses, Table, Treatment};
 use super::testpmd::{self, Mode};
+use crate::nat;
+use crate::rules::set;
 use crate::traffic::{self, FRAME_LEN};
 use crate::traffic6::{self, Route6};
 
@@ -35,6 +37,8 @@ pub(crate) enum Configuration {
     MinimalRouter,
     FullRouter,
     Mixed,
+    Nat,
+    Filter,
 }
 
 /// Routes and packets.
@@ -64,15 +68,51 @@ pub(crate) enum Destinations {
     Many,
     /// 1,023, of which a third is IPv6 and another one neither.
     Mixed,
+    /// As many as there are flows, at least 1,024: datagrams from inside of a translator.
+    Flows(u32),
+    /// 1,024 for so many rules.
+    Rules(Shapes, u32),
+}
+
+/// What rules of a filter look like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shapes {
+    /// Networks of source and destination, protocol and port.
+    Few,
+    /// ClassBench's kind of this number.
+    Kind(usize),
+}
+
+impl Shapes {
+    fn rules(self, count: usize) -> Vec<set::Rule> {
+        match self {
+            Self::Few => set::rules_of_few_shapes(count),
+            Self::Kind(kind) => {
+                set::KINDS.get(kind).map(|kind| set::rules(kind, count)).unwrap_or_default()
+            }
+        }
+    }
 }
 
 impl Destinations {
-    const ALL: [Self; 3] = [Self::Few, Self::Many, Self::Mixed];
+    /// Those that depend on the routes.
+    const ROUTED: [Self; 3] = [Self::Few, Self::Many, Self::Mixed];
 
     fn count(self) -> usize {
         match self {
-            Self::Few | Self::Mixed => 1024,
+            Self::Few | Self::Mixed | Self::Rules(..) => 1024,
             Self::Many => 16_384,
+            Self::Flows(flows) => (flows as usize).max(1024),
+        }
+    }
+
+    /// Its name in that of a file.
+    fn name(self) -> String {
+        match self {
+            Self::Flows(flows) => format!("{flows}-flows"),
+            Self::Rules(Shapes::Few, rules) => format!("{rules}-rules"),
+            Self::Rules(Shapes::Kind(kind), rules) => format!("{rules}-rules-{kind}"),
+            routed => format!("{routed:?}").to_lowercase(),
         }
     }
 
@@ -106,6 +146,8 @@ pub(crate) struct Bench {
     pub(crate) cores: [usize; 2],
     some: Routes,
     all: Routes,
+    /// Traces that do not depend on routes.
+    others: Vec<(Destinations, Trace)>,
 }
 
 /// A table of routes, and packets for it.
@@ -115,7 +157,7 @@ struct Routes {
     table: Table,
     /// Files for l3fwd.
     rules: [PathBuf; 2],
-    /// For each of [`Destinations`].
+    /// For each of [`Destinations::ROUTED`].
     traces: [Trace; 3],
 }
 
@@ -141,7 +183,47 @@ impl Bench {
         let some = Routes::new(&folder, "some", some, routes6.clone())?;
         let all = traffic::real_routes(&v4, usize::MAX)?;
         let all = Routes::new(&folder, "all", all, routes6)?;
-        Ok(Self { millrace, l3fwd, testpmd, folder, cores, some, all })
+        let others = Vec::new();
+        Ok(Self { millrace, l3fwd, testpmd, folder, cores, some, all, others })
+    }
+
+    /// Makes the trace of a workload whose packets do not depend on routes, and the rules that go with it.
+    ///
+    /// # Errors
+    /// The files cannot be written.
+    pub(crate) fn prepare(&mut self, destinations: Destinations) -> anyhow::Result<()> {
+        let frames = match destinations {
+            _ if self.others.iter().any(|(other, _)| *other == destinations) => return Ok(()),
+            Destinations::Flows(flows) => nat::frames(flows, destinations.count())?,
+            Destinations::Rules(shapes, count) => {
+                let rules = shapes.rules(count as usize);
+                let mut text = String::new();
+                for rule in &rules {
+                    // Writing to a String cannot fail.
+                    let _ = writeln!(text, "{} {}", u8::from(!rule.allow), rule.text());
+                }
+                std::fs::write(self.rules_file(destinations), text)?;
+                let headers = set::headers(&rules, destinations.count());
+                let frames = headers.iter().map(set::Header::frame);
+                frames.collect::<Option<_>>().context("a frame without room")?
+            }
+            Destinations::Few | Destinations::Many | Destinations::Mixed => return Ok(()),
+        };
+        let file = self.folder.join(format!("{}.pcap", destinations.name()));
+        capture::write(&file, &frames)?;
+        self.others.push((destinations, Trace { frames, file }));
+        Ok(())
+    }
+
+    /// Where the rules of a filter stand.
+    fn rules_file(&self, destinations: Destinations) -> PathBuf {
+        self.folder.join(format!("{}.txt", destinations.name()))
+    }
+
+    fn trace(&self, Input { size, destinations }: Input) -> anyhow::Result<&Trace> {
+        let routed = self.routes(size).trace(destinations);
+        let other = || self.others.iter().find(|(other, _)| *other == destinations);
+        routed.or_else(|| Some(&other()?.1)).context("a trace that nobody has made")
     }
 
     fn routes(&self, size: Size) -> &Routes {
@@ -177,21 +259,22 @@ impl Routes {
                 }
                 _ => traffic::trace_of(&routes, destinations.count())?,
             };
-            let file = folder.join(format!("{name}-{destinations:?}.pcap"));
+            let file = folder.join(format!("{name}-{}.pcap", destinations.name()));
             capture::write(&file, &frames)?;
             anyhow::Ok(Trace { frames, file })
         };
-        let [few, many, mixed] = Destinations::ALL.map(trace);
+        let [few, many, mixed] = Destinations::ROUTED.map(trace);
         let (table, traces) = (Table::new(&routes, &routes6), [few?, many?, mixed?]);
         Ok(Self { routes, routes6, table, rules, traces })
     }
 
-    fn trace(&self, destinations: Destinations) -> &Trace {
+    fn trace(&self, destinations: Destinations) -> Option<&Trace> {
         let [few, many, mixed] = &self.traces;
         match destinations {
-            Destinations::Few => few,
-            Destinations::Many => many,
-            Destinations::Mixed => mixed,
+            Destinations::Few => Some(few),
+            Destinations::Many => Some(many),
+            Destinations::Mixed => Some(mixed),
+            Destinations::Flows(_) | Destinations::Rules(..) => None,
         }
     }
 }
@@ -210,7 +293,7 @@ impl Subject {
     /// Its name in messages and files.
     pub(crate) fn name(self) -> String {
         let input = |Input { size, destinations }: Input| {
-            format!("{size:?}-{destinations:?}").to_lowercase()
+            format!("{size:?}-{}", destinations.name()).to_lowercase()
         };
         match self {
             Self::Ours(configuration, with, burst) => {
@@ -230,7 +313,8 @@ impl Subject {
         }
     }
 
-    fn input(self) -> Input {
+    /// What it is given.
+    pub(crate) fn input(self) -> Input {
         match self {
             Self::Ours(_, input, _) | Self::L3fwd(input) => input,
             Self::Testpmd(..) => Input { size: Size::Some, destinations: Destinations::Few },
@@ -248,6 +332,8 @@ impl Subject {
             Self::Ours(Configuration::MinimalRouter, ..) => Treatment::Route(Addresses::OfPort),
             Self::Ours(Configuration::FullRouter, ..) => Treatment::Route(Addresses::OfGateway),
             Self::Ours(Configuration::Mixed, ..) => Treatment::Mixed,
+            Self::Ours(Configuration::Nat, ..) => Treatment::Translate,
+            Self::Ours(Configuration::Filter, ..) => Treatment::Pass,
             Self::L3fwd(_) => Treatment::Route(Addresses::OfL3fwd),
         }
     }
@@ -264,6 +350,7 @@ impl Subject {
     fn ports(self) -> usize {
         match self.treatment() {
             Treatment::Route(_) | Treatment::Mixed => PORTS,
+            Treatment::Translate | Treatment::Pass => 2,
             Treatment::Nothing | Treatment::Swap => 1,
         }
     }
@@ -276,7 +363,7 @@ impl Subject {
         let name = format!("{}-gate", self.name());
         let folder = bench.folder.join(&name);
         std::fs::create_dir_all(&folder)?;
-        let trace = bench.routes(self.input().size).trace(self.input().destinations);
+        let trace = bench.trace(self.input())?;
         let expected = self.expected(bench)?;
         let mut program = self.launch(bench, &name, Ports::Once(&trace.file, &folder))?;
         program.wait_until_at_work(self.patience())?;
@@ -292,7 +379,7 @@ impl Subject {
     /// # Errors
     /// It does not run.
     pub(crate) fn start(self, bench: &Bench) -> anyhow::Result<Program> {
-        let trace = bench.routes(self.input().size).trace(self.input().destinations);
+        let trace = bench.trace(self.input())?;
         let mut program = self.launch(bench, &self.name(), Ports::Endless(&trace.file))?;
         program.wait_until_at_work(self.patience())?;
         program.pause()?;
@@ -341,7 +428,7 @@ impl Subject {
 
     fn expected(self, bench: &Bench) -> anyhow::Result<Vec<Vec<Vec<u8>>>> {
         let routes = bench.routes(self.input().size);
-        let trace = routes.trace(self.input().destinations);
+        let trace = bench.trace(self.input())?;
         reference::expected(self.treatment(), &routes.table, &trace.frames, self.ports())
     }
 
@@ -362,6 +449,9 @@ impl Subject {
                 });
                 behind.extend([format!("mbufs={mbufs}"), format!("ring={ring}")]);
                 behind.extend(burst.map(|burst| format!("burst={burst}")));
+                if configuration == Configuration::Filter {
+                    behind.push(format!("rules={}", bench.rules_file(destinations).display()));
+                }
                 (&bench.millrace, words(&before), behind)
             }
             Self::L3fwd(Input { size, destinations }) => {
@@ -415,6 +505,8 @@ impl Configuration {
             Self::MinimalRouter => "minimal-router",
             Self::FullRouter => "full-router",
             Self::Mixed => "mixed",
+            Self::Nat => "nat",
+            Self::Filter => "filter",
         }
     }
 
@@ -425,6 +517,8 @@ impl Configuration {
             Self::MinimalRouter => include_str!("../../configs/dpdk/minimal-router.click"),
             Self::FullRouter => include_str!("../../configs/dpdk/full-router.click"),
             Self::Mixed => include_str!("../../configs/dpdk/mixed.click"),
+            Self::Nat => include_str!("../../configs/dpdk/nat.click"),
+            Self::Filter => include_str!("../../configs/dpdk/filter.click"),
         }
     }
 }
@@ -434,7 +528,11 @@ fn configure(configuration: Configuration, routes: &Routes, socket: &Path) -> an
     let connect = || Ok(Control::connect(socket).ok());
     let control = wait(PATIENCE, connect)?;
     let mut control = control.context("it opens no control socket")?;
-    if !matches!(configuration, Configuration::Forward | Configuration::CrossConnect) {
+    let routes_packets = matches!(
+        configuration,
+        Configuration::MinimalRouter | Configuration::FullRouter | Configuration::Mixed
+    );
+    if routes_packets {
         control.write("route.ctrl", &traffic::commands(&routes.routes))?;
     }
     if configuration == Configuration::Mixed {

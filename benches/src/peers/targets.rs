@@ -18,7 +18,7 @@ use millrace_testkit::find_program;
 use serde_json::{Value, json};
 
 use super::program::Program;
-use super::subject::{Bench, Configuration, Destinations, Input, Size, Subject, length};
+use super::subject::{Bench, Configuration, Destinations, Input, Shapes, Size, Subject, length};
 use super::testpmd::{self, Mode};
 use crate::cycles::{self, Subject as Measured};
 use crate::machine::{self, Machine};
@@ -109,7 +109,7 @@ const USUAL: Input = Input { size: Size::Some, destinations: Destinations::Few }
 
 /// The rows for bursts of a length.
 fn targets(burst: Option<u16>) -> Vec<Target> {
-    use Configuration::{CrossConnect, Forward, FullRouter, MinimalRouter, Mixed};
+    use Configuration::{CrossConnect, Filter, Forward, FullRouter, MinimalRouter, Mixed, Nat};
 
     let ours = |configuration, input| Subject::Ours(configuration, input, burst);
     let all = Input { size: Size::All, ..USUAL };
@@ -119,6 +119,16 @@ fn targets(burst: Option<u16>) -> Vec<Target> {
         burst,
         measure: Measure::Ratio { ours, peer, floor, aim },
     };
+    let nat = |name, flows, floor, aim| {
+        let input = Input { destinations: Destinations::Flows(flows), ..USUAL };
+        ratio(name, ours(Nat, input), Subject::L3fwd(USUAL), floor, aim)
+    };
+    let filter = |name, shapes, rules, floor, aim| {
+        let input = Input { destinations: Destinations::Rules(shapes, rules), ..USUAL };
+        ratio(name, ours(Filter, input), Subject::L3fwd(USUAL), floor, aim)
+    };
+    let few = Shapes::Few;
+    let kind = Shapes::Kind;
     vec![
         ratio(
             "forward, no processing",
@@ -170,6 +180,17 @@ fn targets(burst: Option<u16>) -> Vec<Target> {
             0.6,
             0.8,
         ),
+        nat("NAT, 1 flow", 1, 0.50, 0.60),
+        nat("NAT, 4,096 flows", 4096, 0.45, 0.55),
+        // As many as a ring of net_pcap holds.
+        nat("NAT, 65,000 flows", 65_000, 0.30, 0.40),
+        filter("IPFilter, 10 rules of few shapes", few, 10, 0.45, 0.60),
+        filter("IPFilter, 100 rules of few shapes", few, 100, 0.40, 0.55),
+        filter("IPFilter, 1,000 rules of few shapes", few, 1000, 0.35, 0.50),
+        filter("IPFilter, 10,000 rules of few shapes", few, 10_000, 0.30, 0.45),
+        filter("IPFilter, 10,000 rules like ClassBench acl", kind(0), 10_000, 0.15, 0.30),
+        filter("IPFilter, 10,000 rules like ClassBench fw", kind(1), 10_000, 0.15, 0.30),
+        filter("IPFilter, 10,000 rules like ClassBench ipc", kind(2), 10_000, 0.15, 0.30),
     ]
 }
 
@@ -197,7 +218,10 @@ impl Options {
         let machine = Machine::look();
         let folder = std::env::temp_dir().join(format!("millrace-bench-{}", std::process::id()));
         std::fs::create_dir_all(&folder)?;
-        let measured = self.bench(folder.clone()).and_then(|bench| {
+        let measured = self.bench(folder.clone()).and_then(|mut bench| {
+            for subject in targets.iter().flat_map(Target::subjects) {
+                bench.prepare(subject.input().destinations)?;
+            }
             let core = bench.cores[1];
             println!(
                 "{}, core {}; commit {}\n{} rounds of {} ms; 64-byte frames, {} and {} routes",

@@ -5,7 +5,7 @@
 //! whichever of them the elements would choose. Before anything is timed, every packet's output is
 //! compared with that of a naive search through the rules.
 
-mod set;
+pub(crate) mod set;
 
 use std::path::PathBuf;
 use std::time::Instant;

@@ -103,6 +103,16 @@ impl Rule {
 }
 
 impl Header {
+    /// A frame of 64 bytes without checksum; what has no ports of its own has zeros there.
+    pub(crate) fn frame(&self) -> Option<[u8; 60]> {
+        let mut frame = [0; 60];
+        let (ethernet, ip) = frame.split_at_mut(14);
+        ethernet.copy_from_slice(&[2, 0, 10, 0, 0, 1, 2, 0, 0, 0, 0, 9, 8, 0]);
+        ip.get_mut(..28)?.copy_from_slice(&self.bytes());
+        ip[2..4].copy_from_slice(&46_u16.to_be_bytes());
+        millrace_core::headers::Ipv4Header::fill_checksum(ip).then_some(frame)
+    }
+
     /// The IP datagram, without a payload.
     pub(crate) fn bytes(&self) -> [u8; 28] {
         let mut bytes = [0; 28];
@@ -213,6 +223,28 @@ fn port_range((one, range): (u8, u8), random: &mut fastrand::Rng) -> Range {
     } else {
         ALL_PORTS
     }
+}
+
+/// `count` different rules of two shapes: a network of the source and one of the destination, TCP or UDP, and
+/// one port of the destination.
+pub(crate) fn rules_of_few_shapes(count: usize) -> Vec<Rule> {
+    let mut random = fastrand::Rng::with_seed(SEED ^ 2);
+    let mut seen = HashSet::new();
+    let mut rules = Vec::with_capacity(count);
+    while rules.len() < count {
+        let port = random.u16(1..10_000);
+        let mut net = |length| (random.u32(0x0100_0000..0xdf00_0000) & mask(length), length);
+        let rule = Rule {
+            nets: [net(16), net(24)],
+            protocol: Some(if random.bool() { TCP } else { UDP }),
+            ports: [ALL_PORTS, (port, port)],
+            allow: random.bool(),
+        };
+        if seen.insert(rule.text()) {
+            rules.push(rule);
+        }
+    }
+    rules
 }
 
 /// Packets of which most lie in a rule that is drawn by lot.
