@@ -137,7 +137,7 @@ impl Program {
             None => Command::new(program),
         };
         command.args(launch.before);
-        command.args(["--no-huge", "-m", "1024", "--no-pci", "--telemetry", "--file-prefix", name]);
+        command.args(["--no-huge", "-m", "2048", "--no-pci", "--telemetry", "--file-prefix", name]);
         command.args(ports.options(launch.ports)).args(launch.behind);
         // There DPDK makes the socket for its telemetry.
         command.env("RUNTIME_DIRECTORY", folder);

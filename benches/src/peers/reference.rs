@@ -1,7 +1,7 @@
 //! What becomes of a frame, worked out one by one and in the plainest way, to hold programs against
 //! before they are timed.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use anyhow::{Context, ensure};
@@ -127,15 +127,23 @@ impl Treatment {
 
 /// The ports that flows have been given.
 #[derive(Default)]
-struct Translator(HashMap<Vec<u8>, u16>);
+struct Translator {
+    ports: HashMap<Vec<u8>, u16>,
+    /// A port together with where its flow goes to, which no two flows share.
+    used: HashSet<(u16, Vec<u8>)>,
+    /// How many ports have been looked at.
+    looked: usize,
+}
 
 impl Translator {
     fn of(&mut self, frame: &[u8]) -> anyhow::Result<(usize, Vec<u8>)> {
         let packet = frame.get(14..).context("a frame without a packet")?;
         // Addresses and ports; there are no options.
         let flow = packet.get(12..24).context("a packet without ports")?.to_vec();
-        let next = u16::try_from(1024 + self.0.len() % (65_536 - 1024))?;
-        let port = *self.0.entry(flow).or_insert(next);
+        let port = match self.ports.get(&flow) {
+            Some(port) => *port,
+            None => self.next(flow)?,
+        };
         let sent = sent_by_port_1(packet, |ip, datagram| {
             ip.source = [10, 0, 1, 1];
             let Ok((mut udp, payload)) = UdpHeader::from_slice(datagram) else { return };
@@ -147,6 +155,22 @@ impl Translator {
             *datagram = bytes;
         })?;
         Ok((1, sent))
+    }
+}
+
+impl Translator {
+    /// The next port that is free for a flow.
+    fn next(&mut self, flow: Vec<u8>) -> anyhow::Result<u16> {
+        let [address, port] = [4..8, 10..12].map(|part| flow.get(part).unwrap_or_default());
+        let to = [address, port].concat();
+        loop {
+            let port = u16::try_from(1024 + self.looked % (65_536 - 1024))?;
+            self.looked += 1;
+            if self.used.insert((port, to.clone())) {
+                self.ports.insert(flow, port);
+                return Ok(port);
+            }
+        }
     }
 }
 

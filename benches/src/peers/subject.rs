@@ -116,9 +116,10 @@ impl Destinations {
         }
     }
 
-    /// Entries of a ring: l3fwd's default, and as many as the trace has packets.
+    /// Entries of a ring: l3fwd's default, and as many as the trace has packets, if a ring can be so long.
     fn ring(self) -> usize {
-        self.count()
+        const LONGEST: usize = 32_768;
+        self.count().min(LONGEST)
     }
 }
 
@@ -132,7 +133,9 @@ fn mbufs(destinations: Destinations) -> usize {
     const CACHE: usize = 256;
     // The transmit rings stay as they are.
     let rings = destinations.ring() + Destinations::Few.ring();
-    PORTS * (rings + BURST) + CACHE
+    // The driver keeps the trace's packets.
+    let kept = destinations.count() - destinations.ring();
+    PORTS * (rings + BURST) + CACHE + kept
 }
 
 /// Everything that programs are given: the programs themselves, routes, traces.

@@ -182,8 +182,7 @@ fn targets(burst: Option<u16>) -> Vec<Target> {
         ),
         nat("NAT, 1 flow", 1, 0.50, 0.60),
         nat("NAT, 4,096 flows", 4096, 0.45, 0.55),
-        // As many as a ring of net_pcap holds.
-        nat("NAT, 65,000 flows", 65_000, 0.30, 0.40),
+        nat("NAT, 65,536 flows", 65_536, 0.30, 0.40),
         filter("IPFilter, 10 rules of few shapes", few, 10, 0.45, 0.60),
         filter("IPFilter, 100 rules of few shapes", few, 100, 0.40, 0.55),
         filter("IPFilter, 1,000 rules of few shapes", few, 1000, 0.35, 0.50),
