@@ -90,6 +90,9 @@ const ARGUMENTS: &[(&str, &str)] = &[
     ("DelayShaper", "10ms"),
     ("LinkUnqueue", "1ms, 1MBps"),
     ("TimedUnqueue", "1ms, 5"),
+    ("Burster", "1ms"),
+    ("Meter", "10kBps"),
+    ("BandwidthMeter", "10kBps"),
     ("StrideSched", "3"),
     ("Script", "TYPE PACKET, return 0"),
     ("SetIP6Address", "2001:db8::1"),
@@ -153,6 +156,10 @@ const ELSEWHERE: &[&str] = &[
     // Need others beside them.
     "FlowIPLoadBalancerReverse",
     "IPLoadBalancerReverse",
+    "RED",
+    "AdaptiveRED",
+    "CoDel",
+    "PI",
     "FTPPortMapper",
     "TimestampDiff",
     // Stop what loads them.

@@ -190,6 +190,11 @@ impl<'a> Init<'a> {
         self.router.name_of(self.id)
     }
 
+    /// Warns of something in the element's configuration.
+    pub fn warn(&mut self, message: impl Into<String>) {
+        self.findings.push(Diagnostic::warning(None, message));
+    }
+
     /// Warns of something at a place outside of the configuration, such as a line of a file.
     pub fn warn_at(&mut self, landmark: impl Into<String>, message: impl Into<String>) {
         self.findings.push(Diagnostic::warning(None, message).landmark(landmark));

@@ -46,16 +46,20 @@ use millrace_core::{
     Setup, register,
 };
 
-use super::rate::Rate;
+use super::ewma::fixed_text;
+use super::rate::{Rate, TICKS_PER_SECOND};
 use super::trigger::Trigger;
 
 /// The element; its manual is at the top of the file.
 pub struct Counter {
     packets: Tally,
-    bytes: Tally,
+    bytes: Tally<BYTE_FRACTION>,
     with_rates: bool,
     precise: bool,
 }
+
+/// Rates of bytes have fewer fractional bits than those of packets.
+const BYTE_FRACTION: u32 = 4;
 
 register!(Counter, "counter.rs");
 
@@ -101,9 +105,13 @@ impl Element for Counter {
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("count", |counter, _| counter.packets.count());
         handlers.read("byte_count", |counter, _| counter.bytes.count());
-        handlers.read("rate", |counter, call| counter.packets.rate.per_second(call.now()));
-        handlers.read("byte_rate", |counter, call| counter.bytes.rate.per_second(call.now()));
-        handlers.read("bit_rate", |counter, call| 8.0 * counter.bytes.rate.per_second(call.now()));
+        handlers.read("rate", |counter, call| counter.packets.rate.text(call.now()));
+        handlers.read("byte_rate", |counter, call| counter.bytes.rate.text(call.now()));
+        handlers.read("bit_rate", |counter, call| {
+            let bytes = counter.bytes.rate.scaled_average(call.now());
+            // Three fractional bits less make it eight times as much.
+            fixed_text::<{ BYTE_FRACTION - 3 }>(bytes.saturating_mul(TICKS_PER_SECOND))
+        });
         for name in ["reset", "reset_counts"] {
             handlers.write(name, |counter, _| {
                 counter.packets.reset();
@@ -149,9 +157,9 @@ impl Counter {
 
 /// A count, its rate, and what to do when it reaches a number.
 #[derive(Default)]
-struct Tally {
+struct Tally<const FRACTION: u32 = 10> {
     total: PerThread<Count>,
-    rate: Rate,
+    rate: Rate<FRACTION>,
     /// The total at the last reset.
     origin: AtomicU64,
     trigger: RwLock<Option<Trigger>>,
@@ -159,7 +167,7 @@ struct Tally {
     armed: AtomicBool,
 }
 
-impl Tally {
+impl<const FRACTION: u32> Tally<FRACTION> {
     fn configure(args: &mut Args<'_>, keyword: &str) -> Self {
         let trigger: Option<Trigger> = args.read(keyword, Kind::Keyword);
         Self { armed: trigger.is_some().into(), trigger: RwLock::new(trigger), ..Self::default() }

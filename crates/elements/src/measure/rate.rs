@@ -1,34 +1,37 @@
-//! Packet rates as Click measures them: an exponentially weighted moving average over
-//! milliseconds, each weighing a sixteenth, in fixed point with ten fractional bits.
+//! Rates as Click measures them: an exponentially weighted moving average over milliseconds, each
+//! weighing a sixteenth, in fixed point.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use millrace_core::{Context, Count, PerThread, Timestamp};
 
-/// A rate that several threads measure together.
+use super::ewma::{Ewma, fixed_text};
+
+/// A rate that several threads measure together, with `FRACTION` fractional bits.
 #[derive(Default)]
-pub(crate) struct Rate {
-    threads: PerThread<Meter>,
+pub(crate) struct Rate<const FRACTION: u32 = 10> {
+    threads: PerThread<Meter<FRACTION>>,
     /// Grows at each reset; threads start anew when they see it.
     generation: AtomicU64,
 }
 
 /// What one thread measures. One writer; readers may see the parts a moment apart.
 #[derive(Default)]
-struct Meter {
+struct Meter<const FRACTION: u32> {
     generation: Count,
     /// The millisecond that `events` counts in.
     tick: Count,
     events: Count,
-    /// The average of the milliseconds before, times 1024.
+    /// The average of the milliseconds before, times 2^FRACTION.
     average: Count,
 }
 
-const FRACTION: u32 = 10;
 const STABILITY: u32 = 4;
-const TICKS_PER_SECOND: u64 = 1000;
 
-impl Rate {
+/// Averages are of milliseconds.
+pub(crate) const TICKS_PER_SECOND: u64 = 1000;
+
+impl<const FRACTION: u32> Rate<FRACTION> {
     /// Counts `n` events.
     #[inline]
     pub(crate) fn update(&self, cx: &Context, n: u64) {
@@ -49,12 +52,16 @@ impl Rate {
         meter.events.add(n);
     }
 
-    /// Events a second.
-    pub(crate) fn per_second(&self, now: Timestamp) -> f64 {
+    /// The average number of events in a millisecond, times 2^FRACTION.
+    pub(crate) fn scaled_average(&self, now: Timestamp) -> u64 {
         let generation = self.generation.load(Relaxed);
         let current = self.threads.iter().filter(|meter| meter.generation.get() == generation);
-        let average: u64 = current.map(|meter| meter.average_at(tick(now))).sum();
-        (average * TICKS_PER_SECOND) as f64 / f64::from(1 << FRACTION)
+        current.map(|meter| meter.average_at(tick(now))).sum()
+    }
+
+    /// Events a second, as handlers tell it.
+    pub(crate) fn text(&self, now: Timestamp) -> String {
+        fixed_text::<FRACTION>(self.scaled_average(now).saturating_mul(TICKS_PER_SECOND))
     }
 
     /// Forgets what was measured.
@@ -63,32 +70,16 @@ impl Rate {
     }
 }
 
-impl Meter {
+impl<const FRACTION: u32> Meter<FRACTION> {
     /// The average at the start of `tick`.
     fn average_at(&self, tick: u64) -> u64 {
-        let passed = tick.saturating_sub(self.tick.get());
-        if passed == 0 {
-            return self.average.get();
+        let average = Ewma::<FRACTION>::from_scaled(self.average.get());
+        match tick.saturating_sub(self.tick.get()) {
+            0 => average,
+            passed => average.with(self.events.get(), STABILITY).with_zeros(passed - 1, STABILITY),
         }
-        let mut average = weigh(self.average.get(), self.events.get());
-        for _ in 1..passed {
-            let next = weigh(average, 0);
-            if next == average {
-                break;
-            }
-            average = next;
-        }
-        average
+        .scaled()
     }
-}
-
-/// The average with one millisecond more, in which there were `events`.
-fn weigh(average: u64, events: u64) -> u64 {
-    let scaled = i128::from(events) << FRACTION;
-    let average = i128::from(average);
-    let rounding = 1i128 << (STABILITY - 1);
-    let next = average + ((scaled - average + rounding) >> STABILITY);
-    u64::try_from(next.max(0)).unwrap_or(u64::MAX >> 20)
 }
 
 fn tick(time: Timestamp) -> u64 {
@@ -100,20 +91,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_steady_stream_is_measured_right() {
-        let mut average = 0;
-        for _ in 0..1000 {
-            average = weigh(average, 5);
-        }
-        let rate = (average * TICKS_PER_SECOND) as f64 / 1024.0;
-        assert!((4990.0..=5010.0).contains(&rate), "{rate}");
-    }
-
-    #[test]
     fn silence_brings_the_average_down() {
-        let meter = Meter::default();
+        let meter = Meter::<10>::default();
         meter.average.set(1024 * 1000);
-        assert!(meter.average_at(1000) < 20);
-        assert!(meter.average_at(u64::MAX) < 20);
+        assert!((1..1024 * 20).contains(&meter.average_at(64)));
+        assert_eq!(meter.average_at(101), 0);
+        assert_eq!(meter.average_at(u64::MAX), 0);
     }
 }

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use millrace_core::args::Seconds;
 use millrace_core::{Context, Handlers, Init, Setup, Timer, Timestamp};
 
+use crate::queueing::interval::{interval_text, span};
+
 /// A timer that expires every INTERVAL, counted from when it should have expired the last time.
 pub(super) struct Ticks {
     /// In nanoseconds.
@@ -25,7 +27,7 @@ impl Ticks {
             setup.args.error("INTERVAL", "INTERVAL must be positive");
         }
         let timer = setup.timer();
-        Self { interval: nanos(interval).into(), due: 0.into(), timer }
+        Self { interval: span(interval).as_nanos().into(), due: 0.into(), timer }
     }
 
     /// Lets the timer expire an interval from now.
@@ -53,10 +55,10 @@ impl Ticks {
         handlers: &mut Handlers<E>,
         ticks: impl Fn(&E) -> &Self + Copy + Send + Sync + 'static,
     ) {
-        handlers.read("interval", move |e, _| text(ticks(e).interval()));
+        handlers.read("interval", move |e, _| interval_text(ticks(e).interval()));
         handlers.write("interval", move |e, call| match call.parse::<Seconds>() {
             Ok(interval) if !interval.is_zero() => {
-                ticks(e).interval.store(nanos(interval), Relaxed);
+                ticks(e).interval.store(span(interval).as_nanos(), Relaxed);
                 Ok(())
             }
             _ => Err("bad interval".into()),
@@ -70,20 +72,5 @@ impl Ticks {
     fn schedule(&self, due: Timestamp) {
         self.due.store(due.as_nanos(), Relaxed);
         self.timer.schedule_at(due);
-    }
-}
-
-/// A length of time as one that times are added to.
-fn nanos(interval: Seconds) -> i64 {
-    i64::try_from(interval.as_nanos()).unwrap_or(i64::MAX / 2)
-}
-
-/// A length of time as Click's handlers tell it: `500ms`, `1500us`, from a second on `1.500000s`.
-fn text(time: Timestamp) -> String {
-    match time.nsec() {
-        _ if time.sec() != 0 => format!("{time}s"),
-        nanos if nanos % 1_000_000 == 0 => format!("{}ms", nanos / 1_000_000),
-        nanos if nanos % 1000 == 0 => format!("{}us", nanos / 1000),
-        nanos => format!("{nanos}ns"),
     }
 }

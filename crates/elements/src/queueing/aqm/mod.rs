@@ -1,1 +1,10 @@
 //! Who drops before a queue is full.
+
+pub mod adaptive_red;
+pub mod codel;
+mod control_law;
+mod early;
+pub mod pi;
+mod random_early;
+pub mod red;
+mod watched;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use millrace_core::args::{Kind, Raw};
 use millrace_core::element::Init;
 use millrace_core::{Args, Refused, Router};
 
@@ -68,10 +69,10 @@ pub(crate) struct Sources {
 pub(crate) type Storages = Vec<(usize, Arc<dyn Storage>)>;
 
 impl Sources {
-    /// Reads the keyword QUEUES.
-    pub(crate) fn configure(args: &mut Args<'_>) -> Self {
-        let text: Option<String> = args.optional_keyword("QUEUES");
-        let words = |text: String| text.split_ascii_whitespace().map(str::to_owned).collect();
+    /// Reads QUEUES, which may also be given in its place if `kind` says so.
+    pub(crate) fn configure(args: &mut Args<'_>, kind: Kind) -> Self {
+        let text: Option<Raw> = args.read("QUEUES", kind);
+        let words = |Raw(text): Raw| text.split_ascii_whitespace().map(str::to_owned).collect();
         Self { names: text.map(words) }
     }
 

@@ -3,6 +3,7 @@
 pub mod drr_sched;
 mod heap;
 pub mod prio_sched;
+pub mod round_robin_multi_sched;
 pub mod round_robin_sched;
 pub mod rr_multi_sched;
 pub mod simple_prio_sched;

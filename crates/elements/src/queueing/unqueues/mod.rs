@@ -1,10 +1,12 @@
 //! What pulls packets and pushes them on.
 
 pub mod bandwidth_rated_unqueue;
+pub mod burster;
 pub mod delay_unqueue;
 pub mod link_unqueue;
 mod rated;
 pub mod rated_unqueue;
+mod timed;
 pub mod timed_unqueue;
 pub mod unqueue;
 pub mod unqueue2;

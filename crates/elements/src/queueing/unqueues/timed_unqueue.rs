@@ -28,27 +28,13 @@
 //! # See also
 //! Burster, Unqueue, RatedUnqueue, TimedSink
 
-use std::sync::{Mutex, OnceLock, PoisonError};
+use millrace_core::{Class, Context, Element, Failed, Handlers, Init, Refused, Setup, register};
 
-use millrace_core::args::Seconds;
-use millrace_core::element::Listening;
-use millrace_core::{
-    Class, Context, Element, Failed, Handlers, Init, Refused, Setup, Task, Timer, Timestamp,
-    register,
-};
-
+use super::timed::Timed;
 use crate::standard::supply::task_handlers;
 
 /// The element; its manual is at the top of the file.
-pub struct TimedUnqueue {
-    interval: Timestamp,
-    burst: usize,
-    /// When the timer was last to expire; none when it rested since.
-    due: Mutex<Option<Timestamp>>,
-    task: Task,
-    timer: Timer,
-    upstream: OnceLock<Listening>,
-}
+pub struct TimedUnqueue(Timed);
 
 register!(TimedUnqueue, "timed_unqueue.rs");
 
@@ -57,66 +43,23 @@ impl Element for TimedUnqueue {
     type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        let interval: Seconds = setup.args.mandatory("INTERVAL");
-        let burst: i32 = setup.args.positional("BURST", 1);
-        if burst <= 0 {
-            setup.args.error("BURST", "bad BURST");
-        }
-        setup.args.complete()?;
-        let millis = i64::try_from(interval.as_millis()).unwrap_or(i64::MAX / 2_000_000);
-        Ok(Self {
-            interval: Timestamp::from_millis(millis),
-            burst: usize::try_from(burst).unwrap_or(1),
-            due: Mutex::default(),
-            task: setup.task(),
-            timer: setup.timer(),
-            upstream: OnceLock::new(),
-        })
+        Timed::configure(setup, 1).map(Self)
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        // An element is initialised once.
-        let _ = self.upstream.set(init.listen(0, &self.task));
-        self.task.schedule();
+        self.0.initialize(init);
         Ok(())
     }
 
     fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
-        self.task.rest();
-        if self.timer.expiry().is_some() {
-            // Something came, but its time has not come yet.
-            return false;
-        }
-        let mut left = self.burst;
-        let mut batch = cx.take_batch();
-        while left > 0 {
-            let n = cx.pull(0, left, &mut batch);
-            cx.push_batch(0, &mut batch);
-            left -= n.min(left);
-            if n == 0 {
-                break;
-            }
-        }
-        cx.give_batch(batch);
-        let mut due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
-        let worked = left < self.burst;
-        if !worked && self.upstream.get().is_some_and(|upstream| !upstream.active(cx.router())) {
-            *due = None;
-            // What came in the meantime has told the task.
-            return false;
-        }
-        let begin = due.unwrap_or_else(|| cx.refresh_now());
-        let next = begin.checked_add(self.interval).unwrap_or(Timestamp::MAX);
-        *due = Some(next);
-        self.timer.schedule_at(next);
-        worked
+        self.0.run_task(cx)
     }
 
     fn run_timer(&self, _cx: &mut Context, (): &mut ()) {
-        self.task.schedule();
+        self.0.task().schedule();
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
-        task_handlers(handlers, |unqueue| &unqueue.task);
+        task_handlers(handlers, |unqueue| unqueue.0.task());
     }
 }

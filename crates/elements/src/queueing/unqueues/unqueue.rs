@@ -8,8 +8,8 @@
 //! is nothing to pull.
 //!
 //! # Arguments
-//! - BURST: most packets at a time, or as many as there are when not positive. Positional,
-//!   default 1.
+//! - BURST: most packets at a time, or as many as there are when negative; none, with a warning, when 0.
+//!   Positional, default 1.
 //! - ACTIVE: whether it pulls. Default true.
 //! - LIMIT: most packets in all; no limit when negative. Default -1.
 //!
@@ -19,7 +19,7 @@
 //! # Handlers
 //! - `burst`, `active`, `limit` (read, write): as the arguments.
 //! - `count` (read): packets passed so far.
-//! - `reset` (write): sets `count` to 0, so that LIMIT packets more may pass.
+//! - `reset`, `reset_counts` (write): sets `count` to 0, so that LIMIT packets more may pass.
 //! - `scheduled`, `home_thread` (read, write): its task, and the thread that runs it.
 //!
 //! # Drops
@@ -60,17 +60,17 @@ impl Element for Unqueue {
     type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        let burst: i64 = setup.args.positional("BURST", 1);
+        let burst: i32 = setup.args.positional("BURST", 1);
         let active = setup.args.keyword("ACTIVE", true);
-        let limit: i64 = setup.args.keyword("LIMIT", -1);
+        let limit: i32 = setup.args.keyword("LIMIT", -1);
         setup.args.complete()?;
         if burst == 1 {
             setup.advise("passes single packets on: BURST is 1");
         }
         Ok(Self {
-            burst: burst.into(),
+            burst: bounded(burst).into(),
             active: active.into(),
-            limit: limit.into(),
+            limit: i64::from(limit).into(),
             count: 0.into(),
             task: setup.task(),
             upstream: OnceLock::new(),
@@ -80,22 +80,22 @@ impl Element for Unqueue {
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
         // An element is initialised once.
         let _ = self.upstream.set(init.listen(0, &self.task));
+        if self.burst.load(Relaxed) == 0 {
+            init.warn("BURST size 0, no packets will be pulled");
+        }
         self.task.schedule();
         Ok(())
     }
 
     fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
-        let left = self.left();
+        let burst = usize::try_from(self.burst.load(Relaxed)).unwrap_or_default();
+        let left = self.left().min(burst);
         if left == 0 || !self.active.load(Relaxed) {
             self.task.rest();
             return false;
         }
-        let burst = match usize::try_from(self.burst.load(Relaxed)) {
-            Ok(burst @ 1..) => burst,
-            _ => Batch::CAPACITY,
-        };
         let mut batch = cx.take_batch();
-        let n = cx.pull(0, burst.min(left), &mut batch);
+        let n = cx.pull(0, left.min(Batch::CAPACITY), &mut batch);
         self.count.fetch_add(n as u64, Relaxed);
         cx.push_batch(0, &mut batch);
         cx.give_batch(batch);
@@ -110,29 +110,39 @@ impl Element for Unqueue {
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("burst", |unqueue, _| unqueue.burst.load(Relaxed));
         handlers.write("burst", |unqueue, call| {
-            unqueue.burst.store(call.parse()?, Relaxed);
+            let burst = call.parse().map_err(|_| "syntax error")?;
+            unqueue.burst.store(bounded(burst), Relaxed);
+            unqueue.task.schedule();
             Ok(())
         });
         handlers.read("active", |unqueue, _| unqueue.active.load(Relaxed));
         handlers.write("active", |unqueue, call| {
-            unqueue.active.store(call.parse()?, Relaxed);
+            unqueue.active.store(call.parse().map_err(|_| "syntax error")?, Relaxed);
             unqueue.task.schedule();
             Ok(())
         });
         handlers.read("limit", |unqueue, _| unqueue.limit.load(Relaxed));
         handlers.write("limit", |unqueue, call| {
-            unqueue.limit.store(call.parse()?, Relaxed);
+            let limit: i32 = call.parse().map_err(|_| "syntax error")?;
+            unqueue.limit.store(limit.into(), Relaxed);
             unqueue.task.schedule();
             Ok(())
         });
         handlers.read("count", |unqueue, _| unqueue.count.load(Relaxed));
-        handlers.write("reset", |unqueue, _| {
-            unqueue.count.store(0, Relaxed);
-            unqueue.task.schedule();
-            Ok(())
-        });
+        for name in ["reset", "reset_counts"] {
+            handlers.write(name, |unqueue, _| {
+                unqueue.count.store(0, Relaxed);
+                unqueue.task.schedule();
+                Ok(())
+            });
+        }
         task_handlers(handlers, |unqueue| &unqueue.task);
     }
+}
+
+/// A burst as it is kept: that without a bound has a great one.
+fn bounded(burst: i32) -> i64 {
+    if burst < 0 { i32::MAX.into() } else { burst.into() }
 }
 
 impl Unqueue {

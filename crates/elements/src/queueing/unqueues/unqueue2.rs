@@ -32,6 +32,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use millrace_core::args::Kind;
 use millrace_core::element::Listening;
 use millrace_core::{
     Batch, Class, Context, Element, Failed, Handlers, Init, Refused, Setup, Task, register,
@@ -58,7 +59,7 @@ impl Element for Unqueue2 {
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let burst: i32 = setup.args.positional("BURST", 1);
-        let sources = Sources::configure(&mut setup.args);
+        let sources = Sources::configure(&mut setup.args, Kind::Keyword);
         setup.args.complete()?;
         Ok(Self {
             burst: usize::try_from(burst).ok().filter(|&burst| burst > 0).unwrap_or(usize::MAX),

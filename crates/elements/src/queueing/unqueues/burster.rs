@@ -1,0 +1,66 @@
+//! Burster - pulls several packets every so often and pushes them on
+//!
+//! # Synopsis
+//! `Burster(INTERVAL [, BURST])`
+//!
+//! # Description
+//! TimedUnqueue with another default for BURST: pulls up to BURST packets at once and pushes them on; after INTERVAL
+//! it does so again. When it found nothing and there is nothing upstream, it rests until something comes, and pulls
+//! that at once.
+//!
+//! # Arguments
+//! - INTERVAL: time between pulls, in milliseconds' steps. Positional, mandatory.
+//! - BURST: most packets at a time. Positional, default 8.
+//!
+//! # Ports
+//! One pull input, one push output.
+//!
+//! # Handlers
+//! - `scheduled`, `home_thread` (read, write): its task, and the thread that runs it.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(LIMIT 100) -> Queue -> Burster(10ms) -> Discard;
+//! ```
+//!
+//! # See also
+//! TimedUnqueue, Unqueue, RatedUnqueue, TimedSink
+
+use millrace_core::{Class, Context, Element, Failed, Handlers, Init, Refused, Setup, register};
+
+use super::timed::Timed;
+use crate::standard::supply::task_handlers;
+
+/// The element; its manual is at the top of the file.
+pub struct Burster(Timed);
+
+register!(Burster, "burster.rs");
+
+impl Element for Burster {
+    const CLASS: Class = Class::new("Burster", "1/1", "l/h");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        Timed::configure(setup, 8).map(Self)
+    }
+
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        self.0.initialize(init);
+        Ok(())
+    }
+
+    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
+        self.0.run_task(cx)
+    }
+
+    fn run_timer(&self, _cx: &mut Context, (): &mut ()) {
+        self.0.task().schedule();
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        task_handlers(handlers, |unqueue| unqueue.0.task());
+    }
+}
