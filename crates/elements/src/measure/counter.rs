@@ -122,7 +122,7 @@ impl Element for Counter {
         Tally::call_handlers(handlers, "count_call", |counter| &counter.packets);
         Tally::call_handlers(handlers, "byte_count_call", |counter| &counter.bytes);
         handlers.low_level(GET_RATE, |counter, call| match word(call) {
-            Some(0) => Ok(low_word(counter.packets.rate.per_second(call.now()) as u64)),
+            Some(0) => Ok(low_word(counter.packets.rate.per_second(call.now()))),
             _ => Err("Invalid argument".into()),
         });
         handlers.low_level(GET_COUNT, |counter, call| match word(call) {

@@ -59,6 +59,11 @@ impl<const FRACTION: u32> Rate<FRACTION> {
         current.map(|meter| meter.average_at(tick(now))).sum()
     }
 
+    /// Events a second, rounded down.
+    pub(crate) fn per_second(&self, now: Timestamp) -> u64 {
+        self.scaled_average(now).saturating_mul(TICKS_PER_SECOND) >> FRACTION
+    }
+
     /// Events a second, as handlers tell it.
     pub(crate) fn text(&self, now: Timestamp) -> String {
         fixed_text::<FRACTION>(self.scaled_average(now).saturating_mul(TICKS_PER_SECOND))
