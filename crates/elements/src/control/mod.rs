@@ -14,6 +14,7 @@ pub mod kernel_handler_proxy;
 pub mod message;
 pub mod poke_handlers;
 pub mod port_info;
+pub mod progress_bar;
 pub mod quit_watcher;
 pub mod random_seed;
 pub mod schedule_info;

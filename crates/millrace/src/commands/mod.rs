@@ -41,6 +41,7 @@ enum Command {
     Handlers(handlers::Handlers),
     Read(remote::Read),
     Write(remote::Write),
+    Hotswap(remote::Hotswap),
     InstallLinks(links::InstallLinks),
 }
 
@@ -70,6 +71,7 @@ pub(crate) fn main(args: Vec<OsString>) -> anyhow::Result<ExitCode> {
         Command::Handlers(command) => command.run(),
         Command::Read(command) => command.run(),
         Command::Write(command) => command.run(),
+        Command::Hotswap(command) => command.run(),
         Command::InstallLinks(command) => command.run(),
     }
 }

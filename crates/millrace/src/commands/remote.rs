@@ -1,4 +1,4 @@
-//! `millrace read` and `millrace write`: handlers of a router that runs elsewhere.
+//! `millrace read`, `millrace write` and `millrace hotswap`: a router that runs elsewhere.
 
 use std::io::Read as _;
 use std::path::PathBuf;
@@ -32,6 +32,16 @@ pub(crate) struct Write {
     /// What to write; `-` takes it from standard input
     #[arg(default_value = "")]
     value: String,
+
+    #[command(flatten)]
+    place: Place,
+}
+
+/// Replaces the configuration of a running router, which was started with `click -R`
+#[derive(clap::Args)]
+pub(crate) struct Hotswap {
+    /// The new configuration: a file, or `-` for standard input
+    file: PathBuf,
 
     #[command(flatten)]
     place: Place,
@@ -74,6 +84,30 @@ impl Write {
         let mut client = self.place.connect()?;
         client.write(&self.handler, &value).map_err(explain)?;
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Hotswap {
+    /// Runs the sub-command.
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        let mut text = Vec::new();
+        if self.file.as_os_str() == "-" {
+            std::io::stdin().lock().read_to_end(&mut text).context("<stdin>")?;
+        } else {
+            text = std::fs::read(&self.file)
+                .map_err(|error| anyhow::anyhow!(crate::config::reason(&error)))
+                .with_context(|| self.file.display().to_string())?;
+        }
+        let mut client = self.place.connect()?;
+        match client.write("hotconfig", &text) {
+            Ok(()) => Ok(ExitCode::SUCCESS),
+            Err(ClientError::Refused { code: 511, .. }) => {
+                bail!(
+                    "the router does not let its configuration be replaced: start it with ‘click -R’"
+                )
+            }
+            Err(error) => Err(explain(error)),
+        }
     }
 }
 

@@ -86,9 +86,10 @@ impl TempFile {
 fn sub_commands_are_explained() {
     let help = millrace(&["help"]);
     assert_eq!(help.status, 0);
-    for command in
-        ["run", "check", "flatten", "fmt", "graph", "plan", "elements", "handlers", "read", "write"]
-    {
+    for command in [
+        "run", "check", "flatten", "fmt", "graph", "plan", "elements", "handlers", "read", "write",
+        "hotswap",
+    ] {
         assert!(help.stdout.contains(&format!("\n  {command} ")), "{command}");
         let own = millrace(&[command, "--help"]);
         assert_eq!(own.status, 0);
