@@ -3,6 +3,8 @@
 use millrace_core::Packet;
 use millrace_core::headers::{Header, Ipv4Header, protocol};
 
+use crate::rewrite::flow_id::FlowId;
+
 /// Protocols beside TCP and UDP whose headers begin with two ports: DCCP, SCTP, UDP-Lite.
 const WITH_PORTS: [u8; 3] = [33, 132, 136];
 
@@ -37,11 +39,7 @@ impl FiveTuple {
 
     /// The hash that Click has of addresses and ports (`IPFlowID::hashcode`).
     pub(super) fn click_hash(self) -> u32 {
-        let (source, destination) = ((self.addresses >> 32) as u32, self.addresses as u32);
-        let (from, to) = (self.ports >> 16, self.ports & 0xffff);
-        source.swap_bytes().rotate_left(from % 16 + 1)
-            ^ destination.swap_bytes().rotate_left(31 - to % 16)
-            ^ (to << 16 | from)
+        FlowId { addresses: self.addresses, ports: self.ports }.click_hash()
     }
 }
 

@@ -5,11 +5,11 @@ use std::net::Ipv4Addr;
 
 /// Source and destination: addresses and ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct FlowId {
+pub(crate) struct FlowId {
     /// The source address in the upper half, the destination address in the lower one.
-    pub(super) addresses: u64,
+    pub(crate) addresses: u64,
     /// The source port in the upper half, the destination port in the lower one.
-    pub(super) ports: u32,
+    pub(crate) ports: u32,
 }
 
 impl FlowId {
@@ -64,7 +64,7 @@ impl FlowId {
     }
 
     /// The hash by which Click's tables, and so the lines of their dumps, are ordered.
-    pub(super) fn click_hash(self) -> u32 {
+    pub(crate) fn click_hash(self) -> u32 {
         let (source, destination) = (self.source().swap_bytes(), self.destination().swap_bytes());
         let (from, to) = (u32::from(self.source_port()), u32::from(self.destination_port()));
         source.rotate_left(from % 16 + 1)

@@ -2,7 +2,7 @@
 
 mod addresses;
 mod family;
-mod flow_id;
+pub(crate) mod flow_id;
 mod flow_set;
 mod flow_table;
 pub mod ftp_port_mapper;
