@@ -213,6 +213,12 @@ impl<'a> Args<'a> {
         }
     }
 
+    /// Forgets the arguments that were read: what is left is as if they had not been written. With keywords read
+    /// before, those that are read by their place may stand anywhere.
+    pub fn consume(&mut self) {
+        self.arguments.retain(|argument| argument.used.is_none());
+    }
+
     /// Every argument given by this keyword, in order.
     pub fn repeated<T: Arg>(&mut self, name: &str) -> Vec<T> {
         let mut texts = Vec::new();

@@ -21,6 +21,9 @@ pub struct Class {
     /// Has effects outside the graph whose order shows (printing, dumps): the packets of one
     /// batch then take their ways through the graph one output after the other.
     pub ordered: bool,
+    /// Its effects show packet by packet (lines of text, steps of a script): each packet then goes
+    /// all its way before the next one of its batch.
+    pub shows_packets: bool,
     /// Shows nothing of the packets and touches none: needs no connection.
     pub information: bool,
     /// Keeps batches small: hands on packets one at a time, whatever it gets.
@@ -59,6 +62,7 @@ impl Class {
             phase: Self::PHASE_DEFAULT,
             per_packet: false,
             ordered: false,
+            shows_packets: false,
             information: false,
             breaks_batches: false,
             transparent: false,
@@ -101,6 +105,14 @@ impl Class {
     #[must_use]
     pub const fn ordered(mut self) -> Self {
         self.ordered = true;
+        self
+    }
+
+    /// Says that the order of the element's effects shows outside the graph, packet by packet.
+    #[must_use]
+    pub const fn shows_packets(mut self) -> Self {
+        self.ordered = true;
+        self.shows_packets = true;
         self
     }
 

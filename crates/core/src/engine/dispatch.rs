@@ -13,7 +13,8 @@ pub(crate) enum Order {
     /// graphs with elements whose order of effects shows.
     DepthFirst,
     /// As [`DepthFirst`](Self::DepthFirst), and each packet goes all its way before the next one of
-    /// its batch starts: for such graphs on virtual time, where speed is no matter.
+    /// its batch starts: for such graphs on virtual time, where speed is no matter, and wherever
+    /// an element shows packets one by one, which is slow anyway.
     PacketByPacket,
 }
 
@@ -81,6 +82,12 @@ impl Waiting {
     #[inline]
     pub(crate) fn merges(&self) -> bool {
         self.order == Order::Merged
+    }
+
+    /// Whether each packet goes all its way before the next one of its batch.
+    #[inline]
+    pub(crate) fn goes_singly(&self) -> bool {
+        self.order == Order::PacketByPacket
     }
 
     /// Adds a packet to those that wait at `frame`.

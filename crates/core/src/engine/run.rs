@@ -131,7 +131,8 @@ impl Engine {
         }
     }
 
-    /// Runs each thread's tasks and timers once. Returns whether there was anything to do.
+    /// Runs each thread's tasks and timers once. Returns whether there was anything to do, or is: a request to stop
+    /// is heeded before time moves on.
     fn round(&mut self) -> bool {
         let mut worked = false;
         for cx in &mut self.contexts {
@@ -139,7 +140,7 @@ impl Engine {
             worked |= cx.run_tasks();
             worked |= cx.run_timers();
         }
-        worked
+        worked || self.router.is_asked_to_stop()
     }
 
     fn next_timer(&mut self) -> Option<Timestamp> {

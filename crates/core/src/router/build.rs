@@ -228,7 +228,10 @@ fn contexts(router: &Arc<Router>, seed: u64) -> Vec<Context> {
     let outputs: Vec<_> = router.elements.iter().map(|member| member.outputs.clone()).collect();
     let starts: Vec<usize> = router.plan.running().map(|task| task.element).collect();
     let ordered = router.elements.iter().any(|member| member.info.class.ordered);
-    let order = match (ordered, router.clock().is_virtual()) {
+    let shows_packets =
+        |member: &Member| member.info.class.shows_packets && !member.inputs.is_empty();
+    let singly = router.clock().is_virtual() || router.elements.iter().any(shows_packets);
+    let order = match (ordered, singly) {
         (true, true) => Order::PacketByPacket,
         (true, false) => Order::DepthFirst,
         (false, _) => Order::Merged,

@@ -328,8 +328,13 @@ impl Router {
         self.is_halted() || self.stop.requests.load(Ordering::Relaxed) > FINAL / 2
     }
 
-    pub(crate) fn take_stop_request(&self) -> bool {
+    /// Whether a request to stop waits to be heeded.
+    pub(crate) fn is_asked_to_stop(&self) -> bool {
         self.stop.requests.load(Ordering::Relaxed) > 0
+    }
+
+    pub(crate) fn take_stop_request(&self) -> bool {
+        self.is_asked_to_stop()
             && self
                 .stop
                 .requests

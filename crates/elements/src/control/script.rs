@@ -102,7 +102,7 @@ register!(Script, "script.rs");
 
 impl Element for Script {
     const CLASS: Class =
-        Class::new("Script", "-/-", "ah/ah").phase(Class::PHASE_LAST).per_packet().ordered();
+        Class::new("Script", "-/-", "ah/ah").phase(Class::PHASE_LAST).per_packet().shows_packets();
     type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
@@ -236,8 +236,9 @@ pub(super) fn script_handlers<E: 'static>(handlers: &mut Handlers<E>, script: fn
     handlers.try_read("run", move |e, call| script(e).answer(call, false));
     handlers.write("run", move |e, call| script(e).answer(call, true).map(drop));
     for (name, function) in FUNCTIONS {
-        handlers.try_read(name, move |_, call| {
-            function(&String::from_utf8_lossy(call.bytes())).map_err(HandlerError::Refused)
+        handlers.try_read(name, move |e, call| match exported(script(e), call.handler()) {
+            Some(value) => Ok(value),
+            None => function(&String::from_utf8_lossy(call.bytes())).map_err(HandlerError::Refused),
         });
     }
     handlers.try_read("random", |_, call| random(call));
@@ -268,10 +269,10 @@ pub(super) fn script_handlers<E: 'static>(handlers: &mut Handlers<E>, script: fn
     handlers.try_read("shift", move |e, call| variable(script(e), call, true));
     handlers.try_read(ANY_HANDLER, move |e, call| {
         let script = script(e);
-        match (script.machine.exports(call.handler()), &script.machine.kind) {
-            (true, _) => Ok(script.machine.get(call.handler()).unwrap_or_default()),
-            (false, Kind::Proxy) => script.answer(call, false),
-            (false, _) => Err(HandlerError::NoHandler(call.handler().to_owned())),
+        match (exported(script, call.handler()), &script.machine.kind) {
+            (Some(value), _) => Ok(value),
+            (None, Kind::Proxy) => script.answer(call, false),
+            (None, _) => Err(HandlerError::NoHandler(call.handler().to_owned())),
         }
     });
     handlers.write(ANY_HANDLER, move |e, call| match script(e).machine.kind {
@@ -283,6 +284,12 @@ pub(super) fn script_handlers<E: 'static>(handlers: &mut Handlers<E>, script: fn
         let proxy = machine.kind == Kind::Proxy;
         (proxy || machine.exports(name), proxy)
     });
+}
+
+/// The value of an exported variable: its handler takes the place of a function of that name.
+fn exported(script: &Script, name: &str) -> Option<Text> {
+    let machine = &script.machine;
+    machine.exports(name).then(|| machine.get(name).unwrap_or_default())
 }
 
 /// A variable's value, or its first word, which is taken off it.

@@ -148,13 +148,15 @@ impl Element for ARPQuerier {
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let timer = setup.timer();
         let args = &mut setup.args;
-        let Ipv4Network(network) = args.mandatory("IP");
-        let ether = ether_argument(args);
         let own = ArpCache::configure(args, timer);
         let table = args.optional_keyword("TABLE");
         let poll_after: Seconds = args.keyword("POLL_TIMEOUT", Seconds::new(60));
         let broadcast: Option<Ipv4Addr> = args.optional_keyword("BROADCAST");
         let broadcast_poll = args.keyword("BROADCAST_POLL", false);
+        // As in Click, IP and ETH may stand behind keywords.
+        args.consume();
+        let Ipv4Network(network) = args.mandatory("IP");
+        let ether = ether_argument(args);
         args.complete()?;
         let of_network = || match network.broadcast() {
             host if host == network.address() => Ipv4Addr::BROADCAST,

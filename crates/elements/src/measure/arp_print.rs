@@ -58,7 +58,7 @@ const TRAILER: u16 = 0x1000;
 const ETHERNET: u16 = 1;
 
 impl Element for ARPPrint {
-    const CLASS: Class = Class::new("ARPPrint", "1/1", "a/a").ordered();
+    const CLASS: Class = Class::new("ARPPrint", "1/1", "a/a").shows_packets();
     type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {

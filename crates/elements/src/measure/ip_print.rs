@@ -60,7 +60,7 @@ pub struct IPPrint {
 register!(IPPrint, "ip_print.rs");
 
 impl Element for IPPrint {
-    const CLASS: Class = Class::new("IPPrint", "1/1", "a/a").ordered();
+    const CLASS: Class = Class::new("IPPrint", "1/1", "a/a").shows_packets();
     type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {

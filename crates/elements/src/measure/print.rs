@@ -56,7 +56,7 @@ pub struct Print {
 register!(Print, "print.rs");
 
 impl Element for Print {
-    const CLASS: Class = Class::new("Print", "1/1", "a/a").ordered();
+    const CLASS: Class = Class::new("Print", "1/1", "a/a").shows_packets();
     type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {

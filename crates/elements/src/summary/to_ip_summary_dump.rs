@@ -141,7 +141,7 @@ enum Output {
 register!(ToIpSummaryDump, "to_ip_summary_dump.rs");
 
 impl Element for ToIpSummaryDump {
-    const CLASS: Class = Class::new("ToIPSummaryDump", "1/0-1", "a/h").ordered().phase(5);
+    const CLASS: Class = Class::new("ToIPSummaryDump", "1/0-1", "a/h").shows_packets().phase(5);
     type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {

@@ -199,6 +199,9 @@ impl Context {
     /// Returns how many came.
     pub fn pull(&mut self, port: usize, max: usize, batch: &mut Batch) -> usize {
         debug_assert!(batch.is_empty());
+        if max > 1 && self.waiting.goes_singly() {
+            return self.pull_singly(port, max, batch);
+        }
         let first = self.wiring.first_input[self.running.element] as usize;
         let end = self.wiring.first_input[self.running.element + 1] as usize;
         let source = self.wiring.inputs[first..end].get(port).copied();
@@ -225,6 +228,20 @@ impl Context {
             self.here().batches.add(1);
         }
         n
+    }
+
+    /// Pulls as [`pull`](Self::pull) does; each packet comes all its way before the next one.
+    #[cold]
+    fn pull_singly(&mut self, port: usize, max: usize, batch: &mut Batch) -> usize {
+        let mut one = self.waiting.take_spare();
+        for _ in 0..max.min(Batch::CAPACITY) {
+            if self.pull(port, 1, &mut one) == 0 {
+                break;
+            }
+            batch.append(&mut one);
+        }
+        self.waiting.give_spare(one);
+        batch.len()
     }
 
     /// Another instance of an element that runs, where the class lets it run twice.

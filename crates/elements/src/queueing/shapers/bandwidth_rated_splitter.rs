@@ -14,14 +14,14 @@
 //! - BURST_BYTES: the bucket holds this many bytes. Not together with BURST_DURATION.
 //!
 //! # Ports
-//! One push input, two push outputs.
+//! One push input; one or two push outputs.
 //!
 //! # Handlers
 //! - `rate` (read, write): as the argument.
 //! - `config` (read): the rate.
 //!
 //! # Drops
-//! None.
+//! Packets above the rate when output 1 is not connected (unconnected).
 //!
 //! # Example
 //! ```click
@@ -43,7 +43,7 @@ pub struct BandwidthRatedSplitter(Splitting);
 register!(BandwidthRatedSplitter, "bandwidth_rated_splitter.rs");
 
 impl Element for BandwidthRatedSplitter {
-    const CLASS: Class = Class::new("BandwidthRatedSplitter", "1/2", "h/h");
+    const CLASS: Class = Class::new("BandwidthRatedSplitter", "1/1-2", "h/h");
     type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {

@@ -13,14 +13,14 @@
 //! - BURST_SIZE: the bucket holds this many packets. Not together with BURST_DURATION.
 //!
 //! # Ports
-//! One push input, two push outputs.
+//! One push input; one or two push outputs.
 //!
 //! # Handlers
 //! - `rate` (read, write): as the argument.
 //! - `config` (read): the rate.
 //!
 //! # Drops
-//! None.
+//! Packets above the rate when output 1 is not connected (unconnected).
 //!
 //! # Example
 //! ```click
@@ -42,7 +42,7 @@ pub struct RatedSplitter(Splitting);
 register!(RatedSplitter, "rated_splitter.rs");
 
 impl Element for RatedSplitter {
-    const CLASS: Class = Class::new("RatedSplitter", "1/2", "h/h");
+    const CLASS: Class = Class::new("RatedSplitter", "1/1-2", "h/h");
     type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
