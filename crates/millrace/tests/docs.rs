@@ -143,6 +143,21 @@ fn the_book_explains_every_reason_for_a_drop() {
 }
 
 #[test]
+fn the_book_says_which_of_clicks_classes_are_here() {
+    let page = fs::read_to_string(root().join("docs/src/classes.md")).unwrap();
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |")?.split_once(" | "));
+    let known = |class: &str| {
+        CLASSES.iter().any(|info| info.class.name == class || info.class.aliases.contains(&class))
+    };
+    // The program itself has this one.
+    let wrong: Vec<_> = rows
+        .filter(|(class, _)| !["class", "ControlSocket"].contains(class))
+        .filter(|(class, says)| known(class) != (*says == "here"))
+        .collect();
+    assert!(wrong.is_empty(), "docs/src/classes.md is wrong about {wrong:?}");
+}
+
+#[test]
 fn the_book_has_every_command_and_option() {
     let page = root().join("docs/src/command-line.md");
     let page = fs::read_to_string(page).unwrap();
