@@ -5,7 +5,6 @@ mod heap;
 pub mod prio_sched;
 pub mod round_robin_multi_sched;
 pub mod round_robin_sched;
-pub mod rr_multi_sched;
 pub mod simple_prio_sched;
 pub mod simple_round_robin_sched;
 pub mod stride_sched;
