@@ -81,6 +81,10 @@ reasons! {
     TableFull = "table full",
     /// It is older than is useful.
     Expired = "expired",
+    /// Its authentication tag is wrong.
+    NotAuthentic = "not authentic",
+    /// It was seen before, and is not taken twice.
+    Replayed = "replayed",
     /// The output port is not connected.
     Unconnected = "port not connected",
     /// The program stopped while the packet was on its way.

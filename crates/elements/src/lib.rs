@@ -13,6 +13,7 @@ mod fusions;
 pub mod icmp;
 pub mod ip;
 pub mod ip6;
+pub mod ipsec;
 pub mod measure;
 pub mod queueing;
 pub mod rewrite;

@@ -1,0 +1,104 @@
+//! Security associations: what both ends of a tunnel know. RadixIPsecLookup makes them and notes on each packet
+//! which one is its own; the other elements look them up by that annotation.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+
+use aes::Aes128;
+use aes::cipher::KeyInit;
+use millrace_core::Packet;
+
+use super::replay::ReplayWindow;
+
+/// Bytes of both keys.
+pub(super) const KEY_LEN: usize = 16;
+
+/// A security association.
+pub(super) struct Association {
+    /// What annotations call it.
+    number: u64,
+    pub(super) spi: u32,
+    pub(super) encryption_key: [u8; KEY_LEN],
+    pub(super) authentication_key: [u8; KEY_LEN],
+    pub(super) cipher: Aes128,
+    /// The first sequence number.
+    start: u32,
+    state: Mutex<State>,
+}
+
+/// What changes with each packet.
+pub(super) struct State {
+    /// The next sequence number to send.
+    pub(super) next: u32,
+    pub(super) window: ReplayWindow,
+}
+
+/// Every association in the program, by number.
+static ALL: LazyLock<RwLock<HashMap<u64, Weak<Association>>>> = LazyLock::new(RwLock::default);
+/// The next number. None is 0, which is an annotation that was not set.
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+impl Association {
+    pub(super) fn new(
+        spi: u32,
+        encryption_key: [u8; KEY_LEN],
+        authentication_key: [u8; KEY_LEN],
+        start: u32,
+        window: u32,
+    ) -> Arc<Self> {
+        let association = Arc::new(Self {
+            number: NEXT.fetch_add(1, Relaxed),
+            spi,
+            encryption_key,
+            authentication_key,
+            cipher: Aes128::new(&encryption_key.into()),
+            start,
+            state: Mutex::new(State { next: start, window: ReplayWindow::new(window, start) }),
+        });
+        let mut all = ALL.write().unwrap_or_else(PoisonError::into_inner);
+        all.insert(association.number, Arc::downgrade(&association));
+        association
+    }
+
+    /// The association that a packet's annotation names.
+    pub(super) fn of(packet: &Packet) -> Option<Arc<Self>> {
+        let all = ALL.read().unwrap_or_else(PoisonError::into_inner);
+        all.get(&packet.perfctr())?.upgrade()
+    }
+
+    /// Notes on a packet that this is its association.
+    pub(super) fn annotate(&self, packet: &mut Packet) {
+        packet.set_perfctr(self.number);
+    }
+
+    /// The sequence number for a packet. After the last one the first comes again, as in Click.
+    pub(super) fn next_sequence(&self) -> u32 {
+        let mut state = self.state();
+        let number = state.next;
+        state.next = if number == 0 { self.start } else { number.wrapping_add(1) };
+        number
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Association {
+    fn drop(&mut self) {
+        ALL.write().unwrap_or_else(PoisonError::into_inner).remove(&self.number);
+    }
+}
+
+/// The keys, as Click's tables show them.
+impl fmt::Display for Association {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(" |")?;
+        self.encryption_key.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
+        f.write_str("| |")?;
+        self.authentication_key.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
+        f.write_str("|")
+    }
+}

@@ -1,0 +1,61 @@
+//! What IPsecAuthHMACSHA1 and IPsecAuthSHA1 have in common: twelve bytes of a digest behind the packet.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use millrace_core::{Args, Batch, Context, Element, Handlers, Packet, Reason};
+
+/// Bytes of a digest that packets have (RFC 2404).
+pub(super) const DIGEST_LEN: usize = 12;
+
+/// Whether digests are made or checked, and how many were wrong.
+pub(super) struct Digests {
+    verify: bool,
+    drops: AtomicU64,
+}
+
+impl Digests {
+    /// Reads VERIFY: 0 for no, anything else for yes.
+    pub(super) fn configure(args: &mut Args<'_>) -> Self {
+        let verify: i32 = args.mandatory("VERIFY");
+        Self { verify: verify != 0, drops: AtomicU64::new(0) }
+    }
+
+    /// Adds digests, or checks them and takes them off. `digest` digests bytes of a packet; `fits` compares,
+    /// always in the same time.
+    pub(super) fn process(
+        &self,
+        cx: &mut Context,
+        batch: &mut Batch,
+        digest: impl Fn(&Packet) -> Option<[u8; DIGEST_LEN]>,
+        fits: impl Fn(&Packet, &[u8], &[u8]) -> Option<bool>,
+    ) {
+        batch.map_filter(|mut packet| {
+            if !self.verify {
+                let Some(digest) = digest(&packet) else {
+                    return cx.drop(packet, Reason::NoHeader);
+                };
+                packet.push_back(&digest);
+                return Some(packet);
+            }
+            let Some((data, found)) = packet.data().split_last_chunk::<DIGEST_LEN>() else {
+                return cx.drop(packet, Reason::Truncated);
+            };
+            match fits(&packet, data, found) {
+                None => cx.drop(packet, Reason::NoHeader),
+                Some(true) if packet.trim(DIGEST_LEN) => Some(packet),
+                _ => {
+                    if self.drops.fetch_add(1, Relaxed) == 0 {
+                        cx.router().chatter("Invalid SHA1 authentication digest");
+                    }
+                    cx.push_or_drop(1, packet, Reason::NotAuthentic);
+                    None
+                }
+            }
+        });
+    }
+
+    /// The handler `drops`.
+    pub(super) fn handlers<E: Element>(handlers: &mut Handlers<E>, of: fn(&E) -> &Self) {
+        handlers.read("drops", move |element, _| of(element).drops.load(Relaxed));
+    }
+}

@@ -1,0 +1,138 @@
+//! IPsecESPGCMDecap - decrypts packets from ESP with AES-GCM
+//!
+//! # Synopsis
+//! `IPsecESPGCMDecap(SPI, KEY [, keyword WINDOW])`
+//!
+//! # Description
+//! Takes packets out of ESP packets that were encrypted and authenticated by AES-GCM (RFC 4106), as
+//! IPsecESPGCMEncap or any IPsec gateway does. Packets start with the ESP header: a StripIPHeader belongs in front.
+//!
+//! What is not authentic does not get through. A sequence number is taken once, and only if it is not too far
+//! below the highest one so far (RFC 4303, 3.4.3).
+//!
+//! # Arguments
+//! - SPI: the security parameters index, above 255. Positional, mandatory.
+//! - KEY: 20 or 36 bytes: a key of AES-128 or AES-256 and 4 bytes of salt. Positional, mandatory.
+//! - WINDOW: how many sequence numbers, from the highest one down, may come late: 1 to 128. Keyword, default 64.
+//!
+//! # Ports
+//! One agnostic input. Output 0, agnostic: what was inside. Output 1, push, may be left out: packets that do not
+//! get through, unchanged (with a bad padding, decrypted).
+//!
+//! # Handlers
+//! - `drops` (read): packets that did not get through.
+//!
+//! # Drops
+//! Without output 1:
+//! - truncated: the packet is too short.
+//! - no match: another SPI.
+//! - not authentic: the tag is wrong.
+//! - expired: its sequence number is too old.
+//! - replayed: its sequence number came before.
+//! - bad header length: the padding is not what it should be.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(LENGTH 64, LIMIT 10)
+//!     -> IPsecESPGCMEncap(4096, \<000102030405060708090a0b0c0d0e0f 10111213>)
+//!     -> IPsecESPGCMDecap(4096, \<000102030405060708090a0b0c0d0e0f 10111213>)
+//!     -> Discard;
+//! ```
+//!
+//! # See also
+//! IPsecESPGCMEncap, StripIPHeader, IPsecESPUnencap
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use millrace_core::args::Kind;
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Handlers, Init, Packet, Reason, Setup, register,
+};
+
+use super::esp;
+use super::gcm::{Gcm, TAG_LEN, read_key};
+use super::replay::ReplayWindow;
+
+/// The element; its manual is at the top of the file.
+pub struct IpsecEspGcmDecap {
+    spi: u32,
+    gcm: Gcm,
+    window: Mutex<ReplayWindow>,
+    drops: AtomicU64,
+}
+
+register!(IpsecEspGcmDecap, "ipsec_esp_gcm_decap.rs");
+
+impl Element for IpsecEspGcmDecap {
+    const CLASS: Class = Class::new("IPsecESPGCMDecap", "1/1-2", "a/ah");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let args = &mut setup.args;
+        let spi = args.in_range("SPI", Kind::Mandatory, 256..=u32::MAX);
+        let gcm = read_key(args);
+        let window = args.in_range("WINDOW", Kind::Keyword, 1..=ReplayWindow::MOST).unwrap_or(64);
+        args.complete()?;
+        Ok(Self {
+            spi: spi.unwrap_or_default(),
+            gcm: gcm.ok_or(Failed)?,
+            window: Mutex::new(ReplayWindow::new(window, 0)),
+            drops: AtomicU64::new(0),
+        })
+    }
+
+    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
+        batch.map_filter(|mut packet| match self.unwrap(&mut packet) {
+            Ok(()) => Some(packet),
+            Err(reason) => {
+                self.drops.fetch_add(1, Relaxed);
+                cx.push_or_drop(1, packet, reason);
+                None
+            }
+        });
+    }
+
+    fn take_state(&self, old: &Self, _init: &Init<'_>) {
+        // With the same tunnel, what came before must not come again.
+        if self.spi == old.spi {
+            let before = *old.window();
+            *self.window() = before;
+        }
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("drops", |element, _| element.drops.load(Relaxed));
+    }
+}
+
+impl IpsecEspGcmDecap {
+    fn unwrap(&self, packet: &mut Packet) -> Result<(), Reason> {
+        let (spi, sequence) = esp::index_and_sequence(packet.data()).ok_or(Reason::Truncated)?;
+        if spi != self.spi {
+            return Err(Reason::NoMatch);
+        }
+        // What comes again is not worth a decryption.
+        self.window().check(sequence)?;
+        let (front, behind) = packet
+            .data_mut()
+            .split_first_chunk_mut::<{ esp::FRONT_LEN }>()
+            .ok_or(Reason::Truncated)?;
+        let (payload, tag) = behind.split_last_chunk_mut::<TAG_LEN>().ok_or(Reason::Truncated)?;
+        if !self.gcm.open(front, payload, *tag) {
+            return Err(Reason::NotAuthentic);
+        }
+        let trailer = esp::trailer_of(payload);
+        self.window().take(sequence)?;
+        let (trailer_len, _) = trailer.map_err(|_| Reason::BadHeaderLength)?;
+        if packet.strip(esp::FRONT_LEN) && packet.trim(TAG_LEN + trailer_len) {
+            Ok(())
+        } else {
+            Err(Reason::Truncated)
+        }
+    }
+
+    fn window(&self) -> MutexGuard<'_, ReplayWindow> {
+        self.window.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

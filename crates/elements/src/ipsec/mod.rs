@@ -1,0 +1,18 @@
+//! IPsec: ESP (RFC 4303) as Click has it, with security associations that RadixIPsecLookup hands out, and ESP
+//! with AES-GCM (RFC 4106).
+
+mod association;
+mod digest;
+mod esp;
+mod gcm;
+pub mod ipsec_aes;
+pub mod ipsec_auth_hmac_sha1;
+pub mod ipsec_auth_sha1;
+pub mod ipsec_encap;
+pub mod ipsec_esp_encap;
+pub mod ipsec_esp_gcm_decap;
+pub mod ipsec_esp_gcm_encap;
+pub mod ipsec_esp_unencap;
+pub mod radix_ipsec_lookup;
+mod replay;
+mod routes;

@@ -1,0 +1,246 @@
+//! RadixIPsecLookup - routes packets, some of them through IPsec tunnels
+//!
+//! # Synopsis
+//! `RadixIPsecLookup(ADDR/MASK [GATEWAY] OUTPUT [SPI ENCRYPT_KEY AUTH_KEY REPLAY OOSIZE], ...)`
+//!
+//! # Description
+//! Looks up each packet's destination annotation, as RadixIPLookup does: the route of the longest prefix that
+//! holds the address decides. Sends the packet by the route's output, and sets the annotation to the route's
+//! gateway, if it has one. A route with an SPI is a tunnel, a security association of ESP. Packets start with
+//! their IP header.
+//!
+//! - Output 1 is for packets into tunnels: their annotations get the route's SPI and association, for
+//!   IPsecESPEncap.
+//! - Output 0 is for packets out of tunnels: an ESP packet's annotation gets the association whose SPI it names,
+//!   for IPsecESPUnencap. Packets with an SPI that no route has are reported and dropped; packets that are not
+//!   ESP leave by output 2 in place of 0.
+//! - Other outputs are as those of RadixIPLookup.
+//!
+//! # Arguments
+//! - Routes, one an argument: a network, or an address for itself alone; perhaps a gateway, `-` being none; an
+//!   output; for a tunnel its index, two keys of 16 characters, the first sequence number, at least 1, and the
+//!   size of the window of sequence numbers that are taken, up to 128. Of several routes for one network the last
+//!   counts.
+//!
+//! # Ports
+//! One push input, any number of push outputs.
+//!
+//! # Handlers
+//! - `table` (read): the routes, one a line, tunnels with index and keys.
+//! - `lookup` (read): the output and the gateway, if there is one, for the address that is given; -1 when there is
+//!   no route.
+//! - `add` (write): adds a route, written as an argument. Fails when its network has one.
+//! - `set` (write): adds a route, or replaces its network's.
+//! - `remove` (write): removes the route of a network, `ADDR/MASK`.
+//! - `ctrl` (write): carries out `add ...`, `set ...` and `remove ...` commands, one a line; all, or none when one
+//!   of them fails.
+//!
+//! # Drops
+//! - no route: no route's network holds the destination annotation, or a packet is not ESP and there is no output 2.
+//! - no match: an SPI that no route has.
+//! - truncated: no whole IP header and SPI, for output 0.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(LENGTH 64, LIMIT 10)
+//!     -> UDPIPEncap(10.0.0.1, 1234, 10.1.0.2, 53)
+//!     -> r :: RadixIPsecLookup(192.0.2.1 0, 10.0.0.0/16 2,
+//!                              10.1.0.0/16 192.0.2.2 1 234 ABCDEFFF001DEFD2 112233EE556677EE 300 64);
+//! r[0] -> StripIPHeader -> IPsecAES(0) -> IPsecAuthHMACSHA1(1) -> IPsecESPUnencap -> Discard;
+//! r[1] -> IPsecESPEncap -> IPsecAuthHMACSHA1(0) -> IPsecAES(1) -> IPsecEncap(50) -> Discard;
+//! r[2] -> Discard;
+//! ```
+//!
+//! # See also
+//! RadixIPLookup, IPsecESPEncap, IPsecESPUnencap, IPsecEncap
+
+use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::ArcSwap;
+use millrace_core::args::Ipv4Network;
+use millrace_core::args::{ArgText, Scope};
+use millrace_core::headers::{Header, Ipv4Header, protocol};
+use millrace_core::{
+    Arg, Batch, Class, Context, Element, Failed, HandlerError, Handlers, Packet, Reason, Setup,
+    register,
+};
+
+use super::routes::{Change, Route, Routes};
+
+/// The element; its manual is at the top of the file.
+pub struct RadixIpsecLookup {
+    routes: ArcSwap<Routes>,
+    /// Held while the routes change.
+    changing: Mutex<()>,
+    outputs: usize,
+    complaints: AtomicU32,
+}
+
+register!(RadixIpsecLookup, "radix_ipsec_lookup.rs");
+
+/// Outputs that mean something.
+const FROM_TUNNELS: usize = 0;
+const INTO_TUNNELS: usize = 1;
+const TO_HOST: usize = 2;
+/// Most packets without a route that are reported.
+const MOST_COMPLAINTS: u32 = 5;
+
+impl Element for RadixIpsecLookup {
+    const CLASS: Class = Class::new("RadixIPsecLookup", "1/-", "h/h");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let outputs = setup.outputs();
+        let args = &mut setup.args;
+        let mut routes = Routes::default();
+        for (number, text) in (1..).zip(&args.rest()) {
+            match Route::read(text, args.scope(), outputs) {
+                Some(route) => {
+                    // It takes the place of another one, if there is one.
+                    let _ = routes.apply(Change::Set(route));
+                }
+                None => args.error(
+                    text,
+                    format!("argument {number} should be ‘ADDR/MASK [GATEWAY] OUTPUT’"),
+                ),
+            }
+        }
+        args.complete()?;
+        Ok(Self {
+            routes: ArcSwap::from_pointee(routes),
+            changing: Mutex::new(()),
+            outputs,
+            complaints: AtomicU32::new(0),
+        })
+    }
+
+    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
+        let routes = self.routes.load();
+        for mut packet in batch.drain() {
+            match self.port_for(cx, &routes, &mut packet) {
+                Ok(port) => cx.push_or_drop(port, packet, Reason::NoRoute),
+                Err(reason) => drop(cx.drop(packet, reason)),
+            }
+        }
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("table", |element, _| element.routes.load().table());
+        handlers.try_read("lookup", |element, call| {
+            let address: Ipv4Addr = call.parse().map_err(|_| "expected IP address")?;
+            Ok(match element.routes.load().find(address) {
+                None => "-1".to_owned(),
+                Some(route) if route.gateway.is_unspecified() => route.port.to_string(),
+                Some(route) => format!("{} {}", route.port, route.gateway),
+            })
+        });
+        for verb in ["add", "set", "remove"] {
+            handlers.write(verb, move |element, call| {
+                let text = ArgText::from(&*call.text());
+                let change = element.change(verb, &text, &call.scope())?;
+                element.apply(vec![change])
+            });
+        }
+        handlers.write("ctrl", |element, call| {
+            let mut changes = Vec::new();
+            for line in call.text().lines() {
+                let (verb, rest) = ArgText::from(line.trim_ascii()).split_first_word();
+                if !verb.is_empty() {
+                    changes.push(element.change(verb.as_str(), &rest, &call.scope())?);
+                }
+            }
+            element.apply(changes)
+        });
+    }
+}
+
+impl RadixIpsecLookup {
+    /// Annotates a packet, and says where it leaves.
+    fn port_for(
+        &self,
+        cx: &Context,
+        routes: &Routes,
+        packet: &mut Packet,
+    ) -> Result<usize, Reason> {
+        let address = packet.dst_ip();
+        let Some(route) = routes.find(address) else {
+            if self.complaints.fetch_add(1, Relaxed) < MOST_COMPLAINTS {
+                cx.router().chatter(&format!("IPsecRouteTable: no route for {address}"));
+            }
+            return Err(Reason::NoRoute);
+        };
+        let mut port = route.port;
+        match port {
+            INTO_TUNNELS => match &route.association {
+                Some(association) => {
+                    packet.set_packet_number(association.spi);
+                    association.annotate(packet);
+                }
+                None => cx
+                    .router()
+                    .chatter(&format!("No Ipsec tunnel for {address}. Wrong tunnel setup")),
+            },
+            FROM_TUNNELS => match index_of(packet.data())? {
+                None => port = TO_HOST,
+                Some(spi) => {
+                    let Some(association) = routes.association(spi) else {
+                        cx.router().chatter(&format!("Invalid SPI {spi}, Dropping packet"));
+                        return Err(Reason::NoMatch);
+                    };
+                    association.annotate(packet);
+                }
+            },
+            _ => {}
+        }
+        if !route.gateway.is_unspecified() {
+            packet.set_dst_ip(route.gateway);
+        }
+        Ok(port)
+    }
+
+    fn change(
+        &self,
+        verb: &str,
+        text: &ArgText,
+        scope: &Scope<'_>,
+    ) -> Result<Change, HandlerError> {
+        let route = || {
+            let route = Route::read(text, scope, self.outputs);
+            route.ok_or_else(|| HandlerError::from("expected ‘ADDR/MASK [GATEWAY] OUTPUT’"))
+        };
+        match verb {
+            "add" => route().map(Change::Add),
+            "set" => route().map(Change::Set),
+            "remove" => {
+                let (network, _) = text.split_first_word();
+                let Ipv4Network(prefix) = Ipv4Network::parse(&network, scope)
+                    .map_err(|_| "expected ‘ADDR/MASK [GATEWAY OUTPUT]’")?;
+                Ok(Change::Remove(prefix.truncated()))
+            }
+            other => Err(format!("bad command ‘{other}’").into()),
+        }
+    }
+
+    /// Makes all changes or none.
+    fn apply(&self, changes: Vec<Change>) -> Result<(), HandlerError> {
+        let _turn = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut routes = Routes::clone(&self.routes.load());
+        for change in changes {
+            routes.apply(change)?;
+        }
+        self.routes.store(Arc::new(routes));
+        Ok(())
+    }
+}
+
+/// The security parameters index of an ESP packet; nothing for other IP packets.
+fn index_of(bytes: &[u8]) -> Result<Option<u32>, Reason> {
+    let (ip, _) = Ipv4Header::view(bytes).ok_or(Reason::Truncated)?;
+    if ip.protocol != protocol::ESP {
+        return Ok(None);
+    }
+    let index = bytes.get(ip.header_len()..).and_then(<[u8]>::first_chunk::<4>);
+    index.map(|bytes| Some(u32::from_be_bytes(*bytes))).ok_or(Reason::Truncated)
+}

@@ -1,0 +1,95 @@
+//! The window of sequence numbers that a receiver takes, each once (RFC 4303, 3.4.3).
+
+use millrace_core::Reason;
+
+/// What was received: the highest number, and which of those just below it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ReplayWindow {
+    size: u32,
+    highest: u32,
+    /// Bit N: `highest - N` was received.
+    seen: u128,
+}
+
+impl ReplayWindow {
+    /// The most numbers that a window can span.
+    pub(super) const MOST: u32 = u128::BITS;
+
+    /// A window of so many numbers; none above `highest` was received.
+    pub(super) fn new(size: u32, highest: u32) -> Self {
+        Self { size: size.min(Self::MOST), highest, seen: 0 }
+    }
+
+    /// Whether a number may come now.
+    ///
+    /// # Errors
+    /// It came before, or it is too old to know.
+    pub(super) fn check(&self, number: u32) -> Result<(), Reason> {
+        if number == 0 {
+            return Err(Reason::Expired);
+        }
+        match self.highest.checked_sub(number) {
+            None => Ok(()),
+            Some(age) if age >= self.size => Err(Reason::Expired),
+            Some(age) if self.seen >> age & 1 != 0 => Err(Reason::Replayed),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Notes that a number came.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check); then nothing changes.
+    pub(super) fn take(&mut self, number: u32) -> Result<(), Reason> {
+        self.check(number)?;
+        match number.checked_sub(self.highest) {
+            Some(ahead) => {
+                let rest = if ahead < self.size { self.seen.checked_shl(ahead) } else { None };
+                self.seen = rest.unwrap_or(0) | 1;
+                self.highest = number;
+            }
+            None => self.seen |= 1 << (self.highest - number),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Against a list of all that came.
+        #[test]
+        fn each_number_is_taken_once(
+            size in 1u32..=128,
+            numbers in prop::collection::vec(0u32..400, 0..300),
+        ) {
+            let mut window = ReplayWindow::new(size, 0);
+            let (mut came, mut highest) = (HashSet::new(), 0);
+            for number in numbers {
+                let good = number > 0 && number + size > highest && !came.contains(&number);
+                prop_assert_eq!(window.take(number).is_ok(), good, "{}", number);
+                if good {
+                    came.insert(number);
+                    highest = highest.max(number);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn edges() {
+        let mut window = ReplayWindow::new(128, 5);
+        assert_eq!(window.take(5), Ok(()));
+        assert_eq!(window.take(5), Err(Reason::Replayed));
+        assert_eq!(window.take(u32::MAX), Ok(()));
+        assert_eq!(window.take(u32::MAX - 127), Ok(()));
+        assert_eq!(window.take(u32::MAX - 128), Err(Reason::Expired));
+        assert_eq!(ReplayWindow::new(0, 5).take(5), Err(Reason::Expired));
+    }
+}
