@@ -145,7 +145,9 @@ fn the_book_explains_every_reason_for_a_drop() {
 #[test]
 fn the_book_says_which_of_clicks_classes_are_here() {
     let page = fs::read_to_string(root().join("docs/src/classes.md")).unwrap();
-    let rows = page.lines().filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |")?.split_once(" | "));
+    let rows = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |")?.split_once(" | "));
     let known = |class: &str| {
         CLASSES.iter().any(|info| info.class.name == class || info.class.aliases.contains(&class))
     };

@@ -43,7 +43,8 @@ pub type RoundRobinMultiSched = InTurn<RoundRobinMulti>;
 register!(RoundRobinMultiSched, "round_robin_multi_sched.rs");
 
 impl Order for RoundRobinMulti {
-    const CLASS: Class = Class::new("RoundRobinMultiSched", "1-/1", "l/l").aliases(&["RRMultiSched"]);
+    const CLASS: Class =
+        Class::new("RoundRobinMultiSched", "1-/1", "l/l").aliases(&["RRMultiSched"]);
     const GOES_ROUND: bool = true;
 
     fn configure(args: &mut Args<'_>, inputs: usize) -> (usize, usize) {
