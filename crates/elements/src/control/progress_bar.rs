@@ -409,7 +409,7 @@ impl State {
         let mut wait = (now - self.moved).as_secs_f64();
         if position > self.last {
             if wait >= STALL {
-                self.stalled = self.stalled + (now - self.moved);
+                self.stalled += now - self.moved;
             }
             self.moved = now;
             self.last = position;

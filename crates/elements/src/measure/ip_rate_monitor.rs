@@ -95,7 +95,7 @@ impl Element for IpRateMonitor {
             setup.args.error((), "ratio must be between 0 and 1");
             return Err(Failed);
         }
-        let threshold = i64::from(threshold) * i64::from(ratio) >> 16;
+        let threshold = (i64::from(threshold) * i64::from(ratio)) >> 16;
         let tree = RateTree::new(i32::try_from(threshold).unwrap_or(i32::MAX), limit(memory));
         Ok(Self { bytes, annotates, ratio, reset: 0.into(), tree: Mutex::new(tree) })
     }

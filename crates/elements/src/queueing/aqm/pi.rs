@@ -178,7 +178,7 @@ impl Pi {
     /// Lets the timer expire W after the last time.
     fn again(&self, state: &mut State) {
         let millis = (state.controller.w * 1000.0).clamp(1.0, 1e12);
-        state.due = state.due + Timestamp::from_millis(millis as i64);
+        state.due += Timestamp::from_millis(millis as i64);
         self.timer.schedule_at(state.due);
     }
 
