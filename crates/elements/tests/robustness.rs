@@ -169,6 +169,7 @@ const ELSEWHERE: &[&str] = &[
     "PI",
     "FTPPortMapper",
     "TimestampDiff",
+    "ProgressBar",
     // Stop what loads them.
     "Error",
     "ErrorElement",

@@ -51,6 +51,7 @@ fn every_configuration_that_is_shown_runs() {
     for name in ["in.pcap", "trace.pcap"] {
         write_capture(folder.path(), name);
     }
+    fs::write(folder.path().join("cap.txt"), "SND 0\nSYN > 1 0 0 40 0\n").unwrap();
     for Shown { place, text } in shown() {
         let needs_root = text.contains("RawSocket(");
         let alone = if needs_root { millrace_testkit::privileged!() } else { None };

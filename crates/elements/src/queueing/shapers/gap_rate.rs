@@ -58,6 +58,14 @@ impl GapRate {
         due >= self.count
     }
 
+    /// When to ask again, after it was not yet due at `now`; never, for a rate of 0.
+    pub(super) fn due_at(&self, now: Timestamp) -> Option<Timestamp> {
+        let count = u64::try_from(self.count).ok().filter(|_| self.rate > 0)?;
+        let micros = count.saturating_mul(self.gap).div_ceil(1 << SHIFT).min(1_000_000);
+        let second = Timestamp::from_secs(now.sec());
+        second.checked_add(Timestamp::from_micros(micros as i64))
+    }
+
     /// Counts `n` that have passed.
     pub(super) fn passed(&mut self, n: u64) {
         self.count = self.count.saturating_add_unsigned(n);
@@ -81,5 +89,27 @@ mod tests {
         assert_eq!(passed.len(), 750);
         assert!(passed.windows(2).all(|pair| pair[1] - pair[0] == 4000));
         assert!(!GapRate::new(0).is_due(Timestamp::from_millis(600)));
+        assert_eq!(GapRate::new(0).due_at(Timestamp::from_millis(600)), None);
+    }
+
+    #[test]
+    fn what_is_not_due_is_due_when_it_says() {
+        let mut rate = GapRate::new(7);
+        let mut now = Timestamp::from_micros(1_000_000_300_000);
+        let mut passed = 0;
+        while now.sec() < 1_000_010 {
+            match rate.is_due(now) {
+                true => {
+                    rate.passed(1);
+                    passed += 1;
+                }
+                false => {
+                    let due = rate.due_at(now).unwrap();
+                    assert!(due > now, "{due} at {now}");
+                    now = due;
+                }
+            }
+        }
+        assert!((67..=70).contains(&passed), "{passed}");
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use millrace_core::args::Bandwidth;
-use millrace_core::{Batch, Context, Element, Failed, Handlers, Packet, Setup};
+use millrace_core::{Batch, Context, Element, Failed, Handlers, Packet, Setup, Timer};
 
 use super::gap_rate::GapRate;
 use super::pace::Unit;
@@ -12,6 +12,8 @@ use super::pace::Unit;
 pub(super) struct Shaping {
     unit: Unit,
     rate: Mutex<GapRate>,
+    /// On virtual time: that it does not pass by when a packet is due.
+    timer: Timer,
 }
 
 impl Shaping {
@@ -21,7 +23,7 @@ impl Shaping {
             Unit::Bytes => setup.args.mandatory::<Bandwidth>("RATE").as_bytes(),
         };
         setup.args.complete()?;
-        Ok(Self { unit, rate: Mutex::new(GapRate::new(rate)) })
+        Ok(Self { unit, rate: Mutex::new(GapRate::new(rate)), timer: setup.timer() })
     }
 
     /// Pulls packets that are due for output 0; for output 1 those that are not.
@@ -39,6 +41,12 @@ impl Shaping {
             let _ = batch.push(packet);
         }
         cx.give_batch(one);
+        if port == 0 && batch.len() < most && cx.router().clock().is_virtual() {
+            let mut rate = self.rate();
+            if let Some(due) = (!rate.is_due(now)).then(|| rate.due_at(now)).flatten() {
+                self.timer.schedule_at(due);
+            }
+        }
     }
 
     fn amount(&self, packet: &Packet) -> u64 {
