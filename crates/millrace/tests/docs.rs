@@ -51,7 +51,13 @@ fn every_configuration_that_is_shown_runs() {
     for name in ["in.pcap", "trace.pcap"] {
         write_capture(folder.path(), name);
     }
-    fs::write(folder.path().join("cap.txt"), "SND 0\nSYN > 1 0 0 40 0\n").unwrap();
+    for (name, line) in [
+        ("cap.txt", "SND 0\nSYN > 1 0 0 40 0"),
+        ("flows.txt", "1.0.0.1|2.0.0.2|0.0.0.0|3|4|2|100|1000|1010|1234|80|0|18|6|8|0"),
+        ("tcpdump.txt", "1.5 10.0.0.1.1000 > 10.0.0.2.80: S 7000:7000(0) win 5840 (DF)"),
+    ] {
+        fs::write(folder.path().join(name), format!("{line}\n")).unwrap();
+    }
     for Shown { place, text } in shown() {
         let needs_root = text.contains("RawSocket(");
         let alone = if needs_root { millrace_testkit::privileged!() } else { None };
