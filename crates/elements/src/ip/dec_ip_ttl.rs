@@ -38,6 +38,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use millrace_core::headers::Ipv4Header;
 use millrace_core::{
     Batch, Class, Context, Count, Element, Failed, Handlers, Packet, PerPacket, PerThread, Reason,
     Setup, Way, register,
@@ -93,17 +94,17 @@ impl PerPacket for DecIpTtl {
         if !*active {
             return Way::ON;
         }
-        // What goes no further is not worth a copy of a shared packet.
-        let Some(ip) = network_header(packet) else { return Way::drop(Reason::NoHeader) };
-        if !*multicast && ip.destination().is_multicast() {
-            return Way::ON;
+        // What stays as it is, is not worth a copy of a shared packet.
+        if packet.is_shared()
+            && let Some(way) = way_of_unchanged(packet, *multicast)
+        {
+            return way;
         }
-        if ip.ttl <= 1 {
-            return Way::output_or_drop(1, Reason::TtlExpired);
+        let Some(ip) = network_header_mut(packet) else { return Way::drop(Reason::NoHeader) };
+        if let Some(way) = unchanged(ip, *multicast) {
+            return way;
         }
-        if let Some(ip) = network_header_mut(packet) {
-            ip.decrement_ttl();
-        }
+        ip.decrement_ttl();
         Way::ON
     }
 
@@ -120,6 +121,23 @@ impl PerPacket for DecIpTtl {
         }
         cx.send_or_drop(packet, way)
     }
+}
+
+/// Where a packet goes that is not changed.
+#[cold]
+fn way_of_unchanged(packet: &Packet, multicast: bool) -> Option<Way> {
+    match network_header(packet) {
+        Some(ip) => unchanged(ip, multicast),
+        None => Some(Way::drop(Reason::NoHeader)),
+    }
+}
+
+#[inline(always)]
+fn unchanged(ip: &Ipv4Header, multicast: bool) -> Option<Way> {
+    if !multicast && ip.destination().is_multicast() {
+        return Some(Way::ON);
+    }
+    (ip.ttl <= 1).then(|| Way::output_or_drop(1, Reason::TtlExpired))
 }
 
 #[cfg(test)]
