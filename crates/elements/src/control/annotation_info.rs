@@ -8,7 +8,7 @@
 //! Names that are there by themselves, such as PAINT, cannot be defined anew.
 //!
 //! # Arguments
-//! - NAME OFFSET [SIZE]: a name, the first byte, how many bytes. Any number of them.
+//! - `NAME OFFSET [SIZE]`: a name, the first byte, how many bytes. Any number of them.
 //! - CHECK_OVERLAP: names of annotations no two of which may share a byte.
 //!
 //! # Ports
