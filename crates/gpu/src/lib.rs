@@ -1,0 +1,1 @@
+//! GPU sections of a graph: devices, plans, batches with slices and predicates.

@@ -1,0 +1,1 @@
+//! Patterns of bytes, and the automaton that finds them in payloads.

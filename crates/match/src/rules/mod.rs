@@ -1,0 +1,1 @@
+//! Rules over seven fields of a packet, and the classifier that finds the first one that holds.
