@@ -10,7 +10,8 @@ use anyhow::{Context, Result, bail};
 use crate::manual::{self, ElementFile};
 
 /// The crates that may hold `unsafe`, each block with its reason.
-const UNSAFE_CRATES: &[&str] = &["crates/core", "crates/io", "crates/dpdk", "crates/gpu", "crates/match"];
+const UNSAFE_CRATES: &[&str] =
+    &["crates/core", "crates/io", "crates/dpdk", "crates/gpu", "crates/match"];
 
 /// A file with more lines than this has more than one job, or an entry in [`LONG_FILES`].
 const MAX_LINES: usize = 700;

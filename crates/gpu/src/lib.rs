@@ -1,1 +1,27 @@
 //! GPU sections of a graph: devices, plans, batches with slices and predicates.
+//!
+//! The part of a configuration between `Batcher` and `Debatcher` is a **section** (Sun and Ricci, "Fast and Flexible:
+//! Parallel Packet Processing with GPUs and Click", ANCS'13). Its elements are [`Stage`]s; at initialisation they are
+//! compiled to a [`Plan`](plan::Plan), a list of copies and kernel launches, and a batch of up to some thousand packets runs
+//! through the whole plan with one submission to a [`Device`].
+//!
+//! One batch's way:
+//!
+//! 1. A thread's [lane](section) collects packets. When the batch ends, the bytes that the stages asked for
+//!    ([`region`]) are **gathered** into the columns of a slot ([`batch`]).
+//! 2. The slot is **submitted**; the thread goes on with other work and polls.
+//! 3. When it and all batches before it are done, results are **delivered** to the packets, in order.
+//! 4. When the device fails or hangs, the stages' CPU twins treat the packets of every batch in flight instead. Packets
+//!    stay owned by their lane until their batch is done, so none is lost.
+
+pub mod batch;
+pub mod device;
+pub mod host;
+pub mod kernel;
+pub mod plan;
+pub mod region;
+pub mod section;
+mod stage;
+
+pub use device::{Caps, Device, DeviceError, DeviceLane, Poll, SlotId, Table, Ticket};
+pub use stage::{Rows, Stage, StageSpec};

@@ -1,0 +1,154 @@
+//! The device seam: what a section needs of a GPU, or of what stands for one.
+//!
+//! A [`Device`] is shared by all threads; each thread submits through a [`DeviceLane`] of its own, without locks. Nothing here
+//! blocks but opening, loading and quiescing.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::plan::Plan;
+
+/// What is known of a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caps {
+    /// Which backend it is: `cuda`, `host`, `simulator`.
+    pub backend: &'static str,
+    /// The device's own name, and why it was taken: for the start-up line.
+    pub name: String,
+    /// Bytes of device memory.
+    pub memory: u64,
+    /// Whether [`DeviceLane::submit`] comes back before the work is done.
+    pub asynchronous: bool,
+}
+
+/// What went wrong with a device.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DeviceError {
+    /// There is not enough memory on the device or for it.
+    #[error("out of memory: {0}")]
+    OutOfMemory(String),
+    /// A step failed; the device may go on with other batches.
+    #[error("{0}")]
+    Step(String),
+    /// The device is gone, or in a state that only opening it anew ends.
+    #[error("the device is lost: {0}")]
+    Lost(String),
+    /// The device does not know something that the plan needs.
+    #[error("not possible on this device: {0}")]
+    Unsupported(String),
+}
+
+/// A GPU, or what stands for one.
+pub trait Device: Send + Sync {
+    /// What is known of it.
+    fn caps(&self) -> &Caps;
+
+    /// Begins to load a table; it can be used in plans when it [is resident](Table::is_resident). On a stream of its
+    /// own: batches in flight go on.
+    ///
+    /// # Errors
+    /// There is no room, or the device is lost.
+    fn load_table(&self, words: &Arc<Vec<u32>>) -> Result<Table, DeviceError>;
+
+    /// Makes ready to run a plan from one thread, with `slots` batches under way at most.
+    ///
+    /// # Errors
+    /// There is no room, a kernel is not to be had, or the device is lost.
+    fn open_lane(&self, plan: &Arc<Plan>, slots: usize)
+    -> Result<Box<dyn DeviceLane>, DeviceError>;
+}
+
+/// A table on a device, freed with the last clone. Clones name the same table.
+#[derive(Clone)]
+pub struct Table(Arc<dyn TableMemory>);
+
+/// What a backend keeps of a table.
+pub trait TableMemory: Send + Sync {
+    /// Where it is, for kernels.
+    fn address(&self) -> u64;
+    /// Whether all of it has arrived; an error when it never will.
+    ///
+    /// # Errors
+    /// It could not be loaded.
+    fn is_resident(&self) -> Result<bool, DeviceError>;
+}
+
+impl Table {
+    /// A backend's table.
+    pub fn new(memory: Arc<dyn TableMemory>) -> Self {
+        Self(memory)
+    }
+
+    /// Where it is on the device.
+    pub fn address(&self) -> u64 {
+        self.0.address()
+    }
+
+    /// Whether all of it has arrived.
+    ///
+    /// # Errors
+    /// It could not be loaded.
+    pub fn is_resident(&self) -> Result<bool, DeviceError> {
+        self.0.is_resident()
+    }
+}
+
+impl fmt::Debug for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Table({:#x})", self.address())
+    }
+}
+
+/// Which of a lane's slots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SlotId(pub usize);
+
+/// A batch under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Ticket {
+    /// Its slot.
+    pub slot: SlotId,
+    /// Its number: grows by one with each submission of the lane.
+    pub sequence: u32,
+}
+
+/// What became of a batch so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Poll {
+    /// It is under way.
+    Pending,
+    /// It is done: results lie in the slot.
+    Done,
+    /// It failed: what lies in the slot is worth nothing.
+    Failed(DeviceError),
+}
+
+/// One thread's way to a device, for one plan.
+pub trait DeviceLane: Send {
+    /// How many slots there are.
+    fn slots(&self) -> usize;
+
+    /// The host's memory of a slot, [`Plan::slot_bytes`] long; none while a batch is under way in it, or was when the
+    /// device failed and it is not sure that it writes no more.
+    fn block(&mut self, slot: SlotId) -> Option<&mut [u8]>;
+
+    /// Submits the batch that lies in a slot: `rows` packets with `payload` bytes of packed payload. The lane writes the
+    /// slot's header. `tables` are those of the plan's launches in order, and kept until the batch is done.
+    ///
+    /// # Errors
+    /// It was not submitted.
+    fn submit(
+        &mut self,
+        slot: SlotId,
+        rows: usize,
+        payload: usize,
+        tables: &[Table],
+    ) -> Result<Ticket, DeviceError>;
+
+    /// What became of a batch. A read of a word of memory, no call of a driver.
+    fn poll(&mut self, ticket: Ticket) -> Poll;
+
+    /// Waits until nothing is under way any more, at most so long. False when the device may still write to slots.
+    fn quiesce(&mut self, most: Duration) -> bool;
+}

@@ -1,0 +1,1 @@
+//! The host backend: the same kernels, compiled for the CPU.

@@ -1,0 +1,122 @@
+//! Kernels and what they are given: the Rust side of `kernels/millrace.h`.
+
+/// Rows of a tile, threads of a block. As many as an engine batch has packets, so that a batch fills a tile.
+pub const TILE: usize = 256;
+/// Most slices of a launch.
+pub const MAX_INPUTS: usize = 6;
+/// Most conditions of a launch.
+pub const MAX_CONDITIONS: usize = 8;
+/// Most tables of a plan.
+pub const MAX_TABLES: usize = 16;
+/// The result of a row that a kernel did not treat.
+pub const NONE: u32 = u32::MAX;
+
+/// A kernel: a function of `kernels/NAME.cu`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kernel {
+    /// Longest prefix match of an IPv4 address.
+    Lpm4,
+    /// Longest prefix match of an IPv6 address.
+    Lpm6,
+    /// First rule of seven fields that holds.
+    Classify,
+    /// Lowest-numbered pattern rule that occurs in the payload.
+    AhoCorasick,
+    /// Turns every bit of its first slice, in place: for tests of slices that are written.
+    Invert,
+}
+
+impl Kernel {
+    /// All of them.
+    pub const ALL: [Self; 5] =
+        [Self::Lpm4, Self::Lpm6, Self::Classify, Self::AhoCorasick, Self::Invert];
+
+    /// The name of the file and of the function.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Lpm4 => "lpm4",
+            Self::Lpm6 => "lpm6",
+            Self::Classify => "classify",
+            Self::AhoCorasick => "aho_corasick",
+            Self::Invert => "invert",
+        }
+    }
+}
+
+/// The start of a slot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Header {
+    /// Packets in the batch.
+    pub rows: u32,
+    /// Number of the batch; the last step of the plan writes it where the host polls.
+    pub sequence: u32,
+    /// Bytes of packed payload.
+    pub payload: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// Device addresses of the tables.
+    pub table: [u64; MAX_TABLES],
+}
+
+/// A column of a slot: row `r` is at `at + (r / TILE) * tile + (r % TILE) * stride`, in bytes from the slot's start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Column {
+    /// Where the first tile's part begins.
+    pub at: u32,
+    /// Bytes from one tile to the next.
+    pub tile: u32,
+    /// Bytes from one row to the next.
+    pub stride: u32,
+}
+
+impl Column {
+    /// Where row `row` is, in bytes from the slot's start.
+    #[inline]
+    pub const fn of(self, row: usize) -> usize {
+        self.at as usize + row / TILE * self.tile as usize + row % TILE * self.stride as usize
+    }
+}
+
+/// `(predicate & mask) == value`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Condition {
+    /// The bits that are looked at.
+    pub mask: u32,
+    /// What they must be.
+    pub value: u32,
+}
+
+/// What one launch of a kernel is given beside the slot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Launch {
+    /// Slices, in the order in which the stage asked for them.
+    pub input: [Column; MAX_INPUTS],
+    /// `u16`: how many bytes of each slice the packet has; the rest is zero.
+    pub valid: [Column; MAX_INPUTS],
+    /// `u32`: where the row's payload begins, from `payload` on.
+    pub offset: Column,
+    /// `u32`: bytes of the row's payload.
+    pub length: Column,
+    /// `u32`: the predicate word.
+    pub predicate: Column,
+    /// `u32`: the result.
+    pub result: Column,
+    /// Where the packed payload begins in the slot.
+    pub payload: u32,
+    /// Which of the header's tables.
+    pub table: u32,
+    /// What the kernel's description says.
+    pub constants: [u32; 4],
+    /// How many conditions there are; a row is treated when there is none or one holds.
+    pub conditions: u32,
+    /// The conditions.
+    pub condition: [Condition; MAX_CONDITIONS],
+    /// Where the decision (output number + 1) goes in the predicate word.
+    pub field_shift: u32,
+    /// The bits of the decision; 0: nowhere.
+    pub field_mask: u32,
+}

@@ -1,0 +1,105 @@
+//! What an element of a section is to the rest of it.
+
+use std::sync::Arc;
+
+use millrace_core::{Context, Packet};
+
+use crate::kernel::{Kernel, NONE};
+use crate::region::Region;
+
+/// What a stage needs of the plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StageSpec {
+    /// The kernel that does its work.
+    pub kernel: Kernel,
+    /// The slices that it reads and writes, in the kernel's order; at most one of them to the packet's end.
+    pub regions: Vec<Region>,
+    /// What the kernel's description says.
+    pub constants: [u32; 4],
+    /// Whether it has a table.
+    pub table: bool,
+    /// How many outputs it decides between; 0 when it decides nothing (one output, which all packets take).
+    pub outputs: u32,
+}
+
+/// An element of a section: what it does on a device, and its twin on the CPU.
+///
+/// Both give each packet a result (32 bits, [`NONE`] where there is none) and, when the stage decides between
+/// outputs, one of them or [`Rows::DROP`]. They must agree on every packet.
+pub trait Stage: Send + Sync {
+    /// The element's name, for messages.
+    fn name(&self) -> &str;
+
+    /// What it needs of the plan. Does not change.
+    fn spec(&self) -> StageSpec;
+
+    /// The table that the kernel reads now, and its epoch, which grows by every change; none when it has none.
+    /// Called once a batch: must be cheap.
+    fn table(&self) -> Option<(u64, Arc<Vec<u32>>)>;
+
+    /// Does the kernel's work on the CPU, on the rows that are [active](Rows::is_active).
+    fn run(&self, rows: &mut Rows<'_>);
+
+    /// Hands results to the packets (annotations), and counts. Called once a batch, on the lane's thread, whichever side
+    /// did the work; `results` are those of the packets in their order.
+    fn deliver(&self, cx: &mut Context, packets: &mut [Packet], results: &[u32]);
+}
+
+/// The packets of a batch, as a CPU twin sees them.
+pub struct Rows<'a> {
+    packets: &'a [Packet],
+    active: &'a [bool],
+    results: &'a mut [u32],
+    decisions: &'a mut [u32],
+}
+
+impl<'a> Rows<'a> {
+    /// The decision to drop a packet.
+    pub const DROP: u32 = u32::MAX - 1;
+
+    /// Rows of as many packets as there are flags, results and decisions.
+    pub fn new(
+        packets: &'a [Packet],
+        active: &'a [bool],
+        results: &'a mut [u32],
+        decisions: &'a mut [u32],
+    ) -> Self {
+        results.fill(NONE);
+        decisions.fill(NONE);
+        Self { packets, active, results, decisions }
+    }
+
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
+        self.packets.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.packets.is_empty()
+    }
+
+    /// The packets, active or not.
+    pub fn packets(&self) -> &'a [Packet] {
+        self.packets
+    }
+
+    /// Whether the stage treats this row.
+    pub fn is_active(&self, row: usize) -> bool {
+        self.active.get(row).copied().unwrap_or(false)
+    }
+
+    /// Sets a row's result.
+    pub fn set_result(&mut self, row: usize, result: u32) {
+        if let Some(slot) = self.results.get_mut(row) {
+            *slot = result;
+        }
+    }
+
+    /// Sets the output that a row takes, or [`DROP`](Self::DROP).
+    pub fn decide(&mut self, row: usize, output: u32) {
+        if let Some(slot) = self.decisions.get_mut(row) {
+            *slot = output;
+        }
+    }
+}
