@@ -1,1 +1,24 @@
-//! Patterns of bytes, and the automaton that finds them in payloads.
+//! Pattern sets: what is searched for in payloads, and the engines that search.
+//!
+//! A [`PatternSet`] is a list of rules, each with one or more contents (strings of bytes) that must all occur in a
+//! text. The text is a whole payload. A rule *alerts* when each of its contents lies in its window of the text;
+//! the **result** of a text is the lowest-numbered rule that alerts, plus 1, or 0. Every engine gives the same
+//! result, bit for bit: the one of the CPU (`Dfa`), the kernel of a GPU, and the plain walk over an image
+//! ([`image::search`]) that defines it.
+
+pub mod image;
+mod set;
+#[cfg(test)]
+mod testing;
+
+pub use image::{BuildError, Image};
+pub use set::{Content, Kind, Kinds, PatternSet, Rule, SetError};
+
+/// A text to search in: a payload, and what it was the payload of.
+#[derive(Clone, Copy, Debug)]
+pub struct Text<'a> {
+    /// The bytes.
+    pub bytes: &'a [u8],
+    /// The protocol that they came by.
+    pub kind: Kind,
+}

@@ -1,0 +1,248 @@
+//! Building an image: the crate `aho-corasick` compiles the triggers, and its states are laid out anew.
+
+use std::collections::HashMap;
+
+use aho_corasick::automaton::{Automaton, StateID};
+use aho_corasick::dfa::DFA;
+use aho_corasick::{Anchored, MatchKind, StartKind};
+
+use super::{ASKS_KIND, CERTAIN, COMPARE, FOLDS, HEADER, Image, MAGIC, NOCASE, TRIGGER, VERSION};
+use crate::patterns::{Content, Kinds, PatternSet, Rule};
+
+/// Why a pattern set has no image.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BuildError {
+    /// More states than can be numbered.
+    #[error("the patterns are too many or too long for an automaton: {0}")]
+    TooLarge(String),
+}
+
+impl Image {
+    /// Compiles a pattern set.
+    ///
+    /// Time and memory go by the bytes of all triggers: one state for each that no earlier one has as prefix, each
+    /// state of `4 * (classes + 1)` bytes; the compiler needs about as much again while it works.
+    pub fn build(set: &PatternSet) -> Result<Self, BuildError> {
+        let triggers: Vec<usize> = set.rules().iter().map(trigger_of).collect();
+        let contents = || set.rules().iter().zip(&triggers).map(|(rule, &at)| &rule.contents[at]);
+        let folds = contents().any(|trigger| trigger.nocase && has_letters(trigger));
+        let fold = |content: &Content| match folds {
+            true => content.bytes.to_ascii_lowercase(),
+            false => content.bytes.clone(),
+        };
+        let patterns: Vec<Vec<u8>> = contents().map(fold).collect();
+        let classes = Classes::of(&patterns, folds);
+        let mut automaton = Automat::compile(&patterns, &classes)?;
+
+        let mut flags = if folds { FOLDS } else { 0 };
+        if set.rules().iter().any(|rule| rule.kinds != Kinds::ALL) {
+            flags |= ASKS_KIND;
+        }
+        let mut words = vec![0; HEADER];
+        let class_map = push_bytes(&mut words, &classes.map);
+        let rows = words.len();
+        words.resize(rows + automaton.rows.len(), 0);
+        let tables = Tables::push(&mut words, set, &triggers, folds);
+        automaton.push_lists(&mut words, rows, &tables);
+        let lengths = || patterns.iter().map(Vec::len);
+        let header = [
+            MAGIC as usize,
+            VERSION as usize,
+            words.len(),
+            flags as usize,
+            automaton.states,
+            classes.count,
+            classes.count + 1,
+            class_map,
+            rows,
+            automaton.output_from,
+            tables.contents,
+            tables.rules,
+            set.len(),
+            lengths().max().unwrap_or(0),
+            lengths().min().unwrap_or(0),
+            0,
+        ];
+        if u32::try_from(words.len()).is_err() {
+            return Err(BuildError::TooLarge(format!("{} words", words.len())));
+        }
+        for (word, value) in words.iter_mut().zip(header) {
+            *word = value as u32;
+        }
+        Ok(Self { words })
+    }
+}
+
+/// Which content of a rule the automaton searches for: the longest is the least common.
+fn trigger_of(rule: &Rule) -> usize {
+    let lengths = rule.contents.iter().map(|content| content.bytes.len()).enumerate();
+    // The first of the longest.
+    lengths.rev().max_by_key(|&(_, length)| length).map_or(0, |(index, _)| index)
+}
+
+fn has_letters(content: &Content) -> bool {
+    content.bytes.iter().any(u8::is_ascii_alphabetic)
+}
+
+/// Appends bytes, padded to a word, and says where.
+fn push_bytes(words: &mut Vec<u32>, bytes: &[u8]) -> usize {
+    let at = words.len();
+    words.extend(bytes.chunks(4).map(|chunk| {
+        let mut word = [0; 4];
+        word[..chunk.len()].copy_from_slice(chunk);
+        u32::from_le_bytes(word)
+    }));
+    at
+}
+
+/// Bytes that no pattern tells apart are one class.
+struct Classes {
+    map: [u8; 256],
+    count: usize,
+    /// A byte of each class.
+    bytes: Vec<u8>,
+}
+
+impl Classes {
+    fn of(patterns: &[Vec<u8>], folds: bool) -> Self {
+        let mut used = [false; 256];
+        patterns.iter().flatten().for_each(|&byte| used[usize::from(byte)] = true);
+        let mut bytes = Vec::new();
+        // An upper case letter is in no folded pattern; it becomes its lower case below.
+        bytes.extend((0..=255).find(|&byte: &u8| !used[usize::from(byte)]));
+        bytes.extend((0..=255).filter(|&byte: &u8| used[usize::from(byte)]));
+        let mut map = [0; 256];
+        for (class, &byte) in bytes.iter().enumerate() {
+            map[usize::from(byte)] = class as u8;
+        }
+        if folds {
+            for upper in b'A'..=b'Z' {
+                map[usize::from(upper)] = map[usize::from(upper.to_ascii_lowercase())];
+            }
+        }
+        Self { map, count: bytes.len(), bytes }
+    }
+}
+
+/// The automaton with its states in our order.
+struct Automat {
+    states: usize,
+    stride: usize,
+    /// The number of the first state with output.
+    output_from: usize,
+    /// The transition table, its last column empty.
+    rows: Vec<u32>,
+    /// The patterns that end in each state from `output_from` on.
+    outputs: Vec<Vec<u32>>,
+}
+
+impl Automat {
+    fn compile(patterns: &[Vec<u8>], classes: &Classes) -> Result<Self, BuildError> {
+        let too_large = |error: &dyn std::fmt::Display| BuildError::TooLarge(error.to_string());
+        let dfa = DFA::builder()
+            .match_kind(MatchKind::Standard)
+            .start_kind(StartKind::Unanchored)
+            .prefilter(false)
+            .build(patterns)
+            .map_err(|error| too_large(&error))?;
+        let start = dfa.start_state(Anchored::No).map_err(|error| too_large(&error))?;
+        let next = |state, byte| dfa.next_state(Anchored::No, state, byte);
+
+        // Breadth first, then those with output behind the others.
+        let mut seen = HashMap::from([(start, 0_usize)]);
+        let mut found = vec![start];
+        let mut at = 0;
+        while let Some(&state) = found.get(at) {
+            for &byte in &classes.bytes {
+                let to = next(state, byte);
+                seen.entry(to).or_insert_with(|| {
+                    found.push(to);
+                    0
+                });
+            }
+            at += 1;
+        }
+        let (plain, hits): (Vec<StateID>, _) =
+            found.into_iter().partition(|&state| !dfa.is_match(state));
+        let stride = classes.count + 1;
+        let states = plain.len() + hits.len();
+        if u32::try_from(states * stride).is_err() {
+            return Err(too_large(&format_args!("{states} states of {stride} words")));
+        }
+        for (index, state) in plain.iter().chain(&hits).enumerate() {
+            seen.insert(*state, index * stride);
+        }
+        let mut rows = Vec::with_capacity(states * stride);
+        for &state in plain.iter().chain(&hits) {
+            rows.extend(classes.bytes.iter().map(|&byte| seen[&next(state, byte)] as u32));
+            rows.push(0);
+        }
+        let ends_in = |&state: &StateID| {
+            let patterns =
+                (0..dfa.match_len(state)).map(|at| dfa.match_pattern(state, at).as_u32());
+            let mut patterns: Vec<u32> = patterns.collect();
+            patterns.sort_unstable();
+            patterns
+        };
+        let outputs = hits.iter().map(ends_in).collect();
+        Ok(Self { states, stride, output_from: plain.len() * stride, rows, outputs })
+    }
+
+    /// Puts the rows in their place, and the output lists behind everything.
+    fn push_lists(&mut self, words: &mut Vec<u32>, rows: usize, tables: &Tables) {
+        let classes = self.stride - 1;
+        for (index, output) in self.outputs.iter().enumerate() {
+            self.rows[self.output_from + index * self.stride + classes] = words.len() as u32;
+            words.push(output.len() as u32);
+            // Pattern i is the trigger of rule i.
+            words.extend(output.iter().flat_map(|&rule| [rule, tables.to_verify[rule as usize]]));
+        }
+        words[rows..rows + self.rows.len()].copy_from_slice(&self.rows);
+    }
+}
+
+/// Where contents and rules are.
+struct Tables {
+    contents: usize,
+    rules: usize,
+    /// For each rule, the second word of its entries in output lists.
+    to_verify: Vec<u32>,
+}
+
+impl Tables {
+    fn push(words: &mut Vec<u32>, set: &PatternSet, triggers: &[usize], folds: bool) -> Self {
+        let mut records = Vec::new();
+        let mut rules = Vec::new();
+        let mut to_verify = Vec::new();
+        for (index, (rule, &trigger)) in set.rules().iter().zip(triggers).enumerate() {
+            let first = records.len();
+            for (at, content) in rule.contents.iter().enumerate() {
+                let mut flags = if content.nocase { NOCASE } else { 0 };
+                if at == trigger {
+                    flags |= TRIGGER;
+                    if folds && !content.nocase && has_letters(content) {
+                        flags |= COMPARE;
+                    }
+                }
+                let bytes = push_bytes(words, &content.folded()) as u32;
+                let length = content.bytes.len() as u32;
+                let (offset, end) = (content.offset, content.end());
+                records.push([index as u32, length, flags, offset, end, bytes, 0, 0]);
+            }
+            let trigger = first + trigger;
+            let (count, kinds) = (rule.contents.len() as u32, rule.kinds.bits());
+            rules.push([first as u32, count, kinds, trigger as u32]);
+            let [_, _, flags, offset, end, ..] = records[trigger];
+            let certain = count == 1
+                && rule.kinds == Kinds::ALL
+                && flags & COMPARE == 0
+                && (offset, end) == (0, u32::MAX);
+            to_verify.push(if certain { CERTAIN } else { trigger as u32 });
+        }
+        let contents = words.len();
+        words.extend(records.as_flattened());
+        let at = words.len();
+        words.extend(rules.as_flattened());
+        Self { contents, rules: at, to_verify }
+    }
+}
