@@ -289,6 +289,27 @@ impl Context {
         self.here().consumed.add(n as u64);
     }
 
+    /// Books packets that passed another element without the engine: `received` came to it, in one
+    /// batch, and `sent` went on from it. For who drives a part of the graph himself (a GPU section),
+    /// so that every element in it accounts for its packets.
+    #[inline]
+    pub fn passed(&mut self, element: usize, received: usize, sent: usize) {
+        if let Some(there) = self.stats.get(element).filter(|_| received + sent > 0) {
+            there.received.add(received as u64);
+            there.batches.add(u64::from(received > 0));
+            there.sent.add(sent as u64);
+        }
+    }
+
+    /// Counts drops that another element decided on, to which packets came without the engine
+    /// ([`passed`](Self::passed)); the packets have been freed.
+    #[inline]
+    pub fn dropped_at(&mut self, element: usize, n: usize, reason: Reason) {
+        if let Some(there) = self.stats.get(element) {
+            there.add_drops(reason, n as u64);
+        }
+    }
+
     /// An empty batch; give it back with [`give_batch`](Self::give_batch).
     #[inline]
     pub fn take_batch(&mut self) -> Batch {
