@@ -29,8 +29,8 @@ pub use linkme;
 pub use args::{Arg, Args};
 pub use drops::Reason;
 pub use element::{
-    CLASSES, Call, Class, ClassInfo, Element, Failed, HandlerError, Handlers, Init, PerPacket,
-    Refused, Registry, Setup, Way,
+    CLASSES, Call, Class, ClassInfo, Element, Failed, HandlerError, Handlers, Init, Inspection,
+    PerPacket, Refused, Registry, Setup, Way,
 };
 pub use engine::{BiasedGuard, BiasedMutex, Context, Engine, Notifier, Task, Timer};
 pub use memory::{Arena, Batch, Packet, PacketType};

@@ -7,6 +7,7 @@
 mod class;
 mod handler_call;
 pub(crate) mod handlers;
+mod inspect;
 pub(crate) mod node;
 mod per_packet;
 mod receiving;
@@ -17,6 +18,7 @@ mod setup;
 pub use class::{Class, Flow, PortCount, PortKind, Processing};
 pub use handler_call::HandlerCall;
 pub use handlers::{ANY_HANDLER, Call, Handler, HandlerError, Handlers, IntoText, Text};
+pub use inspect::{Inspection, Port};
 pub use per_packet::{PerPacket, Way};
 pub use receiving::{Receiver, Receiving, Transmitting, share};
 pub use registry::{CLASSES, ClassInfo, Registry};
@@ -49,6 +51,10 @@ pub trait Element: Sized + Send + Sync + 'static {
     /// # Errors
     /// The arguments are wrong; [`Setup`] has the diagnostics.
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed>;
+
+    /// Looks at the graph around the element once all elements are configured and the plan is made,
+    /// and says what is wrong with it. Touches no device and no file: `millrace check` runs it too.
+    fn inspect(&self, _inspection: &mut Inspection<'_>) {}
 
     /// Gets ready to run: opens files and devices, looks up other elements, schedules tasks.
     ///

@@ -3,13 +3,14 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use super::{Element, Init, Refused};
+use super::{Element, Init, Inspection, Refused};
 use crate::engine::{Context, Notifier};
 use crate::memory::Batch;
 use crate::router::Router;
 
 /// A configured element of any class, shared by the threads.
 pub(crate) trait AnyElement: Any + Send + Sync {
+    fn inspect(&self, inspection: &mut Inspection<'_>);
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused>;
     fn instantiate(self: Arc<Self>) -> Box<dyn Node>;
     fn notifier(&self, port: usize) -> Option<&Notifier>;
@@ -38,6 +39,10 @@ struct Instance<E: Element> {
 }
 
 impl<E: Element> AnyElement for E {
+    fn inspect(&self, inspection: &mut Inspection<'_>) {
+        Element::inspect(self, inspection);
+    }
+
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
         Element::initialize(self, init)
     }

@@ -60,6 +60,11 @@ impl Receiver {
         self.0.get().map_or(&[], |planned| &planned.tasks)
     }
 
+    /// The task at home on `thread`.
+    pub fn task_on(&self, thread: usize) -> Option<&Task> {
+        self.tasks().iter().find(|task| task.home() == thread)
+    }
+
     /// The queues of the device that the plan wants opened.
     pub fn queues(&self) -> Range<usize> {
         self.0.get().map_or(0..0, |planned| planned.queues.clone())

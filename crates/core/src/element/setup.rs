@@ -50,6 +50,11 @@ pub struct Setup<'a> {
 }
 
 impl Setup<'_> {
+    /// The element's index.
+    pub fn id(&self) -> usize {
+        self.id
+    }
+
     /// The element's full name.
     pub fn name(&self) -> &str {
         self.name
@@ -94,6 +99,12 @@ impl Setup<'_> {
     /// [crosses threads](super::Class::crosses_threads).
     pub fn tasks_on_threads(&mut self, most: Option<usize>, first: Option<usize>) -> Receiver {
         self.draft.add_team(self.id, most, first)
+    }
+
+    /// Gives the element a task on each thread whose packets reach it. What comes on a thread leaves on
+    /// it: these tasks stay where they are. An element that nothing reaches gets none.
+    pub fn tasks_where_reached(&mut self) -> Receiver {
+        self.draft.add_attendance(self.id)
     }
 
     /// Gives the element a task for each thread that the plan lets receive from a device.

@@ -11,7 +11,7 @@ use crate::Lock;
 use crate::args::{Args, ElementLookup, Scope};
 use crate::clock::Clock;
 use crate::element::node::AnyElement;
-use crate::element::{ClassInfo, Handler, Init, Registry, Setup};
+use crate::element::{ClassInfo, Handler, Init, Inspection, Registry, Setup};
 use crate::engine::{Chain, Context, Engine, Order, Parts, Waker, Wiring};
 use crate::names::NameTable;
 use crate::services::{DeviceBook, Services};
@@ -88,12 +88,12 @@ pub fn check(
     let (inputs, outputs) = builder.kinds(&counts);
     builder.check_requirements(registry);
     let parts = builder.configure(&counts);
-    let Builder { names, mut draft, diagnostics, infos, connections, .. } = builder;
+    let Builder { names, mut draft, mut diagnostics, infos, connections: written, .. } = builder;
     if diagnostics.iter().any(Diagnostic::is_error) {
         return (None, diagnostics);
     }
 
-    let connections: Vec<_> = connections.iter().map(|c| (c.from, c.to)).collect();
+    let connections: Vec<_> = written.iter().map(|c| (c.from, c.to)).collect();
     let infos: Vec<&'static ClassInfo> = infos.into_iter().flatten().collect();
     let element_names: Vec<String> = graph.elements.iter().map(|e| e.name.clone()).collect();
     let view = plan::Graph {
@@ -156,7 +156,21 @@ pub fn check(
         predecessor: Lock::default(),
         successor: Lock::default(),
     };
-    (Some(router), diagnostics)
+    inspect(&router, &written, &mut diagnostics);
+    let sound = !diagnostics.iter().any(Diagnostic::is_error);
+    (sound.then_some(router), diagnostics)
+}
+
+/// Lets every element look at the graph.
+fn inspect(
+    router: &Router,
+    connections: &[millrace_lang::Connection],
+    found: &mut Vec<Diagnostic>,
+) {
+    for (id, member) in router.elements.iter().enumerate() {
+        let mut inspection = Inspection { id, router, connections, found };
+        member.element.inspect(&mut inspection);
+    }
 }
 
 /// Initialises the elements of a router, in order of their phases, and makes its threads' state.

@@ -13,6 +13,8 @@ pub(crate) struct Draft {
     pub(crate) tasks: Vec<DraftTask>,
     pub(crate) receivers: Vec<DraftReceiver>,
     pub(crate) teams: Vec<DraftTeam>,
+    /// Elements with a task on each thread that reaches them.
+    pub(crate) attendances: Vec<(usize, Receiver)>,
     /// Elements that transmit to devices.
     pub(crate) transmitters: Vec<(usize, Transmitting)>,
     pub(crate) timers: Vec<Timer>,
@@ -100,6 +102,12 @@ impl Draft {
     ) -> Receiver {
         let receiver = Receiver::default();
         self.teams.push(DraftTeam { element, most, offset, receiver: receiver.clone() });
+        receiver
+    }
+
+    pub(crate) fn add_attendance(&mut self, element: usize) -> Receiver {
+        let receiver = Receiver::default();
+        self.attendances.push((element, receiver.clone()));
         receiver
     }
 

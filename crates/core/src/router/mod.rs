@@ -11,6 +11,7 @@ mod signals;
 mod swap;
 mod wiring;
 
+use std::any::{Any, TypeId};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -81,16 +82,16 @@ fn speaks_utf8() -> bool {
 pub type Link = ((usize, usize), (usize, usize));
 
 /// One element of a router.
-struct Member {
+pub(crate) struct Member {
     name: String,
-    info: &'static ClassInfo,
+    pub(crate) info: &'static ClassInfo,
     config: String,
     landmark: String,
-    span: Span,
+    pub(crate) span: Span,
     element: Arc<dyn AnyElement>,
     handlers: Vec<Handler>,
-    inputs: Vec<PortKind>,
-    outputs: Vec<PortKind>,
+    pub(crate) inputs: Vec<PortKind>,
+    pub(crate) outputs: Vec<PortKind>,
 }
 
 impl Member {
@@ -156,6 +157,9 @@ impl Router {
                 "it receives from {device}, whose queues are planned: use THREADOFFSET"
             ));
         }
+        if self.draft.attendances.iter().any(|one| one.0 == task.element()) {
+            return Err("it runs on each thread that packets come on".to_owned());
+        }
         if task.stays() {
             return Err("threads wait for it: use StaticThreadSched".to_owned());
         }
@@ -175,6 +179,15 @@ impl Router {
     /// A thread's instance of element `id`.
     pub(crate) fn instance_of(&self, id: usize) -> Option<Box<dyn Node>> {
         Some(self.elements.get(id)?.element.clone().instantiate())
+    }
+
+    pub(crate) fn member(&self, id: usize) -> Option<&Member> {
+        self.elements.get(id)
+    }
+
+    /// What elements share with one another, if one of them has asked for it.
+    pub fn shared<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
+        self.draft.shared.get(&TypeId::of::<T>())?.clone().downcast().ok()
     }
 
     /// How many elements there are.

@@ -30,6 +30,16 @@ pub fn engine(config: &str, options: Options) -> Result<Engine, Vec<String>> {
     }
 }
 
+/// The router of a configuration that compiles, unless something else is wrong with it, and what is.
+pub fn check_text(config: &str) -> (Option<millrace_core::Router>, Vec<millrace_lang::Diagnostic>) {
+    let mut map = SourceMap::default();
+    let source = map.add("router.click", config);
+    let (graph, diagnostics) =
+        millrace_lang::compile(&mut map, source, &millrace_lang::Options::default());
+    assert!(diagnostics.is_empty(), "{diagnostics:?}");
+    check(&graph, &Registry::linked(), Options::default())
+}
+
 /// A router with devices eth0 to eth3 in memory, and the far ends of these.
 pub struct Bench {
     pub engine: Engine,

@@ -14,7 +14,8 @@
 //! 2. [`assign`]: which threads receive from which device, by how many queues;
 //! 3. homes of the tasks that stay where they are put, and of timers;
 //! 4. homes of the tasks that carry packets over, away from where these come from;
-//! 5. thread vectors, transmit queues, and the threads that may count references plainly;
+//! 5. thread vectors, tasks wherever an element is reached, transmit queues, and the threads that may
+//!    count references plainly;
 //! 6. [`chains`]: which elements in a row run as one.
 
 mod assign;
@@ -159,6 +160,7 @@ impl Plan {
         plan.place_timers(graph, draft);
         plan.find_reach(draft);
         plan.place_crossings(graph, draft);
+        plan.place_attendances(graph, draft);
         plan.place_transmitters(graph, draft, means.topology);
         plan.find_plain(graph);
         plan.sort_tasks(draft);
@@ -397,6 +399,35 @@ impl Plan {
             tasks.push(task);
         }
         team.receiver.settle(tasks, 0..count);
+    }
+
+    /// Gives the elements that ask for it a task on each thread that reaches them. The tasks go on from
+    /// where packets have come to on their own threads, so the thread vectors stay as they are.
+    fn place_attendances(&mut self, graph: &Graph<'_>, draft: &mut Draft) {
+        for (element, receiver) in std::mem::take(&mut draft.attendances) {
+            if pin_of(&graph.names[element], draft).is_some() {
+                self.notes.push(format!(
+                    "StaticThreadSched has no say over ‘{}’: it runs on each thread that packets come on",
+                    graph.names[element]
+                ));
+            }
+            let threads: Vec<usize> = self.threads_of(element).collect();
+            let tasks: Vec<_> =
+                threads.iter().map(|_| draft.add_task(element, Place::Team)).collect();
+            for (task, &thread) in tasks.iter().zip(&threads) {
+                task.stay();
+                self.tasks.push(PlannedTask {
+                    runs: true,
+                    element,
+                    index: task.index(),
+                    receives: None,
+                    thread,
+                    why: "a task on each thread that packets come on".into(),
+                });
+            }
+            receiver.settle(tasks, 0..threads.len());
+            draft.attendances.push((element, receiver));
+        }
     }
 
     /// Puts the tasks into the order in which they were asked for.

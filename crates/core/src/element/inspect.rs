@@ -1,0 +1,121 @@
+//! Looking at the whole configuration before anything runs.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use millrace_lang::{Connection, Diagnostic, Span, nearest};
+
+use super::{Class, Element, PortKind};
+use crate::router::{Plan, Router};
+
+/// One end of a connection: the element and its port.
+pub type Port = (usize, usize);
+
+/// The configured graph, as an element sees it that has something to say about more than itself
+/// ([`Element::inspect`]). Findings may point at any place of the configuration.
+pub struct Inspection<'a> {
+    pub(crate) id: usize,
+    pub(crate) router: &'a Router,
+    pub(crate) connections: &'a [Connection],
+    pub(crate) found: &'a mut Vec<Diagnostic>,
+}
+
+impl<'a> Inspection<'a> {
+    /// The index of the element that looks.
+    pub fn id(&self) -> usize {
+        self.id
+    }
+
+    /// How many elements there are; their indices are below.
+    pub fn len(&self) -> usize {
+        self.router.len()
+    }
+
+    /// True when there is no element.
+    pub fn is_empty(&self) -> bool {
+        self.router.is_empty()
+    }
+
+    /// The full name of an element; empty when there is none.
+    pub fn name_of(&self, id: usize) -> &'a str {
+        self.router.name_of(id)
+    }
+
+    /// What the class of an element says of itself.
+    pub fn class_of(&self, id: usize) -> Option<&'static Class> {
+        self.router.member(id).map(|member| &member.info.class)
+    }
+
+    /// `name :: Class`, as messages name an element.
+    pub fn described(&self, id: usize) -> String {
+        format!("{} :: {}", self.name_of(id), self.router.class_of(id))
+    }
+
+    /// Where an element is declared.
+    pub fn span_of(&self, id: usize) -> Option<Span> {
+        self.router.member(id).map(|member| member.span)
+    }
+
+    /// The element, if it is of class `E`.
+    pub fn element<E: Element>(&self, id: usize) -> Option<Arc<E>> {
+        self.router.element(id)
+    }
+
+    /// The element that `name` means to the one that looks: the nearest in the enclosing compounds.
+    pub fn resolve(&self, name: &str) -> Option<usize> {
+        self.router.resolve(self.id, name)
+    }
+
+    /// The name among `names` that is so close to `name` that it may have been meant.
+    pub fn nearest<'n>(
+        &self,
+        name: &str,
+        names: impl IntoIterator<Item = &'n str>,
+    ) -> Option<&'n str> {
+        nearest(name, names)
+    }
+
+    /// What elements share ([`Setup::shared`](super::Setup::shared)), if one has asked for it.
+    pub fn shared<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
+        self.router.shared()
+    }
+
+    /// The connections that leave element `id`: its output, the input that it leads to, and where
+    /// that is written. In the order of the configuration.
+    pub fn leaving(&self, id: usize) -> impl Iterator<Item = (usize, Port, Span)> + use<'a> {
+        let own = self.connections.iter().filter(move |one| one.from.0 == id);
+        own.map(|one| (one.from.1, one.to, one.span))
+    }
+
+    /// The connections that come to element `id`: its input, the output that leads there, and where
+    /// that is written. In the order of the configuration.
+    pub fn coming(&self, id: usize) -> impl Iterator<Item = (usize, Port, Span)> + use<'a> {
+        let own = self.connections.iter().filter(move |one| one.to.0 == id);
+        own.map(|one| (one.to.1, one.from, one.span))
+    }
+
+    /// The kinds of an element's outputs, as the graph decided them.
+    pub fn outputs_of(&self, id: usize) -> &'a [PortKind] {
+        self.router.member(id).map_or(&[], |member| &member.outputs)
+    }
+
+    /// The kinds of an element's inputs, as the graph decided them.
+    pub fn inputs_of(&self, id: usize) -> &'a [PortKind] {
+        self.router.member(id).map_or(&[], |member| &member.inputs)
+    }
+
+    /// Threads and what runs on them.
+    pub fn plan(&self) -> &'a Plan {
+        self.router.plan()
+    }
+
+    /// Records a finding. An error keeps the router from being made.
+    pub fn report(&mut self, finding: Diagnostic) {
+        self.found.push(finding);
+    }
+
+    /// Whether an error was found so far, by this element or one before it.
+    pub fn has_errors(&self) -> bool {
+        self.found.iter().any(Diagnostic::is_error)
+    }
+}
