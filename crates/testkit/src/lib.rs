@@ -1,4 +1,5 @@
-//! What the tests of several crates share: leaving a test out aloud, hosts to talk to, and
+//! What the tests of several crates share: leaving a test out aloud, hosts to talk to, rules and traffic
+//! made from a seed ([`generate`]), and
 //! configurations with their expected output.
 //!
 //! `cargo test` needs no privileges. A test that does need them begins with [`privileged!`], names
@@ -17,6 +18,7 @@
 //! network at once disturb each other.
 
 pub mod conform;
+pub mod generate;
 mod namespace;
 
 use std::fmt;
