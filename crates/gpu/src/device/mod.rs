@@ -2,10 +2,24 @@
 //!
 //! A [`Device`] is shared by all threads; each thread submits through a [`DeviceLane`] of its own, without locks. Nothing here
 //! blocks but opening, loading and quiescing.
+//!
+//! # When it fails
+//! * A batch fails ([`DeviceError::Step`]): its slot comes back when nothing of it is under way any more; others go on.
+//! * A batch does not come back: the user of the lane decides when to give it up. The slot stays the device's until
+//!   [`poll`](DeviceLane::poll) says otherwise; the user drops the lane when it has no use for the rest of it.
+//! * The device is lost ([`DeviceError::Lost`]): every batch under way fails, and every later call. Its users drop their lanes
+//!   and tables, and ask the [`Supply`] for another.
+//!
+//! A lane can be dropped at any time: memory that the device may still write to is kept until it is sure that it does not.
+
+mod supply;
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+
+pub use supply::{Opener, Supply};
 
 use crate::plan::Plan;
 
@@ -39,19 +53,56 @@ pub enum DeviceError {
     Unsupported(String),
 }
 
+impl DeviceError {
+    /// Whether only opening the device anew helps.
+    pub fn is_lost(&self) -> bool {
+        matches!(self, Self::Lost(_))
+    }
+}
+
+/// Why there is no device: a sentence without its full stop, for the start-up line.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct WhyNot(pub String);
+
+/// Tells an opened device from all others of the process, so that no table is used on another than its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct DeviceId(u64);
+
+impl DeviceId {
+    /// One that nothing else has.
+    pub fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+impl Default for DeviceId {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 /// A GPU, or what stands for one.
 pub trait Device: Send + Sync {
     /// What is known of it.
     fn caps(&self) -> &Caps;
 
+    /// Which one it is; another one when it was opened anew.
+    fn id(&self) -> DeviceId;
+
+    /// Whether it is lost: whatever is asked of it fails, now and later.
+    fn is_lost(&self) -> bool;
+
     /// Begins to load a table; it can be used in plans when it [is resident](Table::is_resident). On a stream of its
-    /// own: batches in flight go on.
+    /// own: batches in flight go on. Takes as long as a copy in memory: for control threads.
     ///
     /// # Errors
     /// There is no room, or the device is lost.
     fn load_table(&self, words: &Arc<Vec<u32>>) -> Result<Table, DeviceError>;
 
-    /// Makes ready to run a plan from one thread, with `slots` batches under way at most.
+    /// Makes ready to run a plan from one thread, with `slots` batches under way at most. Takes milliseconds, the first time
+    /// on a GPU as long as compiling kernels (tenths of a second).
     ///
     /// # Errors
     /// There is no room, a kernel is not to be had, or the device is lost.
@@ -65,6 +116,8 @@ pub struct Table(Arc<dyn TableMemory>);
 
 /// What a backend keeps of a table.
 pub trait TableMemory: Send + Sync {
+    /// On which device it is.
+    fn device(&self) -> DeviceId;
     /// Where it is, for kernels.
     fn address(&self) -> u64;
     /// Whether all of it has arrived; an error when it never will.
@@ -78,6 +131,11 @@ impl Table {
     /// A backend's table.
     pub fn new(memory: Arc<dyn TableMemory>) -> Self {
         Self(memory)
+    }
+
+    /// On which device it is.
+    pub fn device(&self) -> DeviceId {
+        self.0.device()
     }
 
     /// Where it is on the device.
@@ -130,14 +188,16 @@ pub trait DeviceLane: Send {
     fn slots(&self) -> usize;
 
     /// The host's memory of a slot, [`Plan::slot_bytes`] long; none while a batch is under way in it, or was when the
-    /// device failed and it is not sure that it writes no more.
+    /// device failed and it is not sure that it writes no more. The first bytes, as long as a
+    /// [`Header`](crate::kernel::Header), are the lane's.
     fn block(&mut self, slot: SlotId) -> Option<&mut [u8]>;
 
     /// Submits the batch that lies in a slot: `rows` packets with `payload` bytes of packed payload. The lane writes the
-    /// slot's header. `tables` are those of the plan's launches in order, and kept until the batch is done.
+    /// slot's header. `tables[i]` is table number `i` of the plan's launches ([`Launch::table`](crate::kernel::Launch)), all
+    /// resident on this device; they are kept until the batch is done.
     ///
     /// # Errors
-    /// It was not submitted.
+    /// It was not submitted: the slot is as it was, unless the device is lost.
     fn submit(
         &mut self,
         slot: SlotId,
@@ -146,9 +206,11 @@ pub trait DeviceLane: Send {
         tables: &[Table],
     ) -> Result<Ticket, DeviceError>;
 
-    /// What became of a batch. A read of a word of memory, no call of a driver.
+    /// What became of a batch: the same answer until its slot is submitted again. A read of a word of memory while all is well,
+    /// no call of a driver.
     fn poll(&mut self, ticket: Ticket) -> Poll;
 
-    /// Waits until nothing is under way any more, at most so long. False when the device may still write to slots.
+    /// Waits until nothing is under way any more, at most so long. False when the device may still write to slots; when true,
+    /// every slot is given out again, and what `poll` says is final.
     fn quiesce(&mut self, most: Duration) -> bool;
 }
