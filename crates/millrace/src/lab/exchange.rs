@@ -46,6 +46,8 @@ pub(super) enum Kind {
     Redirect,
     /// UDP datagrams to a host on another network, which echoes them.
     Flow,
+    /// The same, with texts that a pattern matcher should raise an alert for.
+    Attack,
 }
 
 impl Kind {
@@ -61,6 +63,7 @@ impl Kind {
             Self::RecordRoute => ("ping with IP options", "echo replies"),
             Self::Redirect => ("ping a neighbour by the router", "redirect and echo reply"),
             Self::Flow => ("exchange UDP flows", "datagrams echoed"),
+            Self::Attack => ("send suspicious texts", "echoed, where let through"),
         }
     }
 
@@ -76,6 +79,7 @@ impl Kind {
             Self::RecordRoute => "record_route",
             Self::Redirect => "redirect",
             Self::Flow => "flow",
+            Self::Attack => "attack",
         }
     }
 }
@@ -83,11 +87,21 @@ impl Kind {
 /// Packets of one exchange on their way at a time.
 const WINDOW: u32 = 16;
 
+/// What a host sends that wants to be noticed: places of a web server that nobody has any business at, shell commands.
+const ATTACKS: &[&[u8]] = &[
+    b"GET /../../../etc/passwd HTTP/1.1\r\nHost: a.example\r\n\r\n",
+    b"GET /scripts/..%c0%af../winnt/system32/CMD.EXE?/c+dir HTTP/1.0\r\n\r\n",
+    b"POST /login HTTP/1.1\r\n\r\nuser=admin' OR '1'='1' -- &password=x",
+    b"\x90\x90\x90\x90\x31\xc0\x50\x68//sh\x68/bin\x89\xe3\x00",
+    b"GET / HTTP/1.1\r\nUser-Agent: () { :; }; /bin/sh -c id\r\n\r\n",
+];
+
 impl Exchange {
     pub(super) fn new(kind: Kind, host: usize, to: Ipv4Addr) -> Self {
         let packets = match kind {
             Kind::PingRouter | Kind::Ping => 5,
             Kind::Flow => 500,
+            Kind::Attack => ATTACKS.len() as u32,
             _ => 1,
         };
         Self { kind, host, to, by: None, packets, sent: 0, answered: 0, came: [false; 2] }
@@ -151,11 +165,14 @@ impl Exchange {
             let [c, d] = sequence.to_be_bytes();
             icmp(icmp_type::ECHO_REQUEST, 0, [a, b, c, d], &[0x5a; 56])
         };
-        let datagram =
-            |host: &Host, length| udp((host.ip, id), (self.to, ECHO_PORT), &vec![0xa5; length]);
+        let datagram = |host: &Host, text: &[u8]| udp((host.ip, id), (self.to, ECHO_PORT), text);
         let (kind, payload) = match self.kind {
-            Kind::Fragment | Kind::DontFragment => (protocol::UDP, datagram(host, LONG)),
-            Kind::Flow => (protocol::UDP, datagram(host, length)),
+            Kind::Fragment | Kind::DontFragment => (protocol::UDP, datagram(host, &[0xa5; LONG])),
+            Kind::Flow => (protocol::UDP, datagram(host, &vec![0xa5; length])),
+            Kind::Attack => {
+                let text = ATTACKS.get(self.sent as usize).copied().unwrap_or_default();
+                (protocol::UDP, datagram(host, text))
+            }
             _ => (protocol::ICMP, ping()),
         };
         let mut packet = Datagram::new(host.ip, self.to, kind, payload);

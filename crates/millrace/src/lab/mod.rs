@@ -90,7 +90,8 @@ pub(crate) fn backend(spec: &Spec, graph: &Graph, seed: u64) -> anyhow::Result<L
         let named = spec.traces.iter().find(|(name, _)| *name == device.name);
         named.map(|(_, path)| Trace::open(path)).transpose()
     });
-    let world = World::new(&devices, traces.collect::<anyhow::Result<_>>()?, seed);
+    let attacks = network::looks_for_attacks(graph);
+    let world = World::new(&devices, traces.collect::<anyhow::Result<_>>()?, attacks, seed);
     let announcement = devices
         .iter()
         .map(|device| match device.router {

@@ -45,6 +45,12 @@ pub(super) fn devices(graph: &Graph) -> Vec<Device> {
     devices
 }
 
+/// Whether the configuration has an element that looks for attacks.
+pub(super) fn looks_for_attacks(graph: &Graph) -> bool {
+    let matchers = ["IDSMatcher", "GPUIDSMatcher"];
+    graph.elements.iter().any(|element| matchers.contains(&element.class.as_str()))
+}
+
 /// The address, with its network, of the first ARP element that has one.
 fn arp_address(graph: &Graph, names: &NameTable) -> Option<Ipv4Prefix> {
     let arp = |class: &str| class == "ARPResponder" || class == "ARPQuerier";

@@ -53,7 +53,12 @@ struct Wire {
 }
 
 impl World {
-    pub(super) fn new(devices: &[Device], traces: Vec<Option<Trace>>, seed: u64) -> Self {
+    pub(super) fn new(
+        devices: &[Device],
+        traces: Vec<Option<Trace>>,
+        attacks: bool,
+        seed: u64,
+    ) -> Self {
         let mut world = Self {
             wires: Vec::new(),
             hosts: Vec::new(),
@@ -77,7 +82,7 @@ impl World {
                 sent: 0,
             });
         }
-        world.plan();
+        world.plan(attacks);
         world
     }
 
@@ -200,8 +205,8 @@ impl World {
         (first..self.hosts.len()).collect()
     }
 
-    /// Thinks out what the hosts try.
-    fn plan(&mut self) {
+    /// Thinks out what the hosts try; suspicious texts, too, where somebody looks for them.
+    fn plan(&mut self, attacks: bool) {
         let wires: Vec<Vec<usize>> = self.wires.iter().map(|wire| wire.hosts.clone()).collect();
         for (index, near) in wires.iter().enumerate() {
             let Some(&host) = near.first() else { continue };
@@ -234,6 +239,9 @@ impl World {
                 };
                 for &kind in kinds {
                     new.push(Exchange::new(kind, host, ip(to)));
+                }
+                if attacks {
+                    new.push(Exchange::new(Kind::Attack, host, ip(to)));
                 }
             }
             self.exchanges.extend(new);
