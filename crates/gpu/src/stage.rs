@@ -37,17 +37,19 @@ pub trait Stage: Send + Sync {
     /// Called once a batch: must be cheap.
     fn table(&self) -> Option<(u64, Arc<Vec<u32>>)>;
 
-    /// Does the kernel's work on the CPU, on the rows that are [active](Rows::is_active).
+    /// Does the kernel's work on the CPU, on the rows that are [active](Rows::is_active): as many as an engine batch
+    /// holds, at most.
     fn run(&self, rows: &mut Rows<'_>);
 
-    /// Hands results to the packets (annotations), and counts. Called once a batch, on the lane's thread, whichever side
-    /// did the work; `results` are those of the packets in their order.
+    /// Hands results to the packets (annotations), and counts. Called once for the packets of each batch, on the lane's
+    /// thread and in order, as many as an engine batch holds at a time, whichever side did the work; `results` are
+    /// those of the packets in their order.
     fn deliver(&self, cx: &mut Context, packets: &mut [Packet], results: &[u32]);
 }
 
 /// The packets of a batch, as a CPU twin sees them.
 pub struct Rows<'a> {
-    packets: &'a [Packet],
+    packets: &'a mut [Packet],
     active: &'a [bool],
     results: &'a mut [u32],
     decisions: &'a mut [u32],
@@ -59,7 +61,7 @@ impl<'a> Rows<'a> {
 
     /// Rows of as many packets as there are flags, results and decisions.
     pub fn new(
-        packets: &'a [Packet],
+        packets: &'a mut [Packet],
         active: &'a [bool],
         results: &'a mut [u32],
         decisions: &'a mut [u32],
@@ -80,7 +82,12 @@ impl<'a> Rows<'a> {
     }
 
     /// The packets, active or not.
-    pub fn packets(&self) -> &'a [Packet] {
+    pub fn packets(&self) -> &[Packet] {
+        self.packets
+    }
+
+    /// The packets, for stages that have a slice to write.
+    pub fn packets_mut(&mut self) -> &mut [Packet] {
         self.packets
     }
 
