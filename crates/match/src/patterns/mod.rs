@@ -3,14 +3,17 @@
 //! A [`PatternSet`] is a list of rules, each with one or more contents (strings of bytes) that must all occur in a
 //! text. The text is a whole payload. A rule *alerts* when each of its contents lies in its window of the text;
 //! the **result** of a text is the lowest-numbered rule that alerts, plus 1, or 0. Every engine gives the same
-//! result, bit for bit: the one of the CPU (`Dfa`), the kernel of a GPU, and the plain walk over an image
+//! result, bit for bit: the one of the CPU ([`Dfa`]), the kernel of a GPU, and the plain walk over an image
 //! ([`image::search`]) that defines it.
 
+mod dfa;
 pub mod image;
 mod set;
 #[cfg(test)]
 mod testing;
+mod verify;
 
+pub use dfa::{Dfa, Scratch};
 pub use image::{BuildError, Image};
 pub use set::{Content, Kind, Kinds, PatternSet, Rule, SetError};
 

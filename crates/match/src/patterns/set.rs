@@ -110,6 +110,12 @@ impl Rule {
         Self { contents: vec![content], kinds: Kinds::ALL, msg: None, sid: None }
     }
 
+    /// Which content engines search for first: the longest is the least common. The first of the longest.
+    pub(crate) fn trigger(&self) -> usize {
+        let lengths = self.contents.iter().map(|content| content.bytes.len()).enumerate();
+        lengths.rev().max_by_key(|&(_, length)| length).map_or(0, |(index, _)| index)
+    }
+
     fn check(&self) -> Result<(), SetError> {
         if self.contents.is_empty() {
             return Err(SetError::NoContent);
@@ -132,6 +138,15 @@ impl Content {
     /// The bytes as they are compared: in lower case if case does not matter.
     pub fn folded(&self) -> Vec<u8> {
         if self.nocase { self.bytes.to_ascii_lowercase() } else { self.bytes.clone() }
+    }
+
+    /// Whether its bytes would be others in another case, and are not to be.
+    pub(crate) fn has_case(&self) -> bool {
+        !self.nocase && self.has_letters()
+    }
+
+    pub(crate) fn has_letters(&self) -> bool {
+        self.bytes.iter().any(u8::is_ascii_alphabetic)
     }
 
     pub(crate) fn check(&self) -> Result<(), SetError> {

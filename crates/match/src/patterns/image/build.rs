@@ -23,9 +23,9 @@ impl Image {
     /// Time and memory go by the bytes of all triggers: one state for each that no earlier one has as prefix, each
     /// state of `4 * (classes + 1)` bytes; the compiler needs about as much again while it works.
     pub fn build(set: &PatternSet) -> Result<Self, BuildError> {
-        let triggers: Vec<usize> = set.rules().iter().map(trigger_of).collect();
+        let triggers: Vec<usize> = set.rules().iter().map(Rule::trigger).collect();
         let contents = || set.rules().iter().zip(&triggers).map(|(rule, &at)| &rule.contents[at]);
-        let folds = contents().any(|trigger| trigger.nocase && has_letters(trigger));
+        let folds = contents().any(|trigger| trigger.nocase && trigger.has_letters());
         let fold = |content: &Content| match folds {
             true => content.bytes.to_ascii_lowercase(),
             false => content.bytes.clone(),
@@ -71,17 +71,6 @@ impl Image {
         }
         Ok(Self { words })
     }
-}
-
-/// Which content of a rule the automaton searches for: the longest is the least common.
-fn trigger_of(rule: &Rule) -> usize {
-    let lengths = rule.contents.iter().map(|content| content.bytes.len()).enumerate();
-    // The first of the longest.
-    lengths.rev().max_by_key(|&(_, length)| length).map_or(0, |(index, _)| index)
-}
-
-fn has_letters(content: &Content) -> bool {
-    content.bytes.iter().any(u8::is_ascii_alphabetic)
 }
 
 /// Appends bytes, padded to a word, and says where.
@@ -220,7 +209,7 @@ impl Tables {
                 let mut flags = if content.nocase { NOCASE } else { 0 };
                 if at == trigger {
                     flags |= TRIGGER;
-                    if folds && !content.nocase && has_letters(content) {
+                    if folds && content.has_case() {
                         flags |= COMPARE;
                     }
                 }

@@ -1,0 +1,135 @@
+//! Eight texts walked side by side.
+//!
+//! Texts go by blocks of eight bytes; the last block of a text is filled up with zeros, and what is found in the
+//! filling is not in the text. A lane whose text ends takes the next one.
+
+use super::{Dfa, LANES, Lowest, Mark, Missed, Sink, Text};
+use crate::patterns::Kind;
+
+/// Bytes of a block.
+const BLOCK: usize = 8;
+/// With fewer texts left than this they are walked one by one.
+const FEW: usize = 3;
+
+/// Where the walk over one text is.
+struct Lane<'a> {
+    text: Text<'a>,
+    /// Where its result goes; none, if there was no text left for the lane.
+    index: Option<usize>,
+    /// The next byte.
+    at: usize,
+    mark: Mark,
+    lowest: Lowest,
+}
+
+impl Dfa {
+    pub(super) fn lockstep(&self, texts: &[Text<'_>], results: &mut [u32], missed: &mut Missed) {
+        results.fill(0);
+        let shortest = self.header.shortest.max(1);
+        let long = texts.iter().enumerate().filter(|(_, text)| text.bytes.len() >= shortest);
+        let mut waiting = long.map(|(index, &text)| (index, text));
+        let mut lanes: [Lane<'_>; LANES] =
+            std::array::from_fn(|lane| Lane::of(waiting.next(), lane, missed));
+        let mut states = [0; LANES];
+        loop {
+            let busy = || lanes.iter().filter(|lane| lane.index.is_some());
+            if busy().count() < FEW {
+                break;
+            }
+            let rounds = busy().map(Lane::blocks).min().unwrap_or(0);
+            for _ in 0..rounds {
+                self.round(&mut lanes, &mut states, missed);
+            }
+            for (number, (lane, state)) in lanes.iter_mut().zip(&mut states).enumerate() {
+                if lane.index.is_some() && lane.blocks() == 0 {
+                    lane.tell(results);
+                    *lane = Lane::of(waiting.next(), number, missed);
+                    *state = 0;
+                }
+            }
+        }
+        for (lane, state) in lanes.iter_mut().zip(&mut states) {
+            if lane.index.is_some() {
+                for _ in 0..lane.blocks() {
+                    let block = lane.block();
+                    for (step, byte) in block.into_iter().enumerate() {
+                        *state = self.next(*state, byte);
+                        self.check(*state, lane, step, missed);
+                    }
+                    lane.at += BLOCK;
+                }
+                lane.tell(results);
+            }
+        }
+    }
+
+    /// Walks a block of each lane.
+    #[inline]
+    fn round(&self, lanes: &mut [Lane<'_>; LANES], states: &mut [u32; LANES], missed: &mut Missed) {
+        let blocks: [[u8; BLOCK]; LANES] = std::array::from_fn(|lane| lanes[lane].block());
+        for step in 0..BLOCK {
+            for lane in 0..LANES {
+                states[lane] = self.next(states[lane], blocks[lane][step]);
+                self.check(states[lane], &mut lanes[lane], step, missed);
+            }
+        }
+        for lane in lanes {
+            lane.at += BLOCK;
+        }
+    }
+
+    #[inline(always)]
+    fn next(&self, state: u32, byte: u8) -> u32 {
+        let class = u32::from(self.classes[usize::from(byte)]);
+        // Every transition leads into the table.
+        self.rows().get((state + class) as usize).copied().unwrap_or(0)
+    }
+
+    #[inline(always)]
+    fn check(&self, state: u32, lane: &mut Lane<'_>, step: usize, missed: &mut Missed) {
+        if state >= self.header.output_from {
+            self.lane_hit(state, lane, step, missed);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn lane_hit(&self, state: u32, lane: &mut Lane<'_>, step: usize, missed: &mut Missed) {
+        let end = lane.at + step + 1;
+        if lane.lowest.below() > 0 && end <= lane.text.bytes.len() {
+            self.hit(state, lane.text, end, missed, lane.mark, &mut lane.lowest);
+        }
+    }
+}
+
+impl<'a> Lane<'a> {
+    fn of(text: Option<(usize, Text<'a>)>, lane: usize, missed: &mut Missed) -> Self {
+        let (index, text) = match text {
+            Some((index, text)) => (Some(index), text),
+            None => (None, Text { bytes: &[], kind: Kind::Other }),
+        };
+        Self { text, index, at: 0, mark: missed.mark(lane), lowest: Lowest(u32::MAX) }
+    }
+
+    /// How many blocks of the text there are left.
+    fn blocks(&self) -> usize {
+        self.text.bytes.len().saturating_sub(self.at).div_ceil(BLOCK)
+    }
+
+    /// The next one.
+    #[inline]
+    fn block(&self) -> [u8; BLOCK] {
+        let left = self.text.bytes.get(self.at..).unwrap_or(&[]);
+        left.first_chunk().copied().unwrap_or_else(|| {
+            let mut block = [0; BLOCK];
+            block[..left.len()].copy_from_slice(left);
+            block
+        })
+    }
+
+    fn tell(&self, results: &mut [u32]) {
+        if let Some(result) = self.index.and_then(|index| results.get_mut(index)) {
+            *result = self.lowest.0.wrapping_add(1);
+        }
+    }
+}

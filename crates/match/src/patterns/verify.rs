@@ -1,0 +1,179 @@
+//! What follows a hit: whether the rule alerts whose trigger was found.
+
+use memchr::memmem::Finder;
+
+use super::{Content, Kinds, PatternSet, Rule, Text};
+
+/// The rules of a set, made for being verified.
+#[derive(Debug)]
+pub(super) struct Verifier {
+    rules: Vec<Verified>,
+    /// Whether any rule has more than its trigger.
+    several: bool,
+}
+
+#[derive(Debug)]
+struct Verified {
+    kinds: Kinds,
+    /// Whether the trigger was found in any case, and has one.
+    compare: bool,
+    trigger: Window,
+    others: Box<[Window]>,
+}
+
+/// A content, and where it may lie.
+#[derive(Debug)]
+struct Window {
+    bytes: Box<[u8]>,
+    nocase: bool,
+    offset: usize,
+    end: usize,
+    /// Finds the bytes, if they have a case.
+    finder: Option<Finder<'static>>,
+}
+
+/// Of which rules it is known that they cannot alert in the texts at hand, because another content than the trigger
+/// is missing. Without it a text that repeats a trigger would be searched again at each.
+#[derive(Debug, Default)]
+pub(super) struct Missed {
+    /// For each rule and lane the number of the text in which it cannot.
+    texts: Vec<u32>,
+    /// The number of the last text; 0 is none.
+    last: u32,
+}
+
+/// Texts that are searched side by side.
+pub(super) const LANES: usize = 8;
+
+/// A text's mark in [`Missed`].
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Mark {
+    lane: usize,
+    text: u32,
+}
+
+impl Verifier {
+    /// `folds` says that triggers with case are found in any case.
+    pub(super) fn new(set: &PatternSet, folds: bool) -> Self {
+        let verified = |rule: &Rule| {
+            let trigger = rule.trigger();
+            let others = rule.contents.iter().enumerate().filter(|&(at, _)| at != trigger);
+            Verified {
+                kinds: rule.kinds,
+                compare: folds && rule.contents[trigger].has_case(),
+                trigger: Window::of(&rule.contents[trigger]),
+                others: others.map(|(_, content)| Window::of(content)).collect(),
+            }
+        };
+        let rules: Vec<Verified> = set.rules().iter().map(verified).collect();
+        let several = rules.iter().any(|rule| !rule.others.is_empty());
+        Self { rules, several }
+    }
+
+    /// Whether the rule alerts whose trigger was found to end before position `end` of the text.
+    #[inline]
+    pub(super) fn alerts(
+        &self,
+        rule: u32,
+        text: Text<'_>,
+        end: usize,
+        missed: &mut Missed,
+        mark: Mark,
+    ) -> bool {
+        let Some(verified) = self.rules.get(rule as usize) else { return false };
+        verified.kinds.has(text.kind)
+            && verified.trigger.ends_at(end, text.bytes, verified.compare)
+            && (verified.others.is_empty() || self.others(rule, verified, text, missed, mark))
+    }
+
+    fn others(
+        &self,
+        rule: u32,
+        verified: &Verified,
+        text: Text<'_>,
+        missed: &mut Missed,
+        mark: Mark,
+    ) -> bool {
+        let known = missed.texts.get_mut(rule as usize * LANES + mark.lane);
+        if known.as_deref() == Some(&mark.text) {
+            return false;
+        }
+        let found = verified.others.iter().all(|window| window.occurs(text.bytes));
+        if let Some(known) = known
+            && !found
+        {
+            *known = mark.text;
+        }
+        found
+    }
+
+    /// Bytes that it takes.
+    pub(super) fn memory(&self) -> usize {
+        let windows = self.rules.iter().flat_map(|rule| rule.others.iter().chain([&rule.trigger]));
+        let bytes = |window: &Window| size_of::<Window>() + 2 * window.bytes.len();
+        self.rules.len() * size_of::<Verified>() + windows.map(bytes).sum::<usize>()
+    }
+}
+
+impl Window {
+    fn of(content: &Content) -> Self {
+        let bytes = content.folded().into_boxed_slice();
+        let finder = (!content.nocase).then(|| Finder::new(&bytes).into_owned());
+        Self {
+            nocase: content.nocase,
+            offset: content.offset as usize,
+            end: match content.end() {
+                u32::MAX => usize::MAX,
+                end => end as usize,
+            },
+            bytes,
+            finder,
+        }
+    }
+
+    /// Whether what was found to end before `end` lies in its window, and is it, if that is to be compared.
+    #[inline]
+    fn ends_at(&self, end: usize, text: &[u8], compare: bool) -> bool {
+        let start = end.wrapping_sub(self.bytes.len());
+        end <= self.end
+            && start >= self.offset
+            && text.get(start..end).is_some_and(|found| !compare || self.equals(found))
+    }
+
+    fn equals(&self, found: &[u8]) -> bool {
+        match self.nocase {
+            true => found.eq_ignore_ascii_case(&self.bytes),
+            false => found == &*self.bytes,
+        }
+    }
+
+    /// Whether it lies in its window anywhere.
+    fn occurs(&self, text: &[u8]) -> bool {
+        let Some(window) = text.get(self.offset..text.len().min(self.end)) else { return false };
+        match &self.finder {
+            Some(finder) => finder.find(window).is_some(),
+            None => window.windows(self.bytes.len()).any(|found| self.equals(found)),
+        }
+    }
+}
+
+impl Missed {
+    /// Forgets everything; for texts that are searched with this verifier.
+    pub(super) fn begin(&mut self, verifier: &Verifier) {
+        let marks = if verifier.several { verifier.rules.len() * LANES } else { 0 };
+        if self.texts.len() != marks {
+            self.texts.clear();
+            self.texts.resize(marks, 0);
+        }
+    }
+
+    /// The mark of another text.
+    pub(super) fn mark(&mut self, lane: usize) -> Mark {
+        if self.last == u32::MAX {
+            self.texts.fill(0);
+            self.last = 0;
+        }
+        self.last += 1;
+        Mark { lane, text: self.last }
+    }
+}
