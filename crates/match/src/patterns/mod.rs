@@ -8,6 +8,7 @@
 
 mod dfa;
 pub mod image;
+mod parse;
 mod set;
 #[cfg(test)]
 mod testing;
@@ -15,6 +16,7 @@ mod verify;
 
 pub use dfa::{Dfa, Scratch};
 pub use image::{BuildError, Image};
+pub use parse::{Format, ParseError, PlainOptions};
 pub use set::{Content, Kind, Kinds, PatternSet, Rule, SetError};
 
 /// A text to search in: a payload, and what it was the payload of.

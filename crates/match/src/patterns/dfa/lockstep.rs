@@ -68,9 +68,9 @@ impl Dfa {
     fn round(&self, lanes: &mut [Lane<'_>; LANES], states: &mut [u32; LANES], missed: &mut Missed) {
         let blocks: [[u8; BLOCK]; LANES] = std::array::from_fn(|lane| lanes[lane].block());
         for step in 0..BLOCK {
-            for lane in 0..LANES {
-                states[lane] = self.next(states[lane], blocks[lane][step]);
-                self.check(states[lane], &mut lanes[lane], step, missed);
+            for ((state, block), lane) in states.iter_mut().zip(&blocks).zip(&mut *lanes) {
+                *state = self.next(*state, block[step]);
+                self.check(*state, lane, step, missed);
             }
         }
         for lane in lanes {

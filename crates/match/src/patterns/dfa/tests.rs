@@ -7,7 +7,7 @@ use crate::patterns::testing::{naive, sets, texts};
 use crate::patterns::{Content, Kind, Rule};
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig::with_cases(500))]
     #[test]
     fn it_finds_what_the_naive_search_finds(set in sets(), texts in texts()) {
         let dfa = Dfa::new(&set).unwrap();

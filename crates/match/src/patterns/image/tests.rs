@@ -61,7 +61,7 @@ fn every_value_of_a_byte_can_be_told() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig::with_cases(500))]
     #[test]
     fn the_search_is_what_the_naive_one_says(set in sets(), texts in texts()) {
         let image = Image::build(&set).unwrap();

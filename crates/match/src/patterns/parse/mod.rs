@@ -1,0 +1,84 @@
+//! Files of patterns: [plain](plain) ones, a pattern a line, and ones of [rules as Snort has them](snort).
+
+mod cursor;
+mod plain;
+mod snort;
+#[cfg(test)]
+mod tests;
+
+use cursor::{Cursor, Place};
+
+use super::{PatternSet, SetError};
+
+/// How a file of patterns is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// As rules if its first word, after comments, is `alert`, else plain.
+    #[default]
+    Auto,
+    /// A pattern a line. Blanks at both ends are not part of it; a line of blanks, or one that begins with `#`, is
+    /// nothing. Escapes as in C (`\n`, `\x1f`, `\0`, `\\`...), `\#` and `\|`; bytes in hexadecimal between bars
+    /// (`|0d 0a|`).
+    Plain,
+    /// A rule as Snort writes them: `alert tcp any any -> any any (content:"x"; msg:"y"; sid:1;)`.
+    Snort,
+}
+
+/// How plain patterns are taken.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PlainOptions {
+    /// `A` to `Z` are the same as `a` to `z` in all of them.
+    pub nocase: bool,
+}
+
+/// What is wrong in a file of patterns, and where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}, column {column}: {message}")]
+pub struct ParseError {
+    /// The line, from 1.
+    pub line: usize,
+    /// The byte in it, from 1.
+    pub column: usize,
+    /// What, with the word.
+    pub message: String,
+}
+
+impl PatternSet {
+    /// Reads a file of patterns. Patterns may be of any bytes, so it need not be UTF-8.
+    pub fn parse(text: &[u8], format: Format, plain: PlainOptions) -> Result<Self, ParseError> {
+        let mut cursor = Cursor::new(text);
+        match format {
+            Format::Snort => snort::parse(&mut cursor),
+            Format::Plain => plain::parse(&mut cursor, plain),
+            Format::Auto => match first_word(text) == b"alert" {
+                true => snort::parse(&mut cursor),
+                false => plain::parse(&mut cursor, plain),
+            },
+        }
+    }
+
+    /// Reads one pattern as a [plain](Format::Plain) file writes it.
+    pub fn parse_pattern(text: &[u8]) -> Result<Vec<u8>, ParseError> {
+        plain::pattern(&mut Cursor::new(text))
+    }
+}
+
+/// The first word of a file that is not in a comment.
+fn first_word(text: &[u8]) -> &[u8] {
+    let lines = text.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii);
+    let line = lines.into_iter().find(|line| !line.is_empty() && line[0] != b'#').unwrap_or(b"");
+    let end = line.iter().position(u8::is_ascii_whitespace).unwrap_or(line.len());
+    &line[..end]
+}
+
+impl Place {
+    /// An error here.
+    fn error(self, message: impl Into<String>) -> ParseError {
+        ParseError { line: self.line, column: self.column, message: message.into() }
+    }
+
+    /// An error here about a rule.
+    fn set_error(self, error: &SetError) -> ParseError {
+        self.error(error.to_string())
+    }
+}
