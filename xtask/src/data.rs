@@ -6,18 +6,43 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+use millrace_testkit::data::Data;
 use millrace_testkit::find_program;
 
 use crate::apt::{Apt, Kind};
 use crate::shell;
 
-/// The folder with the captures of Debian's tcpdump source package: some hundreds of small files,
-/// many of them malformed on purpose. Fetches them, saying so, when they are not there yet.
+/// The folder with data for tests. Fetches it, saying so, when it is not there yet.
 ///
 /// # Errors
-/// They are not there and cannot be fetched.
-pub(crate) fn tcpdump_captures() -> Result<PathBuf> {
-    once(captures_folder(), |work| {
+/// It is not there and cannot be fetched.
+pub(crate) fn fetch(data: Data) -> Result<PathBuf> {
+    match data {
+        Data::Captures => tcpdump_captures(),
+        Data::Phrases => phrases(),
+        Data::Routes => routes(),
+        Data::Texts => texts(),
+    }
+}
+
+/// The folder of [`fetch`] when it is there.
+pub(crate) fn fetched(data: Data) -> Option<PathBuf> {
+    Some(place(data)).filter(|folder| folder.is_dir())
+}
+
+fn place(data: Data) -> PathBuf {
+    shell::target().join(match data {
+        Data::Captures => "xtask/tcpdump-captures",
+        Data::Phrases => "xtask/phrases",
+        Data::Routes => "xtask/routes",
+        Data::Texts => "xtask/texts",
+    })
+}
+
+/// The folder with the captures of Debian's tcpdump source package: some hundreds of small files,
+/// many of them malformed on purpose.
+fn tcpdump_captures() -> Result<PathBuf> {
+    once(place(Data::Captures), |work| {
         need(&["tar"], "the captures of Debian's tcpdump")?;
         println!("fetching the captures of Debian's tcpdump source package (10 MB of lists, 2 MB)");
         let apt = Apt::new(work, Kind::Source, "the captures of Debian's tcpdump")?;
@@ -27,13 +52,47 @@ pub(crate) fn tcpdump_captures() -> Result<PathBuf> {
     })
 }
 
-/// The folder of [`tcpdump_captures`] when it is there.
-pub(crate) fn fetched_captures() -> Option<PathBuf> {
-    Some(captures_folder()).filter(|folder| folder.is_dir())
+/// A folder with the phrases that the OWASP rules for web application firewalls look for, out of Debian's package
+/// modsecurity-crs: files `*.data`, a phrase a line.
+fn phrases() -> Result<PathBuf> {
+    once(place(Data::Phrases), |work| {
+        println!(
+            "fetching the phrases in Debian's package modsecurity-crs (10 MB of lists, 160 KB)"
+        );
+        let tree = extract(work, "modsecurity-crs", "phrases of a web application firewall")?;
+        Ok(tree.join("usr/share/modsecurity-crs/rules"))
+    })
 }
 
-fn captures_folder() -> PathBuf {
-    shell::target().join("xtask/tcpdump-captures")
+/// A folder with text and web pages, 2 MB, out of Debian's package debian-policy.
+fn texts() -> Result<PathBuf> {
+    once(place(Data::Texts), |work| {
+        need(&["gzip"], "texts")?;
+        println!("fetching the texts in Debian's package debian-policy (10 MB of lists, 2 MB)");
+        let tree = extract(work, "debian-policy", "texts")?.join("usr/share/doc/debian-policy");
+        shell::run(Command::new("gzip").arg("--decompress").arg(tree.join("policy.txt.gz")))?;
+        let texts = work.join("texts");
+        fs::create_dir(&texts)?;
+        for folder in [tree.clone(), tree.join("policy.html"), tree.join("fhs")] {
+            for entry in fs::read_dir(&folder).with_context(|| folder.display().to_string())? {
+                let path = entry?.path();
+                let is_text = path.extension().is_some_and(|end| end == "html" || end == "txt");
+                if let Some(name) = path.file_name().filter(|_| is_text && path.is_file()) {
+                    fs::rename(&path, texts.join(name))?;
+                }
+            }
+        }
+        Ok(texts)
+    })
+}
+
+/// Unpacks a binary package, which is not installed, and gives the folder.
+fn extract(work: &Path, package: &str, purpose: &str) -> Result<PathBuf> {
+    need(&["dpkg-deb"], purpose)?;
+    let tree = work.join("tree");
+    let file = Apt::new(work, Kind::Binary, purpose)?.fetch(package)?;
+    shell::run(Command::new("dpkg-deb").arg("--extract").arg(file).arg(&tree))?;
+    Ok(tree)
 }
 
 /// A folder with the Internet's routes as RouteViews had them, out of Debian's package python3-pyasn:
@@ -45,13 +104,10 @@ fn captures_folder() -> PathBuf {
 /// # Errors
 /// They are not there and cannot be fetched.
 pub(crate) fn routes() -> Result<PathBuf> {
-    once(shell::target().join("xtask/routes"), |work| {
-        need(&["dpkg-deb", "gzip"], "routes of the Internet")?;
+    once(place(Data::Routes), |work| {
+        need(&["gzip"], "routes of the Internet")?;
         println!("fetching the routes in Debian's package python3-pyasn (10 MB of lists, 10 MB)");
-        let apt = Apt::new(work, Kind::Binary, "routes of the Internet")?;
-        let tree = work.join("pyasn");
-        let package = apt.fetch("python3-pyasn")?;
-        shell::run(Command::new("dpkg-deb").arg("--extract").arg(package).arg(&tree))?;
+        let tree = extract(work, "python3-pyasn", "routes of the Internet")?;
         let data = tree.join("usr/lib/python3/dist-packages/data");
         let routes = work.join("routes");
         fs::create_dir(&routes)?;

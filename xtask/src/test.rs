@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use clap::ValueEnum;
-use millrace_testkit::{CAPTURES_VARIABLE, FAST_VARIABLE, Reason, SKIPS_VARIABLE, find_program};
+use millrace_testkit::data::Data;
+use millrace_testkit::{FAST_VARIABLE, Reason, SKIPS_VARIABLE, find_program};
 
 use crate::tally::{Counts, Skip, SkipRecord};
 use crate::{bench, data, house, packages, shell};
@@ -98,14 +99,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
 fn run_step(step: Step, options: &Options, skips: &SkipRecord) -> Result<String> {
     match step {
         Step::Packages => packages::ensure(),
-        // Without the data some tests leave themselves out, aloud: no reason to fail.
-        Step::Data => Ok(data::tcpdump_captures().map_or_else(
-            |error| {
-                println!("warning: {error:#}");
-                "missing: captures of tcpdump".to_string()
-            },
-            |_| "captures of tcpdump".to_string(),
-        )),
+        Step::Data => Ok(fetch_data()),
         Step::Fmt => {
             need_component("rustfmt", "fmt")?;
             echo_and_run(shell::cargo().args(["fmt", "--all", "--check"]))
@@ -128,6 +122,21 @@ fn run_step(step: Step, options: &Options, skips: &SkipRecord) -> Result<String>
     }
 }
 
+/// Fetches the data that tests use. Without it some of them leave themselves out, aloud: no reason to fail.
+fn fetch_data() -> String {
+    let mut missing = Vec::new();
+    for data in Data::ALL {
+        if let Err(error) = data::fetch(data) {
+            println!("warning: {error:#}");
+            missing.push(data.name());
+        }
+    }
+    match missing.is_empty() {
+        true => format!("{} folders", Data::ALL.len()),
+        false => format!("missing: {}", missing.join(", ")),
+    }
+}
+
 /// Counts the instructions of hot loops, where there is a Valgrind to count them with.
 fn gate() -> Result<String> {
     if find_program("valgrind").is_none() {
@@ -146,8 +155,10 @@ fn test_command(options: &Options, skips: &SkipRecord) -> Command {
     if options.fast {
         command.env(FAST_VARIABLE, "1");
     }
-    if let Some(captures) = data::fetched_captures() {
-        command.env(CAPTURES_VARIABLE, captures);
+    for data in Data::ALL {
+        if let Some(folder) = data::fetched(data) {
+            command.env(data.variable(), folder);
+        }
     }
     command
 }

@@ -1,6 +1,6 @@
-//! What the tests of several crates share: leaving a test out aloud, hosts to talk to, rules and traffic
-//! made from a seed ([`generate`]), and
-//! configurations with their expected output.
+//! What the tests of several crates share: leaving a test out aloud, hosts to talk to, rules and
+//! traffic made from a seed ([`generate`]), data out of Debian packages ([`data`]), and configurations
+//! with their expected output.
 //!
 //! `cargo test` needs no privileges. A test that does need them begins with [`privileged!`], names
 //! the programs that it runs, and ends early where it cannot run:
@@ -18,6 +18,7 @@
 //! network at once disturb each other.
 
 pub mod conform;
+pub mod data;
 pub mod generate;
 mod namespace;
 
@@ -51,8 +52,8 @@ pub enum Reason {
     Program(String),
     /// [`FAST_VARIABLE`] asks for the quick tests alone.
     Fast,
-    /// [`CAPTURES_VARIABLE`] names no folder.
-    Captures,
+    /// The variable of [`Data`](data::Data) names no folder with it.
+    Data(data::Data),
 }
 
 impl fmt::Display for Reason {
@@ -61,7 +62,9 @@ impl fmt::Display for Reason {
             Reason::Root => f.write_str("needs root"),
             Reason::Program(program) => write!(f, "needs {program}"),
             Reason::Fast => f.write_str("quick run"),
-            Reason::Captures => f.write_str("needs the captures that `cargo xtask test` fetches"),
+            Reason::Data(data) => {
+                write!(f, "needs {} that `cargo xtask test` fetches", data.name())
+            }
         }
     }
 }
@@ -111,7 +114,7 @@ macro_rules! captures {
 /// What [`captures!`] calls: `test` is the name to print when the test is left out.
 #[must_use]
 pub fn captures_or_skip(test: &str) -> Option<Vec<PathBuf>> {
-    let folder = std::env::var_os(CAPTURES_VARIABLE).map(PathBuf::from);
+    let folder = data::Data::Captures.folder();
     let entries = folder.and_then(|folder| fs::read_dir(folder).ok());
     let paths = entries.into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
     let is_capture = |path: &PathBuf| {
@@ -121,7 +124,7 @@ pub fn captures_or_skip(test: &str) -> Option<Vec<PathBuf>> {
     let mut captures: Vec<PathBuf> = paths.filter(is_capture).collect();
     captures.sort();
     if captures.is_empty() {
-        announce(test, &Reason::Captures);
+        announce(test, &Reason::Data(data::Data::Captures));
         return None;
     }
     Some(captures)

@@ -6,12 +6,16 @@
 //! | [`trace`] | headers that satisfy rules, with locality, and headers that satisfy none |
 //! | [`frame`] | Ethernet frames with such headers, VLAN tags, IP options and right checksums |
 //! | [`flows`] | numbered frames, and the ledger that finds lost, doubled and reordered ones |
+//! | [`payload`] | benign text, planted patterns, hostile near misses, random bytes |
+//! | [`patterns`] | pattern sets, made up or read from the phrases of a web application firewall |
 //! | [`pcap`] | captures to write them to |
 //!
 //! `cargo xtask generate` writes all of them to files.
 
 pub mod flows;
 pub mod frame;
+pub mod patterns;
+pub mod payload;
 pub mod pcap;
 pub mod rules;
 pub mod trace;
