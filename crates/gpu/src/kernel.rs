@@ -1,4 +1,13 @@
 //! Kernels and what they are given: the Rust side of `kernels/millrace.h`.
+//!
+//! One source serves two targets: CUDA C++ as text ([`Kernel::source`]), C11 for the host ([`Kernel::host_function`]).
+
+mod host;
+mod source;
+
+use std::ffi::CStr;
+
+pub use host::HostFunction;
 
 /// Rows of a tile, threads of a block. As many as an engine batch has packets, so that a batch fills a tile.
 pub const TILE: usize = 256;
@@ -8,8 +17,10 @@ pub const MAX_INPUTS: usize = 6;
 pub const MAX_CONDITIONS: usize = 8;
 /// Most tables of a plan.
 pub const MAX_TABLES: usize = 16;
-/// The result of a row that a kernel did not treat.
+/// The result of a row that a kernel did not treat, or for which there is none.
 pub const NONE: u32 = u32::MAX;
+/// The decision to drop a packet.
+pub const DROP: u32 = u32::MAX - 1;
 
 /// A kernel: a function of `kernels/NAME.cu`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -31,7 +42,7 @@ impl Kernel {
     pub const ALL: [Self; 5] =
         [Self::Lpm4, Self::Lpm6, Self::Classify, Self::AhoCorasick, Self::Invert];
 
-    /// The name of the file and of the function.
+    /// The name of the file.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Lpm4 => "lpm4",
@@ -40,6 +51,30 @@ impl Kernel {
             Self::AhoCorasick => "aho_corasick",
             Self::Invert => "invert",
         }
+    }
+
+    /// The name of the function. On a device it has two parameters: a [`Launch`], by value, and the slot's address.
+    pub const fn entry(self) -> &'static CStr {
+        match self {
+            Self::Lpm4 => c"mr_lpm4",
+            Self::Lpm6 => c"mr_lpm6",
+            Self::Classify => c"mr_classify",
+            Self::AhoCorasick => c"mr_aho_corasick",
+            Self::Invert => c"mr_invert",
+        }
+    }
+
+    /// How many threads of a device share a row of a launch: 1, or a power of two up to 32.
+    pub const fn lanes(self, launch: &Launch) -> usize {
+        match (self, launch.constants[0]) {
+            (Self::AhoCorasick, lanes @ 2..=32) if lanes.is_power_of_two() => lanes as usize,
+            _ => 1,
+        }
+    }
+
+    /// How many blocks of [`TILE`] threads a launch for so many rows takes.
+    pub const fn blocks(self, launch: &Launch, rows: usize) -> usize {
+        (rows * self.lanes(launch)).div_ceil(TILE)
     }
 }
 
@@ -60,6 +95,7 @@ pub struct Header {
 }
 
 /// A column of a slot: row `r` is at `at + (r / TILE) * tile + (r % TILE) * stride`, in bytes from the slot's start.
+/// With stride 0 there is no such column. Columns of `u32` and `u16` are aligned to their size, slices need not be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Column {
@@ -95,9 +131,9 @@ pub struct Condition {
 pub struct Launch {
     /// Slices, in the order in which the stage asked for them.
     pub input: [Column; MAX_INPUTS],
-    /// `u16`: how many bytes of each slice the packet has; the rest is zero.
+    /// `u16`: how many bytes of each slice the packet has; the rest is zero. No column: all of them.
     pub valid: [Column; MAX_INPUTS],
-    /// `u32`: where the row's payload begins, from `payload` on.
+    /// `u32`: where the row's payload begins, from `payload` on: a multiple of 16.
     pub offset: Column,
     /// `u32`: bytes of the row's payload.
     pub length: Column,
@@ -105,7 +141,7 @@ pub struct Launch {
     pub predicate: Column,
     /// `u32`: the result.
     pub result: Column,
-    /// Where the packed payload begins in the slot.
+    /// Where the packed payload begins in the slot: a multiple of 16.
     pub payload: u32,
     /// Which of the header's tables.
     pub table: u32,
@@ -115,8 +151,9 @@ pub struct Launch {
     pub conditions: u32,
     /// The conditions.
     pub condition: [Condition; MAX_CONDITIONS],
-    /// Where the decision (output number + 1) goes in the predicate word.
+    /// The lowest bit of the decision's field in the predicate word.
     pub field_shift: u32,
-    /// The bits of the decision; 0: nowhere.
+    /// The bits of the field, in their place: `mask << field_shift`; 0 when there is none. A decision writes
+    /// output + 1, [`DROP`] all ones.
     pub field_mask: u32,
 }
