@@ -91,6 +91,11 @@ impl<'a> Rows<'a> {
         self.packets
     }
 
+    /// Packets, which of them are active, results and decisions, each for itself: for loops that treat many at once.
+    pub fn parts(&mut self) -> (&mut [Packet], &[bool], &mut [u32], &mut [u32]) {
+        (self.packets, self.active, self.results, self.decisions)
+    }
+
     /// Whether the stage treats this row.
     pub fn is_active(&self, row: usize) -> bool {
         self.active.get(row).copied().unwrap_or(false)

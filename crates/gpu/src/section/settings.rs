@@ -1,0 +1,54 @@
+//! What a section is told: sizes, times, which path.
+
+use std::time::Duration;
+
+/// Which path batches take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// What is cheaper, and both when the device is at its limit.
+    #[default]
+    Adaptive,
+    /// The device, as long as there is one that works.
+    Gpu,
+    /// The CPU twins.
+    Cpu,
+}
+
+/// Sizes and times of a section. The most packets of a batch are the plan's.
+///
+/// # Memory
+/// A lane holds at most `(length + 1) * capacity` packets with at most `bytes` bytes of data, and of the device's
+/// host memory `slots * slot_bytes`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Age at which a batch ends that is not full.
+    pub timeout: Duration,
+    /// Batches that a lane may have under way on the device.
+    pub slots: usize,
+    /// Batches that have ended and are not delivered, of either path, at most.
+    pub length: usize,
+    /// Most bytes of packet data that a lane holds.
+    pub bytes: usize,
+    /// How long the device may take for a batch before it counts as failed; also how long batches are
+    /// given to the device with a table that is no more the newest one.
+    pub patience: Duration,
+    /// Which path batches take at first.
+    pub mode: Mode,
+    /// Whether slow work on the device (opening, loading tables) is done on the thread that asks for it: for virtual
+    /// time, in which nothing may happen on the side.
+    pub inline: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            timeout: Duration::from_micros(50),
+            slots: 6,
+            length: 12,
+            bytes: 64 << 20,
+            patience: Duration::from_millis(100),
+            mode: Mode::Adaptive,
+            inline: false,
+        }
+    }
+}
