@@ -1,5 +1,5 @@
 //! The tasks of the repository: `cargo xtask test`, `cargo xtask conform`, `cargo xtask new-element`,
-//! `cargo xtask docs`, `cargo xtask bench`.
+//! `cargo xtask docs`, `cargo xtask bench`, `cargo xtask generate`.
 
 use std::process::ExitCode;
 
@@ -10,6 +10,7 @@ mod bench;
 mod conform;
 mod data;
 mod docs;
+mod generate;
 mod house;
 mod l3fwd;
 mod manual;
@@ -38,6 +39,9 @@ enum Task {
     NewElement(new_element::Options),
     /// The book, with a page for each element.
     Docs,
+    /// Rule sets, traces, payloads and patterns, made from a seed.
+    #[command(subcommand)]
+    Generate(generate::What),
     /// The speed: the table of targets beside the peers, and what packets cost where.
     #[command(disable_help_flag = true)]
     Bench(bench::Options),
@@ -49,6 +53,7 @@ fn main() -> ExitCode {
         Task::Conform(options) => conform::run(&options),
         Task::NewElement(options) => new_element::run(&options).map(|()| ExitCode::SUCCESS),
         Task::Docs => docs::run().map(|()| ExitCode::SUCCESS),
+        Task::Generate(what) => generate::run(&what).map(|()| ExitCode::SUCCESS),
         Task::Bench(options) => bench::run(&options).map(|()| ExitCode::SUCCESS),
     };
     match done {

@@ -203,12 +203,12 @@ impl Bench {
                 let mut text = String::new();
                 for rule in &rules {
                     // Writing to a String cannot fail.
-                    let _ = writeln!(text, "{} {}", u8::from(!rule.allow), rule.text());
+                    let _ =
+                        writeln!(text, "{} {}", u8::from(!set::allows(rule)), rule.expression());
                 }
                 std::fs::write(self.rules_file(destinations), text)?;
                 let headers = set::headers(&rules, destinations.count());
-                let frames = headers.iter().map(set::Header::frame);
-                frames.collect::<Option<_>>().context("a frame without room")?
+                headers.iter().map(set::frame).collect()
             }
             Destinations::Few | Destinations::Many | Destinations::Mixed => return Ok(()),
         };

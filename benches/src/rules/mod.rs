@@ -36,7 +36,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     program: u32,
 
-    /// Measures only this kind of rule sets, `acl`, `fw` or `ipc`; may be given several times.
+    /// Measures only this kind of rule sets, `acl1`, `fw1` or `ipc1`; may be given several times.
     #[arg(long, value_name = "KIND")]
     only: Vec<String>,
 
@@ -92,7 +92,7 @@ impl Options {
             isa::level().name(),
             self.rounds,
         );
-        let kinds: Vec<&Kind> = set::KINDS
+        let kinds: Vec<&'static Kind> = set::KINDS
             .iter()
             .filter(|kind| self.only.is_empty() || self.only.iter().any(|it| it == kind.name))
             .collect();
@@ -117,7 +117,7 @@ impl Options {
     }
 
     /// Both elements with both engines, on rules of a kind.
-    fn measure(&self, kind: &Kind, count: usize) -> anyhow::Result<Vec<Row>> {
+    fn measure(&self, kind: &'static Kind, count: usize) -> anyhow::Result<Vec<Row>> {
         let rules = set::rules(kind, count);
         let headers = set::headers(&rules, PACKETS);
         let first: Vec<Option<usize>> =
@@ -148,7 +148,9 @@ fn batches(headers: &[Header]) -> anyhow::Result<Vec<Batch>> {
     for chunk in headers.chunks(Batch::CAPACITY) {
         let mut batch = Batch::new();
         for header in chunk {
-            let mut packet = Packet::from_bytes(&header.bytes()).context("no memory")?;
+            let frame = set::frame(header);
+            let datagram = frame.get(14..).unwrap_or_default();
+            let mut packet = Packet::from_bytes(datagram).context("no memory")?;
             packet.set_network_header(0, 20);
             if batch.push(packet).is_err() {
                 bail!("a batch has no room");
@@ -191,16 +193,16 @@ impl Row {
 
     fn compile(
         element: &'static str,
-        kind: &Kind,
+        kind: &'static Kind,
         engine: Engine,
         rules: &[Rule],
     ) -> anyhow::Result<Self> {
         let scope = Scope::builtin();
         let is_filter = element == "IPFilter";
-        let text = |rule: &Rule| match (is_filter, rule.allow) {
-            (true, true) => format!("allow {}", rule.text()),
-            (true, false) => format!("drop {}", rule.text()),
-            (false, _) => rule.text(),
+        let text = |rule: &Rule| match (is_filter, set::allows(rule)) {
+            (true, true) => format!("allow {}", rule.expression()),
+            (true, false) => format!("drop {}", rule.expression()),
+            (false, _) => rule.expression(),
         };
         let texts: Vec<String> = rules.iter().map(text).collect();
         let start = Instant::now();
@@ -234,7 +236,7 @@ impl Row {
         let mut wanted = first.iter().map(|rule| match rule {
             None => DROPPED,
             Some(rule) if self.element == "IPClassifier" => *rule as u16,
-            Some(rule) => match rules.get(*rule).is_some_and(|rule| rule.allow) {
+            Some(rule) => match rules.get(*rule).is_some_and(set::allows) {
                 true => 0,
                 false => DROPPED,
             },

@@ -73,6 +73,25 @@ pub fn states<P: AsRef<[u8]>>(patterns: &[P]) -> usize {
     heads.collect::<HashSet<_>>().len()
 }
 
+/// A pattern a line: text as it is; other bytes, those with a meaning, and blanks and `#` at an end as `|hex|`.
+#[must_use]
+pub fn plain<P: AsRef<[u8]>>(patterns: &[P]) -> String {
+    let is_bare = |byte: &u8| b" #".contains(byte);
+    let line = |pattern: &P| {
+        let pattern = pattern.as_ref();
+        let inner = pattern.iter().position(|byte| !is_bare(byte)).unwrap_or(pattern.len());
+        let end = pattern.iter().rposition(|byte| !is_bare(byte)).map_or(inner, |last| last + 1);
+        let ends = [(0..inner, true), (inner..end, false), (end..pattern.len(), true)];
+        let parts = ends.map(|(range, is_bare)| match (&pattern[range], is_bare) {
+            ([], _) => String::new(),
+            (bytes, true) => hex(bytes),
+            (bytes, false) => content(bytes),
+        });
+        format!("{}\n", parts.concat())
+    };
+    patterns.iter().map(line).collect()
+}
+
 /// A rule of Snort's language for each pattern, numbered from 1: text as it is, other bytes and those with a meaning as
 /// `|hex|`.
 #[must_use]
@@ -94,11 +113,15 @@ fn content(pattern: &[u8]) -> String {
         if run.first().copied().is_some_and(is_text) {
             text.extend(run.iter().copied().map(char::from));
         } else {
-            let hex: Vec<String> = run.iter().map(|byte| format!("{byte:02x}")).collect();
-            text += &format!("|{}|", hex.join(" "));
+            text += &hex(run);
         }
     }
     text
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let digits: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("|{}|", digits.join(" "))
 }
 
 fn some_bytes(random: &mut fastrand::Rng, from: usize, to: usize) -> Vec<u8> {
@@ -173,10 +196,11 @@ mod tests {
     }
 
     #[test]
-    fn patterns_become_rules() {
+    fn patterns_become_text() {
         let patterns = [&b"a;b|\"\\:"[..], b"\0\xffGET ", b"plain"];
         let expected = [r#"a|3b|b|7c 22 5c 3a|"#, "|00 ff|GET ", "plain"];
         assert_eq!(patterns.map(content), expected);
+        assert_eq!(plain(&[b" #a b# ".as_slice(), b"##", b"c"]), "|20 23|a b|23 20|\n|23 23|\nc\n");
         assert_eq!(
             snort_rules(&patterns[2..]),
             "alert tcp any any -> any any (msg:\"pattern 1\"; content:\"plain\"; sid:1;)\n"

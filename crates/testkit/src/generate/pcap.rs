@@ -7,7 +7,7 @@ use std::io::{self, Write};
 /// # Errors
 /// Those of `out`.
 pub fn write<F: AsRef<[u8]>>(
-    out: &mut impl Write,
+    out: &mut (impl Write + ?Sized),
     frames: impl IntoIterator<Item = F>,
 ) -> io::Result<()> {
     // Magic number, version 2.4, time zone, accuracy, greatest length, link type Ethernet.
@@ -22,7 +22,7 @@ pub fn write<F: AsRef<[u8]>>(
     out.flush()
 }
 
-fn write_words(out: &mut impl Write, words: &[u32]) -> io::Result<()> {
+fn write_words(out: &mut (impl Write + ?Sized), words: &[u32]) -> io::Result<()> {
     words.iter().try_for_each(|word| out.write_all(&word.to_le_bytes()))
 }
 

@@ -180,7 +180,7 @@ pub const IPC1: Kind = Kind {
 };
 
 /// All kinds.
-pub const KINDS: [Kind; 3] = [ACL1, FW1, IPC1];
+pub static KINDS: [Kind; 3] = [ACL1, FW1, IPC1];
 
 impl Kind {
     /// The kind with a name.
