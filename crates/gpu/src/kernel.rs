@@ -4,6 +4,8 @@
 
 mod host;
 mod source;
+#[cfg(test)]
+pub(crate) mod testing;
 
 use std::ffi::CStr;
 

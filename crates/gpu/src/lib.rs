@@ -22,6 +22,7 @@ pub mod plan;
 pub mod region;
 pub mod section;
 mod stage;
+pub mod table;
 
 pub use device::{Caps, Device, DeviceError, DeviceLane, Poll, SlotId, Table, Ticket};
 pub use stage::{Rows, Stage, StageSpec};
