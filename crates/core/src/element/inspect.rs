@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use millrace_lang::{Connection, Diagnostic, Span, nearest};
+use millrace_lang::{Connection, Diagnostic, Span};
 
 use super::{Class, Element, PortKind};
 use crate::router::{Plan, Router};
@@ -61,18 +61,9 @@ impl<'a> Inspection<'a> {
         self.router.element(id)
     }
 
-    /// The element that `name` means to the one that looks: the nearest in the enclosing compounds.
-    pub fn resolve(&self, name: &str) -> Option<usize> {
-        self.router.resolve(self.id, name)
-    }
-
-    /// The name among `names` that is so close to `name` that it may have been meant.
-    pub fn nearest<'n>(
-        &self,
-        name: &str,
-        names: impl IntoIterator<Item = &'n str>,
-    ) -> Option<&'n str> {
-        nearest(name, names)
+    /// The element that `name` means to element `from`: the nearest in the enclosing compounds.
+    pub fn resolve(&self, from: usize, name: &str) -> Option<usize> {
+        self.router.resolve(from, name)
     }
 
     /// What elements share ([`Setup::shared`](super::Setup::shared)), if one has asked for it.
