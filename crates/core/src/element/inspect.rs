@@ -6,6 +6,7 @@ use std::sync::Arc;
 use millrace_lang::{Connection, Diagnostic, Span};
 
 use super::{Class, Element, PortKind};
+use crate::clock::Clock;
 use crate::router::{Plan, Router};
 
 /// One end of a connection: the element and its port.
@@ -93,6 +94,11 @@ impl<'a> Inspection<'a> {
     /// The kinds of an element's inputs, as the graph decided them.
     pub fn inputs_of(&self, id: usize) -> &'a [PortKind] {
         self.router.member(id).map_or(&[], |member| &member.inputs)
+    }
+
+    /// The router's clock.
+    pub fn clock(&self) -> &'a Clock {
+        self.router.clock()
     }
 
     /// Threads and what runs on them.

@@ -287,9 +287,10 @@ impl Context {
         }
     }
 
-    /// Runs `f` as `element`, to which what it sends and drops is counted; its cycles are not.
+    /// Runs `f` as `element`, to which what it sends and drops is counted, and by whose outputs it sends; its
+    /// cycles are not counted there.
     #[inline]
-    pub(crate) fn run_as<R>(&mut self, element: usize, f: impl FnOnce(&mut Self) -> R) -> R {
+    pub fn run_as<R>(&mut self, element: usize, f: impl FnOnce(&mut Self) -> R) -> R {
         let before = self.enter(element, 0);
         let result = f(self);
         self.running = before;
