@@ -5,7 +5,7 @@ use std::sync::Arc;
 use millrace_core::{Context, Packet};
 
 use crate::kernel::{Kernel, NONE};
-use crate::region::Region;
+use crate::region::{Layers, Region};
 
 /// What a stage needs of the plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +18,8 @@ pub struct StageSpec {
     pub constants: [u32; 4],
     /// Whether it has a table.
     pub table: bool,
-    /// How many outputs it decides between; 0 when it decides nothing (one output, which all packets take).
+    /// How many outputs it decides between, about every packet that it treats; 0 when it decides nothing (one output,
+    /// which all packets take).
     pub outputs: u32,
 }
 
@@ -43,13 +44,14 @@ pub trait Stage: Send + Sync {
 
     /// Hands results to the packets (annotations), and counts. Called once for the packets of each batch, on the lane's
     /// thread and in order, as many as an engine batch holds at a time, whichever side did the work; `results` are
-    /// those of the packets in their order.
+    /// those of the packets in their order, [`NONE`] of packets that were not treated.
     fn deliver(&self, cx: &mut Context, packets: &mut [Packet], results: &[u32]);
 }
 
 /// The packets of a batch, as a CPU twin sees them.
 pub struct Rows<'a> {
     packets: &'a mut [Packet],
+    layers: &'a [Layers],
     active: &'a [bool],
     results: &'a mut [u32],
     decisions: &'a mut [u32],
@@ -68,7 +70,13 @@ impl<'a> Rows<'a> {
     ) -> Self {
         results.fill(NONE);
         decisions.fill(NONE);
-        Self { packets, active, results, decisions }
+        Self { packets, layers: &[], active, results, decisions }
+    }
+
+    /// Slices are taken from where layers were when the batch was gathered, even if a stage before has
+    /// changed headers since.
+    pub(crate) fn with_layers(self, layers: &'a [Layers]) -> Self {
+        Self { layers, ..self }
     }
 
     /// How many rows there are.
@@ -99,6 +107,27 @@ impl<'a> Rows<'a> {
     /// Whether the stage treats this row.
     pub fn is_active(&self, row: usize) -> bool {
         self.active.get(row).copied().unwrap_or(false)
+    }
+
+    /// What a row's packet has of a region that the stage asked for: the bytes that the kernel is given, without zeros behind.
+    pub fn slice(&self, row: usize, region: &Region) -> &[u8] {
+        let Some(packet) = self.packets.get(row) else { return &[] };
+        self.layers_of(row, packet, region).slice(packet, region)
+    }
+
+    /// As [`slice`](Self::slice), for writing: only with a region that the stage asked to write. A shared packet gets a copy of
+    /// its own first.
+    pub fn slice_mut(&mut self, row: usize, region: &Region) -> &mut [u8] {
+        let Some(packet) = self.packets.get(row) else { return &mut [] };
+        let layers = self.layers_of(row, packet, region);
+        match self.packets.get_mut(row) {
+            Some(packet) => layers.slice_mut(packet, region),
+            None => &mut [],
+        }
+    }
+
+    fn layers_of(&self, row: usize, packet: &Packet, region: &Region) -> Layers {
+        self.layers.get(row).copied().unwrap_or_else(|| Layers::of(packet, region.depth()))
     }
 
     /// Sets a row's result.

@@ -7,12 +7,27 @@
 //! A stage that decides between outputs has a **field** of bits in each packet's predicate word: 0 before it has decided,
 //! output + 1 afterwards, all ones to drop the packet. A stage that only some outputs lead to treats the rows for which one
 //! of its conditions holds; all threads are launched, those of other rows return at once (Snap, section 4.3).
+//!
+//! A stage that decides must decide about every packet that it treats. A packet that comes to a stage but that its
+//! [`only`](Node::only) excludes passes it untreated, by output 0.
 
+mod build;
+mod layout;
+mod predicate;
+mod print;
+
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
 use std::sync::Arc;
 
+pub use layout::{Area, HEADER_BYTES, Packed, Slice, Valid, Way};
+pub use predicate::{Decision, Field};
+
 use crate::Stage;
-use crate::kernel::{Kernel, Launch};
-use crate::region::Region;
+use crate::kernel::{Column, Kernel, Launch, TILE};
+use crate::region::{Base, Region};
 
 /// A stage's place in a section, and where its packets come from.
 pub struct Node {
@@ -20,7 +35,8 @@ pub struct Node {
     pub stage: Arc<dyn Stage>,
     /// The outputs of earlier nodes that lead here; empty when all packets of the batch come.
     pub from: Vec<Edge>,
-    /// Predicates of which one must hold beside (`CHK_ANNO`): a node and its output.
+    /// Which of the packets that come are treated (`CHK_ANNO`): those for which an earlier node decided for this output.
+    /// The others pass.
     pub only: Option<Edge>,
 }
 
@@ -29,7 +45,7 @@ pub struct Node {
 pub struct Edge {
     /// The node.
     pub node: usize,
-    /// Its output.
+    /// Its output; 0 of a stage that decides nothing.
     pub output: u32,
 }
 
@@ -43,6 +59,15 @@ pub struct PlanError {
     pub message: String,
 }
 
+/// How large batches may become.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Most packets, at least 1; rounded up to a multiple of [`TILE`].
+    pub packets: usize,
+    /// Most bytes of packed payload, rounded up to a multiple of 16. Of no account when no stage asks for payload.
+    pub payload: usize,
+}
+
 /// A launch of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
@@ -50,30 +75,56 @@ pub struct Step {
     pub kernel: Kernel,
     /// What it is given.
     pub launch: Launch,
+    /// Whether the stage has a table; its place among the tables is in the launch.
+    pub has_table: bool,
+    /// The stage's bits of the predicate word, when it decides between outputs.
+    pub field: Option<Field>,
 }
 
-/// A part of a slot that is copied as one: for `n` rows the first `n / TILE` tiles of it, rounded up. So a partial batch
-/// costs what it holds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Area {
-    /// Where it begins in the slot.
-    pub at: u32,
-    /// Bytes of a tile.
-    pub tile: u32,
+impl Step {
+    /// Whether the stage treats a row with this predicate word.
+    #[inline]
+    pub fn treats(&self, predicate: u32) -> bool {
+        let conditions = self.launch.condition.get(..self.launch.conditions as usize);
+        conditions.is_none_or(|some| some.is_empty() || some.iter().any(|c| c.holds(predicate)))
+    }
+}
+
+/// What a stage is called and asked for: for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StageInfo {
+    /// The element's name.
+    pub name: String,
+    /// Its regions.
+    pub regions: Vec<Region>,
+    /// Where its packets come from.
+    pub from: Vec<Edge>,
+    /// Which of them it treats.
+    pub only: Option<Edge>,
 }
 
 /// What a section does with each batch.
 ///
 /// A slot is: header, input area, area of both ways, output area, packed payload. An area is a row of tiles, a tile holds the
-/// rows of [`TILE`](crate::kernel::TILE) packets of each of the area's columns.
+/// rows of [`TILE`] packets of each of the area's columns.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// Most packets of a batch: a multiple of [`TILE`](crate::kernel::TILE).
+    /// Most packets of a batch: a multiple of [`TILE`].
     pub capacity: usize,
-    /// Slices that the batch is gathered from, after the union of all requests.
-    pub columns: Vec<Region>,
+    /// Slices of the packets, after the union of all requests.
+    pub slices: Vec<Slice>,
+    /// How many bytes each packet has of the slices that stages asked for; none of annotations that are only read.
+    pub valids: Vec<Valid>,
+    /// Packed payloads: one for each different region to the packet's end.
+    pub payloads: Vec<Packed>,
     /// Launches in order, one a node.
     pub steps: Vec<Step>,
+    /// What the launches are called.
+    pub stages: Vec<StageInfo>,
+    /// `u32`: the predicate words; none when no stage decides.
+    pub predicate: Option<Column>,
+    /// How deep packets are parsed: nothing of them is touched when this is `Annotation`.
+    pub depth: Base,
     /// Columns that are copied to the device, behind the slot's header.
     pub input: Area,
     /// Columns that are copied both ways: predicates, slices that are written.
@@ -86,4 +137,43 @@ pub struct Plan {
     pub slot_bytes: usize,
     /// Most bytes of packed payload; 0 when no stage asks for any.
     pub payload_bytes: usize,
+}
+
+/// What is copied for a batch, as ranges of the slot; some may be empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Copies {
+    /// Header and input columns, columns of both ways, packed payload.
+    pub to_device: [Range<usize>; 3],
+    /// Columns of both ways, output columns.
+    pub to_host: [Range<usize>; 2],
+}
+
+impl Plan {
+    /// Makes a plan.
+    ///
+    /// # Errors
+    /// The first node that cannot be part of it, and why.
+    pub fn new(nodes: &[Node], limits: Limits) -> Result<Self, PlanError> {
+        build::plan(nodes, limits)
+    }
+
+    /// What is copied for `rows` packets with `payload` bytes of packed payload.
+    pub fn copies(&self, rows: usize, payload: usize) -> Copies {
+        let tiles = rows.min(self.capacity).div_ceil(TILE);
+        let payload_at = self.payload.at as usize;
+        let payload_end = payload_at + payload.min(self.payload_bytes).next_multiple_of(16);
+        Copies {
+            to_device: [
+                0..self.input.range(tiles).end,
+                self.both.range(tiles),
+                payload_at..payload_end,
+            ],
+            to_host: [self.both.range(tiles), self.output.range(tiles)],
+        }
+    }
+
+    /// How many tables the launches have.
+    pub fn tables(&self) -> usize {
+        self.steps.iter().filter(|step| step.has_table).count()
+    }
 }

@@ -1,0 +1,317 @@
+//! Where a packet's layers begin.
+
+use millrace_core::Packet;
+use millrace_core::headers::{
+    EthernetHeader, Header, Ipv4Header, Ipv6Header, TcpHeader, VlanHeader, ether_type, protocol,
+};
+use millrace_core::memory::ANNOTATION_LEN;
+
+use super::{Base, Extent, Region};
+
+/// Where a packet's layers begin, as places in its [`View`]'s bytes.
+///
+/// - **Ethernet** begins at the packet's link-layer header annotation (which may lie in the headroom, as after `Strip`). Where
+///   it is not set, at the start of the data; there is none when the network header is marked less than 14 bytes
+///   behind it, as in packets that begin at the IP header. A packet with neither mark is an Ethernet frame: what begins at
+///   the IP header must be marked, by `MarkIPHeader` or `CheckIPHeader`.
+/// - **Network** begins at the network header annotation. Where it is not set, or points at a VLAN tag, it begins behind
+///   the tags (0x8100, 0x88a8) of the Ethernet header. It is IP when its version says so, and the EtherType
+///   where one is known.
+/// - An IP packet **ends** where its length says, if that is within the packet and not shorter than its header; a region
+///   of a base from Network on ends there, too, one of Ethernet where the frame ends. A length of 0 in an IPv6 header with
+///   hop-by-hop options is that of a jumbogram: to the frame's end.
+/// - **Transport** is absent in later fragments, behind more than [`MAX_EXTENSIONS`](Layers::MAX_EXTENSIONS) extension
+///   headers, behind a cut one and behind "no next header". An ESP header is the transport header.
+/// - **TransportPayload** is what TCP (behind options), UDP, UDP-Lite, SCTP, ICMP or ICMPv6 carry; of other protocols it is all
+///   from Transport on, of a later fragment what the fragment carries.
+///
+/// A layer whose header is cut or makes no sense is there, with the bytes that there are; what is behind it is absent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layers {
+    /// By base, from Ethernet on.
+    start: [u32; 5],
+    end: u32,
+    ip_end: u32,
+}
+
+const ABSENT: u32 = u32::MAX;
+
+impl Default for Layers {
+    fn default() -> Self {
+        Self { start: [ABSENT; 5], end: 0, ip_end: 0 }
+    }
+}
+
+/// A packet's bytes, from the first header on, and where its layers begin in them.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    /// The bytes.
+    pub bytes: &'a [u8],
+    /// The layers.
+    pub layers: Layers,
+}
+
+/// Where a view's bytes begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    Data,
+    Mac,
+    Network,
+}
+
+/// What the packet's annotations say of headers, in bytes of the view.
+struct Marks {
+    origin: Origin,
+    mac: Option<usize>,
+    network: Option<usize>,
+}
+
+impl Marks {
+    #[inline]
+    fn of(packet: &Packet) -> Self {
+        let len = packet.len() as isize;
+        let network = packet.network_header().filter(|&at| at <= len);
+        let mac = packet.mac_header().filter(|&at| at <= len);
+        const LINK: isize = EthernetHeader::LEN as isize;
+        let mac = match (mac, network) {
+            (Some(mac), Some(network)) => (network >= mac + LINK).then_some(mac),
+            (Some(mac), None) => Some(mac),
+            (None, Some(network)) => (network >= LINK).then_some(0),
+            (None, None) => Some(0),
+        };
+        let (origin, start) = match (mac, network) {
+            (Some(mac), _) if mac < 0 => (Origin::Mac, mac),
+            (None, Some(network)) if network < 0 => (Origin::Network, network),
+            _ => (Origin::Data, 0),
+        };
+        let from_start = |at: isize| (at - start) as usize;
+        Self { origin, mac: mac.map(from_start), network: network.map(from_start) }
+    }
+}
+
+impl<'a> View<'a> {
+    /// Looks at a packet, as deep as `depth`: layers behind it are absent.
+    #[inline]
+    pub fn of(packet: &'a Packet, depth: Base) -> Self {
+        let marks = Marks::of(packet);
+        let bytes = match marks.origin {
+            Origin::Data => packet.data(),
+            Origin::Mac => packet.mac_data().unwrap_or_default(),
+            Origin::Network => packet.network_data().unwrap_or_default(),
+        };
+        Self { bytes, layers: Layers::find(bytes, &marks, depth) }
+    }
+
+    /// What the packet has of a region's bytes. Empty for annotations, which are not among the view's bytes.
+    #[inline]
+    pub fn slice(&self, region: &Region) -> &'a [u8] {
+        if region.base == Base::Annotation {
+            return &[];
+        }
+        let (at, len) = self.layers.span(region);
+        self.bytes.get(at..at + len).unwrap_or_default()
+    }
+}
+
+/// A packet's bytes as in [`View`], for writing. A shared packet gets a copy of its own first.
+#[inline]
+pub(crate) fn view_bytes_mut(packet: &mut Packet) -> &mut [u8] {
+    match Marks::of(packet).origin {
+        Origin::Data => packet.data_mut(),
+        Origin::Mac => packet.mac_data_mut().unwrap_or_default(),
+        Origin::Network => packet.network_data_mut().unwrap_or_default(),
+    }
+}
+
+impl Layers {
+    /// Most extension headers between an IPv6 header and the transport header. Chains of more are an attack.
+    pub const MAX_EXTENSIONS: usize = 16;
+
+    /// A packet's layers, as deep as `depth`: those behind it are absent.
+    #[inline]
+    pub fn of(packet: &Packet, depth: Base) -> Self {
+        if depth == Base::Annotation { Self::default() } else { View::of(packet, depth).layers }
+    }
+
+    /// What a packet has of a region's bytes, with layers that were found before it was changed.
+    pub fn slice<'p>(&self, packet: &'p Packet, region: &Region) -> &'p [u8] {
+        let (at, len) = self.span(region);
+        let bytes = match region.base {
+            Base::Annotation => packet.annotations().as_slice(),
+            _ => match Marks::of(packet).origin {
+                Origin::Data => packet.data(),
+                Origin::Mac => packet.mac_data().unwrap_or_default(),
+                Origin::Network => packet.network_data().unwrap_or_default(),
+            },
+        };
+        bytes.get(at..at + len).unwrap_or_default()
+    }
+
+    /// As [`slice`](Self::slice), for writing. A shared packet gets a copy of its own first.
+    pub fn slice_mut<'p>(&self, packet: &'p mut Packet, region: &Region) -> &'p mut [u8] {
+        let (at, len) = self.span(region);
+        let bytes = match region.base {
+            Base::Annotation => packet.annotations_mut().as_mut_slice(),
+            _ => view_bytes_mut(packet),
+        };
+        bytes.get_mut(at..at + len).unwrap_or_default()
+    }
+
+    /// Where a region begins in the view's bytes (of annotations: in the annotation area), and how many of its bytes the packet
+    /// has: none when its first byte is not there.
+    #[inline]
+    pub fn span(&self, region: &Region) -> (usize, usize) {
+        let (start, limit) = self.bounds(region.base, region.extent);
+        let at = start + i64::from(region.offset);
+        if at < 0 || at >= limit {
+            return (0, 0);
+        }
+        let len = match region.extent {
+            Extent::Bytes(bytes) => (limit - at).min(i64::from(bytes)),
+            Extent::ToEnd => limit - at,
+        };
+        (at as usize, len as usize)
+    }
+
+    /// Where a base is, and where its regions end. The end of an absent one is in front of everything.
+    #[inline]
+    pub(crate) fn bounds(&self, base: Base, extent: Extent) -> (i64, i64) {
+        let start = match base {
+            Base::Annotation => return (0, ANNOTATION_LEN as i64),
+            Base::Ethernet => self.start[0],
+            Base::Network => self.start[1],
+            Base::NetworkPayload => self.start[2],
+            Base::Transport => self.start[3],
+            Base::TransportPayload => self.start[4],
+        };
+        if start == ABSENT {
+            return (0, i64::MIN);
+        }
+        let limit = match (base, extent) {
+            (Base::Ethernet, Extent::Bytes(_)) => self.end,
+            _ => self.ip_end,
+        };
+        (i64::from(start), i64::from(limit))
+    }
+
+    #[inline]
+    fn set(&mut self, base: Base, at: usize) {
+        if let Some(start) = self.start.get_mut((base as usize).wrapping_sub(1)) {
+            *start = at as u32;
+        }
+    }
+
+    #[inline]
+    fn find(bytes: &[u8], marks: &Marks, depth: Base) -> Self {
+        let len = bytes.len() as u32;
+        let mut layers = Self { start: [ABSENT; 5], end: len, ip_end: len };
+        if let Some(mac) = marks.mac {
+            layers.set(Base::Ethernet, mac);
+        }
+        if depth >= Base::Network
+            && let Some((network, ether_type)) = find_network(bytes, marks)
+        {
+            layers.set(Base::Network, network);
+            layers.find_ip(bytes, network, ether_type);
+        }
+        layers
+    }
+
+    #[inline]
+    fn find_ip(&mut self, bytes: &[u8], network: usize, ether_type: Option<u16>) {
+        let Some(rest) = bytes.get(network..) else { return };
+        let is = |expected: u16| ether_type.is_none_or(|ether_type| ether_type == expected);
+        match rest.first().map(|byte| byte >> 4) {
+            Some(4) if is(ether_type::IPV4) => self.find_in_ipv4(rest, network),
+            Some(6) if is(ether_type::IPV6) => self.find_in_ipv6(rest, network),
+            _ => {}
+        }
+    }
+
+    #[inline]
+    fn find_in_ipv4(&mut self, rest: &[u8], network: usize) {
+        let Some((ip, _)) = Ipv4Header::view(rest) else { return };
+        let header_len = ip.header_len();
+        if header_len < Ipv4Header::LEN {
+            return;
+        }
+        let total = usize::from(ip.total_len.get());
+        let rest = if total < header_len { rest } else { rest.get(..total).unwrap_or(rest) };
+        self.ip_end = (network + rest.len()) as u32;
+        let Some(payload) = rest.get(header_len..) else { return };
+        let at = network + header_len;
+        self.set(Base::NetworkPayload, at);
+        if ip.is_first_fragment() {
+            self.find_transport(ip.protocol, payload, at);
+        } else {
+            self.set(Base::TransportPayload, at);
+        }
+    }
+
+    fn find_in_ipv6(&mut self, rest: &[u8], network: usize) {
+        let Some((ip, payload)) = Ipv6Header::view(rest) else { return };
+        let len = usize::from(ip.payload_len.get());
+        let is_jumbogram = len == 0 && ip.next_header == protocol::HOP_BY_HOP;
+        let payload = if is_jumbogram { payload } else { payload.get(..len).unwrap_or(payload) };
+        let at = network + Ipv6Header::LEN;
+        self.ip_end = (at + payload.len()) as u32;
+        self.set(Base::NetworkPayload, at);
+        let mut extensions = ip.extensions(payload);
+        for extension in extensions.by_ref().take(Self::MAX_EXTENSIONS) {
+            if let Some((fragment, _)) = extension.fragment()
+                && fragment.offset() > 0
+            {
+                let behind = at + extension.offset + extension.bytes.len();
+                return self.set(Base::TransportPayload, behind);
+            }
+        }
+        if extensions.clone().next().is_some() {
+            return;
+        }
+        if let Some((protocol, offset)) = extensions.upper()
+            && protocol != protocol::NO_NEXT_HEADER
+            && let Some(transport) = payload.get(offset..)
+        {
+            self.find_transport(protocol, transport, at + offset);
+        }
+    }
+
+    #[inline]
+    fn find_transport(&mut self, protocol: u8, bytes: &[u8], at: usize) {
+        self.set(Base::Transport, at);
+        let header_len = match protocol {
+            protocol::TCP => match TcpHeader::view(bytes) {
+                Some((tcp, _)) if tcp.header_len() >= TcpHeader::LEN => tcp.header_len(),
+                _ => return,
+            },
+            protocol::UDP | protocol::UDP_LITE | protocol::ICMP | protocol::ICMPV6 => 8,
+            protocol::SCTP => 12,
+            _ => 0,
+        };
+        if header_len <= bytes.len() {
+            self.set(Base::TransportPayload, at + header_len);
+        }
+    }
+}
+
+/// Where the network header is, and the EtherType in front of it when that is known.
+#[inline]
+fn find_network(bytes: &[u8], marks: &Marks) -> Option<(usize, Option<u16>)> {
+    let Some(mac) = marks.mac else { return marks.network.map(|network| (network, None)) };
+    let parsed = (|| {
+        let (ethernet, mut rest) = EthernetHeader::view(bytes.get(mac..)?)?;
+        let mut ether_type = ethernet.ether_type.get();
+        let mut at = mac + EthernetHeader::LEN;
+        // Whether the mark lies on the way; else it was set by somebody who knows of a header in between.
+        let mut met = marks.network.is_none_or(|network| network == at);
+        while matches!(ether_type, ether_type::VLAN | ether_type::SERVICE_VLAN) {
+            let (tag, behind) = VlanHeader::view(rest)?;
+            ether_type = tag.ether_type.get();
+            at += VlanHeader::LEN;
+            met |= marks.network == Some(at);
+            rest = behind;
+        }
+        met.then_some((at, Some(ether_type)))
+    })();
+    parsed.or(marks.network.map(|network| (network, None)))
+}
