@@ -1,5 +1,7 @@
 //! What the generators of `millrace_testkit` write, the parsers read and the engines understand as the generators do.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use millrace_match::patterns::{Dfa, Format, Kind, PatternSet, PlainOptions, Scratch, Text};
 use millrace_match::rules::{Action, Key, RuleSet};
 use millrace_testkit::generate::frame::Frame;
