@@ -8,18 +8,16 @@
 //! * A batch does not come back: the user of the lane decides when to give it up. The slot stays the device's until
 //!   [`poll`](DeviceLane::poll) says otherwise; the user drops the lane when it has no use for the rest of it.
 //! * The device is lost ([`DeviceError::Lost`]): every batch under way fails, and every later call. Its users drop their lanes
-//!   and tables, and ask the [`Supply`] for another.
+//!   and tables, and open it anew, which succeeds when all of it is let go and it works again.
 //!
 //! A lane can be dropped at any time: memory that the device may still write to is kept until it is sure that it does not.
 
-mod supply;
+pub(crate) mod slot;
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-
-pub use supply::{Opener, Supply};
 
 use crate::plan::Plan;
 
@@ -64,6 +62,12 @@ impl DeviceError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct WhyNot(pub String);
+
+impl From<WhyNot> for DeviceError {
+    fn from(why: WhyNot) -> Self {
+        Self::Lost(why.0)
+    }
+}
 
 /// Tells an opened device from all others of the process, so that no table is used on another than its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,0 +1,244 @@
+//! The host backend's simulator: a device that is as hard to use right as a GPU.
+//!
+//! * It has **memory of its own** ([`arena`]): kernels see nothing but what the plan copies, and what was not copied is poison.
+//!   Each allocation stands between red zones, which are looked at after each step.
+//! * It is **asynchronous** ([`stream`]): a lane is a stream, whose steps run in order on the device's thread, between those of
+//!   other lanes and with pauses, both by a seed; within a launch, rows come in any order.
+//! * It **fails** when [`Faults`] say so.
+//!
+//! What is seeded does not depend on the clock, but which batches are there to choose between does: one seed gives like runs, not
+//! equal ones. Results are equal.
+
+mod arena;
+mod faults;
+mod lane;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use arena::{Arena, Memory};
+use fastrand::Rng;
+pub use faults::{Call, Fault, Faults, Point};
+use lane::Lane;
+use stream::Machine;
+
+use crate::device::slot::check_plan;
+use crate::device::{Caps, Device, DeviceError, DeviceId, DeviceLane, Table, TableMemory, WhyNot};
+use crate::plan::Plan;
+
+/// Most lanes that were dropped and on which work is still under way.
+const MOST_ABANDONED: usize = 4;
+
+/// How a simulated device behaves.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Of the order of steps and rows, of pauses and poison.
+    pub seed: u64,
+    /// Each second step begins up to so much later.
+    pub delay: Duration,
+    /// Bytes of device memory.
+    pub memory: u64,
+    /// How long it cannot be opened after it was lost.
+    pub down: Duration,
+    /// How long a lane that was dropped may have work under way before the device counts as lost.
+    pub patience: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            seed: 0,
+            delay: Duration::from_micros(20),
+            memory: 1 << 30,
+            down: Duration::from_millis(20),
+            patience: Duration::from_millis(100),
+        }
+    }
+}
+
+/// A simulated machine with one device.
+pub struct Simulator {
+    settings: Settings,
+    faults: Faults,
+    socket: Mutex<Socket>,
+}
+
+/// What is left of the device that was opened last.
+#[derive(Default)]
+struct Socket {
+    opened: u64,
+    device: Weak<SimDevice>,
+    /// When it was lost, if it was.
+    lost: Arc<OnceLock<Instant>>,
+}
+
+impl Simulator {
+    /// A machine; its device is not open yet.
+    pub fn new(settings: Settings, faults: Faults) -> Self {
+        Self { settings, faults, socket: Mutex::default() }
+    }
+
+    /// Opens the device; the one that is open, if there is one.
+    ///
+    /// # Errors
+    /// It was lost a moment ago, or lanes of the lost one are still there.
+    pub fn open(&self) -> Result<Arc<dyn Device>, WhyNot> {
+        let mut socket = lock(&self.socket);
+        if let Some(device) = socket.device.upgrade() {
+            return if device.is_lost() {
+                Err(WhyNot("the simulated device was lost and is still in use".to_owned()))
+            } else {
+                Ok(device)
+            };
+        }
+        if socket.lost.get().is_some_and(|since| since.elapsed() < self.settings.down) {
+            return Err(WhyNot("the simulated device is down".to_owned()));
+        }
+        socket.opened += 1;
+        let seed = self.settings.seed.wrapping_add(socket.opened);
+        let machine = Machine::new(seed, self.settings.clone(), self.faults.clone());
+        let work = machine.clone();
+        thread::Builder::new()
+            .name("gpu-simulator".to_owned())
+            .spawn(move || work.run())
+            .map_err(|error| WhyNot(format!("no thread for the simulated device: {error}")))?;
+        let caps = Caps {
+            backend: "simulator",
+            name: "simulated device".to_owned(),
+            memory: self.settings.memory,
+            asynchronous: true,
+        };
+        socket.lost = machine.lost.clone();
+        let arena = Arena::new(self.settings.memory);
+        let rng = Mutex::new(Rng::with_seed(seed ^ 0x5eed));
+        let device = Arc::new_cyclic(|me| SimDevice {
+            me: me.clone(),
+            id: DeviceId::new(),
+            caps,
+            arena,
+            rng,
+            machine,
+        });
+        socket.device = Arc::downgrade(&device);
+        Ok(device)
+    }
+
+    /// The machine as a function that opens its device.
+    pub fn opener(self) -> impl Fn() -> Result<Arc<dyn Device>, DeviceError> + Send + Sync {
+        move || Ok(self.open()?)
+    }
+}
+
+/// The simulated device, as long as it is open. Lanes hold it.
+struct SimDevice {
+    me: Weak<Self>,
+    id: DeviceId,
+    caps: Caps,
+    arena: Arc<Arena>,
+    rng: Mutex<Rng>,
+    machine: Arc<Machine>,
+}
+
+impl SimDevice {
+    fn allocate(&self, bytes: usize) -> Result<Memory, DeviceError> {
+        Memory::new(&self.arena, bytes, &mut lock(&self.rng))
+    }
+
+    fn refuse(&self, call: Call) -> Result<(), DeviceError> {
+        if self.machine.is_lost() {
+            return Err(lost());
+        }
+        if self.machine.faults.refuses(call) {
+            return Err(DeviceError::OutOfMemory("injected".to_owned()));
+        }
+        Ok(())
+    }
+}
+
+impl Device for SimDevice {
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    fn id(&self) -> DeviceId {
+        self.id
+    }
+
+    fn is_lost(&self) -> bool {
+        self.machine.is_lost()
+    }
+
+    fn load_table(&self, words: &Arc<Vec<u32>>) -> Result<Table, DeviceError> {
+        self.refuse(Call::Table)?;
+        let memory = Mutex::new(self.allocate(words.len() * 4)?);
+        let address = lock(&memory).address();
+        let state = AtomicU8::new(LOADING);
+        let table = Arc::new(SimTable { device: self.id, address, memory, state });
+        self.machine.watch(&table);
+        self.machine.upload(table.clone(), words.clone());
+        Ok(Table::new(table))
+    }
+
+    fn open_lane(
+        &self,
+        plan: &Arc<Plan>,
+        slots: usize,
+    ) -> Result<Box<dyn DeviceLane>, DeviceError> {
+        self.refuse(Call::Lane)?;
+        check_plan(plan)?;
+        if self.machine.abandoned() >= MOST_ABANDONED {
+            return Err(DeviceError::Step("it has not let go of lanes closed before".to_owned()));
+        }
+        let Some(device) = self.me.upgrade() else { return Err(lost()) };
+        Ok(Box::new(Lane::open(device, plan, slots)?))
+    }
+}
+
+impl Drop for SimDevice {
+    fn drop(&mut self) {
+        self.machine.stop();
+    }
+}
+
+const LOADING: u8 = 0;
+const RESIDENT: u8 = 1;
+const NEVER: u8 = 2;
+
+struct SimTable {
+    device: DeviceId,
+    address: u64,
+    memory: Mutex<Memory>,
+    state: AtomicU8,
+}
+
+impl TableMemory for SimTable {
+    fn device(&self) -> DeviceId {
+        self.device
+    }
+
+    fn address(&self) -> u64 {
+        self.address
+    }
+
+    fn is_resident(&self) -> Result<bool, DeviceError> {
+        match self.state.load(Ordering::Acquire) {
+            LOADING => Ok(false),
+            RESIDENT => Ok(true),
+            _ => Err(lost()),
+        }
+    }
+}
+
+fn lost() -> DeviceError {
+    DeviceError::Lost("injected".to_owned())
+}
+
+/// No code panics with one of these locks held, and what they guard is whole between any two statements.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,440 @@
+//! The simulated device's thread: it takes a step of some lane's first batch, then of some other's.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+
+use super::arena::Memory;
+use super::faults::{Fault, Faults, Point};
+use super::{NEVER, RESIDENT, Settings, SimTable, lock, lost};
+use crate::device::slot::{Ranges, tiles};
+use crate::device::{DeviceError, Table};
+use crate::host::block::Block;
+use crate::host::launch::HostLaunch;
+use crate::kernel::TILE;
+use crate::plan::Plan;
+
+/// What the device's thread and those who hand it work share.
+pub(super) struct Machine {
+    settings: Settings,
+    pub(super) faults: Faults,
+    work: Mutex<Work>,
+    wake: Condvar,
+    pub(super) lost: Arc<OnceLock<Instant>>,
+    /// Tables that may still be there, whose red zones are looked at.
+    tables: Mutex<Vec<Weak<SimTable>>>,
+}
+
+#[derive(Default)]
+struct Work {
+    streams: Vec<Stream>,
+    uploads: VecDeque<(Arc<SimTable>, Arc<Vec<u32>>)>,
+    lanes: u64,
+    stop: bool,
+    rng: Rng,
+}
+
+/// A lane's batches, in order.
+struct Stream {
+    lane: u64,
+    jobs: VecDeque<Job>,
+    /// When the next step can begin; none: never.
+    from: Option<Instant>,
+    /// When the lane was dropped.
+    abandoned: Option<Instant>,
+}
+
+/// What a lane's batches have in common.
+pub(super) struct Program {
+    pub(super) plan: Arc<Plan>,
+    pub(super) launches: Vec<HostLaunch>,
+}
+
+/// A batch under way. All its memory is here, and nobody else's.
+pub(super) struct Job {
+    pub(super) program: Arc<Program>,
+    pub(super) mailbox: Arc<Mailbox>,
+    pub(super) slot: usize,
+    pub(super) sequence: u32,
+    pub(super) batch: u64,
+    pub(super) rows: usize,
+    pub(super) payload: usize,
+    pub(super) host: Block,
+    pub(super) device: Memory,
+    pub(super) tables: Vec<Table>,
+    pub(super) at: Point,
+    /// Whether the step had its pause, and its fault.
+    pub(super) paced: bool,
+}
+
+/// Where batches come back to, by slot.
+pub(super) struct Mailbox(Vec<Letter>);
+
+struct Letter {
+    /// The sequence of the batch that came back last.
+    word: AtomicU32,
+    back: Mutex<Option<Returned>>,
+}
+
+/// A batch that is under way no more.
+pub(super) struct Returned {
+    pub(super) host: Block,
+    pub(super) device: Memory,
+    pub(super) outcome: Result<(), DeviceError>,
+}
+
+impl Mailbox {
+    pub(super) fn new(slots: usize) -> Arc<Self> {
+        let letter = || Letter { word: AtomicU32::new(0), back: Mutex::new(None) };
+        Arc::new(Self((0..slots).map(|_| letter()).collect()))
+    }
+
+    /// Takes what came back, if it is this batch.
+    pub(super) fn take(&self, slot: usize, sequence: u32) -> Option<Returned> {
+        let letter = self.0.get(slot)?;
+        if letter.word.load(Ordering::Acquire) != sequence {
+            return None;
+        }
+        lock(&letter.back).take()
+    }
+}
+
+enum Progress {
+    Again,
+    Wait(Duration),
+    Never,
+    Lose,
+    Ended(Result<(), DeviceError>),
+}
+
+impl Machine {
+    pub(super) fn new(seed: u64, settings: Settings, faults: Faults) -> Arc<Self> {
+        let work = Work { rng: Rng::with_seed(seed), ..Work::default() };
+        Arc::new(Self {
+            settings,
+            faults,
+            work: Mutex::new(work),
+            wake: Condvar::new(),
+            lost: Arc::default(),
+            tables: Mutex::default(),
+        })
+    }
+
+    pub(super) fn is_lost(&self) -> bool {
+        self.lost.get().is_some()
+    }
+
+    fn lose(&self) {
+        let _ = self.lost.set(Instant::now());
+    }
+
+    pub(super) fn watch(&self, table: &Arc<SimTable>) {
+        let mut tables = lock(&self.tables);
+        tables.retain(|table| table.strong_count() != 0);
+        tables.push(Arc::downgrade(table));
+    }
+
+    /// Whether nobody wrote beside a table; mends what was written.
+    fn tables_are_intact(&self) -> bool {
+        let tables = lock(&self.tables);
+        let mut intact = true;
+        for table in tables.iter().filter_map(Weak::upgrade) {
+            let mut memory = lock(&table.memory);
+            if !memory.is_intact() {
+                intact = false;
+                memory.mend();
+            }
+        }
+        intact
+    }
+
+    /// Begins a stream.
+    pub(super) fn open(&self) -> u64 {
+        let mut work = lock(&self.work);
+        let lane = work.lanes;
+        work.lanes += 1;
+        let from = Some(Instant::now());
+        work.streams.push(Stream { lane, jobs: VecDeque::new(), from, abandoned: None });
+        lane
+    }
+
+    /// Puts a batch at a stream's end.
+    pub(super) fn submit(&self, lane: u64, job: Job) {
+        let mut work = lock(&self.work);
+        if let Some(stream) = work.streams.iter_mut().find(|stream| stream.lane == lane) {
+            stream.jobs.push_back(job);
+        }
+        self.wake.notify_one();
+    }
+
+    pub(super) fn upload(&self, table: Arc<SimTable>, words: Arc<Vec<u32>>) {
+        lock(&self.work).uploads.push_back((table, words));
+        self.wake.notify_one();
+    }
+
+    /// Lets a stream come to its end by itself.
+    pub(super) fn abandon(&self, lane: u64) {
+        let mut work = lock(&self.work);
+        if let Some(stream) = work.streams.iter_mut().find(|stream| stream.lane == lane) {
+            stream.abandoned = Some(Instant::now());
+        }
+        self.wake.notify_one();
+    }
+
+    /// How many dropped lanes have work under way. One of them for too long: the device is lost.
+    pub(super) fn abandoned(&self) -> usize {
+        let work = lock(&self.work);
+        let since = work.streams.iter().filter(|stream| !stream.jobs.is_empty());
+        let since: Vec<Instant> = since.filter_map(|stream| stream.abandoned).collect();
+        if since.iter().any(|since| since.elapsed() > self.settings.patience) {
+            self.lose();
+            self.wake.notify_one();
+        }
+        since.len()
+    }
+
+    pub(super) fn stop(&self) {
+        lock(&self.work).stop = true;
+        self.wake.notify_one();
+    }
+
+    /// The device's thread.
+    pub(super) fn run(&self) {
+        let mut work = lock(&self.work);
+        while !work.stop {
+            if self.is_lost() {
+                let left = work.end_all();
+                drop(work);
+                // It takes a while until a lost device is known to write no more.
+                std::thread::sleep(self.settings.delay);
+                for job in left {
+                    job.end(Err(lost()));
+                }
+                work = lock(&self.work);
+            }
+            work.streams.retain(|stream| stream.abandoned.is_none() || !stream.jobs.is_empty());
+            work = match work.choose() {
+                Choice::Upload(table, words) => {
+                    drop(work);
+                    load(&table, &words);
+                    lock(&self.work)
+                }
+                Choice::Job(lane, mut job, mut rng) => {
+                    drop(work);
+                    let progress = job.advance(self, &mut rng);
+                    let ended = match progress {
+                        Progress::Ended(outcome) => {
+                            job.end(outcome);
+                            None
+                        }
+                        progress => Some((job, progress)),
+                    };
+                    let mut work = lock(&self.work);
+                    if let Some((job, progress)) = ended {
+                        let stream = work.streams.iter_mut().find(|stream| stream.lane == lane);
+                        if let Some(stream) = stream {
+                            stream.jobs.push_front(job);
+                            match progress {
+                                Progress::Wait(time) => stream.from = Some(Instant::now() + time),
+                                Progress::Never => stream.from = None,
+                                Progress::Lose => self.lose(),
+                                Progress::Again | Progress::Ended(_) => {}
+                            }
+                        }
+                    }
+                    work
+                }
+                Choice::Nothing(until) => {
+                    let most = Duration::from_millis(50);
+                    let wait = until.map_or(most, |until| until.duration_since(Instant::now()));
+                    let woken = self.wake.wait_timeout(work, wait.min(most));
+                    woken.unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+    }
+}
+
+enum Choice {
+    Upload(Arc<SimTable>, Arc<Vec<u32>>),
+    Job(u64, Job, Rng),
+    Nothing(Option<Instant>),
+}
+
+impl Work {
+    /// A step that can be taken now, any of them.
+    fn choose(&mut self) -> Choice {
+        let now = Instant::now();
+        let ready = |stream: &Stream| {
+            !stream.jobs.is_empty() && stream.from.is_some_and(|from| from <= now)
+        };
+        let count = self.streams.iter().filter(|stream| ready(stream)).count();
+        let all = count + usize::from(!self.uploads.is_empty());
+        if all == 0 {
+            let waiting = self.streams.iter().filter(|stream| !stream.jobs.is_empty());
+            return Choice::Nothing(waiting.filter_map(|stream| stream.from).min());
+        }
+        let chosen = self.rng.usize(..all);
+        let rng = self.rng.fork();
+        let mut streams = self.streams.iter_mut().filter(|stream| ready(stream));
+        if let Some(stream) = streams.nth(chosen)
+            && let Some(job) = stream.jobs.pop_front()
+        {
+            return Choice::Job(stream.lane, job, rng);
+        }
+        match self.uploads.pop_front() {
+            Some((table, words)) => Choice::Upload(table, words),
+            None => Choice::Nothing(Some(now)),
+        }
+    }
+
+    /// Takes everything off the device.
+    fn end_all(&mut self) -> Vec<Job> {
+        for (table, _) in self.uploads.drain(..) {
+            table.state.store(NEVER, Ordering::Release);
+        }
+        self.streams.iter_mut().flat_map(|stream| stream.jobs.drain(..)).collect()
+    }
+}
+
+fn load(table: &SimTable, words: &[u32]) {
+    let mut memory = lock(&table.memory);
+    for (to, from) in memory.bytes_mut().chunks_exact_mut(4).zip(words) {
+        to.copy_from_slice(&from.to_ne_bytes());
+    }
+    drop(memory);
+    table.state.store(RESIDENT, Ordering::Release);
+}
+
+impl Job {
+    /// Takes the next step, or pauses before it.
+    fn advance(&mut self, machine: &Machine, rng: &mut Rng) -> Progress {
+        let delay = machine.settings.delay;
+        let mut fails = false;
+        if !self.paced {
+            self.paced = true;
+            match machine.faults.next(self.batch, self.at) {
+                Some(Fault::Late(time)) => return Progress::Wait(time),
+                Some(Fault::Hang) => return Progress::Never,
+                Some(Fault::Lose) => return Progress::Lose,
+                Some(Fault::Fail) => fails = true,
+                None if rng.bool() && !delay.is_zero() => {
+                    return Progress::Wait(delay.mul_f64(rng.f64()));
+                }
+                None => {}
+            }
+        }
+        self.paced = false;
+        let done = match self.at {
+            Point::CopyIn => self.copy_in(fails, rng),
+            Point::Launch(number) => self.launch(number, fails, machine, rng),
+            Point::CopyOut => self.copy_out(fails),
+            Point::Completion if fails => Err("completion failed (injected)".to_owned()),
+            Point::Completion => return Progress::Ended(Ok(())),
+        };
+        match done {
+            Ok(next) => {
+                self.at = next;
+                Progress::Again
+            }
+            Err(why) => Progress::Ended(Err(DeviceError::Step(why))),
+        }
+    }
+
+    fn copy_in(&mut self, fails: bool, rng: &mut Rng) -> Result<Point, String> {
+        self.device.poison(rng);
+        if fails {
+            return Err("copy in failed (injected)".to_owned());
+        }
+        let ranges = Ranges::to_device(&self.program.plan, self.rows, self.payload);
+        let device = self.device.bytes_mut();
+        for range in ranges.iter() {
+            copy(device.get_mut(range.clone()), self.host.bytes().get(range))?;
+        }
+        Ok(self.launch_or_out(0))
+    }
+
+    fn launch(
+        &mut self,
+        number: usize,
+        fails: bool,
+        machine: &Machine,
+        rng: &mut Rng,
+    ) -> Result<Point, String> {
+        let Some(launch) = self.program.launches.get(number) else { return Ok(Point::CopyOut) };
+        let rows = if fails { self.rows / 2 } else { self.rows };
+        run_in_any_order(launch, self.device.bytes_mut(), rows, rng);
+        if !self.device.is_intact() || !machine.tables_are_intact() {
+            let what = format!("batch {}: {} wrote outside of its slot", self.batch, launch.name);
+            machine.faults.violation(what.clone());
+            self.device.mend();
+            return Err(what);
+        }
+        if fails {
+            return Err(format!("launch {number}, {}, failed (injected)", launch.name));
+        }
+        Ok(self.launch_or_out(number + 1))
+    }
+
+    fn copy_out(&mut self, fails: bool) -> Result<Point, String> {
+        if fails {
+            return Err("copy out failed (injected)".to_owned());
+        }
+        let ranges = Ranges::to_host(&self.program.plan, self.rows);
+        let device = self.device.bytes_mut();
+        for range in ranges.iter() {
+            copy(self.host.bytes_mut().get_mut(range.clone()), device.get(range))?;
+        }
+        Ok(Point::Completion)
+    }
+
+    fn launch_or_out(&self, number: usize) -> Point {
+        if number < self.program.launches.len() { Point::Launch(number) } else { Point::CopyOut }
+    }
+
+    /// Hands the batch back.
+    fn end(mut self, outcome: Result<(), DeviceError>) {
+        if outcome.is_err() {
+            for range in Ranges::to_host(&self.program.plan, self.rows).iter() {
+                if let Some(worthless) = self.host.bytes_mut().get_mut(range) {
+                    worthless.fill(0xee);
+                }
+            }
+        }
+        // Before the word: whoever sees the batch done may take it that its tables are free.
+        drop(self.tables);
+        if let Some(letter) = self.mailbox.0.get(self.slot) {
+            let returned = Returned { host: self.host, device: self.device, outcome };
+            *lock(&letter.back) = Some(returned);
+            letter.word.store(self.sequence, Ordering::Release);
+        }
+    }
+}
+
+/// Rows do not see one another: tiles in any order, and the rows of a tile in any order.
+fn run_in_any_order(launch: &HostLaunch, slot: &mut [u8], rows: usize, rng: &mut Rng) {
+    let mut order: Vec<usize> = (0..tiles(rows)).collect();
+    rng.shuffle(&mut order);
+    for tile in order {
+        let (factor, first) = (rng.usize(..TILE) | 1, rng.usize(..TILE));
+        for index in 0..TILE {
+            let row = tile * TILE + (index * factor + first) % TILE;
+            if row < rows {
+                launch.run(slot, row, 1);
+            }
+        }
+    }
+}
+
+fn copy(to: Option<&mut [u8]>, from: Option<&[u8]>) -> Result<(), String> {
+    match (to, from) {
+        (Some(to), Some(from)) => {
+            to.copy_from_slice(from);
+            Ok(())
+        }
+        _ => Err("a copy outside of the slot".to_owned()),
+    }
+}

@@ -1,0 +1,75 @@
+#![allow(unsafe_code, reason = "kernels that do wrong")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::*;
+use crate::device::slot::{HEADER, memory_of};
+use crate::host::launch::HostLaunch;
+use crate::kernel::{Launch, TILE};
+use crate::plan::Area;
+use crate::{Poll, SlotId};
+
+const RESULTS: usize = 4 * TILE;
+
+fn plan() -> Arc<Plan> {
+    let at = HEADER.next_multiple_of(64);
+    Arc::new(Plan {
+        capacity: TILE,
+        output: Area { at: at as u32, tile: RESULTS as u32 },
+        slot_bytes: at + RESULTS,
+        ..Plan::default()
+    })
+}
+
+/// What becomes of a batch with this kernel and of one behind it with none, and what the simulator found.
+fn runs(function: crate::kernel::HostFunction) -> (Poll, Vec<u8>, Vec<String>) {
+    let faults = Faults::none();
+    let simulator = Simulator::new(Settings::default(), faults.clone());
+    simulator.open().map(drop).unwrap();
+    let device = simulator.open().unwrap();
+    let sim = simulator.socket.lock().unwrap().device.upgrade().unwrap();
+    let launches = vec![HostLaunch::of(function)];
+    let mut lane = Lane::with_launches(sim, &plan(), 1, launches).unwrap();
+    let ticket = lane.submit(SlotId(0), 10, 0, &[]).unwrap();
+    assert!(lane.quiesce(Duration::from_secs(10)));
+    let poll = lane.poll(ticket);
+    let block = lane.block(SlotId(0)).unwrap().to_vec();
+    drop(device);
+    (poll, block, faults.violations())
+}
+
+unsafe extern "C" fn nothing(_: *const Launch, _: *mut u8, _: u32, _: u32) {}
+
+unsafe extern "C" fn beside(_: *const Launch, slot: *mut u8, first: u32, _: u32) {
+    if first == 7 {
+        // SAFETY: outside of the slot, but within its allocation: the red zone behind it.
+        unsafe { slot.add(memory_of(&plan()) + 3).write(1) };
+    }
+}
+
+unsafe extern "C" fn before(_: *const Launch, slot: *mut u8, first: u32, _: u32) {
+    if first == 3 {
+        // SAFETY: outside of the slot, but within its allocation: the red zone before it.
+        unsafe { slot.sub(1).write(1) };
+    }
+}
+
+#[test]
+fn a_kernel_that_writes_beside_its_slot_is_found() {
+    for function in [beside, before] {
+        let (poll, _, violations) = runs(function);
+        assert!(matches!(&poll, Poll::Failed(DeviceError::Step(why)) if why.contains("outside")));
+        assert_eq!(violations.len(), 1);
+    }
+    let (poll, _, violations) = runs(nothing);
+    assert_eq!((poll, violations.len()), (Poll::Done, 0));
+}
+
+#[test]
+fn what_no_kernel_writes_comes_back_as_poison() {
+    let (_, one, _) = runs(nothing);
+    let at = HEADER.next_multiple_of(64);
+    let area = &one[at..at + RESULTS];
+    assert!(area.iter().any(|byte| *byte != 0), "the host's own zeros, or an earlier batch's");
+}
