@@ -8,16 +8,20 @@
 
 mod dfa;
 pub mod image;
+mod matcher;
 mod parse;
 mod set;
+mod stream;
 #[cfg(test)]
 mod testing;
 mod verify;
 
 pub use dfa::{Dfa, Scratch};
 pub use image::{BuildError, Image};
+pub use matcher::{EngineChoice, Matcher};
 pub use parse::{Format, ParseError, PlainOptions};
 pub use set::{Content, Kind, Kinds, PatternSet, Rule, SetError};
+pub use stream::{StreamMatcher, StreamState};
 
 /// A text to search in: a payload, and what it was the payload of.
 #[derive(Clone, Copy, Debug)]

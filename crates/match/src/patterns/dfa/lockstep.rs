@@ -108,7 +108,7 @@ impl<'a> Lane<'a> {
             Some((index, text)) => (Some(index), text),
             None => (None, Text { bytes: &[], kind: Kind::Other }),
         };
-        Self { text, index, at: 0, mark: missed.mark(lane), lowest: Lowest(u32::MAX) }
+        Self { text, index, at: 0, mark: missed.mark(lane), lowest: Lowest::default() }
     }
 
     /// How many blocks of the text there are left.
@@ -129,7 +129,7 @@ impl<'a> Lane<'a> {
 
     fn tell(&self, results: &mut [u32]) {
         if let Some(result) = self.index.and_then(|index| results.get_mut(index)) {
-            *result = self.lowest.0.wrapping_add(1);
+            *result = self.lowest.result();
         }
     }
 }

@@ -39,7 +39,8 @@ pub(super) trait Sink {
 }
 
 /// Keeps the lowest rule, `u32::MAX` is none.
-struct Lowest(u32);
+#[derive(Debug)]
+pub(super) struct Lowest(u32);
 
 impl Dfa {
     /// Compiles a pattern set.
@@ -63,9 +64,9 @@ impl Dfa {
     /// The result of one text: the lowest rule that alerts plus 1, or 0.
     pub fn first(&self, text: Text<'_>, scratch: &mut Scratch) -> u32 {
         scratch.missed.begin(&self.verifier);
-        let mut lowest = Lowest(u32::MAX);
+        let mut lowest = Lowest::default();
         self.walk(text, &mut scratch.missed, &mut lowest);
-        lowest.0.wrapping_add(1)
+        lowest.result()
     }
 
     /// The results of many texts, which takes less time than one after another. `results` is as long as `texts`.
@@ -102,10 +103,31 @@ impl Dfa {
         }
     }
 
+    /// Follows a text that goes on from `state`, and tells the rule and the end of every trigger, verified by
+    /// nobody.
+    pub(super) fn follow(&self, state: &mut u32, bytes: &[u8], mut tell: impl FnMut(u32, usize)) {
+        let rows = self.rows();
+        for (index, &byte) in bytes.iter().enumerate() {
+            let class = u32::from(self.classes[usize::from(byte)]);
+            *state = rows.get((*state + class) as usize).copied().unwrap_or(0);
+            if *state >= self.header.output_from {
+                let entries = self.output(*state).iter();
+                entries.for_each(|&[rule, _]| tell(rule, index + 1));
+            }
+        }
+    }
+
     /// The transition table.
     fn rows(&self) -> &[u32] {
         let header = &self.header;
         &self.image.words()[header.rows..][..header.states * header.stride]
+    }
+
+    /// The output list of a state that has one.
+    fn output(&self, state: u32) -> &[[u32; 2]] {
+        let words = self.image.words();
+        let list = words[self.header.rows + state as usize + self.header.classes] as usize;
+        words[list + 1..][..2 * words[list] as usize].as_chunks().0
     }
 
     /// Verifies the rules whose triggers end before `end`, in a state with output.
@@ -118,11 +140,7 @@ impl Dfa {
         mark: Mark,
         sink: &mut impl Sink,
     ) {
-        let words = self.image.words();
-        let list = words[self.header.rows + state as usize + self.header.classes] as usize;
-        let entries = &words[list + 1..][..2 * words[list] as usize];
-        for entry in entries.as_chunks::<2>().0 {
-            let &[rule, trigger] = entry;
+        for &[rule, trigger] in self.output(state) {
             if rule >= sink.below() {
                 return;
             }
@@ -133,6 +151,19 @@ impl Dfa {
                 sink.alert(rule);
             }
         }
+    }
+}
+
+impl Lowest {
+    /// As a text's result.
+    pub(super) fn result(&self) -> u32 {
+        self.0.wrapping_add(1)
+    }
+}
+
+impl Default for Lowest {
+    fn default() -> Self {
+        Self(u32::MAX)
     }
 }
 
@@ -149,7 +180,7 @@ impl Sink for Lowest {
 
     #[inline]
     fn alert(&mut self, rule: u32) {
-        self.0 = rule;
+        self.0 = self.0.min(rule);
     }
 }
 

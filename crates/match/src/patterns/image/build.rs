@@ -15,6 +15,9 @@ pub enum BuildError {
     /// More states than can be numbered.
     #[error("the patterns are too many or too long for an automaton: {0}")]
     TooLarge(String),
+    /// The engine that was asked for cannot be had.
+    #[error("{0}")]
+    NoEngine(String),
 }
 
 impl Image {

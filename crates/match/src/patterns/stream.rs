@@ -1,0 +1,251 @@
+//! Searching a stream of bytes that comes in pieces.
+//!
+//! The state between pieces is small and of bounded size: no byte of the stream is kept. That is why streams have
+//! automata of their own, unlike [texts](super::image): one over the contents with case, one over those without,
+//! so that nothing needs to be compared when a content ends, and each over all contents, not triggers alone, for
+//! what came before cannot be searched again. A set with contents of both sorts is walked twice.
+
+use super::dfa::{Dfa, Each, Lowest, Sink};
+use super::{BuildError, Content, Kinds, PatternSet, Rule, Scratch, Text};
+
+/// A pattern set compiled for streams.
+#[derive(Debug)]
+pub struct StreamMatcher {
+    /// Contents with case, and those without.
+    automata: [Automaton; 2],
+    rules: Vec<Needed>,
+}
+
+/// An automaton over some contents. Each is a rule of its own to it.
+#[derive(Debug)]
+struct Automaton {
+    dfa: Dfa,
+    contents: Vec<Place>,
+}
+
+/// A content of a rule.
+#[derive(Debug)]
+struct Place {
+    rule: u32,
+    /// Its number among all contents of the set.
+    number: u32,
+    length: usize,
+    offset: u64,
+    end: u64,
+}
+
+/// What it takes for a rule to alert.
+#[derive(Debug)]
+struct Needed {
+    kinds: Kinds,
+    /// The numbers of its contents.
+    contents: std::ops::Range<u32>,
+}
+
+/// Where the search in one stream is. The default is the beginning of a stream.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StreamState {
+    states: [u32; 2],
+    position: u64,
+    /// Contents that were found of rules that have several.
+    found: Vec<u32>,
+}
+
+impl StreamState {
+    /// Contents of rules with several that a stream remembers; with more, the oldest is forgotten.
+    pub const REMEMBERED: usize = 64;
+
+    /// How many bytes came before.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Goes on at another position: some bytes are missing, or come again. No content reaches over that place;
+    /// those that were found before count further.
+    pub fn resume_at(&mut self, position: u64) {
+        self.states = [0; 2];
+        self.position = position;
+    }
+}
+
+impl StreamMatcher {
+    /// Compiles a pattern set.
+    pub fn new(set: &PatternSet) -> Result<Self, BuildError> {
+        let mut sets = [PatternSet::new(), PatternSet::new()];
+        let mut places = [const { Vec::new() }; 2];
+        let mut rules = Vec::new();
+        let mut number = 0;
+        for (index, rule) in (0..).zip(set.rules()) {
+            let first = number;
+            for content in &rule.contents {
+                let which = usize::from(content.nocase);
+                let anywhere = Content { offset: 0, depth: None, ..content.clone() };
+                // What is in one set can be in another.
+                let _ = sets[which].push(Rule::of(anywhere));
+                places[which].push(Place {
+                    rule: index,
+                    number,
+                    length: content.bytes.len(),
+                    offset: content.offset.into(),
+                    end: match content.end() {
+                        u32::MAX => u64::MAX,
+                        end => end.into(),
+                    },
+                });
+                number += 1;
+            }
+            rules.push(Needed { kinds: rule.kinds, contents: first..number });
+        }
+        let [cased, caseless] = places;
+        let automata = [
+            Automaton { dfa: Dfa::new(&sets[0])?, contents: cased },
+            Automaton { dfa: Dfa::new(&sets[1])?, contents: caseless },
+        ];
+        Ok(Self { automata, rules })
+    }
+
+    /// Bytes that it takes.
+    pub fn memory(&self) -> usize {
+        let automata = self.automata.iter();
+        let bytes = |automaton: &Automaton| {
+            automaton.dfa.memory() + automaton.contents.len() * size_of::<Place>()
+        };
+        automata.map(bytes).sum::<usize>() + self.rules.len() * size_of::<Needed>()
+    }
+
+    /// Searches the next piece of a stream: the lowest rule that alerts in it, plus 1, or 0. A rule alerts in the
+    /// piece in which one of its contents ends, when the others have ended before or end there, too. A stream that
+    /// comes in one piece has the result of a text.
+    pub fn first(&self, state: &mut StreamState, piece: Text<'_>) -> u32 {
+        let mut lowest = Lowest::default();
+        self.feed(state, piece, &mut lowest);
+        lowest.result()
+    }
+
+    /// The same, and tells each such rule, once, in no order.
+    pub fn each(
+        &self,
+        state: &mut StreamState,
+        piece: Text<'_>,
+        scratch: &mut Scratch,
+        tell: impl FnMut(u32),
+    ) {
+        let mut each = Each::new(&mut scratch.told, self.rules.len(), tell);
+        self.feed(state, piece, &mut each);
+    }
+
+    fn feed(&self, state: &mut StreamState, piece: Text<'_>, sink: &mut impl Sink) {
+        let StreamState { states, position, found } = state;
+        for (automaton, state) in self.automata.iter().zip(states) {
+            automaton.dfa.follow(state, piece.bytes, |content, end| {
+                let Some(place) = automaton.contents.get(content as usize) else { return };
+                let Some(rule) = self.rules.get(place.rule as usize) else { return };
+                let end = position.saturating_add(end as u64);
+                // A stream may be taken up in its middle, where a position is guessed.
+                let fits = end.saturating_sub(place.length as u64) >= place.offset
+                    && end <= place.end
+                    && rule.kinds.has(piece.kind);
+                if fits && rule.complete(place.number, found) && sink.wants(place.rule) {
+                    sink.alert(place.rule);
+                }
+            });
+        }
+        *position = position.saturating_add(piece.bytes.len() as u64);
+    }
+}
+
+impl Needed {
+    /// Notes that a content was found, and says whether all were.
+    fn complete(&self, number: u32, found: &mut Vec<u32>) -> bool {
+        if self.contents.len() == 1 {
+            return true;
+        }
+        if !found.contains(&number) {
+            if found.len() == StreamState::REMEMBERED {
+                found.remove(0);
+            }
+            found.push(number);
+        }
+        self.contents.clone().all(|other| found.contains(&other))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::patterns::Kind;
+    use crate::patterns::testing::{naive, sets, texts};
+
+    /// The rules that alert in a piece.
+    fn feed(matcher: &StreamMatcher, state: &mut StreamState, piece: Text<'_>) -> Vec<u32> {
+        let mut copy = state.clone();
+        let mut rules = Vec::new();
+        matcher.each(state, piece, &mut Scratch::default(), |rule| rules.push(rule));
+        rules.sort_unstable();
+        let lowest = rules.first().map_or(0, |rule| rule + 1);
+        assert_eq!(matcher.first(&mut copy, piece), lowest);
+        assert_eq!(copy, *state);
+        rules
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(500))]
+        /// However a text is cut, the rules that alert in some piece are those that alert in the text, and each
+        /// alerts first in the piece in which it does in the text up to there.
+        #[test]
+        fn a_stream_is_a_text_in_pieces(set in sets(), texts in texts(), cuts in prop::collection::vec(0_usize..40, 0..6)) {
+            let matcher = StreamMatcher::new(&set).unwrap();
+            for (bytes, kind) in &texts {
+                let mut cuts: Vec<usize> = cuts.iter().map(|&cut| cut.min(bytes.len())).collect();
+                cuts.extend([0, bytes.len()]);
+                cuts.sort_unstable();
+                let mut state = StreamState::default();
+                let mut alerted = Vec::new();
+                for cut in cuts.windows(2) {
+                    let piece = Text { bytes: &bytes[cut[0]..cut[1]], kind: *kind };
+                    alerted.extend(feed(&matcher, &mut state, piece));
+                    alerted.sort_unstable();
+                    alerted.dedup();
+                    prop_assert_eq!(&alerted, &naive::all(&set, &bytes[..cut[1]], *kind));
+                }
+                prop_assert_eq!(state.position(), bytes.len() as u64);
+            }
+        }
+    }
+
+    #[test]
+    fn contents_do_not_reach_over_a_gap() {
+        let mut set = PatternSet::new();
+        let both = vec![Content::of("ab"), Content { offset: 10, ..Content::of("cd") }];
+        set.push(Rule { contents: both, ..Rule::of(Content::of("x")) }).unwrap();
+        set.push(Rule::of(Content::of("abab"))).unwrap();
+        let matcher = StreamMatcher::new(&set).unwrap();
+        let text = |bytes| Text { bytes, kind: Kind::Tcp };
+        let mut state = StreamState::default();
+        assert_eq!(matcher.first(&mut state, text(b"cdab")), 0);
+        state.resume_at(9);
+        // "ab" was found before the gap; "cd" begins before its window, and then in it.
+        assert_eq!(matcher.first(&mut state, text(b"cd")), 0);
+        assert_eq!(matcher.first(&mut state, text(b"ab")), 0);
+        assert_eq!(matcher.first(&mut state, text(b"abc")), 2);
+        assert_eq!(matcher.first(&mut state, text(b"d")), 1);
+    }
+
+    #[test]
+    fn a_stream_remembers_only_so_much() {
+        let mut set = PatternSet::new();
+        for byte in 0..100 {
+            let both = vec![Content::of([201, byte]), Content::of([202, byte])];
+            set.push(Rule { contents: both, ..Rule::of(Content::of("x")) }).unwrap();
+        }
+        let matcher = StreamMatcher::new(&set).unwrap();
+        let mut state = StreamState::default();
+        let bytes: Vec<u8> = (0..100).flat_map(|byte| [201, byte]).collect();
+        assert_eq!(matcher.first(&mut state, Text { bytes: &bytes, kind: Kind::Tcp }), 0);
+        assert_eq!(state.found.len(), StreamState::REMEMBERED);
+        assert_eq!(matcher.first(&mut state, Text { bytes: &[202, 99], kind: Kind::Tcp }), 100);
+        assert_eq!(matcher.first(&mut state, Text { bytes: &[202, 3], kind: Kind::Tcp }), 0);
+    }
+}
