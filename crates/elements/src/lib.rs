@@ -11,6 +11,7 @@ pub mod ethernet;
 pub mod flows;
 mod fusions;
 pub mod icmp;
+pub mod ids;
 pub mod ip;
 pub mod ip6;
 pub mod ipsec;

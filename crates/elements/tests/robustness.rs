@@ -39,6 +39,7 @@ const ARGUMENTS: &[(&str, &str)] = &[
     ("HostEtherFilter", "2:0:0:0:0:1"),
     ("ICMPError", "10.0.0.1, timeexceeded"),
     ("IPClassifier", "tcp syn, udp port 53, icmp type echo, ip frag, -"),
+    ("IDSMatcher", "PATTERN \"\\<00>\", PATTERN ab, FLOW true, ALL true"),
     ("InfiniteSource", "LIMIT 1000, BURST 7"),
     ("IPEncap", "udp, 10.0.0.1, 10.0.0.2"),
     ("IPFilter", "allow tcp && dst port 80, drop src net 10.0.0.0/8, allow all"),

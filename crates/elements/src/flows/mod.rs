@@ -10,6 +10,6 @@ pub mod flow_round_robin_switch;
 pub mod flow_switch;
 mod key;
 pub mod store_flow_id;
-mod table;
+pub(crate) mod table;
 pub mod word_matcher;
 pub(crate) mod words;

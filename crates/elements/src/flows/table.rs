@@ -13,7 +13,7 @@ use foldhash::fast::RandomState;
 use millrace_core::Timestamp;
 
 /// States by key.
-pub(super) struct Flows<K, V> {
+pub(crate) struct Flows<K, V> {
     parts: Box<[Mutex<Part<K, V>>]>,
     hasher: RandomState,
     flows: AtomicUsize,
@@ -39,14 +39,14 @@ struct Flow<V> {
 const PARTS: usize = 16;
 
 /// Milliseconds, as the table counts.
-pub(super) fn millis(time: Timestamp) -> u64 {
+pub(crate) fn millis(time: Timestamp) -> u64 {
     time.as_millis().max(0).unsigned_abs()
 }
 
 impl<K: Copy + Eq + Hash, V> Flows<K, V> {
     /// A table for so many flows that forgets those that are silent for `timeout` milliseconds, which it looks
     /// for every `interval` milliseconds.
-    pub(super) fn new(capacity: usize, timeout: u64, interval: u64) -> Self {
+    pub(crate) fn new(capacity: usize, timeout: u64, interval: u64) -> Self {
         let part = || Mutex::new(Part { flows: HashMap::default(), swept: 0 });
         Self {
             parts: (0..PARTS).map(|_| part()).collect(),
@@ -60,7 +60,7 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
 
     /// Gives `act` the state of a flow of which a packet came; `new` makes that of a flow not known. None when
     /// there is no room for the flow, or `new` gives none. What is forgotten on the way goes to `gone`.
-    pub(super) fn with<R>(
+    pub(crate) fn with<R>(
         &self,
         key: K,
         now: u64,
@@ -99,14 +99,14 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
     }
 
     /// How many flows there are at this time.
-    pub(super) fn count(&self, now: u64, gone: impl FnMut(V)) -> usize {
+    pub(crate) fn count(&self, now: u64, gone: impl FnMut(V)) -> usize {
         let mut gone = gone;
         self.sweep_all(now, &mut gone);
         self.flows.load(Relaxed)
     }
 
     /// Forgets all flows.
-    pub(super) fn clear(&self) {
+    pub(crate) fn clear(&self) {
         for part in &self.parts {
             let flows = std::mem::take(&mut lock(part).flows);
             self.flows.fetch_sub(flows.len(), Relaxed);
@@ -114,7 +114,7 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
     }
 
     /// Takes over the flows of another table, as many as fit.
-    pub(super) fn take(&self, old: &Self) {
+    pub(crate) fn take(&self, old: &Self) {
         for part in &old.parts {
             let flows = std::mem::take(&mut lock(part).flows);
             old.flows.fetch_sub(flows.len(), Relaxed);

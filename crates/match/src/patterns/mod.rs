@@ -21,7 +21,7 @@ pub use image::{BuildError, Image};
 pub use matcher::{EngineChoice, Matcher};
 pub use parse::{Format, ParseError, PlainOptions};
 pub use set::{Content, Kind, Kinds, PatternSet, Rule, SetError};
-pub use stream::{StreamMatcher, StreamState};
+pub use stream::{StreamMatcher, StreamPlace, StreamState};
 
 /// A text to search in: a payload, and what it was the payload of.
 #[derive(Clone, Copy, Debug)]

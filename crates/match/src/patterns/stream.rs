@@ -45,10 +45,16 @@ struct Needed {
 /// Where the search in one stream is. The default is the beginning of a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StreamState {
-    states: [u32; 2],
-    position: u64,
+    place: StreamPlace,
     /// Contents that were found of rules that have several.
     found: Vec<u32>,
+}
+
+/// A place in a stream to [return to](StreamState::return_to).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamPlace {
+    states: [u32; 2],
+    position: u64,
 }
 
 impl StreamState {
@@ -57,14 +63,23 @@ impl StreamState {
 
     /// How many bytes came before.
     pub fn position(&self) -> u64 {
-        self.position
+        self.place.position
     }
 
     /// Goes on at another position: some bytes are missing, or come again. No content reaches over that place;
     /// those that were found before count further.
     pub fn resume_at(&mut self, position: u64) {
-        self.states = [0; 2];
-        self.position = position;
+        self.place = StreamPlace { states: [0; 2], position };
+    }
+
+    /// Where the search is.
+    pub fn place(&self) -> StreamPlace {
+        self.place
+    }
+
+    /// Goes on where it was before: what was searched since was bytes that came again.
+    pub fn return_to(&mut self, place: StreamPlace) {
+        self.place = place;
     }
 }
 
@@ -135,7 +150,7 @@ impl StreamMatcher {
     }
 
     fn feed(&self, state: &mut StreamState, piece: Text<'_>, sink: &mut impl Sink) {
-        let StreamState { states, position, found } = state;
+        let StreamState { place: StreamPlace { states, position }, found } = state;
         for (automaton, state) in self.automata.iter().zip(states) {
             automaton.dfa.follow(state, piece.bytes, |content, end| {
                 let Some(place) = automaton.contents.get(content as usize) else { return };

@@ -5,6 +5,7 @@ mod plain;
 mod snort;
 #[cfg(test)]
 mod tests;
+mod write;
 
 use cursor::{Cursor, Place};
 
@@ -55,11 +56,6 @@ impl PatternSet {
                 false => plain::parse(&mut cursor, plain),
             },
         }
-    }
-
-    /// Reads one pattern as a [plain](Format::Plain) file writes it.
-    pub fn parse_pattern(text: &[u8]) -> Result<Vec<u8>, ParseError> {
-        plain::pattern(&mut Cursor::new(text))
     }
 }
 

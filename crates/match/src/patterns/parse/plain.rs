@@ -21,10 +21,9 @@ pub(super) fn parse(
     Ok(set)
 }
 
-/// A pattern up to the end of its line.
-pub(super) fn pattern(cursor: &mut Cursor<'_>) -> Result<Vec<u8>, ParseError> {
+/// A pattern up to the end of its line, which is not empty.
+fn pattern(cursor: &mut Cursor<'_>) -> Result<Vec<u8>, ParseError> {
     let mut bytes = Vec::new();
-    cursor.skip_blanks();
     while !cursor.line_is_over() {
         let place = cursor.place();
         match cursor.next() {
@@ -34,10 +33,7 @@ pub(super) fn pattern(cursor: &mut Cursor<'_>) -> Result<Vec<u8>, ParseError> {
             None => break,
         }
     }
-    match bytes.is_empty() {
-        true => Err(cursor.place().error("empty pattern")),
-        false => Ok(bytes),
-    }
+    Ok(bytes)
 }
 
 /// What follows a backslash.

@@ -1,0 +1,9 @@
+//! Intrusion detection: payloads are searched for patterns.
+
+mod alarm;
+pub mod ids_matcher;
+pub(crate) mod payload;
+pub(crate) mod rules;
+mod streams;
+#[cfg(test)]
+mod tests;

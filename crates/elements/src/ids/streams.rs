@@ -1,0 +1,142 @@
+//! The streams of TCP, one a direction of a connection: what was searched, and how far.
+
+use millrace_core::headers::{TcpHeader, tcp_flags};
+use millrace_match::patterns::{Kind, StreamMatcher, StreamState, Text};
+
+use super::payload::{Address, Located};
+use crate::flows::table::Flows;
+
+/// The streams that are known.
+pub(crate) struct Streams(Flows<Key, Stream>);
+
+/// Addresses and ports of who sends and who receives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    ends: (Address, Address),
+    ports: (u16, u16),
+}
+
+/// One direction of a connection.
+struct Stream {
+    /// The rules that its state belongs to.
+    rules: u64,
+    state: StreamState,
+    /// The next sequence number.
+    next: u32,
+}
+
+/// Milliseconds between looks for streams that have timed out.
+const INTERVAL: u64 = 1000;
+
+impl Streams {
+    /// So many streams, each forgotten after so many milliseconds without a packet; 0 is never.
+    pub(crate) fn new(capacity: usize, timeout: u64) -> Self {
+        Self(Flows::new(capacity, timeout, INTERVAL))
+    }
+
+    /// Searches a segment as a part of its stream: hands `search` one piece or two, with the state before them.
+    /// False if it belongs to none: it is no whole segment of TCP, or there are as many streams as there may be.
+    pub(crate) fn search(
+        &self,
+        rules: u64,
+        packet: &Located<'_>,
+        now: u64,
+        mut search: impl FnMut(&mut StreamState, Text<'_>),
+    ) -> bool {
+        let Some((key, header)) = segment(packet) else { return false };
+        let starts = header.flags & tcp_flags::SYN != 0;
+        if packet.text.bytes.is_empty() && !starts {
+            return true;
+        }
+        // A SYN has a number of its own.
+        let first = header.sequence.get().wrapping_add(starts.into());
+        let new = || Some(Stream { rules, state: StreamState::default(), next: first });
+        let act = |stream: &mut Stream| {
+            if starts && stream.start() != first {
+                *stream = Stream { rules, state: StreamState::default(), next: first };
+            }
+            stream.renew(rules);
+            stream.search(first, packet.text, &mut search);
+        };
+        self.0.with(key, now, new, |_| (), act).is_some()
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self, now: u64) -> usize {
+        self.0.count(now, |_| ())
+    }
+
+    /// Takes over the streams of another one.
+    pub(crate) fn take(&self, old: &Self) {
+        self.0.take(&old.0);
+    }
+}
+
+/// The stream of a packet and its header, if that is whole.
+fn segment<'a>(packet: &Located<'a>) -> Option<(Key, &'a TcpHeader)> {
+    if packet.text.kind != Kind::Tcp {
+        return None;
+    }
+    let (header, ..) = TcpHeader::split(packet.transport?)?;
+    let ports = (header.src_port.get(), header.dst_port.get());
+    Some((Key { ends: packet.ends?, ports }, header))
+}
+
+impl Stream {
+    /// The sequence number of the first byte.
+    fn start(&self) -> u32 {
+        self.next.wrapping_sub(self.state.position() as u32)
+    }
+
+    /// Begins anew where it is if its state belongs to other rules.
+    fn renew(&mut self, rules: u64) {
+        if self.rules != rules {
+            let position = self.state.position();
+            self.rules = rules;
+            self.state = StreamState::default();
+            self.state.resume_at(position);
+        }
+    }
+
+    fn search(
+        &mut self,
+        first: u32,
+        text: Text<'_>,
+        search: &mut impl FnMut(&mut StreamState, Text<'_>),
+    ) {
+        let length = text.bytes.len() as u32;
+        let ahead = first.wrapping_sub(self.next).cast_signed();
+        let position = self.state.position();
+        if ahead < 0 {
+            // It comes again, or late, or is another one with the same numbers: it is searched alone, in its
+            // place, and what it has that is new continues the stream.
+            let place = self.state.place();
+            let behind = ahead.unsigned_abs();
+            self.state.resume_at(position.saturating_sub(behind.into()));
+            search(&mut self.state, text);
+            self.state.return_to(place);
+            if let Some(fresh) = text.bytes.get(behind as usize..).filter(|new| !new.is_empty()) {
+                search(&mut self.state, Text { bytes: fresh, ..text });
+                self.next = first.wrapping_add(length);
+            }
+            return;
+        }
+        if ahead > 0 {
+            self.state.resume_at(position.saturating_add(ahead.unsigned_abs().into()));
+        }
+        search(&mut self.state, text);
+        self.next = first.wrapping_add(length);
+    }
+}
+
+/// What to search a piece for, given the matcher of the rules in force: the lowest rule, or each.
+pub(crate) fn lowest<'a>(
+    matcher: &'a StreamMatcher,
+    result: &'a mut u32,
+) -> impl FnMut(&mut StreamState, Text<'_>) + 'a {
+    move |state, text| {
+        let found = matcher.first(state, text);
+        // 0, for no rule, is the highest.
+        *result = (*result).wrapping_sub(1).min(found.wrapping_sub(1)).wrapping_add(1);
+    }
+}
