@@ -263,8 +263,7 @@ fn conjoined(conditions: &[Condition], with: Condition) -> Vec<Condition> {
 fn check_writers(nodes: &[Node], requests: &[Request]) -> Result<(), PlanError> {
     let leads = reachable(nodes);
     let leads_to = |from: usize, to: usize| leads.get(from).is_some_and(|all| all.contains(&to));
-    // With one entry, a packet goes one way through the graph: of two stages that do not lead to each other it meets one.
-    let one_way = nodes.iter().filter(|node| node.from.is_empty()).count() <= 1;
+    let one_way = is_one_way(nodes);
     for (index, writer) in requests.iter().enumerate() {
         if !writer.region.access.writes() {
             continue;
@@ -300,6 +299,17 @@ fn check_writers(nodes: &[Node], requests: &[Request]) -> Result<(), PlanError> 
         }
     }
     Ok(())
+}
+
+/// Whether a packet that meets two stages meets them in an order: there is one entry, and no output leads to two nodes.
+fn is_one_way(nodes: &[Node]) -> bool {
+    let mut seen = BTreeSet::new();
+    let ways = nodes.iter().flat_map(|node| {
+        let edges: BTreeSet<_> =
+            node.from.iter().map(|edge| Some((edge.node, edge.output))).collect();
+        if edges.is_empty() { BTreeSet::from([None]) } else { edges }
+    });
+    ways.into_iter().all(|way| seen.insert(way))
 }
 
 /// Whether two regions can have a byte in common, in any packet.

@@ -75,7 +75,21 @@ impl Field {
         // Values that no decision has may go either way.
         let unused = (self.outputs + 1)..(1u32 << self.bits) - 1;
         let free = unused.map(|value| self.is(Decision::Output(value - 1)));
-        if wanted.len() < 2 { wanted } else { cover(&wanted, free) }
+        if wanted.len() < 2 {
+            return wanted;
+        }
+        let few = cover(&wanted, free);
+        let is_all = wanted.len() == self.outputs as usize;
+        if is_all && few.len() > self.bits as usize { self.any().collect() } else { few }
+    }
+
+    /// Conditions of which one holds for any output: some bit is set and the next one, round the corner, is not.
+    fn any(self) -> impl Iterator<Item = Condition> {
+        (0..self.bits).map(move |bit| {
+            let set = 1 << (self.shift + bit);
+            let clear = 1 << (self.shift + (bit + 1) % self.bits);
+            Condition { mask: set | clear, value: set }
+        })
     }
 }
 
@@ -145,4 +159,75 @@ fn merges(conditions: impl Iterator<Item = Condition>) -> Vec<Condition> {
         }
     }
     all.difference(&merged).map(|&(mask, value)| Condition { mask, value }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_field_has_a_value_for_everything() {
+        for outputs in (1..=64).chain([254, 255, 1022]) {
+            let field = Field::above(5, outputs);
+            let decisions =
+                (0..outputs).map(Decision::Output).chain([Decision::Open, Decision::Drop]);
+            for decision in decisions {
+                let word = !field.mask() | field.value(decision);
+                assert_eq!(field.decision(word), decision, "{outputs} outputs");
+                assert!(field.is(decision).holds(word));
+            }
+        }
+        assert_eq!((Field::above(0, 2).bits, Field::above(0, 3).bits), (2, 3));
+    }
+
+    #[test]
+    fn all_outputs_of_many_need_few_conditions() {
+        for outputs in 1..=62 {
+            let field = Field::above(0, outputs);
+            let all = field.any_of(&(0..outputs).collect());
+            assert!(all.len() <= field.bits as usize, "{outputs}: {all:?}");
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn conditions_hold_for_the_outputs_that_are_wanted(
+            outputs in 1..40u32,
+            shift in 0..20u32,
+            wanted in any::<u64>(),
+        ) {
+            let field = Field::above(shift, outputs);
+            let wanted: BTreeSet<u32> = (0..outputs).filter(|bit| wanted >> bit & 1 != 0).collect();
+            let conditions = field.any_of(&wanted);
+            for decision in (0..outputs).map(Decision::Output).chain([Decision::Open, Decision::Drop]) {
+                let is_wanted = matches!(decision, Decision::Output(output) if wanted.contains(&output));
+                let holds = conditions.iter().any(|condition| condition.holds(field.value(decision)));
+                prop_assert_eq!(holds, is_wanted, "{:?} by {:?}", decision, conditions);
+            }
+        }
+
+        #[test]
+        fn simpler_conditions_mean_the_same(drawn in proptest::collection::vec((0..64u32, 0..64u32), 0..20)) {
+            let drawn: Vec<_> = drawn.into_iter().map(|(mask, value)| Condition { mask, value: value & mask }).collect();
+            let simple = simplified(&drawn);
+            prop_assert!(simple.len() <= drawn.len());
+            for word in 0..64 {
+                let holds = |conditions: &[Condition]| conditions.iter().any(|one| one.holds(word));
+                prop_assert_eq!(holds(&simple), holds(&drawn), "{} by {:?}", word, simple);
+            }
+        }
+
+        #[test]
+        fn both_is_both(one in (0..16u32, 0..16u32), other in (0..16u32, 0..16u32)) {
+            let [one, other] = [one, other].map(|(mask, value)| Condition { mask, value: value & mask });
+            for word in 0..16 {
+                let holds = both(one, other).is_some_and(|both| both.holds(word));
+                prop_assert_eq!(holds, one.holds(word) && other.holds(word));
+            }
+        }
+    }
 }

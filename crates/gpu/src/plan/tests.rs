@@ -92,3 +92,92 @@ fn unordered_writers_are_refused() {
         "reads Ethernet 0-, which may be bytes that classify writes"
     );
 }
+
+#[test]
+fn what_cannot_be_is_refused_with_its_node() {
+    let annotation = Region::read(Base::Annotation, 45, 4);
+    let end = Region::to_end(Base::Transport, 0);
+    let entry = || node(&[], 2, &[]);
+    let table: [(Vec<Node>, usize, &str); 11] = [
+        (vec![node(&[annotation], 0, &[])], 0, "annotations have 48 bytes"),
+        (vec![node(&[Region::read(Base::Network, 0, 0)], 0, &[])], 0, "must have bytes"),
+        (vec![node(&[end.with(Access::Write)], 0, &[])], 0, "cannot be written"),
+        (vec![node(&[end, end], 0, &[])], 0, "more than one slice to the packet's end"),
+        (vec![node(&[Region::read(Base::Network, 0, 4); 7], 0, &[])], 0, "asks for 7 slices"),
+        (vec![entry(), node(&[], 0, &[(0, 2)])], 1, "output 2, which is not there"),
+        (vec![entry(), node(&[], 0, &[(1, 0)])], 1, "comes before"),
+        (vec![node(&[], 1023, &[])], 0, "between 1023 outputs"),
+        ((0..17).map(|_| entry()).collect(), 16, "needs bits 32 to 33"),
+        (vec![entry(), only(node(&[], 0, &[(0, 0)]), 0, 1)], 1, "reached by no packet"),
+        (vec![node(&[], 0, &[]), only(node(&[], 0, &[]), 0, 0)], 1, "decides nothing"),
+    ];
+    for (nodes, index, message) in table {
+        let refused = Plan::new(&nodes, LIMITS).unwrap_err();
+        assert_eq!(refused.node, index, "{refused}");
+        assert!(refused.message.contains(message), "{refused}");
+    }
+    let no_room = Limits { payload: 0, ..LIMITS };
+    let refused = Plan::new(&[entry(), node(&[end], 0, &[(0, 0)])], no_room).unwrap_err();
+    assert_eq!(refused.node, 1);
+    let huge = Limits { packets: 1 << 20, payload: 4 << 30 };
+    assert!(Plan::new(&[node(&[end], 0, &[])], huge).is_err());
+    let wide = Limits { packets: 1 << 20, payload: 0 };
+    assert!(Plan::new(&[node(&[Region::read(Base::Network, 0, 5000)], 0, &[])], wide).is_err());
+}
+
+fn only(mut node: Node, of: usize, output: u32) -> Node {
+    node.only = Some(Edge { node: of, output });
+    node
+}
+
+#[test]
+fn more_conditions_than_a_launch_has_are_refused() {
+    // Every second output of a wide stage: none of them can be told by a bit.
+    let odd: Vec<_> = (0..9).map(|output| (0, output * 7)).collect();
+    let refused = Plan::new(&[node(&[], 70, &[]), node(&[], 0, &odd)], LIMITS).unwrap_err();
+    assert_eq!(refused.node, 1);
+    assert!(refused.message.contains("8 is the most"), "{refused}");
+}
+
+#[test]
+fn a_stage_before_another_can_exclude_it() {
+    let nodes = [
+        node(&[], 2, &[]),
+        node(&[], 0, &[(0, 0), (0, 1)]),
+        only(node(&[], 3, &[(1, 0)]), 0, 1),
+        node(&[], 0, &[(2, 0)]),
+    ];
+    let plan = Plan::new(&nodes, LIMITS).unwrap();
+    assert_eq!(conditions(&plan, 2), [Condition { mask: 3, value: 2 }]);
+    // Those that passed untreated come by output 0 as well.
+    assert_eq!(conditions(&plan, 3).len(), 3, "{plan}");
+}
+
+#[test]
+fn written_columns_are_copied_the_way_that_they_need() {
+    let write = Region::read(Base::Network, 8, 4).with(Access::Write);
+    let way = |nodes: &[Node]| Plan::new(nodes, LIMITS).unwrap().slices[0].way;
+    assert_eq!(way(&[node(&[write], 0, &[])]), Way::Out);
+    assert_eq!(way(&[node(&[write.with(Access::ReadWrite)], 0, &[])]), Way::Both);
+    assert_eq!(way(&[node(&[], 2, &[]), node(&[write], 0, &[(0, 1)])]), Way::Both);
+    assert_eq!(way(&[node(&[write], 0, &[]), node(&[write], 0, &[(0, 0)])]), Way::Both);
+}
+
+#[test]
+fn a_plan_in_words() {
+    let address = Region::read(Base::Network, 16, 4);
+    let payload = Region::to_end(Base::TransportPayload, 0);
+    let nodes = [node(&[address], 2, &[]), node(&[address, payload], 0, &[(0, 1)])];
+    let expected = "\
+batch: 1024 packets at most, 27888 bytes a slot; a packet takes 18 bytes to the device and 12 back
+payload: 1008 bytes a batch at most, to the device
+column: network 16/4, to the device
+payload column: transport payload 0-, to the device
+launch 0: classify for classify, on network 16/4
+  decides between 2 outputs: bits 0-1
+launch 1: classify for classify, on network 16/4; transport payload 0-
+  from classify [1]
+  where predicate & 0x3 = 0x2
+";
+    assert_eq!(Plan::new(&nodes, LIMITS).unwrap().to_string(), expected);
+}

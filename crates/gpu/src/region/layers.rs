@@ -297,21 +297,21 @@ impl Layers {
 /// Where the network header is, and the EtherType in front of it when that is known.
 #[inline]
 fn find_network(bytes: &[u8], marks: &Marks) -> Option<(usize, Option<u16>)> {
-    let Some(mac) = marks.mac else { return marks.network.map(|network| (network, None)) };
-    let parsed = (|| {
-        let (ethernet, mut rest) = EthernetHeader::view(bytes.get(mac..)?)?;
-        let mut ether_type = ethernet.ether_type.get();
-        let mut at = mac + EthernetHeader::LEN;
-        // Whether the mark lies on the way; else it was set by somebody who knows of a header in between.
-        let mut met = marks.network.is_none_or(|network| network == at);
-        while matches!(ether_type, ether_type::VLAN | ether_type::SERVICE_VLAN) {
-            let (tag, behind) = VlanHeader::view(rest)?;
-            ether_type = tag.ether_type.get();
-            at += VlanHeader::LEN;
-            met |= marks.network == Some(at);
-            rest = behind;
-        }
-        met.then_some((at, Some(ether_type)))
-    })();
-    parsed.or(marks.network.map(|network| (network, None)))
+    let marked = || marks.network.map(|network| (network, None));
+    let ethernet = marks.mac.and_then(|mac| EthernetHeader::view(bytes.get(mac..)?));
+    let (Some(mac), Some((ethernet, mut rest))) = (marks.mac, ethernet) else { return marked() };
+    let mut at = mac + EthernetHeader::LEN;
+    let mut ether_type = ethernet.ether_type.get();
+    // A mark that the way through the tags does not meet is by somebody who knows of another header in between.
+    let mut is_met = marks.network.is_none_or(|network| network == at);
+    while matches!(ether_type, ether_type::VLAN | ether_type::SERVICE_VLAN) {
+        let Some((tag, behind)) = VlanHeader::view(rest) else {
+            return if is_met { None } else { marked() };
+        };
+        at += VlanHeader::LEN;
+        ether_type = tag.ether_type.get();
+        rest = behind;
+        is_met |= marks.network == Some(at);
+    }
+    if is_met { Some((at, Some(ether_type))) } else { marked() }
 }

@@ -102,3 +102,56 @@ fn grown(mut column: Merged, range: Range<i32>, end: i32, access: Access) -> Mer
     }
     column
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn columns(regions: &[Region]) -> Vec<Merged> {
+        let request = |(stage, &region): (usize, &Region)| Request { stage, region };
+        union(&regions.iter().enumerate().map(request).collect::<Vec<_>>())
+    }
+
+    fn network(offset: i16, bytes: u16) -> Region {
+        Region::read(Base::Network, offset, bytes)
+    }
+
+    /// `(begin, bytes)` of each column.
+    fn extents(regions: &[Region]) -> Vec<(i32, u32)> {
+        columns(regions).iter().map(|column| (column.begin, column.bytes)).collect()
+    }
+
+    #[test]
+    fn what_overlaps_or_touches_is_one_column() {
+        assert_eq!(extents(&[]), []);
+        assert_eq!(extents(&[network(12, 4), network(16, 4)]), [(12, 8)]);
+        assert_eq!(extents(&[network(16, 4), network(12, 4), network(9, 1)]), [(8, 12)]);
+        assert_eq!(extents(&[network(0, 20), network(8, 2)]), [(0, 20)]);
+        assert_eq!(extents(&[network(-2, 2), network(8, 2)]), [(-4, 4), (8, 4)]);
+        assert_eq!(extents(&[network(0, 4), Region::read(Base::Ethernet, 4, 4)]), [(4, 4), (0, 4)]);
+        assert_eq!(extents(&[Region::to_end(Base::Network, 0)]), []);
+    }
+
+    #[test]
+    fn what_is_written_takes_no_neighbour_along() {
+        let written = network(12, 4).with(Access::ReadWrite);
+        assert_eq!(extents(&[written, network(16, 4)]), [(12, 4), (16, 4)]);
+        assert_eq!(extents(&[network(8, 4), written]), [(8, 4), (12, 4)]);
+        assert_eq!(extents(&[network(10, 3), written]), [(8, 8)]);
+        assert_eq!(extents(&[network(16, 4).with(Access::Write), written]), [(12, 8)]);
+    }
+
+    #[test]
+    fn a_column_knows_what_is_written_in_it_and_where_a_region_is() {
+        let write = |offset, bytes| network(offset, bytes).with(Access::Write);
+        let [column] = &columns(&[write(9, 2), write(12, 1), write(10, 1), network(8, 8)])[..]
+        else {
+            panic!("not one column")
+        };
+        assert_eq!(column.written, [1..3, 4..5]);
+        assert!(column.read);
+        assert_eq!(column.place(&write(12, 1)), Some(4));
+        assert_eq!(column.place(&network(15, 2)), None);
+        assert_eq!(column.place(&Region::read(Base::Transport, 12, 1)), None);
+    }
+}

@@ -1,0 +1,6 @@
+//! Plans as a whole: from packets to columns, through stages, and back.
+
+mod graphs;
+mod packets;
+mod regions;
+mod stages;
