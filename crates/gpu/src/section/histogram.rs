@@ -1,5 +1,7 @@
 //! Histograms with logarithmic buckets, which one thread fills and others read.
 
+use std::fmt;
+
 use millrace_core::Count;
 
 /// Sub-buckets of each power of two: a value is known to an eighth.
@@ -8,7 +10,6 @@ const FINE: u32 = 3;
 const BUCKETS: usize = (41 - FINE as usize) << FINE;
 
 /// How often values occurred, each known to an eighth of itself.
-#[derive(Debug)]
 pub struct Histogram {
     buckets: Box<[Count]>,
 }
@@ -60,6 +61,14 @@ impl Histogram {
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> {
         let counts = self.buckets.iter().map(Count::get).enumerate();
         counts.filter(|(_, count)| *count > 0).map(|(bucket, count)| (last_of(bucket), count))
+    }
+}
+
+/// Count, median, 99th percentile and greatest value.
+impl fmt::Debug for Histogram {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [half, most, all] = [0.5, 0.99, 1.0].map(|part| self.quantile(part));
+        write!(f, "Histogram({} values, {half}, {most}, {all})", self.count())
     }
 }
 

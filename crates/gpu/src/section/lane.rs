@@ -1,39 +1,103 @@
 //! A thread's way through a section.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::sync_channel;
 
-use millrace_core::{Batch, Context, Timestamp};
+use millrace_core::{Batch, Context, Packet, Reason, Timestamp, cycles};
 
-use super::Section;
-use super::report::Counters;
+use super::balance::Balancer;
+use super::flight::{Flight, State};
+use super::recovery::{Connection, Link, Order};
+use super::report::{Counters, Fault};
+use super::tables::Resident;
+use super::{Mode, Path, Section};
+use crate::kernel::TILE;
+use crate::{DeviceError, Poll};
 
 /// A thread's way through a section: collects packets, has the device or the CPU twins treat them, gives them back in order.
 pub struct Lane {
     section: Arc<Section>,
     counters: Arc<Counters>,
+    /// The batches that have ended, oldest first.
+    queue: VecDeque<Flight>,
+    /// The one that is being collected.
+    open: Option<Flight>,
+    /// Flights to be used again.
+    spare: Vec<Flight>,
+    /// Engine batches to be used again.
+    tiles: Vec<Batch>,
+    link: Link,
+    balancer: Balancer,
+    tables: Arc<Resident>,
+    tables_version: u64,
+    /// Since when the tables on the device are not the newest ones.
+    stale_since: Option<u64>,
+    /// Packets held, and bytes of them.
+    packets: usize,
+    bytes: usize,
+    /// Batches on the device.
+    flying: usize,
+    /// Whether packets have come since the last tick.
+    added: bool,
 }
 
+/// Packets in and out.
 impl Lane {
-    pub(super) fn new(section: Arc<Section>, counters: Arc<Counters>) -> Self {
-        Self { section, counters }
+    pub(super) fn new(
+        section: Arc<Section>,
+        counters: Arc<Counters>,
+        connection: Option<Connection>,
+    ) -> Self {
+        Self {
+            tables: section.tables().resident(),
+            tables_version: section.tables().version(),
+            section,
+            counters,
+            queue: VecDeque::new(),
+            open: None,
+            spare: Vec::new(),
+            tiles: Vec::new(),
+            link: Link::new(connection),
+            balancer: Balancer::default(),
+            stale_since: None,
+            packets: 0,
+            bytes: 0,
+            flying: 0,
+            added: false,
+        }
     }
 
     /// Takes packets in, from the front of `batch`. What is left there found no [room](Self::room).
     pub fn add(&mut self, now: Timestamp, batch: &mut Batch) {
-        let _ = (now, batch);
+        self.added |= !batch.is_empty();
+        while !batch.is_empty() {
+            let count = self.fitting(batch);
+            if count == 0 {
+                break;
+            }
+            let mut flight = match self.open.take() {
+                Some(flight) => flight,
+                None => self.begin(now),
+            };
+            let full = self.collect(&mut flight, batch, count);
+            match full {
+                true => self.end(flight),
+                false => self.open = Some(flight),
+            }
+        }
+        self.counters.held.set(self.packets as u64);
     }
 
     /// How many packets it has room for, as long as they are not many bytes.
     pub fn room(&self) -> usize {
-        self.section.settings().length * self.section.plan().capacity - self.held()
-    }
-
-    /// Looks after what is under way: ends the batch that is being collected when it is due, sees what the device has done,
-    /// waits for it when the lane is full. To be called every round by whoever [takes](Self::take). Returns
-    /// whether there is more to come soon, so that the thread must not sleep.
-    pub fn tick(&mut self, now: Timestamp) -> bool {
-        let _ = now;
-        false
+        let settings = self.section.settings();
+        if self.queue.len() >= self.most_batches() || self.bytes >= settings.bytes {
+            return 0;
+        }
+        let most = (settings.length + 1) * self.section.plan().capacity;
+        most.saturating_sub(self.packets)
     }
 
     /// Gives the oldest batch to `sink`, if it is done: packets, at most an engine batch at a time, and the predicate word of
@@ -43,30 +107,454 @@ impl Lane {
     pub fn take(
         &mut self,
         cx: &mut Context,
-        sink: impl FnMut(&mut Context, &mut Batch, &[u32]),
+        mut sink: impl FnMut(&mut Context, &mut Batch, &[u32]),
     ) -> bool {
-        let _ = (cx, sink);
-        false
-    }
+        let Some(mut flight) = self.queue.pop_front_if(|flight| flight.is_done()) else {
+            return false;
+        };
+        let path = self.conclude(&mut flight);
+        let age = (cx.now() - flight.since).as_nanos();
+        self.counters.age.note(age.unsigned_abs(), 1);
+        let counters = self.counters.path(path);
+        counters.batches.add(1);
+        counters.packets.add(flight.rows as u64);
+        counters.cycles.add(flight.cost);
+        self.packets -= flight.rows;
+        self.bytes -= flight.bytes;
+        self.counters.held.set(self.packets as u64);
 
-    /// Ends the batch that is being collected.
-    pub fn flush(&mut self, now: Timestamp) {
-        let _ = now;
-    }
-
-    /// Ends the batch that is being collected and waits until all that is on the device is done, or has failed:
-    /// afterwards [`take`](Self::take) gives everything.
-    pub fn finish(&mut self, now: Timestamp) {
-        self.flush(now);
+        let mut first = 0;
+        for mut tile in flight.tiles.drain(..) {
+            let rows = first..first + tile.len();
+            for (step, stage) in self.section.stages().iter().enumerate() {
+                let results = flight.outcome.results(step).get(rows.clone()).unwrap_or_default();
+                stage.deliver(cx, &mut tile, results);
+            }
+            let predicates = flight.outcome.predicates().get(rows.clone()).unwrap_or_default();
+            sink(cx, &mut tile, predicates);
+            if !tile.is_empty() {
+                cx.drop_batch(&mut tile, Reason::Unclaimed);
+            }
+            self.tiles.push(tile);
+            first = rows.end;
+        }
+        self.spare.push(flight);
+        true
     }
 
     /// Takes all packets out, in order and as they came.
     pub fn take_packets(&mut self) -> Vec<Batch> {
-        Vec::new()
+        let slots: Vec<_> = self
+            .queue
+            .iter()
+            .filter_map(|flight| match &flight.state {
+                State::Flying { ticket, .. } => Some(ticket.slot),
+                _ => None,
+            })
+            .collect();
+        if !slots.is_empty() {
+            self.link.abandon(self.section.device_now(), slots);
+        }
+        self.flying = 0;
+        let mut packets = Vec::new();
+        for mut flight in self.queue.drain(..).chain(self.open.take()) {
+            if let Some(slot) = flight.state.slot_at_rest() {
+                self.link.give_slot(slot);
+            }
+            packets.append(&mut flight.tiles);
+        }
+        (self.packets, self.bytes) = (0, 0);
+        self.counters.held.set(0);
+        packets
     }
 
     /// Packets that it holds.
     pub fn held(&self) -> usize {
-        self.counters.held.get() as usize
+        self.packets
+    }
+
+    /// The most batches that have ended: as many as full ones are allowed, and as the same packets make that go by the
+    /// CPU, which end sooner.
+    fn most_batches(&self) -> usize {
+        self.section.settings().length * (1 + self.section.plan().capacity / TILE)
+    }
+
+    /// How many packets from the front of a batch there is room for.
+    fn fitting(&self, batch: &Batch) -> usize {
+        let bytes = self.section.settings().bytes - self.bytes.min(self.section.settings().bytes);
+        let most = self.room().min(batch.len());
+        // An engine batch of the largest packets there are.
+        if bytes >= Batch::CAPACITY << 16 {
+            return most;
+        }
+        let mut sum = 0;
+        let over = batch.iter().take(most).position(|packet| {
+            sum += packet.len();
+            sum > bytes
+        });
+        over.unwrap_or(most)
+    }
+}
+
+/// Time.
+impl Lane {
+    /// Looks after what is under way: ends the batch that is being collected when it is due, sees what the device has done,
+    /// waits for it when the lane is full. To be called every round by whoever [takes](Self::take). Returns
+    /// whether there is more to come soon, so that the thread must not sleep.
+    pub fn tick(&mut self, now: Timestamp) -> bool {
+        let mut worked = self.attend();
+        worked |= self.poll();
+        self.launch_waiting();
+        let idle = !std::mem::take(&mut self.added) && self.flying == 0;
+        let due = |open: &Flight| {
+            idle || (now - open.since).to_duration() >= self.section.settings().timeout
+        };
+        if self.open.as_ref().is_some_and(due) && self.queue.len() < self.most_batches() {
+            self.flush();
+            worked = true;
+        }
+        if self.room() < self.section.plan().capacity {
+            self.wait();
+        }
+        self.balancer.tick(now.as_nanos().unsigned_abs());
+        self.counters.share.store((self.balancer.share() * 1e6) as u32, Relaxed);
+        worked || self.flying > 0 || self.queue.front().is_some_and(Flight::is_done)
+    }
+
+    /// Ends the batch that is being collected.
+    pub fn flush(&mut self) {
+        if let Some(flight) = self.open.take() {
+            self.end(flight);
+        }
+    }
+
+    /// Ends the batch that is being collected and waits until all that is on the device is done, or has failed:
+    /// afterwards [`take`](Self::take) gives everything.
+    pub fn finish(&mut self) {
+        self.flush();
+        while self.flying > 0 {
+            self.poll();
+            self.launch_waiting();
+            std::hint::spin_loop();
+        }
+        // Slots come free when batches are taken, and nobody launches then.
+        let waiting = self.queue.iter_mut().filter(|flight| flight.is_waiting());
+        waiting.for_each(Flight::fall_back);
+    }
+
+    /// Looks after the link to the device. Returns whether a connection came.
+    fn attend(&mut self) -> bool {
+        if !self.section.has_device() {
+            return false;
+        }
+        let now = self.section.device_now();
+        self.let_go();
+        match self.link.attend(now) {
+            Order::Nothing => false,
+            Order::Connect => {
+                let (sender, receiver) = sync_channel(1);
+                self.link.asked(receiver);
+                self.section.connect_aside(sender);
+                true
+            }
+            Order::Failed(fault) => {
+                self.counters.fault(fault);
+                false
+            }
+            Order::Dispose(connection) => {
+                self.counters.fault(Fault::Lost);
+                self.forget_slots();
+                self.section.dispose(connection);
+                true
+            }
+        }
+    }
+
+    /// Sees what the device has done.
+    fn poll(&mut self) -> bool {
+        let mut worked = false;
+        for at in 0..self.queue.len() {
+            if self.flying == 0 {
+                break;
+            }
+            let Some(flight) = self.queue.get_mut(at) else { break };
+            let State::Flying { ticket, since } = flight.state else { continue };
+            let start = cycles::now();
+            match self.link.poll(ticket) {
+                Poll::Done => {
+                    flight.state = State::Landed(ticket.slot);
+                    flight.cost += cycles::now().wrapping_sub(start);
+                    self.flying -= 1;
+                    self.link.well();
+                    worked = true;
+                }
+                Poll::Pending => {
+                    let patience = self.section.settings().patience.as_nanos() as u64;
+                    if self.section.device_now().saturating_sub(since) <= patience {
+                        break;
+                    }
+                    self.fault(Fault::Timeout);
+                    return true;
+                }
+                Poll::Failed(error) => {
+                    self.fault(Fault::of(&error, Fault::Step));
+                    return true;
+                }
+            }
+        }
+        worked
+    }
+
+    /// Waits for the oldest batch, when it is on the device: no longer than the device's patience.
+    fn wait(&mut self) {
+        if !self.queue.front().is_some_and(Flight::is_flying) {
+            return;
+        }
+        self.counters.waits.add(1);
+        let start = cycles::now();
+        while self.queue.front().is_some_and(Flight::is_flying) {
+            self.poll();
+            std::hint::spin_loop();
+        }
+        if let Some(flight) = self.queue.front_mut() {
+            flight.cost += cycles::now().wrapping_sub(start);
+        }
+    }
+
+    /// Something went wrong: whatever is on the device, or waits for it, is the twins' now.
+    fn fault(&mut self, fault: Fault) {
+        self.counters.fault(fault);
+        if let Some(open) = &mut self.open
+            && let State::Gathering(slot) = open.state
+        {
+            open.fall_back();
+            self.link.give_slot(slot);
+        }
+        let mut written = Vec::new();
+        for flight in self.queue.iter_mut().filter(|flight| !flight.is_done()) {
+            if let State::Flying { ticket, .. } = flight.state {
+                written.push(ticket.slot);
+                self.counters.again.add(1);
+            }
+            flight.fall_back();
+        }
+        self.flying = 0;
+        if let Some(connection) = self.link.fault(self.section.device_now(), fault, written) {
+            self.forget_slots();
+            self.section.dispose(connection);
+        }
+    }
+
+    /// The slots are gone with their device: what lies in them is done anew.
+    fn forget_slots(&mut self) {
+        self.tables = Arc::default();
+        self.flying = 0;
+        let in_slot = |flight: &&mut Flight| flight.is_for_device();
+        for flight in self.queue.iter_mut().chain(&mut self.open).filter(in_slot) {
+            flight.fall_back();
+            self.counters.again.add(1);
+        }
+    }
+
+    /// Gives its connection up when the device is lost: for a lane that its thread does not look after now.
+    pub(super) fn let_go(&mut self) {
+        if self.link.generation().is_some_and(|mine| mine != self.section.present()) {
+            self.fault(Fault::Lost);
+        }
+    }
+}
+
+/// A batch's way.
+impl Lane {
+    /// A batch is to be collected: which way it goes.
+    fn begin(&mut self, now: Timestamp) -> Flight {
+        let mut flight = self.spare.pop().unwrap_or_default();
+        flight.begin(now, self.section.plan());
+        flight.state = self.way();
+        flight
+    }
+
+    fn way(&mut self) -> State {
+        let mode = self.section.mode();
+        if self.balancer.choose(mode) == Path::Cpu || !self.is_ready() {
+            return State::Due;
+        }
+        if self.queue.iter().any(Flight::is_waiting) {
+            return State::Waiting;
+        }
+        match self.link.take_slot() {
+            Some(slot) => State::Gathering(slot),
+            None => {
+                self.counters.crowded.add(1);
+                if mode == Mode::Gpu {
+                    return State::Waiting;
+                }
+                self.balancer.crowded();
+                State::Due
+            }
+        }
+    }
+
+    /// Whether the device may be used now: it works, and has tables that are new enough.
+    fn is_ready(&mut self) -> bool {
+        let Some(generation) = self.link.generation() else { return false };
+        // One batch alone is tried at a time.
+        if !self.link.is_good() && !self.link.is_open() {
+            return false;
+        }
+        if self.tables_version != self.section.tables().version() {
+            self.tables_version = self.section.tables().version();
+            self.tables = self.section.tables().resident();
+        }
+        if self.tables.generation == generation
+            && self.tables.complete
+            && self.tables.is_newest(self.section.stages())
+        {
+            self.stale_since = None;
+            return true;
+        }
+        let now = self.section.device_now();
+        self.section.load_aside(now);
+        let since = *self.stale_since.get_or_insert(now);
+        let patience = self.section.settings().patience.as_nanos() as u64;
+        self.tables.generation == generation
+            && self.tables.complete
+            && now.saturating_sub(since) <= patience
+    }
+
+    /// Moves up to `count` packets from the front of a batch into a flight; returns whether it is full.
+    fn collect(&mut self, flight: &mut Flight, batch: &mut Batch, count: usize) -> bool {
+        let start = cycles::now();
+        let plan = self.section.plan();
+        let limit = if flight.is_for_device() { plan.capacity } else { TILE };
+        if flight.tiles.last().is_none_or(Batch::is_full) {
+            flight.tiles.push(self.tiles.pop().unwrap_or_default());
+        }
+        let room = flight.tiles.last().map_or(0, Batch::room);
+        let most = count.min(room).min(limit.saturating_sub(flight.rows));
+        let packets: &[Packet] = batch.get(..most).unwrap_or_default();
+        let mut fitted = match flight.state {
+            State::Gathering(slot) => {
+                let block = self.link.block(slot).unwrap_or_default();
+                flight.gather.add(plan, packets, block)
+            }
+            State::Waiting => flight.fitting_payload(plan, packets),
+            _ => most,
+        };
+        if fitted == 0 && flight.rows == 0 {
+            // A packet that is too large for the device.
+            if let State::Gathering(slot) = std::mem::replace(&mut flight.state, State::Due) {
+                self.link.give_slot(slot);
+            }
+            fitted = 1;
+        }
+        let bytes = batch.iter().take(fitted).map(|packet| packet.len()).sum::<usize>();
+        if let Some(tile) = flight.tiles.last_mut() {
+            batch.drain_front(fitted).move_to(tile);
+        }
+        flight.rows += fitted;
+        flight.bytes += bytes;
+        self.packets += fitted;
+        self.bytes += bytes;
+        flight.cost += cycles::now().wrapping_sub(start);
+        fitted < most || flight.rows >= limit
+    }
+
+    /// A batch has been collected: sends it its way.
+    fn end(&mut self, mut flight: Flight) {
+        if let State::Gathering(slot) = flight.state {
+            self.launch(&mut flight, slot);
+        }
+        let path = if flight.is_for_device() { Path::Gpu } else { Path::Cpu };
+        self.balancer.gone(path, flight.rows);
+        // Packets stay as they are until they are taken, so twins that write to them wait until then.
+        if flight.state == State::Due && !self.section.plan().writes() {
+            self.run_twins(&mut flight);
+        }
+        self.queue.push_back(flight);
+    }
+
+    /// Submits a batch that lies in a slot.
+    fn launch(&mut self, flight: &mut Flight, slot: crate::SlotId) {
+        let start = cycles::now();
+        let submitted = match self.tables.complete {
+            true => self.link.submit(
+                slot,
+                flight.gather.rows(),
+                flight.gather.payload(),
+                &self.tables.tables,
+            ),
+            false => Err(DeviceError::Step("not all tables are there".to_owned())),
+        };
+        flight.cost += cycles::now().wrapping_sub(start);
+        match submitted {
+            Ok(ticket) => {
+                flight.state = State::Flying { ticket, since: self.section.device_now() };
+                self.flying += 1;
+            }
+            Err(error) => {
+                flight.fall_back();
+                self.counters.again.add(1);
+                self.link.give_slot(slot);
+                self.fault(Fault::of(&error, Fault::Submit));
+            }
+        }
+    }
+
+    /// Submits batches that wait for a slot.
+    fn launch_waiting(&mut self) {
+        while let Some(at) = self.queue.iter().position(Flight::is_waiting) {
+            let Some(slot) = self.link.take_slot() else { return };
+            let Some(mut flight) = self.queue.get_mut(at).map(std::mem::take) else { return };
+            let start = cycles::now();
+            let gathered = self
+                .link
+                .block(slot)
+                .is_some_and(|block| flight.gather_all(self.section.plan(), block));
+            flight.cost += cycles::now().wrapping_sub(start);
+            if gathered {
+                self.launch(&mut flight, slot);
+            } else {
+                flight.fall_back();
+                self.link.give_slot(slot);
+            }
+            if let Some(place) = self.queue.get_mut(at) {
+                *place = flight;
+            }
+        }
+    }
+
+    /// Has the results of the batch that is to be taken ready, and slices written; returns who did it.
+    fn conclude(&mut self, flight: &mut Flight) -> Path {
+        let plan = self.section.plan().clone();
+        if let State::Landed(slot) = flight.state {
+            let start = cycles::now();
+            let landed = self.link.block(slot).map(|block| flight.unload(&plan, block));
+            self.link.give_slot(slot);
+            if landed.is_some() {
+                flight.cost += cycles::now().wrapping_sub(start);
+                self.balancer.note(Path::Gpu, flight.rows, flight.cost as f64);
+                return Path::Gpu;
+            }
+            self.counters.again.add(1);
+            flight.fall_back();
+        }
+        if flight.state == State::Due {
+            self.run_twins(flight);
+        }
+        self.balancer.note(Path::Cpu, flight.rows, flight.cost as f64);
+        Path::Cpu
+    }
+
+    fn run_twins(&mut self, flight: &mut Flight) {
+        let start = cycles::now();
+        flight.run_twins(self.section.plan(), self.section.stages());
+        flight.cost += cycles::now().wrapping_sub(start);
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        self.counters.held.set(0);
     }
 }

@@ -10,14 +10,14 @@ use super::{Lane, Section};
 /// others can visit it all the same.
 #[derive(Default)]
 pub struct Lanes {
-    lanes: PerThread<OnceLock<BiasedMutex<Lane>>>,
+    lanes: PerThread<OnceLock<Arc<BiasedMutex<Lane>>>>,
 }
 
 impl Lanes {
     /// The running thread's lane through `section`, which must always be the same one.
     #[inline]
     pub fn mine(&self, cx: &Context, section: &Arc<Section>) -> BiasedGuard<'_, Lane> {
-        self.lanes.mine(cx).get_or_init(|| BiasedMutex::new(section.lane())).lock(cx)
+        self.lanes.mine(cx).get_or_init(|| section.shared_lane()).lock(cx)
     }
 
     /// The running thread's lane, if it has one.

@@ -13,18 +13,26 @@
 //! Packets stay in their lane, as they came, until their batch is [taken](Lane::take). Whatever happens to a batch before, its
 //! packets can be treated again by the CPU twins, or given to [another lane](Lane::take_packets).
 
+mod attendant;
+pub mod balance;
+mod clock;
+mod flight;
 mod histogram;
-#[allow(dead_code, reason = "bodies follow")]
 mod lane;
 mod lanes;
+mod recovery;
 mod report;
 mod settings;
 mod source;
+mod tables;
+#[cfg(test)]
+mod tests;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Weak};
 
-use millrace_core::Lock;
+use millrace_core::{BiasedMutex, Lock};
 
 pub use self::histogram::Histogram;
 pub use self::lane::Lane;
@@ -33,9 +41,13 @@ pub use self::report::{Fault, PathReport, Report};
 pub use self::settings::{Mode, Settings};
 pub use self::source::{Open, Source};
 
+use self::attendant::Attendant;
+use self::clock::DeviceClock;
+use self::recovery::{Connected, Connection};
 use self::report::Counters;
+use self::tables::Tables;
 use crate::plan::Plan;
-use crate::{Caps, DeviceError, Stage};
+use crate::{Caps, Device, DeviceError, Stage};
 
 /// The way that a batch takes through a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,39 +66,76 @@ pub struct Section {
     source: Option<Arc<Source>>,
     settings: Settings,
     mode: AtomicU8,
-    lanes: Lock<Vec<Arc<Counters>>>,
+    tables: Tables,
+    clock: DeviceClock,
+    attendant: Attendant,
+    members: Lock<Vec<Member>>,
+    /// Lanes on the device that no thread has yet.
+    spare: Lock<Vec<Connection>>,
+}
+
+/// One of a section's lanes.
+struct Member {
+    counters: Arc<Counters>,
+    /// Where others can visit it.
+    lane: Weak<BiasedMutex<Lane>>,
 }
 
 impl Section {
-    /// A section that runs a plan; `stages` are those of the plan's nodes, in order. Without a source of devices the twins do
-    /// all the work. Touches no device.
+    /// A section that runs a plan; `stages` are those of the plan's nodes, in order. Without a source of devices the twins
+    /// do all the work. Touches no device.
     pub fn new(
         plan: Arc<Plan>,
         stages: Vec<Arc<dyn Stage>>,
         source: Option<Arc<Source>>,
         settings: Settings,
     ) -> Arc<Self> {
-        let mode = AtomicU8::new(settings.mode as u8);
-        Arc::new(Self { plan, stages, source, settings, mode, lanes: Lock::default() })
+        Arc::new(Self {
+            plan,
+            stages,
+            source,
+            mode: AtomicU8::new(settings.mode as u8),
+            settings,
+            tables: Tables::default(),
+            clock: DeviceClock::default(),
+            attendant: Attendant::default(),
+            members: Lock::default(),
+            spare: Lock::default(),
+        })
     }
 
     /// Gets ready to run on so many threads: opens the device, loads tables, makes lanes on it. A section that is not
-    /// prepared does so when packets come.
+    /// prepared does so when packets come. To be called before the packets' threads start.
     ///
     /// # Errors
-    /// There is no device to be had now. The section runs all the same, on the CPU, and tries again.
+    /// There is no device to be had now, or what it lacks. The section runs all the same, on the CPU, and tries again.
     pub fn prepare(self: &Arc<Self>, lanes: usize) -> Result<Caps, DeviceError> {
-        let _ = lanes;
-        let source = self.source.as_ref();
-        let none = || DeviceError::Unsupported("the section has no device".to_owned());
-        Ok(source.ok_or_else(none)?.device()?.1.caps().clone())
+        if !self.settings.inline {
+            self.attendant.hire();
+        }
+        for _ in 0..lanes {
+            let connection = self.connect().map_err(|(_, error)| error)?;
+            self.spare.lock().push(connection);
+        }
+        let caps = self.source.as_ref().and_then(|source| source.caps());
+        caps.ok_or_else(|| DeviceError::Unsupported("the section has no device".to_owned()))
     }
 
     /// A lane through the section, for one thread.
     pub fn lane(self: &Arc<Self>) -> Lane {
+        self.new_lane(Weak::new())
+    }
+
+    /// A lane that can be visited.
+    fn shared_lane(self: &Arc<Self>) -> Arc<BiasedMutex<Lane>> {
+        Arc::new_cyclic(|lane| BiasedMutex::new(self.new_lane(lane.clone())))
+    }
+
+    fn new_lane(self: &Arc<Self>, lane: Weak<BiasedMutex<Lane>>) -> Lane {
         let counters = Arc::new(Counters::default());
-        self.lanes.lock().push(counters.clone());
-        Lane::new(self.clone(), counters)
+        self.members.lock().push(Member { counters: counters.clone(), lane });
+        let connection = self.spare.lock().pop();
+        Lane::new(self.clone(), counters, connection)
     }
 
     /// What it does with each batch.
@@ -116,12 +165,112 @@ impl Section {
     /// What it has done so far. Stops nobody.
     pub fn report(&self) -> Report {
         let mut report = Report::default();
-        self.lanes.lock().iter().for_each(|lane| report.add(lane));
+        self.members.lock().iter().for_each(|member| report.add(&member.counters));
+        report.faults[Fault::Load as usize] += self.tables.failures();
         report
     }
 
     /// Packets that its lanes hold.
     pub fn held(&self) -> usize {
-        self.lanes.lock().iter().map(|lane| lane.held.get() as usize).sum()
+        self.members.lock().iter().map(|member| member.counters.held.get() as usize).sum()
+    }
+}
+
+/// What lanes have done.
+impl Section {
+    fn stages(&self) -> &[Arc<dyn Stage>] {
+        &self.stages
+    }
+
+    fn tables(&self) -> &Tables {
+        &self.tables
+    }
+
+    fn has_device(&self) -> bool {
+        self.source.is_some()
+    }
+
+    /// Which generation of the device there is now; 0 when there is none.
+    fn present(&self) -> u64 {
+        self.source.as_ref().map_or(0, |source| source.present())
+    }
+
+    /// The time that the device lives in, in nanoseconds.
+    fn device_now(&self) -> u64 {
+        self.clock.now()
+    }
+
+    /// A lane on the device, with all tables there.
+    fn connect(&self) -> Connected {
+        let none = || DeviceError::Unsupported("the section has no device".to_owned());
+        let source = self.source.as_ref().ok_or_else(none).map_err(|error| (Fault::Open, error))?;
+        let (generation, device) = source.device().map_err(|error| (Fault::Open, error))?;
+        let failed = |otherwise: Fault| {
+            move |error: DeviceError| {
+                let fault = Fault::of(&error, otherwise);
+                if fault == Fault::Lost {
+                    self.lost(generation);
+                }
+                (fault, error)
+            }
+        };
+        self.load(generation, &*device).map_err(failed(Fault::Load))?;
+        let lane =
+            device.open_lane(&self.plan, self.settings.slots).map_err(failed(Fault::Open))?;
+        Ok(Connection { lane, generation, _device: device })
+    }
+
+    fn load(&self, generation: u64, device: &dyn Device) -> Result<(), DeviceError> {
+        self.tables.load(generation, device, &self.stages, self.device_now())
+    }
+
+    /// Has a lane connected.
+    fn connect_aside(self: &Arc<Self>, sender: SyncSender<Connected>) {
+        let section = self.clone();
+        self.attendant.give(Box::new(move || {
+            // Nobody waits for it any more when the lane is gone.
+            let _ = sender.send(section.connect());
+        }));
+    }
+
+    /// Has the stages' tables loaded that the device lacks, unless somebody does so already, or it failed just now.
+    fn load_aside(self: &Arc<Self>, now: u64) {
+        if !self.tables.ask(now) {
+            return;
+        }
+        let section = self.clone();
+        self.attendant.give(Box::new(move || {
+            let device = section.source.as_ref().and_then(|source| source.opened());
+            let Some((generation, device)) = device else { return section.tables.not_now() };
+            // The tables remember that it failed, and when to try again.
+            if section.load(generation, &*device).is_err_and(|error| error.is_lost()) {
+                drop(device);
+                section.lost(generation);
+            }
+        }));
+    }
+
+    /// Takes the connection to a lost device apart, and sees to it that nobody keeps anything of it: only then can it be
+    /// opened anew.
+    fn dispose(self: &Arc<Self>, connection: Connection) {
+        let section = self.clone();
+        self.attendant.give(Box::new(move || {
+            let generation = connection.generation;
+            drop(connection);
+            section.lost(generation);
+        }));
+    }
+
+    /// Lets go of a lost device, and has all lanes do so.
+    fn lost(&self, generation: u64) {
+        self.tables.forget(generation);
+        self.spare.lock().retain(|spare| spare.generation != generation);
+        let first = self.source.as_ref().is_some_and(|source| source.lost(generation));
+        // Lanes without traffic, too; but whoever does this by himself is in his own lane.
+        if first && self.attendant.is_hired() {
+            let lanes: Vec<_> =
+                self.members.lock().iter().filter_map(|one| one.lane.upgrade()).collect();
+            lanes.iter().for_each(|lane| lane.visit().let_go());
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use millrace_core::Lock;
 
@@ -14,6 +15,8 @@ pub type Open = Box<dyn Fn() -> Result<Arc<dyn Device>, DeviceError> + Send + Sy
 pub struct Source {
     open: Open,
     state: Lock<State>,
+    /// The generation of the device that there is; 0 when there is none.
+    present: AtomicU64,
 }
 
 #[derive(Default)]
@@ -26,7 +29,7 @@ struct State {
 impl Source {
     /// A source that opens devices so; none is opened yet.
     pub fn new(open: Open) -> Arc<Self> {
-        Arc::new(Self { open, state: Lock::default() })
+        Arc::new(Self { open, state: Lock::default(), present: AtomicU64::new(0) })
     }
 
     /// The device and its generation, which is another one after each loss. Opens it when there is none, which takes its time.
@@ -41,15 +44,31 @@ impl Source {
         let device = (self.open)()?;
         state.device = Some(device.clone());
         state.generation += 1;
+        self.present.store(state.generation, Ordering::Release);
         Ok((state.generation, device))
     }
 
-    /// The device of this generation is lost: the next one who asks opens it anew.
-    pub fn lost(&self, generation: u64) {
+    /// The device of this generation is lost: the next one who asks opens it anew. Returns whether that is news.
+    pub fn lost(&self, generation: u64) -> bool {
         let mut state = self.state.lock();
-        if state.generation == generation {
+        let news = state.generation == generation && state.device.is_some();
+        if news {
+            self.present.store(0, Ordering::Release);
             state.device = None;
         }
+        news
+    }
+
+    /// The device and its generation, if it is open.
+    pub(super) fn opened(&self) -> Option<(u64, Arc<dyn Device>)> {
+        let state = self.state.lock();
+        Some((state.generation, state.device.clone()?))
+    }
+
+    /// The generation of the device that there is; 0 when there is none.
+    #[inline]
+    pub(super) fn present(&self) -> u64 {
+        self.present.load(Ordering::Acquire)
     }
 
     /// What is known of the device, while there is one.

@@ -1,0 +1,187 @@
+//! The balancer: which part of a lane's packets the device treats.
+//!
+//! A lane's thread does everything but the kernels' work, so packets a second are one over the thread's time for a packet, and the
+//! split that costs the thread least is also the fastest one, until the device is at its limit. Then what the device cannot take
+//! goes to the CPU twins, and the fastest split is the one at which the device is just busy.
+//!
+//! So the balancer climbs: every [`PERIOD`] it compares what a packet cost the thread by either way and moves the share of the
+//! device by a step towards the cheaper one. It compares the two ways with each other and not this period with
+//! the last one, since what else changes from period to period (traffic, caches, neighbours) touches both. A difference
+//! below [`HYSTERESIS`] moves nothing. Steps grow while they lead one way and shrink when they turn (Riedmiller and Braun's
+//! resilient propagation, ICNN'93), which brings the share from one end to the other in about a second. A batch for which
+//! the device has no free slot takes the share back at once, to what the device has really taken.
+//!
+//! A little traffic goes the dearer way always, lest the costs of that way grow old: [`PROBE`] of it, or less when the
+//! probe would cost more than [`PROBE_COST`] of the thread's time.
+//!
+//! It does no I/O and reads no clock: costs go in, in whatever unit, decisions come out.
+
+use super::{Mode, Path};
+
+/// Nanoseconds from one step to the next.
+pub const PERIOD: u64 = 200_000_000;
+/// By how much one way must be cheaper.
+pub const HYSTERESIS: f64 = 0.05;
+/// The part of packets that goes the other way for comparison, at most.
+pub const PROBE: f64 = 0.02;
+/// The part of the thread's time that comparing may cost.
+pub const PROBE_COST: f64 = 0.01;
+/// The first step of the share.
+pub const STEP: f64 = 0.05;
+/// The least and the greatest one.
+const STEPS: (f64, f64) = (0.0125, 0.2);
+/// What is left of the share when a batch finds no slot, as long as the device has taken less.
+const CROWDED: f64 = 0.98;
+/// With so many batches of a way in a period, half of its cost is taken from them and half from those before.
+const MEMORY: f64 = 1.0;
+
+/// Decides between the device and the CPU, for one lane.
+#[derive(Clone, Debug)]
+pub struct Balancer {
+    /// The part of packets meant for the device.
+    share: f64,
+    step: f64,
+    /// Where the last step went.
+    direction: f64,
+    /// Packets that the device should have had and has not; below 0 it has had more.
+    owed: f64,
+    /// Cost of a packet by each way, as far as that is known.
+    costs: [Option<f64>; 2],
+    period: Period,
+    /// Packets of the last period, by their way.
+    before: [f64; 2],
+}
+
+/// What has been in a period so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct Period {
+    began: Option<u64>,
+    /// By way: batches, packets, and what they cost.
+    batches: [f64; 2],
+    packets: [f64; 2],
+    cost: [f64; 2],
+    /// Packets by the way that they began.
+    chosen: [f64; 2],
+    crowded: bool,
+}
+
+impl Default for Balancer {
+    fn default() -> Self {
+        Self {
+            share: 0.5,
+            step: STEP,
+            direction: 0.0,
+            owed: 0.0,
+            costs: [None; 2],
+            period: Period::default(),
+            before: [0.0; 2],
+        }
+    }
+}
+
+impl Balancer {
+    /// The way of the next batch.
+    pub fn choose(&self, mode: Mode) -> Path {
+        match mode {
+            Mode::Gpu => Path::Gpu,
+            Mode::Cpu => Path::Cpu,
+            Mode::Adaptive if self.owed >= 0.0 => Path::Gpu,
+            Mode::Adaptive => Path::Cpu,
+        }
+    }
+
+    /// A batch of so many packets has gone a way, be it the chosen one or not.
+    pub fn gone(&mut self, way: Path, packets: usize) {
+        let packets = packets as f64;
+        self.period.chosen[way as usize] += packets;
+        let taken = if way == Path::Gpu { packets } else { 0.0 };
+        // What could not be had once is not made up for: that would crowd the device again.
+        let most = packets.max(1.0);
+        self.owed = (self.owed + self.target() * packets - taken).clamp(-most / PROBE_COST, most);
+    }
+
+    /// A batch that was meant for the device has found no free slot.
+    pub fn crowded(&mut self) {
+        self.period.crowded = true;
+        let taken = |way: usize| self.period.chosen[way] + self.before[way];
+        let all = taken(0) + taken(1);
+        let served = if all > 0.0 { taken(Path::Gpu as usize) / all } else { 0.0 };
+        self.share = (self.share * CROWDED).max(served.min(self.share));
+        self.step = STEPS.0;
+    }
+
+    /// A batch is delivered, and has cost so much of the thread's time.
+    pub fn note(&mut self, way: Path, packets: usize, cost: f64) {
+        let way = way as usize;
+        self.period.batches[way] += 1.0;
+        self.period.packets[way] += packets as f64;
+        self.period.cost[way] += cost;
+    }
+
+    /// Time goes on. At the end of a period the share moves.
+    pub fn tick(&mut self, now: u64) {
+        let began = *self.period.began.get_or_insert(now);
+        if now.saturating_sub(began) < PERIOD {
+            return;
+        }
+        let period =
+            std::mem::replace(&mut self.period, Period { began: Some(now), ..Period::default() });
+        self.before = period.chosen;
+        for way in [Path::Gpu as usize, Path::Cpu as usize] {
+            if period.packets[way] > 0.0 {
+                let cost = period.cost[way] / period.packets[way];
+                let weight = period.batches[way] / (period.batches[way] + MEMORY);
+                let known = self.costs[way].get_or_insert(cost);
+                *known += weight * (cost - *known);
+            }
+        }
+        self.step_on(period.crowded);
+    }
+
+    /// The part of packets that is meant for the device.
+    pub fn share(&self) -> f64 {
+        self.share
+    }
+
+    /// What a packet costs by a way, as far as that is known.
+    pub fn cost(&self, way: Path) -> Option<f64> {
+        self.costs[way as usize]
+    }
+
+    fn step_on(&mut self, crowded: bool) {
+        let direction = match self.advantage() {
+            // The device has no room for more.
+            Some(advantage) if advantage > HYSTERESIS && !crowded => 1.0,
+            Some(advantage) if advantage < -HYSTERESIS => -1.0,
+            _ => return,
+        };
+        if direction * self.direction > 0.0 {
+            self.share = (self.share + direction * self.step).clamp(0.0, 1.0);
+            self.step = (self.step * 2.0).min(STEPS.1);
+        } else {
+            if self.direction != 0.0 {
+                self.step = (self.step / 2.0).max(STEPS.0);
+            }
+            self.share = (self.share + direction * self.step).clamp(0.0, 1.0);
+        }
+        self.direction = direction;
+    }
+
+    /// By what part the device's way is cheaper than the CPU's; negative when it is dearer.
+    fn advantage(&self) -> Option<f64> {
+        let (gpu, cpu) = (self.cost(Path::Gpu)?, self.cost(Path::Cpu)?);
+        Some((cpu - gpu) / cpu.max(gpu).max(f64::MIN_POSITIVE))
+    }
+
+    /// The share, without what goes the other way for comparison.
+    fn target(&self) -> f64 {
+        let probe = match (self.cost(Path::Gpu), self.cost(Path::Cpu)) {
+            (Some(gpu), Some(cpu)) => {
+                let dearer = gpu.max(cpu) / gpu.min(cpu).max(f64::MIN_POSITIVE);
+                PROBE.min(PROBE_COST / (dearer - 1.0).max(f64::MIN_POSITIVE))
+            }
+            _ => PROBE,
+        };
+        self.share.clamp(probe, 1.0 - probe)
+    }
+}

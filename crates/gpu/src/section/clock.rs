@@ -1,0 +1,19 @@
+//! The time that devices live in: real time, also where the packets' time is virtual.
+
+use std::time::Instant;
+
+/// Nanoseconds since it was made.
+pub(super) struct DeviceClock(Instant);
+
+impl DeviceClock {
+    /// Now.
+    pub(super) fn now(&self) -> u64 {
+        u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+impl Default for DeviceClock {
+    fn default() -> Self {
+        Self(Instant::now())
+    }
+}

@@ -1,0 +1,155 @@
+//! The stages' tables on the device.
+//!
+//! A change of a stage's table is loaded aside, beside the one that batches use; when it has arrived, batches that are
+//! submitted from then on get the new one. The old one is freed with the last batch that has it. A table that cannot be
+//! loaded is given up, old and new, so that there is room for the next attempt; until one succeeds, batches go by the CPU.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use millrace_core::Lock;
+
+use super::recovery::Backoff;
+use crate::{Device, DeviceError, Stage, Table};
+
+/// The tables of a plan's launches that are on a device at one time.
+#[derive(Debug, Default)]
+pub(super) struct Resident {
+    /// Of which generation the device is.
+    pub(super) generation: u64,
+    /// In the order of the launches that have one.
+    pub(super) tables: Vec<Table>,
+    /// For each of them the stage, and the epoch of the table.
+    pub(super) epochs: Vec<(usize, u64)>,
+    /// Whether all are there.
+    pub(super) complete: bool,
+}
+
+impl Resident {
+    /// Whether these are the newest tables of the stages.
+    pub(super) fn is_newest(&self, stages: &[Arc<dyn Stage>]) -> bool {
+        self.epochs.iter().all(|&(stage, epoch)| {
+            let newest = stages.get(stage).and_then(|stage| stage.table());
+            newest.is_some_and(|(newest, _)| newest == epoch)
+        })
+    }
+}
+
+/// What lanes share of the tables.
+#[derive(Default)]
+pub(super) struct Tables {
+    resident: Lock<Arc<Resident>>,
+    /// Grows when `resident` changes.
+    version: AtomicU64,
+    /// Held while tables are loaded.
+    loading: Lock<Backoff>,
+    asked: AtomicBool,
+    /// When loading may be tried again.
+    again_at: AtomicU64,
+    failures: AtomicU64,
+}
+
+impl Tables {
+    /// What changes with every change of the resident tables.
+    #[inline]
+    pub(super) fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// The tables that are on the device now.
+    pub(super) fn resident(&self) -> Arc<Resident> {
+        self.resident.lock().clone()
+    }
+
+    /// How often loading has failed.
+    pub(super) fn failures(&self) -> u64 {
+        self.failures.load(Ordering::Relaxed)
+    }
+
+    /// Whether the caller shall have the tables loaded: nobody does yet, and it is time.
+    pub(super) fn ask(&self, now: u64) -> bool {
+        self.again_at.load(Ordering::Relaxed) <= now && !self.asked.swap(true, Ordering::AcqRel)
+    }
+
+    /// Loads what the device does not have of the stages' newest tables, and waits until it has arrived, some seconds at most.
+    ///
+    /// # Errors
+    /// Not all could be loaded.
+    pub(super) fn load(
+        &self,
+        generation: u64,
+        device: &dyn Device,
+        stages: &[Arc<dyn Stage>],
+        now: u64,
+    ) -> Result<(), DeviceError> {
+        let mut backoff = self.loading.lock();
+        let old = self.resident();
+        let known = |stage, epoch| {
+            let same = old.generation == generation;
+            let at = old.epochs.iter().position(|&known| same && known == (stage, epoch))?;
+            old.tables.get(at).cloned()
+        };
+        let mut new = Resident { generation, complete: true, ..Resident::default() };
+        let mut loaded = Ok(());
+        for (index, stage) in stages.iter().enumerate() {
+            let Some((epoch, words)) = stage.table() else { continue };
+            let table = match known(index, epoch) {
+                Some(table) => Ok(table),
+                None => load_one(device, &words),
+            };
+            match table {
+                Ok(table) => {
+                    new.tables.push(table);
+                    new.epochs.push((index, epoch));
+                }
+                Err(error) => {
+                    new.complete = false;
+                    loaded = Err(error);
+                    break;
+                }
+            }
+        }
+        match &loaded {
+            Ok(()) => backoff.reset(),
+            Err(_) => {
+                self.failures.fetch_add(1, Ordering::Relaxed);
+                self.again_at.store(now.saturating_add(backoff.next()), Ordering::Relaxed);
+            }
+        }
+        *self.resident.lock() = Arc::new(new);
+        self.version.fetch_add(1, Ordering::Release);
+        self.asked.store(false, Ordering::Release);
+        loaded
+    }
+
+    /// Lets go of the tables on a device that is lost.
+    pub(super) fn forget(&self, generation: u64) {
+        let mut resident = self.resident.lock();
+        if resident.generation == generation {
+            *resident = Arc::default();
+            self.version.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    /// The tables are not going to be loaded as somebody asked: there is no device.
+    pub(super) fn not_now(&self) {
+        self.asked.store(false, Ordering::Release);
+    }
+}
+
+fn load_one(device: &dyn Device, words: &Arc<Vec<u32>>) -> Result<Table, DeviceError> {
+    /// More than the largest table takes on the slowest bus.
+    const MOST: Duration = Duration::from_secs(5);
+    /// A megabyte takes some 20 us over PCIe.
+    const LOOK: Duration = Duration::from_micros(20);
+    let table = device.load_table(words)?;
+    let began = Instant::now();
+    while !table.is_resident()? {
+        if began.elapsed() > MOST {
+            return Err(DeviceError::Step("a table does not arrive".to_owned()));
+        }
+        std::thread::sleep(LOOK);
+    }
+    Ok(table)
+}
