@@ -1,0 +1,208 @@
+//! A device that does what it should.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use millrace_core::Batch;
+
+use super::super::{Mode, Settings, Source};
+use super::bench::{CAPACITY, Traffic, in_context, section};
+use crate::host::{self, Fast, Faults, Simulator};
+
+pub(super) fn fast() -> Option<Arc<Source>> {
+    Some(Source::new(Box::new(|| Ok(Fast::open("")))))
+}
+
+fn simulator(seed: u64) -> Option<Arc<Source>> {
+    let settings = host::Settings { seed, ..host::Settings::default() };
+    Some(Source::new(Box::new(Simulator::new(settings, Faults::none()).opener())))
+}
+
+#[test]
+fn packets_leave_in_order_with_their_results_by_either_way() {
+    for mode in [Mode::Adaptive, Mode::Gpu, Mode::Cpu] {
+        for writes in [false, true] {
+            for (seed, source) in [(1, None), (2, fast()), (3, simulator(3)), (4, simulator(4))] {
+                in_context(move |cx| {
+                    let has_device = source.is_some();
+                    let settings = Settings { mode, ..Settings::default() };
+                    let (section, _) = section(source, writes, settings);
+                    assert_eq!(section.prepare(1).is_ok(), has_device);
+                    let mut lane = section.lane();
+                    let mut traffic = Traffic::new(seed);
+                    traffic.run(cx, &mut lane, writes, |traffic, _| traffic.came() > 20_000);
+                    while mode == Mode::Gpu && traffic.under_way() > 0 {
+                        traffic.take(cx, &mut lane, writes);
+                    }
+                    traffic.drain(cx, &mut lane, writes);
+                    let report = section.report();
+                    let delivered = report.gpu.packets + report.cpu.packets;
+                    assert_eq!(delivered, u64::from(traffic.came()));
+                    assert_eq!(report.faults, [0; 6]);
+                    assert_eq!(report.gpu.packets > 0, has_device && mode != Mode::Cpu);
+                    if mode == Mode::Gpu && has_device {
+                        assert_eq!(report.cpu.packets, 0);
+                    }
+                });
+            }
+        }
+    }
+}
+
+#[test]
+fn a_lane_keeps_its_bounds() {
+    in_context(|cx| {
+        let settings = Settings { mode: Mode::Gpu, length: 3, slots: 2, ..Settings::default() };
+        let (section, _) = section(fast(), false, settings.clone());
+        section.prepare(1).unwrap();
+        let mut lane = section.lane();
+        let mut traffic = Traffic::new(5);
+        // Nobody takes.
+        while lane.room() > 0 {
+            traffic.push(cx, &mut lane);
+            lane.tick(cx.now());
+        }
+        assert_eq!(lane.held(), (settings.length + 1) * CAPACITY);
+        assert_eq!(section.held(), lane.held());
+        let mut more = Batch::new();
+        more.allocate(3, 100);
+        lane.add(cx.now(), &mut more);
+        assert_eq!((more.len(), lane.held()), (3, 4 * CAPACITY), "what has no room is left");
+        traffic.drain(cx, &mut lane, false);
+        assert_eq!(section.held(), 0);
+
+        // As many bytes as two packets of traffic have, and some.
+        let settings = Settings { bytes: 70, ..settings };
+        let (section, _) = super::bench::section(fast(), false, settings);
+        let mut lane = section.lane();
+        let mut batch = Batch::new();
+        for _ in 0..5 {
+            batch.push(millrace_core::Packet::from_bytes(&[0; 30]).unwrap()).unwrap();
+        }
+        lane.add(cx.now(), &mut batch);
+        assert_eq!((batch.len(), lane.held()), (3, 2));
+    });
+}
+
+#[test]
+fn a_batch_ends_by_age_or_when_nothing_comes_any_more() {
+    in_context(|cx| {
+        let settings = Settings { timeout: Duration::from_micros(100), ..Settings::default() };
+        let (section, _) = section(None, false, settings);
+        let mut lane = section.lane();
+        let mut traffic = Traffic::new(6);
+        let clock = cx.router().clone();
+        let pass = |cx: &mut millrace_core::Context, micros: i64| {
+            clock.clock().advance(cx.now() + millrace_core::Timestamp::from_micros(micros));
+            cx.refresh_now();
+        };
+        let mut one = |cx: &mut millrace_core::Context, lane: &mut super::super::Lane| {
+            let mut batch = Batch::new();
+            traffic.few(1, &mut batch);
+            lane.add(cx.now(), &mut batch);
+        };
+        let taken = |cx: &mut millrace_core::Context, lane: &mut super::super::Lane| {
+            lane.take(cx, |_, batch, _| batch.clear())
+        };
+        one(cx, &mut lane);
+        lane.tick(cx.now());
+        assert!(!taken(cx, &mut lane), "more may come");
+        pass(cx, 60);
+        one(cx, &mut lane);
+        lane.tick(cx.now());
+        assert!(!taken(cx, &mut lane), "neither old nor alone");
+        pass(cx, 40);
+        one(cx, &mut lane);
+        lane.tick(cx.now());
+        assert!(taken(cx, &mut lane), "the first one is old");
+        assert_eq!(section.report().age.quantile(1.0) / 10_000, 10, "a hundred microseconds");
+        one(cx, &mut lane);
+        lane.tick(cx.now());
+        assert!(!taken(cx, &mut lane));
+        lane.tick(cx.now());
+        assert!(taken(cx, &mut lane), "nothing came since the last tick");
+        assert_eq!(lane.held(), 0);
+    });
+}
+
+#[test]
+fn routes_change_while_packets_flow() {
+    for source in [fast(), simulator(7)] {
+        in_context(move |cx| {
+            let settings = Settings { mode: Mode::Gpu, ..Settings::default() };
+            let (section, routes) = section(source, false, settings);
+            section.prepare(1).unwrap();
+            let mut lane = section.lane();
+            let mut traffic = Traffic::new(8);
+            for epoch in 1..10 {
+                routes.change();
+                let seen = |traffic: &Traffic, _: &_| traffic.epochs.last() == Some(&epoch);
+                traffic.run(cx, &mut lane, false, seen);
+            }
+            while traffic.under_way() > 0 {
+                traffic.take(cx, &mut lane, false);
+            }
+            assert!(traffic.epochs.is_sorted(), "the device's batches grow no older");
+            let report = section.report();
+            assert_eq!((report.cpu.packets, report.faults), (0, [0; 6]), "all by the device");
+        });
+    }
+}
+
+#[test]
+fn packets_move_to_another_lane_as_they_came() {
+    for mode in [Mode::Gpu, Mode::Cpu, Mode::Adaptive] {
+        for writes in [false, true] {
+            in_context(move |cx| {
+                let settings = Settings { mode, ..Settings::default() };
+                let (old, _) = section(simulator(9), writes, settings.clone());
+                old.prepare(1).unwrap();
+                let mut lane = old.lane();
+                let mut traffic = Traffic::new(10);
+                traffic.run(cx, &mut lane, writes, |traffic, _| traffic.came() > 3_000);
+                while traffic.under_way() < 2_000 {
+                    traffic.push(cx, &mut lane);
+                    lane.tick(cx.now());
+                }
+                let packets = lane.take_packets();
+                assert_eq!((lane.held(), old.held()), (0, 0));
+                drop(lane);
+
+                let (new, _) = section(simulator(11), writes, settings);
+                let mut lane = new.lane();
+                for mut batch in packets {
+                    lane.add(cx.now(), &mut batch);
+                    assert!(batch.is_empty());
+                }
+                traffic.run(cx, &mut lane, writes, |traffic, _| traffic.came() > 9_000);
+                traffic.drain(cx, &mut lane, writes);
+            });
+        }
+    }
+}
+
+#[test]
+fn a_device_is_opened_aside_and_taken_when_it_is_there() {
+    in_context(|cx| {
+        let tries = Arc::new(AtomicUsize::new(0));
+        let counted = tries.clone();
+        let open = move || match counted.fetch_add(1, Ordering::Relaxed) {
+            0..3 => Err(crate::DeviceError::OutOfMemory("not yet".to_owned())),
+            _ => Ok(Fast::open("")),
+        };
+        let settings = Settings { mode: Mode::Gpu, ..Settings::default() };
+        let (section, _) = section(Some(Source::new(Box::new(open))), false, settings);
+        assert!(section.prepare(1).is_err());
+        let mut lane = section.lane();
+        let mut traffic = Traffic::new(12);
+        traffic.run(cx, &mut lane, false, |_, _| section.report().gpu.batches > 10);
+        traffic.drain(cx, &mut lane, false);
+        let report = section.report();
+        assert!(report.cpu.packets > 0);
+        assert_eq!(
+            (report.fault(super::super::Fault::Open), tries.load(Ordering::Relaxed)),
+            (2, 4)
+        );
+    });
+}

@@ -1,0 +1,5 @@
+//! Lanes against the simulator and the host backend: order, loss, recovery, live tables, bounds.
+
+mod bench;
+mod faults;
+mod flow;
