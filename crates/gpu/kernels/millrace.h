@@ -16,8 +16,8 @@
  *
  * Both leave NONE as the result of rows that the launch does not treat, and no result where its column has no stride.
  *
- * Slots and tables begin at multiples of 16 bytes. Columns of u32 and u16 are aligned; slices may lie anywhere. Lengths
- * and offsets of payload are believed only as far as the header's `payload`.
+ * Slots and tables begin at multiples of 16 bytes, and can be read to the next multiple behind their end. Columns of u32 and
+ * u16 are aligned; slices may lie anywhere. Lengths and offsets of payload are believed only as far as the header's `payload`.
  *
  * A file that is compiled as text stands behind this one (see src/kernel/source.rs), so that it includes nothing.
  * The layouts are those of src/kernel.rs, which a test compares field by field.
@@ -31,6 +31,8 @@ typedef unsigned short u16;
 typedef unsigned int u32;
 typedef unsigned long long u64;
 #define INLINE static __device__ __forceinline__ __attribute__((unused))
+/* Before a loop whose arrays are to be registers. */
+#define UNROLL _Pragma("unroll")
 #else
 #include <stdint.h>
 #include <string.h>
@@ -39,10 +41,14 @@ typedef uint16_t u16;
 typedef uint32_t u32;
 typedef uint64_t u64;
 #define INLINE static inline
+#define UNROLL
 #endif
 
 /* Rows of a tile, and threads of a block. */
 #define TILE 256u
+/* Blocks that run on a multiprocessor at once, at least: 64 registers a thread. Unasked, the compiler of CUDA 12.9 and
+ * later spills to make room for more. */
+#define BLOCKS 4
 #define MAX_INPUTS 6
 #define MAX_CONDITIONS 8
 #define MAX_TABLES 16
@@ -235,7 +241,7 @@ INLINE u32 lanes_of(const struct launch *launch)
 
 #define KERNEL(name, launch, slot, row)                                                                               \
     INLINE void name##_row(const struct launch *launch, u8 *slot, u32 row);                                           \
-    extern "C" __global__ void __launch_bounds__(TILE) mr_##name(const __grid_constant__ struct launch l, u8 *s)      \
+    extern "C" __global__ void __launch_bounds__(TILE, BLOCKS) mr_##name(const __grid_constant__ struct launch l, u8 *s)      \
     {                                                                                                                 \
         const u32 r = blockIdx.x * TILE + threadIdx.x;                                                                \
         if (r >= rows_of(s))                                                                                          \
@@ -251,7 +257,7 @@ INLINE u32 lanes_of(const struct launch *launch)
 #define SPLIT_KERNEL(name, launch, slot, row, lane, lanes)                                                            \
     INLINE u32 name##_part(const struct launch *launch, u8 *slot, u32 row, u32 lane, u32 lanes);                      \
     INLINE void name##_finish(const struct launch *launch, u8 *slot, u32 row, u32 lowest);                            \
-    extern "C" __global__ void __launch_bounds__(TILE) mr_##name(const __grid_constant__ struct launch l, u8 *s)      \
+    extern "C" __global__ void __launch_bounds__(TILE, BLOCKS) mr_##name(const __grid_constant__ struct launch l, u8 *s)      \
     {                                                                                                                 \
         const u32 n = lanes_of(&l);                                                                                   \
         const u32 r = (blockIdx.x * TILE + threadIdx.x) / n;                                                          \

@@ -2,6 +2,8 @@
 //!
 //! One source serves two targets: CUDA C++ as text ([`Kernel::source`]), C11 for the host ([`Kernel::host_function`]).
 
+#[cfg(test)]
+mod aho_corasick;
 mod host;
 mod source;
 #[cfg(test)]
@@ -24,18 +26,22 @@ pub const NONE: u32 = u32::MAX;
 /// The decision to drop a packet.
 pub const DROP: u32 = u32::MAX - 1;
 
-/// A kernel: a function of `kernels/NAME.cu`.
+/// A kernel: a function of `kernels/NAME.cu`, whose head says what it is given and what its results mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kernel {
-    /// Longest prefix match of an IPv4 address.
+    /// Longest prefix match of an IPv4 address. Slice 0: its 4 bytes. Table: [`Lpm4`](crate::table::Lpm4). The result is the hop.
     Lpm4,
-    /// Longest prefix match of an IPv6 address.
+    /// Longest prefix match of an IPv6 address. Slice 0: its 16 bytes. Table: [`Lpm6`](crate::table::Lpm6). The result is the hop.
     Lpm6,
     /// First rule of seven fields that holds.
     Classify,
-    /// Lowest-numbered pattern rule that occurs in the payload.
+    /// Lowest-numbered pattern rule that alerts. Payload: the text. Table: a pattern set's
+    /// [image](millrace_match::patterns::image). The result is the rule, the decision 1 for an alert and 0 for none.
+    ///
+    /// Constants: threads for a text (1 to 32, a power of two); 1 + the slice with the network header that tells the
+    /// text's protocol, or 0; the protocol of all texts when there is none (a [`Kind`](millrace_match::patterns::Kind)).
     AhoCorasick,
-    /// Turns every bit of its first slice, in place: for tests of slices that are written.
+    /// Turns every bit of its first slice, in place: for tests of slices that are written. The result is how many bytes.
     Invert,
 }
 
