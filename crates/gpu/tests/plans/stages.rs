@@ -2,44 +2,141 @@
 
 use std::sync::Arc;
 
+use fastrand::Rng;
 use millrace_core::{Context, Packet};
 use millrace_gpu::kernel::{Column, DROP, Header, Kernel, NONE};
-use millrace_gpu::plan::{Decision, Edge, Node, Plan};
+use millrace_gpu::plan::{Decision, Edge, Node, Plan, Step};
 use millrace_gpu::region::{Access, Base, Extent, Region};
+use millrace_gpu::table::{Decisions, Lpm4, Lpm6, Route};
 use millrace_gpu::{Rows, Stage, StageSpec};
 
 use super::packets::Built;
 
-/// A stage whose kernel is [`Effect::of`].
+/// A stage, and what it does to a packet.
 #[derive(Clone, Debug)]
 pub(crate) struct TestStage {
-    pub(crate) seed: u64,
+    pub(crate) work: Work,
     pub(crate) regions: Vec<Region>,
     pub(crate) outputs: u32,
     pub(crate) from: Vec<Edge>,
     pub(crate) only: Option<Edge>,
 }
 
+/// What a stage does.
+#[derive(Clone, Debug)]
+pub(crate) enum Work {
+    /// Mixes all bytes that it reads with a seed. There is no kernel for that.
+    Mix(u64),
+    /// What the kernel of that name does.
+    Invert,
+    /// What the kernels for longest prefix match do.
+    Lookup(Arc<Lookup>),
+}
+
 /// What a stage does with a packet.
-struct Effect {
+pub(crate) struct Effect {
     result: u32,
     decision: u32,
 }
 
-impl Effect {
+impl Work {
     /// The effect of reading these slices.
-    fn of<'a>(stage: &TestStage, slices: impl Iterator<Item = &'a [u8]>) -> Self {
-        let mut hash = stage.seed;
-        for slice in slices {
-            hash = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ slice.len() as u64;
-            for &byte in slice {
-                hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    fn effect<'a>(&self, outputs: u32, mut slices: impl Iterator<Item = &'a [u8]>) -> Effect {
+        match self {
+            Self::Mix(seed) => mix(*seed, outputs, slices),
+            Self::Invert => {
+                Effect { result: slices.next().unwrap_or_default().len() as u32, decision: NONE }
             }
+            Self::Lookup(lookup) => lookup.effect(slices.next().unwrap_or_default()),
         }
-        hash ^= hash >> 29;
-        let choice = (hash >> 8) as u32 % (stage.outputs + 1);
-        let decision = if choice == stage.outputs { DROP } else { choice };
-        Self { result: hash as u32 >> 1, decision }
+    }
+}
+
+fn mix<'a>(seed: u64, outputs: u32, slices: impl Iterator<Item = &'a [u8]>) -> Effect {
+    let mut hash = seed;
+    for slice in slices {
+        hash = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ slice.len() as u64;
+        for &byte in slice {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+    hash ^= hash >> 29;
+    let choice = (hash >> 8) as u32 % (outputs + 1);
+    let decision = if choice == outputs { DROP } else { choice };
+    Effect { result: hash as u32 >> 1, decision }
+}
+
+/// Routes, as a list and as the kernel's table.
+pub(crate) struct Lookup {
+    kernel: Kernel,
+    /// Bytes of an address.
+    pub(crate) bytes: u16,
+    routes: Vec<Route<u128>>,
+    pub(crate) outputs: u32,
+    hops: Vec<u32>,
+    miss: u32,
+    pub(crate) words: Arc<Vec<u32>>,
+}
+
+impl std::fmt::Debug for Lookup {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {:?} {:?} {}", self.kernel.name(), self.routes, self.hops, self.miss)
+    }
+}
+
+impl Lookup {
+    /// Random routes, many of them around the addresses in the packets.
+    pub(crate) fn random(rng: &mut Rng, kernel: Kernel, outputs: u32) -> Self {
+        let bytes: u16 = if kernel == Kernel::Lpm4 { 4 } else { 16 };
+        let bits = bytes as u8 * 8;
+        let random = rng.u128(..);
+        let near = |rng: &mut Rng| match rng.u8(..6) {
+            0 => random >> (128 - u32::from(bits)),
+            _ if bits == 32 => 0x0a00_0000 + rng.u128(..4),
+            // What the packets' builder counts up.
+            _ => 0x0001_0203_0405_0607_0809_0a0b_0c0d_0e0f + (rng.u128(..2) << 68),
+        };
+        let hops = rng.u32(1..6);
+        let route = |rng: &mut Rng| Route {
+            prefix: near(rng),
+            length: rng.u8(..=bits),
+            hop: rng.u32(..hops),
+        };
+        let routes: Vec<_> = (0..rng.usize(1..12)).map(|_| route(rng)).collect();
+        let decision = |rng: &mut Rng| match rng.u32(..=outputs) {
+            output if output == outputs => DROP,
+            output => output,
+        };
+        let hops: Vec<u32> = (0..hops).map(|_| decision(rng)).collect();
+        let miss = decision(rng);
+        let decisions = Decisions { hops: &hops, miss };
+        let words = if bits == 32 {
+            let narrow = |route: &Route<u128>| Route {
+                prefix: route.prefix as u32,
+                length: route.length,
+                hop: route.hop,
+            };
+            Lpm4::build(routes.iter().map(narrow), decisions).unwrap().words().clone()
+        } else {
+            Lpm6::build(routes.iter().copied(), decisions).unwrap().words().clone()
+        };
+        Self { kernel, bytes, routes, outputs, hops, miss, words }
+    }
+
+    fn effect(&self, address: &[u8]) -> Effect {
+        let bits = u32::from(self.bytes) * 8;
+        let whole = address.len() >= usize::from(self.bytes);
+        let number = address.iter().fold(0, |sum, &byte| sum << 8 | u128::from(byte));
+        let matches = |route: &&Route<u128>| {
+            let rest = bits - u32::from(route.length);
+            let cut = |number: u128| number.checked_shr(rest).unwrap_or(0);
+            whole && cut(number) == cut(route.prefix)
+        };
+        // Of equal lengths the last one.
+        match self.routes.iter().filter(matches).max_by_key(|route| route.length) {
+            Some(route) => Effect { result: route.hop, decision: self.hops[route.hop as usize] },
+            None => Effect { result: NONE, decision: self.miss },
+        }
     }
 }
 
@@ -60,6 +157,10 @@ impl TestStage {
         Node { stage, from: self.from.clone(), only: self.only }
     }
 
+    fn effect<'a>(&self, slices: impl Iterator<Item = &'a [u8]>) -> Effect {
+        self.work.effect(self.outputs, slices)
+    }
+
     fn read(&self) -> impl Iterator<Item = &Region> {
         self.regions.iter().filter(|region| region.access != Access::Write)
     }
@@ -72,16 +173,23 @@ impl Stage for TestStage {
 
     fn spec(&self) -> StageSpec {
         StageSpec {
-            kernel: Kernel::Classify,
+            kernel: match &self.work {
+                Work::Mix(_) => Kernel::Classify,
+                Work::Invert => Kernel::Invert,
+                Work::Lookup(lookup) => lookup.kernel,
+            },
             regions: self.regions.clone(),
             constants: [0; 4],
-            table: false,
+            table: matches!(self.work, Work::Lookup(_)),
             outputs: self.outputs,
         }
     }
 
     fn table(&self) -> Option<(u64, Arc<Vec<u32>>)> {
-        None
+        match &self.work {
+            Work::Lookup(lookup) => Some((0, lookup.words.clone())),
+            _ => None,
+        }
     }
 
     fn run(&self, rows: &mut Rows<'_>) {
@@ -89,7 +197,7 @@ impl Stage for TestStage {
             if !rows.is_active(row) {
                 continue;
             }
-            let effect = Effect::of(self, self.read().map(|region| rows.slice(row, region)));
+            let effect = self.effect(self.read().map(|region| rows.slice(row, region)));
             for region in self.regions.iter().filter(|region| region.access.writes()) {
                 write(region.access, rows.slice_mut(row, region));
             }
@@ -136,7 +244,7 @@ pub(crate) fn walk(stages: &[TestStage], built: &Built) -> Fate {
             _ => frame[built.range(region)].to_vec(),
         };
         let slices: Vec<Vec<u8>> = stage.read().map(slice).collect();
-        let effect = Effect::of(stage, slices.iter().map(Vec::as_slice));
+        let effect = stage.effect(slices.iter().map(Vec::as_slice));
         for region in &stage.regions {
             let bytes = if region.base == Base::Annotation { &mut annotations } else { &mut frame };
             write(region.access, &mut bytes[built.range(region)]);
@@ -153,32 +261,52 @@ pub(crate) fn walk(stages: &[TestStage], built: &Built) -> Fate {
     Fate { results, decisions, frame, annotations }
 }
 
-/// Runs a plan in a memory of its own that only sees what the plan copies, as a device does.
-pub(crate) fn emulate(
-    stages: &[TestStage],
-    plan: &Plan,
-    rows: usize,
-    payload: usize,
-    block: &mut [u8],
-) {
-    let mut device = vec![0xdd; plan.slot_bytes];
-    block[..size_of::<Header>()].fill(0);
-    let copies = plan.copies(rows, payload);
-    for range in copies.to_device {
-        device[range.clone()].copy_from_slice(&block[range]);
-    }
-    for (step, stage) in plan.steps.iter().zip(stages) {
-        // Last row first: their order must not matter.
-        for row in (0..rows).rev() {
-            launch_row(stage, step, row, &mut device);
-        }
-    }
-    for range in copies.to_host {
-        block[range.clone()].copy_from_slice(&device[range]);
+/// What runs plans.
+pub(crate) trait Backend {
+    /// The memory of a slot, with whatever was in it.
+    fn block(&mut self) -> &mut [u8];
+    /// Runs the batch that lies in it.
+    fn run(&mut self, rows: usize, payload: usize);
+}
+
+/// Runs plans in a memory of its own that only sees what they copy, as a device does.
+pub(crate) struct Emulator<'a> {
+    stages: &'a [TestStage],
+    plan: &'a Plan,
+    block: Vec<u8>,
+}
+
+impl<'a> Emulator<'a> {
+    pub(crate) fn new(stages: &'a [TestStage], plan: &'a Plan) -> Self {
+        Self { stages, plan, block: vec![0xee; plan.slot_bytes] }
     }
 }
 
-fn launch_row(stage: &TestStage, step: &millrace_gpu::plan::Step, row: usize, device: &mut [u8]) {
+impl Backend for Emulator<'_> {
+    fn block(&mut self) -> &mut [u8] {
+        &mut self.block
+    }
+
+    fn run(&mut self, rows: usize, payload: usize) {
+        let mut device = vec![0xdd; self.plan.slot_bytes];
+        self.block[..size_of::<Header>()].fill(0);
+        let copies = self.plan.copies(rows, payload);
+        for range in copies.to_device {
+            device[range.clone()].copy_from_slice(&self.block[range]);
+        }
+        for (step, stage) in self.plan.steps.iter().zip(self.stages) {
+            // Last row first: their order must not matter.
+            for row in (0..rows).rev() {
+                launch_row(stage, step, row, &mut device);
+            }
+        }
+        for range in copies.to_host {
+            self.block[range.clone()].copy_from_slice(&device[range]);
+        }
+    }
+}
+
+fn launch_row(stage: &TestStage, step: &Step, row: usize, device: &mut [u8]) {
     let launch = &step.launch;
     let word = |column: Column, device: &[u8]| {
         u32::from_ne_bytes(device[column.of(row)..][..4].try_into().unwrap())
@@ -216,7 +344,7 @@ fn launch_row(stage: &TestStage, step: &millrace_gpu::plan::Step, row: usize, de
         .collect();
     let read =
         stage.regions.iter().zip(&places).filter(|(region, _)| region.access != Access::Write);
-    let effect = Effect::of(stage, read.map(|(_, place)| &device[place.clone()]));
+    let effect = stage.effect(read.map(|(_, place)| &device[place.clone()]));
     for (region, place) in stage.regions.iter().zip(places) {
         write(region.access, &mut device[place]);
     }
