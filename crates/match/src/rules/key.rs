@@ -32,41 +32,33 @@ impl Key {
     /// Flag: it has ports of TCP or UDP.
     pub const PORTS: u32 = 8;
 
-    /// VLAN tags that are looked behind. The type of a packet with more is that of a tag.
-    pub const MOST_TAGS: usize = 4;
-
     /// Reads an Ethernet frame, from the destination address to the end of the packet.
     ///
     /// - Addresses: of any frame of 14 bytes.
-    /// - EtherType: the innermost one behind VLAN tags (0x8100, 0x88a8) that are whole. What is below 0x0600 is a
-    ///   length and no type.
+    /// - EtherType: the one behind all VLAN tags (0x8100, 0x88a8); the outermost one if a tag is cut off. What is below
+    ///   0x0600 is a length and no type.
     /// - IPv4 addresses and protocol: EtherType 0x0800, and twenty bytes that begin with version 4 and a header
-    ///   length of at least 20. Checksum and total length are not looked at: CheckIPHeader is for that.
-    /// - Ports: protocol TCP or UDP, fragment offset 0, and the four bytes behind the IP header, options
-    ///   included, within both the packet and the IP total length.
+    ///   length of at least 20. The checksum is not looked at: CheckIPHeader is for that.
+    /// - Ports: protocol TCP or UDP, fragment offset 0, and four bytes behind the IP header, options included, within
+    ///   both the packet and the IP total length. A total length shorter than the header does not count.
     #[inline(always)]
     pub fn of_frame(frame: &[u8]) -> Self {
         let Some((header, mut rest)) = frame.split_first_chunk::<14>() else {
             return Self::default();
         };
-        let [d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5, t0, t1] = *header;
+        let [.., t0, t1] = *header;
         let mut ether_type = u16::from_be_bytes([t0, t1]);
-        if ether_type == VLAN || ether_type == SERVICE_VLAN {
-            (ether_type, rest) = behind_tags(ether_type, rest);
-        }
-        let mut flags = Self::ETHERNET;
-        if ether_type < LOWEST_TYPE {
-            ether_type = 0;
-        } else {
-            flags |= Self::TYPE;
+        if (ether_type == VLAN || ether_type == SERVICE_VLAN)
+            && let Some(behind) = behind_tags(ether_type, rest)
+        {
+            (ether_type, rest) = behind;
         }
         let mut key = Self([0; Self::WORDS]);
-        key.0[0] = u32::from_be_bytes([d0, d1, d2, d3]);
-        key.0[1] = u32::from_be_bytes([d4, d5, s0, s1]);
-        key.0[2] = u32::from_be_bytes([s2, s3, s4, s5]);
-        key.0[3] = u32::from(ether_type) << 16 | flags;
-        if ether_type == IPV4 {
-            key.read_ipv4(rest);
+        key.set_ethernet(header, ether_type);
+        if ether_type == IPV4
+            && let Some((ip, _)) = rest.split_first_chunk::<20>()
+        {
+            key.set_ipv4(ip, || ports_behind(ip, rest));
         }
         key
     }
@@ -75,30 +67,62 @@ impl Key {
     #[inline(always)]
     pub fn of_datagram(datagram: &[u8]) -> Self {
         let mut key = Self::default();
-        key.read_ipv4(datagram);
+        if let Some((ip, _)) = datagram.split_first_chunk::<20>() {
+            key.set_ipv4(ip, || ports_behind(ip, datagram));
+        }
+        key
+    }
+
+    /// Reads parts of a packet, as a GPU is given them; each shorter or empty where the packet has no more of it:
+    ///
+    /// - `ethernet`: the Ethernet header, 14 bytes;
+    /// - `ether_type`: two bytes in front of the network header;
+    /// - `network`: 20 bytes of the network header;
+    /// - `transport`: four bytes of the transport header, which a later fragment has not.
+    ///
+    /// The same as [`of_frame`](Self::of_frame), and [`of_datagram`](Self::of_datagram) where there is no Ethernet header.
+    #[inline(always)]
+    pub fn of_slices(ethernet: &[u8], ether_type: &[u8], network: &[u8], transport: &[u8]) -> Self {
+        let mut key = Self::default();
+        let mut may_be_ipv4 = true;
+        if let Some((header, _)) = ethernet.split_first_chunk::<14>() {
+            let inner = ether_type.first_chunk().or(header.last_chunk());
+            let ether_type = inner.map_or(0, |bytes| u16::from_be_bytes(*bytes));
+            key.set_ethernet(header, ether_type);
+            may_be_ipv4 = ether_type == IPV4;
+        }
+        if may_be_ipv4 && let Some((ip, _)) = network.split_first_chunk::<20>() {
+            key.set_ipv4(ip, || transport.first_chunk().copied());
+        }
         key
     }
 
     #[inline(always)]
-    fn read_ipv4(&mut self, datagram: &[u8]) {
-        let Some((ip, _)) = datagram.split_first_chunk::<20>() else { return };
-        let header_len = usize::from(ip[0] & 0xf) * 4;
-        if ip[0] >> 4 != 4 || header_len < 20 {
+    fn set_ethernet(&mut self, header: &[u8; 14], ether_type: u16) {
+        let [d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5, _, _] = *header;
+        self.0[0] = u32::from_be_bytes([d0, d1, d2, d3]);
+        self.0[1] = u32::from_be_bytes([d4, d5, s0, s1]);
+        self.0[2] = u32::from_be_bytes([s2, s3, s4, s5]);
+        self.0[3] = match ether_type {
+            0..LOWEST_TYPE => Self::ETHERNET,
+            _ => u32::from(ether_type) << 16 | Self::ETHERNET | Self::TYPE,
+        };
+    }
+
+    #[inline(always)]
+    fn set_ipv4(&mut self, ip: &[u8; 20], ports: impl FnOnce() -> Option<[u8; 4]>) {
+        if ip[0] >> 4 != 4 || ip[0] & 0xf < 5 {
             return;
         }
         let protocol = ip[9];
         self.0[3] |= u32::from(protocol) << 8 | Self::IPV4;
         self.0[4] = u32::from_be_bytes([ip[12], ip[13], ip[14], ip[15]]);
         self.0[5] = u32::from_be_bytes([ip[16], ip[17], ip[18], ip[19]]);
-        let total_len = usize::from(u16::from_be_bytes([ip[2], ip[3]]));
-        let is_first = u16::from_be_bytes([ip[6], ip[7]]) & OFFSET_MASK == 0;
-        if is_first
-            && (protocol == TCP || protocol == UDP)
-            && header_len + 4 <= total_len
-            && let Some(&[s0, s1, d0, d1]) = datagram.get(header_len..header_len + 4)
+        if (protocol == TCP || protocol == UDP)
+            && let Some(ports) = ports()
         {
             self.0[3] |= Self::PORTS;
-            self.0[6] = u32::from_be_bytes([s0, s1, d0, d1]);
+            self.0[6] = u32::from_be_bytes(ports);
         }
     }
 
@@ -167,17 +191,25 @@ const OFFSET_MASK: u16 = 0x1fff;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
-/// The type behind VLAN tags, and what follows it.
+/// The type behind VLAN tags, and what follows it; nothing if a tag is cut off.
 #[cold]
-fn behind_tags(mut ether_type: u16, mut rest: &[u8]) -> (u16, &[u8]) {
-    for _ in 0..Key::MOST_TAGS {
-        if ether_type != VLAN && ether_type != SERVICE_VLAN {
-            break;
-        }
-        let Some((&[_, _, t0, t1], behind)) = rest.split_first_chunk::<4>() else { break };
+fn behind_tags(mut ether_type: u16, mut rest: &[u8]) -> Option<(u16, &[u8])> {
+    while ether_type == VLAN || ether_type == SERVICE_VLAN {
+        let (&[_, _, t0, t1], behind) = rest.split_first_chunk::<4>()?;
         (ether_type, rest) = (u16::from_be_bytes([t0, t1]), behind);
     }
-    (ether_type, rest)
+    Some((ether_type, rest))
+}
+
+/// The four bytes behind an IP header, unless they are of a later fragment.
+#[inline(always)]
+fn ports_behind(ip: &[u8; 20], datagram: &[u8]) -> Option<[u8; 4]> {
+    let header_len = usize::from(ip[0] & 0xf) * 4;
+    let total_len = usize::from(u16::from_be_bytes([ip[2], ip[3]]));
+    let is_first = u16::from_be_bytes([ip[6], ip[7]]) & OFFSET_MASK == 0;
+    let is_there = !(header_len..header_len + 4).contains(&total_len);
+    let ports = datagram.get(header_len..)?.first_chunk()?;
+    (is_first && is_there).then_some(*ports)
 }
 
 #[cfg(test)]
@@ -217,23 +249,21 @@ mod tests {
     #[test]
     fn tags_and_options_are_looked_behind() {
         let plain = Key::of_frame(&frame(0, 0));
-        for (tags, options) in [(1, 0), (2, 0), (4, 0), (0, 4), (0, 40), (2, 8)] {
+        for (tags, options) in [(1, 0), (2, 0), (9, 0), (0, 4), (0, 40), (2, 8)] {
             assert_eq!(Key::of_frame(&frame(tags, options)), plain, "{tags} {options}");
         }
-        let many = Key::of_frame(&frame(5, 0));
-        assert_eq!((many.ether_type(), many.words()[3] & 0xff), (0x8100, ALL & 3));
     }
 
     #[test]
     fn what_is_cut_off_is_absent() {
-        let whole = frame(1, 4);
+        let whole = frame(2, 4);
         for len in 0..=whole.len() {
             let key = Key::of_frame(&whole[..len]);
             let (ether_type, flags) = match len {
                 0..14 => (0, 0),
-                14..18 => (0x8100, Key::ETHERNET | Key::TYPE),
-                18..38 => (0x0800, Key::ETHERNET | Key::TYPE),
-                38..46 => (0x0800, ALL & !Key::PORTS),
+                14..22 => (0x88a8, Key::ETHERNET | Key::TYPE),
+                22..42 => (0x0800, Key::ETHERNET | Key::TYPE),
+                42..50 => (0x0800, ALL & !Key::PORTS),
                 _ => (0x0800, ALL),
             };
             assert_eq!((key.ether_type(), key.words()[3] & 0xff), (ether_type, flags), "{len}");
@@ -256,6 +286,8 @@ mod tests {
         assert_eq!(ports_of(&|frame| frame[23] = 132), (true, false), "SCTP");
         assert_eq!(ports_of(&|frame| frame[17] = 23), (true, false), "padding behind the datagram");
         assert_eq!(ports_of(&|frame| frame[17] = 24), (true, true));
+        assert_eq!(ports_of(&|frame| frame[17] = 20), (true, false), "nothing behind the header");
+        assert_eq!(ports_of(&|frame| frame[17] = 19), (true, true), "no length to believe");
         assert_eq!(ports_of(&|frame| frame[14] = 0x44), (false, false), "header length");
         assert_eq!(ports_of(&|frame| frame[14] = 0x65), (false, false), "version");
     }
@@ -269,6 +301,27 @@ mod tests {
         frame[12..14].copy_from_slice(&[0x86, 0xdd]);
         let key = Key::of_frame(&frame);
         assert_eq!((key.ether_type(), key.has(Key::IPV4)), (0x86dd, false));
+    }
+
+    #[test]
+    fn slices_say_what_the_frame_says() {
+        for (tags, options) in [(0, 0), (1, 4), (2, 0)] {
+            let frame = frame(tags, options);
+            let network = 14 + 4 * tags;
+            let transport = network + 20 + options;
+            let slices =
+                [0..14, network - 2..network, network..network + 20, transport..transport + 4];
+            let [ethernet, ether_type, network, transport] = slices.map(|slice| &frame[slice]);
+            let of = |network, transport| Key::of_slices(ethernet, ether_type, network, transport);
+            assert_eq!(of(network, transport), Key::of_frame(&frame));
+            assert_eq!(of(network, &transport[1..]), Key::of_frame(&frame[..frame.len() - 9]));
+            assert_eq!(of(&network[1..], transport).words()[3], 0x0800_0003);
+            assert_eq!(of(network, &[]).words()[3], 0x0800_1107);
+            let bare = Key::of_slices(&[], &[], network, transport);
+            assert_eq!(bare, Key::of_datagram(&frame[14 + 4 * tags..]));
+        }
+        let arp = [&[0; 12][..], &[8, 6]].concat();
+        assert_eq!(Key::of_slices(&arp, &[], &[0x45; 20], &[]), Key::of_frame(&arp));
     }
 
     #[test]

@@ -1,9 +1,58 @@
 //! Rules over seven fields of a packet, and the classifier that finds the first one that holds.
+//!
+//! [`Rule`] says what a rule asks, [`RuleSet::parse`] how it is written, [`Key::of_frame`] how a packet is read.
+//! A [`Classifier`] searches many rules: it is made once and does not change. [`LiveRules`] are a classifier and what
+//! has changed since; a [`FlowCache`] in front of it has the rules of flows that came not long ago.
+//!
+//! # How it is searched
+//! Rules are the leaves of a few binary decision trees ([`image`] says what they are like in memory). Up to 256
+//! packets are classified together, tree by tree, 16 side by side, so that the processor has 16 loads on their way at any
+//! time. A tree all of whose rules stand behind the rule that a packet has already is not walked. There is nothing in
+//! it that depends on instruction sets; callers may still compile it for wider ones, as it is inlined.
+//!
+//! # Memory and time to build
+//! A rule is in at most 4 leaves of its tree on average; each copy takes 36 bytes, and a node 8, of which there are
+//! fewer than two a copy. So 10,000 rules take at most 2.2 MB, and 160 bytes each besides when they ask for Ethernet addresses (32)
+//! and while they can be changed. A tree is made in some n log n steps of time; five ways to sort rules into trees are tried.
+//!
+//! # Figures
+//! One core of an AMD EPYC (Zen 5, 1 MB second cache, 2 vCPU shared with seven busy neighbours, load 8), rule sets of
+//! `millrace_testkit` by ClassBench's statistics, 65,536 different packets each of which satisfies a rule drawn by lot, 5%
+//! none; best of 15 passes, `cargo run --release -p millrace-match --example classify`. *Sorted*: the more special
+//! rules stand in front, as in real sets; *mixed*: in no order.
+//!
+//! | rules | kind | sorted, ns | mixed, ns | build, ms | bytes | trees |
+//! |---|---|---|---|---|---|---|
+//! | 1000 | acl1 | 26 | 27 | 5 | 60,320 | 1 |
+//! | 1000 | fw1 | 53 | 74 | 10 | 52,576 | 3 |
+//! | 1000 | ipc1 | 66 | 57 | 7 | 68,416 | 2 |
+//! | 10,000 | acl1 | 33 | 34 | 71 | 859,200 | 1 |
+//! | 10,000 | fw1 | 65 | 91 | 61 | 533,600 | 3 |
+//! | 10,000 | ipc1 | 67 | 93 | 67 | 736,640 | 3 |
+//! | 100,000 | acl1 | 74 | 87 | 1425 | 5,924,928 | 2 |
+//!
+//! What was tried beside, 10,000 rules, mixed, ns for acl1, fw1 and ipc1: rules by all kinds of addresses that they
+//! narrow, a tree each, as CutSplit has it: 73, 114, 119; by the first one: 63, 110, 111; one tree for all: 40, 450,
+//! 101. The choice among them by what they cost takes the best for each. Leaves of 8 rules instead of 2 cost 2 to 10 ns
+//! more.
 
+mod cache;
+mod classifier;
+pub mod image;
 mod key;
+mod live;
 mod parse;
 mod rule;
+pub mod table;
+#[cfg(test)]
+mod tests;
+mod tree;
 
+pub use cache::FlowCache;
+pub use classifier::{Classifier, NONE};
+pub use image::Image;
 pub use key::Key;
+pub use live::{LiveRules, NoSuchRule};
 pub use parse::RuleError;
 pub use rule::{Action, Masked, Ports, Rule, RuleSet};
+pub use table::DROP;

@@ -399,7 +399,7 @@ impl<'a> Word<'a> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use proptest::prelude::*;
 
     use super::*;

@@ -165,6 +165,24 @@ impl Rule {
         }
     }
 
+    /// The bits of a [`Key`] that the rule looks at.
+    pub(super) fn key_mask(&self) -> [u32; Key::WORDS] {
+        let (to, from) = (self.ether_destination.mask, self.ether_source.mask);
+        let ports = |ports: &Ports| if ports.is_any() { 0 } else { 0xffff };
+        [
+            (to >> 16) as u32,
+            (to << 16) as u32 | (from >> 32) as u32 & 0xffff,
+            from as u32,
+            u32::from(self.ether_type.mask) << 16
+                | u32::from(self.protocol.mask) << 8
+                | self.needs(),
+            self.source.mask,
+            self.destination.mask,
+            ports(&self.source_ports) << 16 | ports(&self.destination_ports),
+            0,
+        ]
+    }
+
     /// The fields that a packet must have, as flags of a [`Key`].
     pub fn needs(&self) -> u32 {
         let mut needs = 0;
