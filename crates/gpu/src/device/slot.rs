@@ -125,6 +125,9 @@ pub(crate) fn check_plan(plan: &Plan) -> Result<(), DeviceError> {
         if launch.table as usize >= MAX_TABLES || launch.conditions as usize > MAX_CONDITIONS {
             return bad("too many tables or conditions");
         }
+        if step.kernel != Kernel::Invert && !step.has_table {
+            return bad("no table for a kernel that has one");
+        }
         if launch.conditions != 0 && launch.predicate.stride == 0 {
             return bad("conditions and no predicates");
         }
@@ -134,7 +137,7 @@ pub(crate) fn check_plan(plan: &Plan) -> Result<(), DeviceError> {
 
 /// How many tables the plan's batches need.
 pub(crate) fn tables_of(plan: &Plan) -> usize {
-    let with_table = plan.steps.iter().filter(|step| step.kernel != Kernel::Invert);
+    let with_table = plan.steps.iter().filter(|step| step.has_table);
     with_table.map(|step| step.launch.table as usize + 1).max().unwrap_or(0)
 }
 
@@ -196,6 +199,7 @@ pub(crate) fn next_sequence(sequence: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::Step;
 
     fn plan() -> Plan {
         Plan {
@@ -237,7 +241,8 @@ mod tests {
         ];
         for (number, spoil) in breaks.iter().enumerate() {
             let mut bad = plan();
-            let step = crate::plan::Step { kernel: Kernel::Invert, launch: Default::default() };
+            let launch = Default::default();
+            let step = Step { kernel: Kernel::Invert, launch, has_table: false, field: None };
             bad.steps.push(step);
             assert_eq!(check_plan(&bad), Ok(()));
             spoil(&mut bad);

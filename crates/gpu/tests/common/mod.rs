@@ -85,7 +85,7 @@ pub(crate) fn random_case(rng: &mut Rng, payload: bool) -> Case {
         for condition in &mut launch.condition[..launch.conditions as usize] {
             *condition = Condition { mask: 3, value: rng.u32(0..4) };
         }
-        Step { kernel: Kernel::Invert, launch }
+        Step { kernel: Kernel::Invert, launch, has_table: false, field: None }
     });
     let plan = Plan {
         capacity: tiles as usize * TILE,
@@ -239,7 +239,7 @@ pub(crate) fn lookup_plan() -> (Arc<Plan>, Column, Column) {
     launch.input[0] = input.column(address);
     let plan = Plan {
         capacity: 4 * TILE,
-        steps: vec![Step { kernel: Kernel::Lpm4, launch }],
+        steps: vec![Step { kernel: Kernel::Lpm4, launch, has_table: true, field: None }],
         input: input.area,
         output: output.area,
         slot_bytes: end as usize,
