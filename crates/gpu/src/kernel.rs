@@ -4,6 +4,7 @@
 
 #[cfg(test)]
 mod aho_corasick;
+mod classify;
 mod host;
 mod source;
 #[cfg(test)]
@@ -11,6 +12,7 @@ pub(crate) mod testing;
 
 use std::ffi::CStr;
 
+pub use classify::CLASSIFY_REGIONS;
 pub use host::HostFunction;
 
 /// Rows of a tile, threads of a block. As many as an engine batch has packets, so that a batch fills a tile.

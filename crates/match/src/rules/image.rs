@@ -18,7 +18,7 @@
 //! | 16-31 | for each tree its root's number and the number of its first rule; by the latter in ascending order |
 //!
 //! A **node** is two words, *step* and *value*. Step: the number of the first child in the bits from 8 on, the word of
-//! the [`Key`](super::Key) in bits 7-5, a shift in bits 4-0. The next node is the first child, or the one
+//! the [`Key`] in bits 7-5, a shift in bits 4-0. The next node is the first child, or the one
 //! behind it if `key[word] << shift >= value`, unsigned. A leaf is a node that leads to itself: it asks for word 7
 //! of the key, which is 0, and its value is the number of its first entry, which is not 0.
 //!
