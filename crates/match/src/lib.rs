@@ -4,5 +4,6 @@
 //! in their errors, and the engines of the CPU. The big tables are **images**: flat arrays of 32-bit words, position
 //! independent, which the CPU walks here and a GPU kernel walks as they are (`millrace-gpu`).
 
+mod hyperscan;
 pub mod patterns;
 pub mod rules;

@@ -1,5 +1,6 @@
 //! A choice of engines with one behaviour.
 
+use super::outside::Outside;
 use super::{BuildError, Dfa, PatternSet, Scratch, Text};
 
 /// Which engine searches.
@@ -16,43 +17,64 @@ pub enum EngineChoice {
 
 /// A pattern set compiled for the engine that was chosen.
 #[derive(Debug)]
-pub struct Matcher {
-    dfa: Dfa,
+pub struct Matcher(Engine);
+
+#[derive(Debug)]
+enum Engine {
+    Dfa(Box<Dfa>),
+    Hyperscan(Box<Outside>),
 }
 
 impl Matcher {
     /// Compiles a pattern set.
     pub fn new(set: &PatternSet, choice: EngineChoice) -> Result<Self, BuildError> {
-        match choice {
-            EngineChoice::Auto | EngineChoice::Dfa => Ok(Self { dfa: Dfa::new(set)? }),
-            EngineChoice::Hyperscan => {
-                Err(BuildError::NoEngine("hyperscan is not part of this program yet".into()))
-            }
-        }
+        Ok(Self(match choice {
+            EngineChoice::Auto | EngineChoice::Dfa => Engine::Dfa(Dfa::new(set)?.into()),
+            EngineChoice::Hyperscan => Engine::Hyperscan(Outside::new(set)?.into()),
+        }))
     }
 
     /// The engine that searches, in a word.
     pub fn engine(&self) -> &'static str {
-        "dfa"
+        match &self.0 {
+            Engine::Dfa(_) => "dfa",
+            Engine::Hyperscan(_) => "hyperscan",
+        }
     }
 
     /// Bytes that the engine takes.
     pub fn memory(&self) -> usize {
-        self.dfa.memory()
+        match &self.0 {
+            Engine::Dfa(engine) => engine.memory(),
+            Engine::Hyperscan(engine) => engine.memory(),
+        }
     }
 
     /// The result of one text: the lowest rule that alerts plus 1, or 0.
     pub fn first(&self, text: Text<'_>, scratch: &mut Scratch) -> u32 {
-        self.dfa.first(text, scratch)
+        match &self.0 {
+            Engine::Dfa(engine) => engine.first(text, scratch),
+            Engine::Hyperscan(engine) => engine.first(text, scratch),
+        }
     }
 
     /// The results of many texts. `results` is as long as `texts`.
     pub fn firsts(&self, texts: &[Text<'_>], results: &mut [u32], scratch: &mut Scratch) {
-        self.dfa.firsts(texts, results, scratch);
+        match &self.0 {
+            Engine::Dfa(engine) => engine.firsts(texts, results, scratch),
+            Engine::Hyperscan(engine) => {
+                for (&text, result) in texts.iter().zip(results) {
+                    *result = engine.first(text, scratch);
+                }
+            }
+        }
     }
 
     /// Tells each rule that alerts in a text, once, in no order.
     pub fn each(&self, text: Text<'_>, scratch: &mut Scratch, tell: impl FnMut(u32)) {
-        self.dfa.each(text, scratch, tell);
+        match &self.0 {
+            Engine::Dfa(engine) => engine.each(text, scratch, tell),
+            Engine::Hyperscan(engine) => engine.each(text, scratch, tell),
+        }
     }
 }

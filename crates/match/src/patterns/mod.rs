@@ -9,6 +9,7 @@
 mod dfa;
 pub mod image;
 mod matcher;
+mod outside;
 mod parse;
 mod set;
 mod stream;

@@ -151,7 +151,8 @@ impl StreamMatcher {
 
     fn feed(&self, state: &mut StreamState, piece: Text<'_>, sink: &mut impl Sink) {
         let StreamState { place: StreamPlace { states, position }, found } = state;
-        for (automaton, state) in self.automata.iter().zip(states) {
+        let automata = self.automata.iter().zip(states);
+        for (automaton, state) in automata.filter(|(automaton, _)| !automaton.contents.is_empty()) {
             automaton.dfa.follow(state, piece.bytes, |content, end| {
                 let Some(place) = automaton.contents.get(content as usize) else { return };
                 let Some(rule) = self.rules.get(place.rule as usize) else { return };

@@ -9,6 +9,7 @@ mod tests;
 
 use super::verify::{LANES, Mark, Missed, Verifier};
 use super::{BuildError, Image, PatternSet, Text, image};
+use crate::hyperscan::ScanSpace;
 
 /// A pattern set compiled for the CPU; shared by threads, each with a [`Scratch`] of its own.
 #[derive(Debug)]
@@ -24,6 +25,7 @@ pub struct Dfa {
 #[derive(Debug, Default)]
 pub struct Scratch {
     pub(super) missed: Missed,
+    pub(super) space: ScanSpace,
     /// For each rule the number of the last text in which it was told, for [`Dfa::each`].
     pub(super) told: Vec<u32>,
 }
@@ -77,7 +79,7 @@ impl Dfa {
 
     /// Tells each rule that alerts in a text, once, in no order.
     pub fn each(&self, text: Text<'_>, scratch: &mut Scratch, tell: impl FnMut(u32)) {
-        let Scratch { missed, told } = scratch;
+        let Scratch { missed, told, .. } = scratch;
         missed.begin(&self.verifier);
         let mut each = Each::new(told, self.header.rule_count, tell);
         self.walk(text, missed, &mut each);

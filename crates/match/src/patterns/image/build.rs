@@ -1,7 +1,5 @@
 //! Building an image: the crate `aho-corasick` compiles the triggers, and its states are laid out anew.
 
-use std::collections::HashMap;
-
 use aho_corasick::automaton::{Automaton, StateID};
 use aho_corasick::dfa::DFA;
 use aho_corasick::{Anchored, MatchKind, StartKind};
@@ -24,7 +22,7 @@ impl Image {
     /// Compiles a pattern set.
     ///
     /// Time and memory go by the bytes of all triggers: one state for each that no earlier one has as prefix, each
-    /// state of `4 * (classes + 1)` bytes; the compiler needs about as much again while it works.
+    /// state of `4 * (classes + 1)` bytes; the compiler needs about twice as much again while it works.
     pub fn build(set: &PatternSet) -> Result<Self, BuildError> {
         let triggers: Vec<usize> = set.rules().iter().map(Rule::trigger).collect();
         let contents = || set.rules().iter().zip(&triggers).map(|(rule, &at)| &rule.contents[at]);
@@ -116,6 +114,26 @@ impl Classes {
     }
 }
 
+/// Our numbers of the compiler's states.
+#[derive(Default)]
+struct Numbers(Vec<u32>);
+
+impl Numbers {
+    const NONE: u32 = u32::MAX;
+
+    fn get(&self, state: StateID) -> Option<u32> {
+        self.0.get(state.as_usize()).copied().filter(|&number| number != Self::NONE)
+    }
+
+    fn set(&mut self, state: StateID, number: u32) {
+        let at = state.as_usize();
+        if self.0.len() <= at {
+            self.0.resize(at + 1, Self::NONE);
+        }
+        self.0[at] = number;
+    }
+}
+
 /// The automaton with its states in our order.
 struct Automat {
     states: usize,
@@ -141,16 +159,17 @@ impl Automat {
         let next = |state, byte| dfa.next_state(Anchored::No, state, byte);
 
         // Breadth first, then those with output behind the others.
-        let mut seen = HashMap::from([(start, 0_usize)]);
+        let mut numbers = Numbers::default();
+        numbers.set(start, 0);
         let mut found = vec![start];
         let mut at = 0;
         while let Some(&state) = found.get(at) {
             for &byte in &classes.bytes {
                 let to = next(state, byte);
-                seen.entry(to).or_insert_with(|| {
+                if numbers.get(to).is_none() {
+                    numbers.set(to, 0);
                     found.push(to);
-                    0
-                });
+                }
             }
             at += 1;
         }
@@ -162,11 +181,12 @@ impl Automat {
             return Err(too_large(&format_args!("{states} states of {stride} words")));
         }
         for (index, state) in plain.iter().chain(&hits).enumerate() {
-            seen.insert(*state, index * stride);
+            numbers.set(*state, (index * stride) as u32);
         }
         let mut rows = Vec::with_capacity(states * stride);
         for &state in plain.iter().chain(&hits) {
-            rows.extend(classes.bytes.iter().map(|&byte| seen[&next(state, byte)] as u32));
+            let to = classes.bytes.iter().map(|&byte| numbers.get(next(state, byte)));
+            rows.extend(to.map(Option::unwrap_or_default));
             rows.push(0);
         }
         let ends_in = |&state: &StateID| {

@@ -1,0 +1,102 @@
+//! How fast payloads are searched, by number of patterns, kind of payload and engine, on one core.
+//!
+//! ```sh
+//! cargo run --release -p millrace-match --example pattern_speed -- PHRASES [TEXTS]
+//! ```
+//! PHRASES is the folder with the `*.data` files of Debian's `modsecurity-crs`, TEXTS one with texts.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use millrace_match::patterns::{
+    Content, EngineChoice, Kind, Matcher, PatternSet, Rule, Scratch, Text,
+};
+use millrace_testkit::data;
+use millrace_testkit::generate::{patterns, payload};
+
+const PACKETS: usize = 2048;
+const BYTES: usize = 1400;
+const BATCH: usize = 256;
+const RUNS: usize = 7;
+
+fn main() -> std::io::Result<()> {
+    let mut folders = std::env::args_os().skip(1).map(PathBuf::from);
+    let mut all = match folders.next() {
+        Some(folder) => patterns::phrases(&folder)?,
+        None => patterns::made_up(3640, 1),
+    };
+    let corpus = folders.next().map(|folder| data::texts(&folder)).transpose()?;
+    let mut random = fastrand::Rng::with_seed(1);
+    random.shuffle(&mut all);
+    println!("Gb/s on one core, {BYTES} bytes a payload, median of {RUNS}");
+    println!("patterns  payload    hits   single  lockstep  hyperscan");
+    for count in [10, 100, 1000, all.len()] {
+        // Those of few bytes are found everywhere.
+        let chosen: Vec<&Vec<u8>> = all.iter().filter(|one| one.len() > 3).take(count).collect();
+        let near = payload::NearMiss::new(&chosen, payload::Part::Head);
+        let mut set = PatternSet::new();
+        for pattern in &chosen {
+            let content = Content { nocase: true, ..Content::of(pattern.to_vec()) };
+            set.push(Rule::of(content)).map_err(std::io::Error::other)?;
+        }
+        let began = Instant::now();
+        let dfa = Matcher::new(&set, EngineChoice::Dfa).map_err(std::io::Error::other)?;
+        let built = began.elapsed();
+        let hyperscan = Matcher::new(&set, EngineChoice::Hyperscan);
+        if let (Err(error), 10) = (&hyperscan, count) {
+            println!("without Hyperscan: {error}");
+        }
+        let mut kinds = vec![
+            ("http", many(|| payload::http(&mut random, BYTES))),
+            ("near miss", many(|| near.make(&mut random, BYTES))),
+            ("noise", many(|| payload::noise(&mut random, BYTES))),
+        ];
+        if let Some(corpus) = &corpus {
+            kinds.push(("text", many(|| payload::text(corpus, &mut random, BYTES))));
+        }
+        for (name, payloads) in kinds {
+            let (hits, single) = speed(&payloads, 1, &dfa);
+            let (_, lockstep) = speed(&payloads, BATCH, &dfa);
+            let other = hyperscan.as_ref().map(|engine| speed(&payloads, BATCH, engine).1);
+            let other = other.map_or("-".into(), |speed| format!("{speed:.2}"));
+            println!(
+                "{:>8}  {name:<9} {hits:>5.1}%  {single:>6.2}  {lockstep:>8.2}  {other:>9}",
+                set.len()
+            );
+        }
+        let (megabytes, time) = (dfa.memory() as f64 / 1e6, built.as_secs_f64() * 1e3);
+        let hyperscan = hyperscan.map_or(0.0, |engine| engine.memory() as f64 / 1e6);
+        println!(
+            "          dfa {megabytes:.2} MB built in {time:.1} ms; hyperscan {hyperscan:.2} MB"
+        );
+    }
+    Ok(())
+}
+
+fn many(make: impl FnMut() -> Vec<u8>) -> Vec<Vec<u8>> {
+    std::iter::repeat_with(make).take(PACKETS).collect()
+}
+
+/// How many payloads alert, in percent, and how fast they are searched, so many at a time.
+fn speed(payloads: &[Vec<u8>], batch: usize, matcher: &Matcher) -> (f64, f64) {
+    let texts: Vec<Text<'_>> =
+        payloads.iter().map(|bytes| Text { bytes, kind: Kind::Tcp }).collect();
+    let mut results = vec![0; texts.len()];
+    let mut scratch = Scratch::default();
+    let mut times: Vec<Duration> = (0..RUNS)
+        .map(|_| {
+            let began = Instant::now();
+            for (texts, results) in texts.chunks(batch).zip(results.chunks_mut(batch)) {
+                match texts {
+                    [text] => results[0] = matcher.first(*text, &mut scratch),
+                    _ => matcher.firsts(texts, results, &mut scratch),
+                }
+            }
+            began.elapsed()
+        })
+        .collect();
+    times.sort_unstable();
+    let alerts = results.iter().filter(|&&result| result > 0).count();
+    let bits = payloads.iter().map(Vec::len).sum::<usize>() * 8;
+    (100.0 * alerts as f64 / texts.len() as f64, bits as f64 / times[RUNS / 2].as_nanos() as f64)
+}
