@@ -31,6 +31,12 @@ const PACKAGES: &[Package] = &[
     Package { name: "dpdk", program: "dpdk-devbind.py", purpose: "DPDK's virtual devices" },
     Package { name: "libdpdk-dev", program: "dpdk-devbind.py", purpose: "DPDK's plugin" },
     Package { name: "pkgconf", program: "pkg-config", purpose: "where the plugin finds DPDK" },
+    // It brings no program; where dpkg cannot be asked it counts as missing.
+    Package {
+        name: "libhyperscan5",
+        program: "libhs.so.5",
+        purpose: "a second matcher of patterns",
+    },
     Package { name: "valgrind", program: "valgrind", purpose: "instructions that hot loops take" },
     Package { name: "procps", program: "sysctl", purpose: "settings of the kernel's network" },
 ];

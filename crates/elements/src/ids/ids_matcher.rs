@@ -26,10 +26,10 @@
 //! within. Options that do not change what matches are read over; those that do, and are not named here, are
 //! refused: `pcre`, `distance`, `within`, `flow`, a negated content and so on.
 //!
-//! DFA: an Aho-Corasick automaton with all transitions, one memory access a byte, eight packets of a batch side by
-//! side. It searches for the longest pattern of each rule, and where that ends the others are searched one by one. It
-//! takes 4 bytes for each state and class of bytes: about 230 bytes for each byte of the patterns that no
-//! other pattern begins with. If any pattern is searched in any case, all are, and case is compared at a hit.
+//! The engine DFA is an Aho-Corasick automaton with all transitions: one memory access a byte, eight packets of a
+//! batch side by side. It searches for the longest pattern of each rule, and where that ends the others are searched one by
+//! one. It takes 4 bytes for each state and class of bytes; the 3,640 phrases of Debian's modsecurity-crs make 40,282 states,
+//! 13 MB, in 0.2 s. If any pattern is searched in any case, all are, and case is compared at a hit.
 //!
 //! With FLOW each direction of a TCP connection is one text: patterns reach over packets, offsets count from its
 //! first byte, behind the SYN or where it was first seen, and a rule alerts on the packet in which the last of its
@@ -44,8 +44,8 @@
 //! - PATTERN: one more pattern, behind those of the file: bytes as any string of the language. Can be given often.
 //! - FORMAT: `PLAIN`, `SNORT`, or `AUTO`: SNORT if the first word is `alert`. Default AUTO.
 //! - NOCASE: whether plain patterns and PATTERN are found in any case. Default false.
-//! - ENGINE: `DFA`, `HYPERSCAN` (the library libhs.so.5, Hyperscan or Vectorscan, of the machine), or `AUTO`: DFA.
-//!   Results are the same. Default AUTO.
+//! - ENGINE: `DFA`; `HYPERSCAN`: the library libhs.so.5 (Hyperscan or Vectorscan), if the machine has it; `AUTO`: DFA, which is
+//!   no slower unless payloads have nothing in common with the patterns. Results are the same. Default AUTO.
 //! - FROM: from where on a packet is searched, to its end: `PAYLOAD`; `TRANSPORT`, `NETWORK_PAYLOAD`, `NETWORK`: with
 //!   the header of that name, or behind it; `PACKET`: all of it. Default PAYLOAD.
 //! - ALL: whether all rules that alert are counted, and not the first alone. It takes longer. Default false.

@@ -231,6 +231,30 @@ fn what_is_wrong_in_arguments() {
     }
 }
 
+#[test]
+fn the_engine_makes_no_difference() {
+    let rules = "PATTERN ab, PATTERN \"\\<00>\", PATTERN b, NOCASE true, ENGINE";
+    let frames = [udp(b"xAB"), udp(b"a b"), udp(b"\0"), udp(b"")];
+    let packets = || frames.iter().map(|frame| Packet::from_bytes(frame).unwrap()).collect();
+    match Rig::new(&format!("IDSMatcher({rules} HYPERSCAN)"), 1, 1) {
+        Ok(mut rig) => {
+            let out = rig.push_packets(0, packets());
+            assert_eq!(out.map_to(|packet| packet.anno_u32(44)), [[1, 3, 2, 0]]);
+            assert_eq!(rig.read("engine").unwrap(), "hyperscan");
+        }
+        // Asked for by name, it is not replaced by another one.
+        Err(diagnostics) => {
+            let text = format!("{diagnostics:?}");
+            assert!(text.contains("no Hyperscan: "), "{text}");
+            millrace_testkit::announce("the_engine_makes_no_difference", &"needs libhyperscan5");
+        }
+    }
+    let mut rig = Rig::new(&format!("IDSMatcher({rules} auto)"), 1, 1).unwrap();
+    let out = rig.push_packets(0, packets());
+    assert_eq!(out.map_to(|packet| packet.anno_u32(44)), [[1, 3, 2, 0]]);
+    assert_eq!(rig.read("engine").unwrap(), "dfa");
+}
+
 /// Pushes segments `(sequence, payload)` of one direction, and gives their results.
 fn follow(rig: &mut Rig, segments: &[(u32, &[u8])]) -> Vec<u32> {
     let frames = segments.iter().map(|&(sequence, payload)| tcp(1, 2, sequence, false, payload));
