@@ -19,6 +19,7 @@ use crate::shell;
 pub(crate) fn fetch(data: Data) -> Result<PathBuf> {
     match data {
         Data::Captures => tcpdump_captures(),
+        Data::Nvrtc => nvrtc(),
         Data::Phrases => phrases(),
         Data::Routes => routes(),
         Data::Texts => texts(),
@@ -33,6 +34,7 @@ pub(crate) fn fetched(data: Data) -> Option<PathBuf> {
 fn place(data: Data) -> PathBuf {
     shell::target().join(match data {
         Data::Captures => "xtask/tcpdump-captures",
+        Data::Nvrtc => "xtask/nvrtc-12.0.140",
         Data::Phrases => "xtask/phrases",
         Data::Routes => "xtask/routes",
         Data::Texts => "xtask/texts",
@@ -49,6 +51,31 @@ fn tcpdump_captures() -> Result<PathBuf> {
         let tree = work.join("tcpdump");
         unpack(&apt.fetch("tcpdump")?, &tree, &[])?;
         Ok(tree.join("tests"))
+    })
+}
+
+/// The oldest NVRTC of CUDA 12, whose PTX every driver of that and later versions reads: a line for pip, which refuses
+/// any other file.
+const NVRTC: &str = "nvidia-cuda-nvrtc-cu12==12.0.140 \
+    --hash=sha256:8e94e991d85c422de4da87bdc7472fdc1364367bd4aace7000b559cd33122071";
+
+/// A folder with NVIDIA's compiler library, out of the Python package nvidia-cuda-nvrtc-cu12. It needs no GPU. For x86-64
+/// processors.
+fn nvrtc() -> Result<PathBuf> {
+    once(place(Data::Nvrtc), |work| {
+        let purpose = "the compiler for kernels";
+        need(&["python3"], purpose)?;
+        if !shell::succeeds(Command::new("python3").args(["-m", "pip", "--version"])) {
+            bail!("fetching {purpose} needs pip (Debian: apt-get install python3-pip)");
+        }
+        println!("fetching the Python package nvidia-cuda-nvrtc-cu12 (23 MB)");
+        let (list, tree) = (work.join("nvrtc.txt"), work.join("nvrtc"));
+        fs::write(&list, format!("{NVRTC}\n"))?;
+        let mut pip = Command::new("python3");
+        pip.args(["-m", "pip", "--quiet", "--disable-pip-version-check", "install"]);
+        pip.args(["--no-deps", "--no-compile", "--only-binary=:all:", "--require-hashes"]);
+        shell::run(pip.arg("--target").arg(&tree).arg("--requirement").arg(&list))?;
+        Ok(tree)
     })
 }
 

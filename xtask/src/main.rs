@@ -1,5 +1,5 @@
 //! The tasks of the repository: `cargo xtask test`, `cargo xtask conform`, `cargo xtask new-element`,
-//! `cargo xtask docs`, `cargo xtask bench`, `cargo xtask generate`.
+//! `cargo xtask docs`, `cargo xtask bench`, `cargo xtask generate`, `cargo xtask kernels`.
 
 use std::process::ExitCode;
 
@@ -12,6 +12,7 @@ mod data;
 mod docs;
 mod generate;
 mod house;
+mod kernels;
 mod l3fwd;
 mod manual;
 mod names;
@@ -42,6 +43,8 @@ enum Task {
     /// Rule sets, traces, payloads and patterns, made from a seed.
     #[command(subcommand)]
     Generate(generate::What),
+    /// Compiles the GPU's kernels: their PTX, and the registers that they are granted.
+    Kernels,
     /// The speed: the table of targets beside the peers, and what packets cost where.
     #[command(disable_help_flag = true)]
     Bench(bench::Options),
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         Task::NewElement(options) => new_element::run(&options).map(|()| ExitCode::SUCCESS),
         Task::Docs => docs::run().map(|()| ExitCode::SUCCESS),
         Task::Generate(what) => generate::run(&what).map(|()| ExitCode::SUCCESS),
+        Task::Kernels => kernels::run().map(|()| ExitCode::SUCCESS),
         Task::Bench(options) => bench::run(&options).map(|()| ExitCode::SUCCESS),
     };
     match done {

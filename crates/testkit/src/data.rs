@@ -1,4 +1,4 @@
-//! Data that the repository does not hold: `cargo xtask test` fetches it out of Debian packages and names the folders to the
+//! Data that the repository does not hold: `cargo xtask test` fetches it out of packages and names the folders to the
 //! tests. Where that has not been done, a test that wants it is left out, aloud.
 
 use std::fs;
@@ -12,6 +12,8 @@ use crate::{Reason, announce};
 pub enum Data {
     /// The captures of the source package tcpdump: hundreds of small ones, many malformed on purpose.
     Captures,
+    /// NVIDIA's compiler for kernels, the Python package nvidia-cuda-nvrtc-cu12: `libnvrtc.so.12` somewhere below.
+    Nvrtc,
     /// The phrases of the package modsecurity-crs, files `*.data`.
     Phrases,
     /// The Internet's routes of the package python3-pyasn: `ipasn_20140513.dat` and others.
@@ -22,13 +24,15 @@ pub enum Data {
 
 impl Data {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Captures, Self::Phrases, Self::Routes, Self::Texts];
+    pub const ALL: [Self; 5] =
+        [Self::Captures, Self::Nvrtc, Self::Phrases, Self::Routes, Self::Texts];
 
     /// The variable that names the folder.
     #[must_use]
     pub fn variable(self) -> &'static str {
         match self {
             Self::Captures => crate::CAPTURES_VARIABLE,
+            Self::Nvrtc => "MILLRACE_NVRTC",
             Self::Phrases => "MILLRACE_PHRASES",
             Self::Routes => "MILLRACE_ROUTES",
             Self::Texts => "MILLRACE_TEXTS",
@@ -40,6 +44,7 @@ impl Data {
     pub fn name(self) -> &'static str {
         match self {
             Self::Captures => "the captures",
+            Self::Nvrtc => "the compiler for kernels",
             Self::Phrases => "the phrases",
             Self::Routes => "the routes",
             Self::Texts => "the texts",

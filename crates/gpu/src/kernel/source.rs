@@ -1,4 +1,4 @@
-//! The kernels as text, for a compiler at run time.
+//! The kernels as text, for a compiler at run time, and as PTX where there is none.
 
 use super::Kernel;
 
@@ -25,6 +25,17 @@ impl Kernel {
             Self::Classify => text!("classify.cu"),
             Self::AhoCorasick => text!("aho_corasick.cu"),
             Self::Invert => text!("invert.cu"),
+        }
+    }
+    /// PTX for devices of compute capability 8.0 and later, made of the source by `cargo xtask kernels`. Drivers since that
+    /// of CUDA 12.0 (525) understand it.
+    pub const fn ptx(self) -> &'static str {
+        match self {
+            Self::Lpm4 => include_str!("../../kernels/ptx/lpm4.ptx"),
+            Self::Lpm6 => include_str!("../../kernels/ptx/lpm6.ptx"),
+            Self::Classify => include_str!("../../kernels/ptx/classify.ptx"),
+            Self::AhoCorasick => include_str!("../../kernels/ptx/aho_corasick.ptx"),
+            Self::Invert => include_str!("../../kernels/ptx/invert.ptx"),
         }
     }
 }
