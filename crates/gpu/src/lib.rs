@@ -15,6 +15,7 @@
 //!    stay owned by their lane until their batch is done, so none is lost.
 
 pub mod batch;
+pub mod cuda;
 pub mod device;
 pub mod host;
 pub mod kernel;

@@ -215,6 +215,6 @@ pub trait DeviceLane: Send {
     fn poll(&mut self, ticket: Ticket) -> Poll;
 
     /// Waits until nothing is under way any more, at most so long. False when the device may still write to slots; when true,
-    /// every slot is given out again, and what `poll` says is final.
+    /// every slot is given out again, and what `poll` says is final. Of a lost device with batches under way it is never sure.
     fn quiesce(&mut self, most: Duration) -> bool;
 }

@@ -9,7 +9,7 @@ use fastrand::Rng;
 
 use super::arena::Memory;
 use super::faults::{Fault, Faults, Point};
-use super::{NEVER, RESIDENT, Settings, SimTable, lock, lost};
+use super::{NEVER, RESIDENT, Settings, SimTable, lock};
 use crate::device::slot::{Ranges, tiles};
 use crate::device::{DeviceError, Table};
 use crate::host::block::Block;
@@ -206,13 +206,10 @@ impl Machine {
         let mut work = lock(&self.work);
         while !work.stop {
             if self.is_lost() {
+                // As with a GPU, nobody is ever sure that it writes no more: batches do not come back.
                 let left = work.end_all();
                 drop(work);
-                // It takes a while until a lost device is known to write no more.
-                std::thread::sleep(self.settings.delay);
-                for job in left {
-                    job.end(Err(lost()));
-                }
+                drop(left);
                 work = lock(&self.work);
             }
             work.streams.retain(|stream| stream.abandoned.is_none() || !stream.jobs.is_empty());

@@ -1,0 +1,114 @@
+//! Kernels for a device: compiled for it at run time, where NVIDIA's compiler library is there.
+
+use std::ffi::{CString, c_char};
+use std::ptr;
+use std::sync::Arc;
+
+use cudarc::nvrtc::sys;
+
+use super::context::{Context, Function};
+use crate::device::DeviceError;
+use crate::kernel::Kernel;
+
+/// A kernel, ready to be launched on a device of this architecture (90 for `sm_90`).
+///
+/// # Errors
+/// The device is lost, or out of memory; or none of the ways to the kernel leads there, with what each of them says.
+pub(super) fn function(
+    context: &Arc<Context>,
+    kernel: Kernel,
+    architecture: u32,
+) -> Result<Arc<Function>, DeviceError> {
+    let load = |image: &[u8]| Function::load(context, image, kernel.entry());
+    let compiled = cubin(kernel, architecture);
+    match compiled.map_err(DeviceError::Unsupported).and_then(|image| load(&image)) {
+        Ok(function) => Ok(Arc::new(function)),
+        Err(DeviceError::Unsupported(why)) => {
+            let name = kernel.name();
+            Err(DeviceError::Unsupported(format!("kernel {name} for sm_{architecture}: {why}")))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Machine code of a kernel.
+fn cubin(kernel: Kernel, architecture: u32) -> Result<Vec<u8>, String> {
+    // SAFETY: loads NVIDIA's compiler library, if there is one, as every program that uses it does.
+    if !unsafe { sys::is_culib_present() } {
+        return Err("libnvrtc.so not found".to_owned());
+    }
+    let program = Program::new(kernel)?;
+    program.compile(architecture)?;
+    program.cubin()
+}
+
+struct Program(sys::nvrtcProgram);
+
+impl Program {
+    fn new(kernel: Kernel) -> Result<Self, String> {
+        let text = |text: &str| CString::new(text).map_err(|error| error.to_string());
+        let (source, name) = (text(kernel.source())?, text(&format!("{}.cu", kernel.name()))?);
+        let mut program = ptr::null_mut();
+        // SAFETY: two zero-terminated strings, no headers; writes a handle.
+        let result = unsafe {
+            sys::nvrtcCreateProgram(
+                &raw mut program,
+                source.as_ptr(),
+                name.as_ptr(),
+                0,
+                ptr::null(),
+                ptr::null(),
+            )
+        };
+        check("nvrtcCreateProgram", result)?;
+        Ok(Self(program))
+    }
+
+    fn compile(&self, architecture: u32) -> Result<(), String> {
+        let options = [format!("--gpu-architecture=sm_{architecture}"), "--std=c++17".to_owned()];
+        let options: Vec<CString> =
+            options.iter().filter_map(|option| CString::new(option.as_str()).ok()).collect();
+        let pointers: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
+        // SAFETY: as many zero-terminated strings as it is told.
+        let result =
+            unsafe { sys::nvrtcCompileProgram(self.0, pointers.len() as i32, pointers.as_ptr()) };
+        check("nvrtcCompileProgram", result).map_err(|error| format!("{error}\n{}", self.log()))
+    }
+
+    fn log(&self) -> String {
+        let mut bytes = 0;
+        // SAFETY: writes a size_t.
+        if unsafe { sys::nvrtcGetProgramLogSize(self.0, &raw mut bytes) } as u32 != 0 {
+            return String::new();
+        }
+        let mut log = vec![0u8; bytes];
+        // SAFETY: writes as many bytes as it said.
+        let _ = unsafe { sys::nvrtcGetProgramLog(self.0, log.as_mut_ptr().cast()) };
+        String::from_utf8_lossy(&log).trim_end_matches('\0').to_owned()
+    }
+
+    fn cubin(&self) -> Result<Vec<u8>, String> {
+        let mut bytes = 0;
+        // SAFETY: writes a size_t.
+        check("nvrtcGetCUBINSize", unsafe { sys::nvrtcGetCUBINSize(self.0, &raw mut bytes) })?;
+        // A zero behind it, as all images have here.
+        let mut image = vec![0u8; bytes + 1];
+        // SAFETY: writes as many bytes as it said.
+        check("nvrtcGetCUBIN", unsafe { sys::nvrtcGetCUBIN(self.0, image.as_mut_ptr().cast()) })?;
+        Ok(image)
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // SAFETY: created once, destroyed once.
+        let _ = unsafe { sys::nvrtcDestroyProgram(&raw mut self.0) };
+    }
+}
+
+fn check(call: &str, result: sys::nvrtcResult) -> Result<(), String> {
+    match result as u32 {
+        0 => Ok(()),
+        code => Err(format!("{call}: error {code}")),
+    }
+}

@@ -1,0 +1,559 @@
+//! A device's primary context, and everything that is allocated in it.
+//!
+//! Whatever lives in the context holds it, so that it goes last. When it goes in good order, each thing was freed before. When the
+//! device was lost, nothing can be freed any more: the context is reset, which ends whatever still runs, and only then is
+//! memory of the host given back that the device might have written to.
+
+use std::cell::Cell;
+use std::ffi::{CStr, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use cudarc::driver::sys;
+
+use super::driver::{check, check_ready};
+use super::lock;
+use super::pages::Pages;
+use super::tables::Tables;
+use crate::device::{DeviceError, DeviceId};
+
+/// How long work of a lane that was dropped may be under way before the device counts as lost.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Most dropped lanes on which work is under way.
+const MOST_ABANDONED: usize = 4;
+
+/// A primary context, as long as something is in it.
+pub(super) struct Context {
+    pub(super) id: DeviceId,
+    device: sys::CUdevice,
+    handle: sys::CUcontext,
+    /// Tells it from all others that a thread may have had current.
+    number: u64,
+    lost: OnceLock<String>,
+    left: Mutex<Left>,
+    tables: Mutex<Tables>,
+    gone: Arc<Gone>,
+}
+
+/// What became of a context that was let go.
+#[derive(Default)]
+pub(super) struct Gone(OnceLock<Result<(), DeviceError>>);
+
+impl Gone {
+    /// None: it is still there, or going.
+    pub(super) fn get(&self) -> Option<&Result<(), DeviceError>> {
+        self.0.get()
+    }
+}
+
+/// What is left behind of things that are no longer used.
+#[derive(Default)]
+struct Left {
+    /// Memory of the host that a lost device may still write to.
+    pages: Vec<Pages>,
+    /// Resources of lanes with work under way, whose stream is asked when it is done.
+    abandoned: Vec<(Instant, Box<dyn Abandoned>)>,
+}
+
+/// Resources that cannot be freed yet.
+pub(super) trait Abandoned: Send {
+    /// Whether the device is done with them.
+    fn is_idle(&self) -> bool;
+}
+
+// SAFETY: the handle is used by the driver alone, which is thread-safe; the rest is.
+unsafe impl Send for Context {}
+// SAFETY: as above.
+unsafe impl Sync for Context {}
+
+thread_local! {
+    /// The number of the context that is current on this thread.
+    static CURRENT: Cell<u64> = const { Cell::new(0) };
+}
+
+impl Context {
+    /// Takes hold of a device's primary context.
+    pub(super) fn retain(device: sys::CUdevice) -> Result<Arc<Self>, DeviceError> {
+        static NUMBERS: AtomicU64 = AtomicU64::new(1);
+        let mut handle = ptr::null_mut();
+        // SAFETY: writes a handle; the device is one that the driver named.
+        let result = unsafe { sys::cuDevicePrimaryCtxRetain(&raw mut handle, device) };
+        check("cuDevicePrimaryCtxRetain", result)?;
+        let context = Self {
+            id: DeviceId::new(),
+            device,
+            handle,
+            number: NUMBERS.fetch_add(1, Ordering::Relaxed),
+            lost: OnceLock::new(),
+            left: Mutex::default(),
+            tables: Mutex::default(),
+            gone: Arc::default(),
+        };
+        Ok(Arc::new(context))
+    }
+
+    /// Where it says that it is gone.
+    pub(super) fn gone(&self) -> Arc<Gone> {
+        self.gone.clone()
+    }
+
+    pub(super) fn is_lost(&self) -> bool {
+        self.lost.get().is_some()
+    }
+
+    /// From now on every call fails.
+    pub(super) fn lose(&self, why: String) {
+        let _ = self.lost.set(why);
+    }
+
+    /// An error if the device is lost.
+    pub(super) fn alive(&self) -> Result<(), DeviceError> {
+        self.lost.get().map_or(Ok(()), |why| Err(DeviceError::Lost(why.clone())))
+    }
+
+    /// Calls the driver with the context current.
+    pub(super) fn call(
+        &self,
+        what: &'static str,
+        function: impl FnOnce() -> sys::CUresult,
+    ) -> Result<(), DeviceError> {
+        let result = self.current().and_then(|()| check(what, function()));
+        self.watch(result)
+    }
+
+    /// As [`call`](Self::call), for what may not be done yet.
+    pub(super) fn ask(
+        &self,
+        what: &'static str,
+        function: impl FnOnce() -> sys::CUresult,
+    ) -> Result<bool, DeviceError> {
+        let result = self.current().and_then(|()| check_ready(what, function()));
+        self.watch(result)
+    }
+
+    fn watch<T>(&self, result: Result<T, DeviceError>) -> Result<T, DeviceError> {
+        if let Err(DeviceError::Lost(why)) = &result {
+            self.lose(why.clone());
+        }
+        result
+    }
+
+    fn current(&self) -> Result<(), DeviceError> {
+        self.alive()?;
+        if CURRENT.get() != self.number {
+            // SAFETY: the handle is good until the context is dropped.
+            check("cuCtxSetCurrent", unsafe { sys::cuCtxSetCurrent(self.handle) })?;
+            CURRENT.set(self.number);
+        }
+        Ok(())
+    }
+
+    /// Frees something, unless the context goes as a whole. True: the device no longer knows it.
+    pub(super) fn free(
+        &self,
+        what: &'static str,
+        function: impl FnOnce() -> sys::CUresult,
+    ) -> bool {
+        self.call(what, function).is_ok()
+    }
+
+    /// Keeps a lane's resources until the device is done with them.
+    pub(super) fn abandon(&self, resources: Box<dyn Abandoned>) {
+        self.left().abandoned.push((Instant::now(), resources));
+    }
+
+    /// Frees what was left behind, as far as it can be.
+    ///
+    /// # Errors
+    /// Too much of it is still in use, or the device does not let go of some: then it is lost.
+    pub(super) fn tidy(&self) -> Result<(), DeviceError> {
+        self.tidy_tables();
+        // Their fields free themselves, which takes the lock: dropped outside of it.
+        let abandoned = std::mem::take(&mut self.left().abandoned);
+        let (idle, busy): (Vec<_>, Vec<_>) =
+            abandoned.into_iter().partition(|(_, resources)| resources.is_idle());
+        drop(idle);
+        if busy.iter().any(|(since, _)| since.elapsed() > PATIENCE) {
+            self.lose("it does not come to an end of work that was given up".to_owned());
+        }
+        if self.is_lost() {
+            // Nothing is freed one by one any more: their pages go to `left`.
+            drop(busy);
+            return self.alive();
+        }
+        let count = busy.len();
+        self.left().abandoned.extend(busy);
+        if count >= MOST_ABANDONED {
+            return Err(DeviceError::Step("it has not let go of lanes closed before".to_owned()));
+        }
+        Ok(())
+    }
+
+    fn left(&self) -> MutexGuard<'_, Left> {
+        lock(&self.left)
+    }
+
+    pub(super) fn tables(&self) -> MutexGuard<'_, Tables> {
+        lock(&self.tables)
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        let mut left = std::mem::take(&mut *self.left());
+        self.free_tables();
+        if CURRENT.get() == self.number {
+            CURRENT.set(0);
+            // SAFETY: no context is current then; none is harmed.
+            let _ = unsafe { sys::cuCtxSetCurrent(ptr::null_mut()) };
+        }
+        let (device, gone) = (self.device, self.gone.clone());
+        if !self.is_lost() {
+            // SAFETY: retained once, released once; everything in it was freed.
+            let result = unsafe { sys::cuDevicePrimaryCtxRelease_v2(device) };
+            let _ = gone.0.set(check("cuDevicePrimaryCtxRelease", result));
+            return;
+        }
+        // A reset may wait for a device that hangs, so it has a thread of its own.
+        let pages = std::mem::take(&mut left.pages);
+        let reset = move || {
+            // SAFETY: nobody has anything of this context any more.
+            let result = unsafe { sys::cuDevicePrimaryCtxReset_v2(device) };
+            let mut end = check("cuDevicePrimaryCtxReset", result);
+            if end.is_ok() {
+                // SAFETY: retained once, released once.
+                let result = unsafe { sys::cuDevicePrimaryCtxRelease_v2(device) };
+                end = check("cuDevicePrimaryCtxRelease", result);
+                drop(pages);
+            } else {
+                // The device may write to them for ever.
+                std::mem::forget(pages);
+            }
+            let _ = gone.0.set(end);
+        };
+        let thread = thread::Builder::new().name("gpu-reset".to_owned());
+        if thread.spawn(reset).is_err() {
+            let why = DeviceError::Lost("no thread to reset it".to_owned());
+            let _ = self.gone.0.set(Err(why));
+        }
+    }
+}
+
+/// An ordered queue of work.
+pub(super) struct Stream {
+    context: Arc<Context>,
+    raw: sys::CUstream,
+}
+
+// SAFETY: the driver's handles can be used from any thread.
+unsafe impl Send for Stream {}
+
+impl Stream {
+    pub(super) fn new(context: &Arc<Context>) -> Result<Self, DeviceError> {
+        let mut raw = ptr::null_mut();
+        let flags = sys::CUstream_flags_enum::CU_STREAM_NON_BLOCKING as u32;
+        // SAFETY: writes a handle.
+        context.call("cuStreamCreate", || unsafe { sys::cuStreamCreate(&raw mut raw, flags) })?;
+        Ok(Self { context: context.clone(), raw })
+    }
+
+    pub(super) fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+
+    pub(super) fn raw(&self) -> sys::CUstream {
+        self.raw
+    }
+
+    /// Whether all of its work is done.
+    pub(super) fn is_idle(&self) -> Result<bool, DeviceError> {
+        // SAFETY: a stream of this context.
+        self.context.ask("cuStreamQuery", || unsafe { sys::cuStreamQuery(self.raw) })
+    }
+
+    /// Waits until all of its work is done, as long as that takes.
+    pub(super) fn synchronize(&self) -> Result<(), DeviceError> {
+        // SAFETY: a stream of this context.
+        self.context.call("cuStreamSynchronize", || unsafe { sys::cuStreamSynchronize(self.raw) })
+    }
+
+    /// Copies bytes of the host to the device.
+    ///
+    /// # Safety
+    /// Both ranges are allocated, and stay so and unwritten by others until the copy is done.
+    pub(super) unsafe fn copy_in(
+        &self,
+        to: sys::CUdeviceptr,
+        from: *const u8,
+        bytes: usize,
+    ) -> Result<(), DeviceError> {
+        self.context.call("cuMemcpyHtoDAsync", || {
+            // SAFETY: as the caller says.
+            unsafe { sys::cuMemcpyHtoDAsync_v2(to, from.cast(), bytes, self.raw) }
+        })
+    }
+
+    /// Copies bytes of the device to the host.
+    ///
+    /// # Safety
+    /// Both ranges are allocated, and stay so, and nobody looks at the host's, until the copy is done.
+    pub(super) unsafe fn copy_out(
+        &self,
+        to: *mut u8,
+        from: sys::CUdeviceptr,
+        bytes: usize,
+    ) -> Result<(), DeviceError> {
+        self.context.call("cuMemcpyDtoHAsync", || {
+            // SAFETY: as the caller says.
+            unsafe { sys::cuMemcpyDtoHAsync_v2(to.cast(), from, bytes, self.raw) }
+        })
+    }
+
+    /// Launches blocks of threads.
+    ///
+    /// # Safety
+    /// `arguments` are addresses of values as the kernel declares them. What the kernel does with them is sound until it is
+    /// done.
+    pub(super) unsafe fn launch(
+        &self,
+        kernel: &Function,
+        blocks: usize,
+        threads: usize,
+        arguments: &mut [*mut c_void],
+    ) -> Result<(), DeviceError> {
+        let (blocks, threads) = (blocks as u32, threads as u32);
+        self.context.call("cuLaunchKernel", || {
+            // SAFETY: as the caller says; the driver copies the arguments before it comes back.
+            unsafe {
+                sys::cuLaunchKernel(
+                    kernel.raw,
+                    blocks,
+                    1,
+                    1,
+                    threads,
+                    1,
+                    1,
+                    0,
+                    self.raw,
+                    arguments.as_mut_ptr(),
+                    ptr::null_mut(),
+                )
+            }
+        })
+    }
+
+    /// Makes a graph of what `enqueue` puts on the stream, instead of doing it.
+    pub(super) fn capture(
+        &self,
+        enqueue: impl FnOnce() -> Result<(), DeviceError>,
+    ) -> Result<Graph, DeviceError> {
+        // Other threads may meanwhile allocate what they like.
+        let mode = sys::CUstreamCaptureMode_enum::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        self.context.call("cuStreamBeginCapture", || {
+            // SAFETY: a stream of this context that captures nothing yet.
+            unsafe { sys::cuStreamBeginCapture_v2(self.raw, mode) }
+        })?;
+        let enqueued = enqueue();
+        let mut graph = ptr::null_mut();
+        // Also when the device is lost by now: a thread that captures could do nothing else any more.
+        // SAFETY: begun above, on this thread; writes a handle, which is null for a capture that failed.
+        let ended = unsafe { sys::cuStreamEndCapture(self.raw, &raw mut graph) };
+        let ended = self.context.watch(check("cuStreamEndCapture", ended));
+        let mut raw = ptr::null_mut();
+        let made = enqueued.and(ended).and_then(|()| {
+            self.context.call("cuGraphInstantiate", || {
+                // SAFETY: the graph is whole; writes a handle.
+                unsafe { sys::cuGraphInstantiateWithFlags(&raw mut raw, graph, 0) }
+            })
+        });
+        if !graph.is_null() {
+            // SAFETY: made above; what was instantiated of it stands for itself.
+            self.context.free("cuGraphDestroy", || unsafe { sys::cuGraphDestroy(graph) });
+        }
+        made.map(|()| Graph { context: self.context.clone(), raw })
+    }
+
+    /// Does what a graph holds.
+    ///
+    /// # Safety
+    /// As for each of the calls that the graph was made of.
+    pub(super) unsafe fn run(&self, graph: &Graph) -> Result<(), DeviceError> {
+        // SAFETY: both belong to this context; for the rest as the caller says.
+        self.context.call("cuGraphLaunch", || unsafe { sys::cuGraphLaunch(graph.raw, self.raw) })
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        // SAFETY: created once, destroyed once.
+        self.context.free("cuStreamDestroy", || unsafe { sys::cuStreamDestroy_v2(self.raw) });
+    }
+}
+
+/// Work in the form that the driver launches as one.
+pub(super) struct Graph {
+    context: Arc<Context>,
+    raw: sys::CUgraphExec,
+}
+
+// SAFETY: the driver's handles can be used from any thread.
+unsafe impl Send for Graph {}
+
+impl Drop for Graph {
+    fn drop(&mut self) {
+        // SAFETY: created once, destroyed once; if it runs, the driver waits with that.
+        self.context.free("cuGraphExecDestroy", || unsafe { sys::cuGraphExecDestroy(self.raw) });
+    }
+}
+
+/// Memory of the device.
+pub(super) struct DeviceMemory {
+    context: Arc<Context>,
+    address: sys::CUdeviceptr,
+    left: bool,
+}
+
+impl DeviceMemory {
+    /// `bytes` bytes of anything, at a multiple of 256.
+    pub(super) fn new(context: &Arc<Context>, bytes: usize) -> Result<Self, DeviceError> {
+        let mut address = 0;
+        context.call("cuMemAlloc", || {
+            // SAFETY: writes an address. The driver refuses an allocation of nothing.
+            unsafe { sys::cuMemAlloc_v2(&raw mut address, bytes.max(16)) }
+        })?;
+        Ok(Self { context: context.clone(), address, left: false })
+    }
+
+    /// The caller frees it.
+    pub(super) fn leave(mut self) -> sys::CUdeviceptr {
+        self.left = true;
+        self.address
+    }
+
+    pub(super) fn address(&self) -> sys::CUdeviceptr {
+        self.address
+    }
+}
+
+impl Drop for DeviceMemory {
+    fn drop(&mut self) {
+        if !self.left {
+            // SAFETY: allocated once, freed once; its owner sees to it that nothing under way uses it.
+            self.context.free("cuMemFree", || unsafe { sys::cuMemFree_v2(self.address) });
+        }
+    }
+}
+
+/// Memory of the host that the device reads and writes.
+///
+/// Registered and not allocated by the driver: pages that the driver allocates go with a context that is reset, under the
+/// feet of a thread that gathers a batch into them.
+pub(super) struct HostMemory {
+    context: Arc<Context>,
+    /// None after it was given to the context.
+    pages: Option<Pages>,
+    address: *mut u8,
+    device: sys::CUdeviceptr,
+}
+
+// SAFETY: it owns its pages; the addresses are its own.
+unsafe impl Send for HostMemory {}
+
+impl HostMemory {
+    /// `bytes` zeros.
+    pub(super) fn new(context: &Arc<Context>, bytes: usize) -> Result<Self, DeviceError> {
+        let pages = Pages::new(bytes)
+            .ok_or_else(|| DeviceError::OutOfMemory(format!("{bytes} bytes of the host")))?;
+        let address = pages.address();
+        let flags = sys::CU_MEMHOSTREGISTER_PORTABLE | sys::CU_MEMHOSTREGISTER_DEVICEMAP;
+        context.call("cuMemHostRegister", || {
+            // SAFETY: whole pages that belong to nobody else, and live until they are unregistered or the context is reset.
+            unsafe { sys::cuMemHostRegister_v2(address.cast(), pages.bytes(), flags) }
+        })?;
+        let mut memory = Self { context: context.clone(), pages: Some(pages), address, device: 0 };
+        memory.context.call("cuMemHostGetDevicePointer", || {
+            // SAFETY: registered above with a device mapping; writes an address.
+            unsafe { sys::cuMemHostGetDevicePointer_v2(&raw mut memory.device, address.cast(), 0) }
+        })?;
+        Ok(memory)
+    }
+
+    /// Where it is for the host.
+    pub(super) fn host(&self) -> *mut u8 {
+        self.address
+    }
+
+    /// Where it is for kernels.
+    pub(super) fn device(&self) -> sys::CUdeviceptr {
+        self.device
+    }
+}
+
+impl Drop for HostMemory {
+    fn drop(&mut self) {
+        let address = self.address;
+        // SAFETY: registered once, unregistered once; its owner sees to it that nothing under way uses it.
+        let free = || unsafe { sys::cuMemHostUnregister(address.cast()) };
+        if !self.context.free("cuMemHostUnregister", free)
+            && let Some(pages) = self.pages.take()
+        {
+            self.context.left().pages.push(pages);
+        }
+    }
+}
+
+/// Code on the device.
+pub(super) struct Module {
+    context: Arc<Context>,
+    raw: sys::CUmodule,
+}
+
+// SAFETY: the driver's handles can be used from any thread.
+unsafe impl Send for Module {}
+// SAFETY: as above; nothing is changed by looking functions up.
+unsafe impl Sync for Module {}
+
+/// A kernel of a module.
+pub(super) struct Function {
+    raw: sys::CUfunction,
+    /// The function goes with it.
+    _module: Module,
+}
+
+// SAFETY: the driver's handles can be used from any thread.
+unsafe impl Send for Function {}
+// SAFETY: as above; nothing is changed by a launch.
+unsafe impl Sync for Function {}
+
+impl Function {
+    /// Loads an image, PTX or machine code, that ends with a zero byte, and finds one kernel in it.
+    pub(super) fn load(
+        context: &Arc<Context>,
+        image: &[u8],
+        name: &CStr,
+    ) -> Result<Self, DeviceError> {
+        debug_assert_eq!(image.last(), Some(&0));
+        let mut raw = ptr::null_mut();
+        context.call("cuModuleLoadData", || {
+            // SAFETY: machine code says itself how long it is, PTX ends with a zero; writes a handle.
+            unsafe { sys::cuModuleLoadData(&raw mut raw, image.as_ptr().cast()) }
+        })?;
+        let module = Module { context: context.clone(), raw };
+        let mut function = ptr::null_mut();
+        context.call("cuModuleGetFunction", || {
+            // SAFETY: a module of this context; the name is zero-terminated; writes a handle.
+            unsafe { sys::cuModuleGetFunction(&raw mut function, module.raw, name.as_ptr()) }
+        })?;
+        Ok(Self { raw: function, _module: module })
+    }
+}
+
+impl Drop for Module {
+    fn drop(&mut self) {
+        // SAFETY: loaded once, unloaded once; nothing under way uses it, since lanes hold it.
+        self.context.free("cuModuleUnload", || unsafe { sys::cuModuleUnload(self.raw) });
+    }
+}

@@ -1,0 +1,367 @@
+//! A lane of a GPU: a stream, slots in pinned memory and on the device, and the plan as graphs.
+//!
+//! A submission is one launch of a graph, which holds all copies and kernels of a batch of a quarter, half or the full capacity:
+//! the smallest that the batch fits in. A plan with packed payload has no graphs: how much payload there is differs too much,
+//! so its steps are put on the stream one by one, with the bytes that there are.
+
+use std::ffi::c_void;
+use std::mem;
+use std::slice;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::context::{Abandoned, Context, DeviceMemory, Function, Graph, HostMemory, Stream};
+use crate::device::slot::{
+    Ranges, check_batch, memory_of, next_sequence, tables_of, tiles, write_header,
+};
+use crate::device::{DeviceError, DeviceLane, Poll, SlotId, Table, Ticket};
+use crate::kernel::{Kernel, Launch, TILE};
+use crate::plan::Plan;
+
+/// Bytes between the words that the device writes: a cache line each.
+const LINE: usize = 64;
+/// Slots begin at multiples of this, as the driver's allocations do.
+const ALIGN: usize = 256;
+/// Each so many polls in vain, the driver is asked whether the device still works.
+const LOOK: u32 = 256;
+
+/// A kernel and what it is given.
+pub(super) struct Step {
+    pub(super) kernel: Kernel,
+    pub(super) function: Arc<Function>,
+    pub(super) launch: Launch,
+}
+
+pub(super) struct Lane {
+    plan: Arc<Plan>,
+    tables: usize,
+    slots: Vec<Slot>,
+    sequence: u32,
+    /// Polls in vain.
+    polls: u32,
+    /// None when it is dropped.
+    resources: Option<Box<Resources>>,
+}
+
+struct Slot {
+    /// Of the batch that was in it last.
+    sequence: u32,
+    state: State,
+}
+
+enum State {
+    /// With what became of the last batch.
+    Here(Poll),
+    /// Its tables are kept.
+    UnderWay { _tables: Vec<Table> },
+    /// Its batch was submitted in part, and is worth nothing when that is done.
+    Spoilt { _tables: Vec<Table> },
+}
+
+/// What the device knows of. Fields are freed in their order.
+struct Resources {
+    /// By slot, in rising order of capacity.
+    graphs: Vec<Vec<(usize, Graph)>>,
+    stream: Stream,
+    steps: Vec<Step>,
+    complete: Arc<Function>,
+    memory: DeviceMemory,
+    /// A line a slot with its word, then the slots.
+    host: HostMemory,
+    slots: usize,
+    stride: usize,
+    /// Tables of batches under way, when the lane is gone.
+    tables: Vec<Table>,
+}
+
+impl Abandoned for Resources {
+    fn is_idle(&self) -> bool {
+        self.stream.is_idle().unwrap_or(false)
+    }
+}
+
+impl Resources {
+    fn context(&self) -> &Arc<Context> {
+        self.stream.context()
+    }
+
+    /// A slot's memory on the device.
+    fn device(&self, slot: usize) -> u64 {
+        self.memory.address() + (slot * self.stride) as u64
+    }
+
+    /// A slot's memory on the host.
+    fn host(&self, slot: usize) -> *mut u8 {
+        let at = (self.slots * LINE).next_multiple_of(ALIGN) + slot * self.stride;
+        self.host.host().wrapping_add(at)
+    }
+
+    /// The number of the batch in the slot that was done last.
+    fn word(&self, slot: usize) -> u32 {
+        let word = self.host.host().wrapping_add(slot * LINE).cast();
+        // SAFETY: a word of our memory, aligned, written by the device alone: atomically, for it is a word.
+        unsafe { AtomicU32::from_ptr(word) }.load(Ordering::Acquire)
+    }
+
+    /// Puts a batch's steps on the stream.
+    fn enqueue(
+        &self,
+        plan: &Plan,
+        slot: usize,
+        rows: usize,
+        payload: usize,
+    ) -> Result<(), DeviceError> {
+        let (host, mut device) = (self.host(slot), self.device(slot));
+        for range in Ranges::to_device(plan, rows, payload).iter() {
+            let (to, from) = (device + range.start as u64, host.wrapping_add(range.start));
+            // SAFETY: the plan was checked: the range lies in the slot, whose memory nobody touches before it is idle.
+            unsafe { self.stream.copy_in(to, from, range.len()) }?;
+        }
+        for step in &self.steps {
+            let mut launch = step.launch;
+            let mut arguments: [*mut c_void; 2] =
+                [(&raw mut launch).cast(), (&raw mut device).cast()];
+            let blocks = step.kernel.blocks(&launch, rows);
+            // SAFETY: the parameters of every kernel; the plan was checked: all columns lie in the slot.
+            unsafe { self.stream.launch(&step.function, blocks, TILE, &mut arguments) }?;
+        }
+        for range in Ranges::to_host(plan, rows).iter() {
+            let (to, from) = (host.wrapping_add(range.start), device + range.start as u64);
+            // SAFETY: as for the copies in.
+            unsafe { self.stream.copy_out(to, from, range.len()) }?;
+        }
+        let mut word = self.host.device() + (slot * LINE) as u64;
+        let mut arguments: [*mut c_void; 2] = [(&raw mut device).cast(), (&raw mut word).cast()];
+        // SAFETY: its parameters; it reads the slot's header and writes the slot's word.
+        unsafe { self.stream.launch(&self.complete, 1, 1, &mut arguments) }
+    }
+
+    fn submit(
+        &self,
+        plan: &Plan,
+        slot: usize,
+        rows: usize,
+        payload: usize,
+    ) -> Result<(), DeviceError> {
+        let graphs = self.graphs.get(slot).map(Vec::as_slice).unwrap_or_default();
+        match graphs.iter().find(|(most, _)| rows <= *most) {
+            // SAFETY: as in `enqueue`, whose calls it holds.
+            Some((_, graph)) => unsafe { self.stream.run(graph) },
+            None => self.enqueue(plan, slot, rows, payload),
+        }
+    }
+
+    /// The batch sizes for which there are graphs.
+    fn buckets(plan: &Plan) -> Vec<usize> {
+        if plan.payload_bytes != 0 {
+            return Vec::new();
+        }
+        let all = tiles(plan.capacity);
+        let mut buckets: Vec<usize> =
+            [all.div_ceil(4), all.div_ceil(2), all].iter().map(|tiles| tiles * TILE).collect();
+        buckets.dedup();
+        buckets
+    }
+}
+
+impl Lane {
+    pub(super) fn open(
+        context: &Arc<Context>,
+        plan: &Arc<Plan>,
+        steps: Vec<Step>,
+        complete: Arc<Function>,
+        slots: usize,
+    ) -> Result<Self, DeviceError> {
+        let stride = memory_of(plan).next_multiple_of(ALIGN);
+        let words = (slots * LINE).next_multiple_of(ALIGN);
+        let mut resources = Box::new(Resources {
+            graphs: Vec::new(),
+            stream: Stream::new(context)?,
+            steps,
+            complete,
+            memory: DeviceMemory::new(context, slots * stride)?,
+            host: HostMemory::new(context, words + slots * stride)?,
+            slots,
+            stride,
+            tables: Vec::new(),
+        });
+        let buckets = Resources::buckets(plan);
+        for slot in 0..slots {
+            let mut graphs = Vec::with_capacity(buckets.len());
+            for rows in &buckets {
+                let enqueue = || resources.enqueue(plan, slot, *rows, 0);
+                graphs.push((*rows, resources.stream.capture(enqueue)?));
+            }
+            resources.graphs.push(graphs);
+        }
+        let none = || Poll::Failed(DeviceError::Step("there was no batch yet".to_owned()));
+        let slot = |_| Slot { sequence: 0, state: State::Here(none()) };
+        Ok(Self {
+            plan: plan.clone(),
+            tables: tables_of(plan),
+            slots: (0..slots).map(slot).collect(),
+            sequence: 0,
+            polls: 0,
+            resources: Some(resources),
+        })
+    }
+
+    fn gone() -> DeviceError {
+        DeviceError::Step("the lane is closed".to_owned())
+    }
+
+    /// Takes note of what the device has done in a slot since.
+    fn look(&mut self, id: SlotId) {
+        let (Some(slot), Some(resources)) = (self.slots.get_mut(id.0), &self.resources) else {
+            return;
+        };
+        match &slot.state {
+            State::UnderWay { .. } if resources.word(id.0) == slot.sequence => {
+                slot.state = State::Here(Poll::Done);
+                self.polls = 0;
+            }
+            State::Spoilt { .. } if resources.is_idle() => {
+                let why = DeviceError::Step("the batch was submitted in part".to_owned());
+                slot.state = State::Here(Poll::Failed(why));
+            }
+            _ => {}
+        }
+    }
+
+    /// Asks the driver whether the device still works on what it was given.
+    fn ask(&mut self) {
+        let Some(resources) = &self.resources else { return };
+        if !resources.stream.is_idle().unwrap_or(false) {
+            return;
+        }
+        for id in 0..self.slots.len() {
+            self.look(SlotId(id));
+            if let Some(slot) = self.slots.get_mut(id)
+                && matches!(slot.state, State::UnderWay { .. })
+            {
+                let why = DeviceError::Step("the stream ended without the batch's word".to_owned());
+                slot.state = State::Here(Poll::Failed(why));
+            }
+        }
+    }
+}
+
+impl DeviceLane for Lane {
+    fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
+    fn block(&mut self, id: SlotId) -> Option<&mut [u8]> {
+        self.look(id);
+        let resources = self.resources.as_ref()?;
+        match self.slots.get(id.0)?.state {
+            State::Here(_) => {
+                let address = resources.host(id.0);
+                // SAFETY: the slot's part of memory that the lane owns; the device does not touch it, since nothing is under
+                // way in it; borrowed from the lane alone.
+                Some(unsafe { slice::from_raw_parts_mut(address, self.plan.slot_bytes) })
+            }
+            State::UnderWay { .. } | State::Spoilt { .. } => None,
+        }
+    }
+
+    fn submit(
+        &mut self,
+        id: SlotId,
+        rows: usize,
+        payload: usize,
+        tables: &[Table],
+    ) -> Result<Ticket, DeviceError> {
+        let Some(resources) = &self.resources else { return Err(Self::gone()) };
+        let context = resources.context();
+        context.alive()?;
+        check_batch(&self.plan, context.id, self.tables, rows, payload, tables)?;
+        let sequence = next_sequence(self.sequence);
+        let Some(block) = self.block(id) else {
+            return Err(DeviceError::Step(format!("slot {} is not free", id.0)));
+        };
+        write_header(block, rows, sequence, payload, tables);
+        self.sequence = sequence;
+        let (Some(slot), Some(resources)) = (self.slots.get_mut(id.0), &self.resources) else {
+            return Err(Self::gone());
+        };
+        slot.sequence = sequence;
+        let kept = tables.to_vec();
+        match resources.submit(&self.plan, id.0, rows, payload) {
+            Ok(()) => {
+                slot.state = State::UnderWay { _tables: kept };
+                Ok(Ticket { slot: id, sequence })
+            }
+            Err(error) => {
+                slot.state = State::Spoilt { _tables: kept };
+                Err(error)
+            }
+        }
+    }
+
+    fn poll(&mut self, ticket: Ticket) -> Poll {
+        self.look(ticket.slot);
+        let is_lost = |lane: &Self| {
+            lane.resources.as_ref().and_then(|resources| resources.context().alive().err())
+        };
+        for asked in [false, true] {
+            match self.slots.get(ticket.slot.0) {
+                Some(slot) if slot.sequence == ticket.sequence => {
+                    if let State::Here(outcome) = &slot.state {
+                        return outcome.clone();
+                    }
+                }
+                _ => {
+                    let why = "another batch is in this slot".to_owned();
+                    return Poll::Failed(DeviceError::Step(why));
+                }
+            }
+            if let Some(error) = is_lost(self) {
+                return Poll::Failed(error);
+            }
+            self.polls += 1;
+            if asked || !self.polls.is_multiple_of(LOOK) {
+                break;
+            }
+            self.ask();
+        }
+        Poll::Pending
+    }
+
+    fn quiesce(&mut self, most: Duration) -> bool {
+        let until = Instant::now() + most;
+        loop {
+            self.ask();
+            let free = (0..self.slots.len()).all(|slot| self.block(SlotId(slot)).is_some());
+            if free || Instant::now() >= until {
+                return free;
+            }
+            let Some(resources) = &self.resources else { return false };
+            if resources.context().is_lost() {
+                return false;
+            }
+            thread::sleep(Duration::from_micros(20));
+        }
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        let Some(mut resources) = self.resources.take() else { return };
+        let context = resources.context().clone();
+        let under_way = self.slots.iter().any(|slot| !matches!(slot.state, State::Here(_)));
+        if under_way && !context.is_lost() && !resources.is_idle() {
+            for slot in mem::take(&mut self.slots) {
+                match slot.state {
+                    State::UnderWay { _tables: tables } | State::Spoilt { _tables: tables } => {
+                        resources.tables.extend(tables);
+                    }
+                    State::Here(_) => {}
+                }
+            }
+            context.abandon(resources);
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! The CUDA backend: a GPU through NVIDIA's driver library, which is looked for at run time.
+//!
+//! * [`driver`] finds the library and the device, and tells errors that end with a call from those that end a context.
+//! * [`context`] owns what is allocated on the device, each kind a type that frees itself.
+//! * [`compile`] makes kernels for the device's architecture.
+//! * [`lane`] runs plans: pinned slots, a graph a batch size, a word in memory for each batch that is done.
+//! * [`calibrate`] measures what the bus, a launch and a submission cost.
+//!
+//! Nothing here ends the process: what the driver says becomes a [`DeviceError`], and a context that is beyond repair is reset when
+//! all who used it have let go, so that [`open`] can begin anew.
+//!
+//! The tests run all of this against a driver library of their own, `tests/fake/libcuda.c`, which works on the processor. It
+//! checks how the driver is called. It says nothing of a GPU's speed, nor of what a real driver does differently from its manual.
+
+#![allow(unsafe_code, reason = "the driver is a C library")]
+
+pub mod calibrate;
+mod compile;
+mod context;
+mod driver;
+mod lane;
+mod pages;
+mod tables;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use context::{Context, Function, Gone, Stream};
+use driver::Description;
+use lane::{Lane, Step};
+
+use crate::device::slot::check_plan;
+use crate::device::{Caps, Device, DeviceError, DeviceId, DeviceLane, Table, TableMemory, WhyNot};
+use crate::kernel::Kernel;
+use crate::plan::Plan;
+
+/// The kernel that says that a batch is done, for every device from compute capability 8.0 on.
+const COMPLETE: &str = concat!(include_str!("complete.ptx"), "\0");
+
+/// How long a context that goes in good order may take.
+const GOING: Duration = Duration::from_secs(1);
+
+/// What was opened last on a device.
+struct Opened {
+    device: Weak<Gpu>,
+    context: Weak<Context>,
+    gone: Arc<Gone>,
+}
+
+/// Opens a GPU by its number, or gives the one that is open.
+///
+/// # Errors
+/// There is no driver, no such GPU, no kernels for it; or it was lost, and not all of it is let go, or it could not be reset.
+pub fn open(ordinal: usize) -> Result<Arc<dyn Device>, WhyNot> {
+    open_gpu(ordinal).map(|gpu| gpu as Arc<dyn Device>)
+}
+
+fn open_gpu(ordinal: usize) -> Result<Arc<Gpu>, WhyNot> {
+    static OPENED: OnceLock<Mutex<HashMap<usize, Opened>>> = OnceLock::new();
+    let mut all = lock(OPENED.get_or_init(Mutex::default));
+    let why = |error: DeviceError| WhyNot(error.to_string());
+    if let Some(device) = all.get(&ordinal).and_then(|opened| opened.device.upgrade())
+        && !device.context.is_lost()
+    {
+        return Ok(device);
+    }
+    let mut context = all.get(&ordinal).and_then(|opened| opened.context.upgrade());
+    if let Some(held) = &context {
+        // A lane that was dropped may be all that still holds it.
+        let _ = held.tidy();
+        if held.is_lost() {
+            context = None;
+        }
+    }
+    let description = driver::find(ordinal)?;
+    let context = match context {
+        Some(context) => context,
+        None => {
+            if let Some(opened) = all.get(&ordinal) {
+                opened.is_gone()?;
+            }
+            Context::retain(description.device).map_err(why)?
+        }
+    };
+    // Known before anything can fail: who tries again must wait for the context to go.
+    let opened = all.entry(ordinal).insert_entry(Opened {
+        device: Weak::new(),
+        context: Arc::downgrade(&context),
+        gone: context.gone(),
+    });
+    let device = Arc::new(Gpu::new(&context, description).map_err(why)?);
+    opened.into_mut().device = Arc::downgrade(&device);
+    Ok(device)
+}
+
+impl Opened {
+    /// Waits a moment for the context to go.
+    fn is_gone(&self) -> Result<(), WhyNot> {
+        if self.context.strong_count() != 0 {
+            return Err(WhyNot("the GPU was lost and is still in use".to_owned()));
+        }
+        let start = Instant::now();
+        loop {
+            match self.gone.get() {
+                Some(Ok(())) => return Ok(()),
+                Some(Err(error)) => {
+                    return Err(WhyNot(format!("the GPU was lost and cannot be reset: {error}")));
+                }
+                None if start.elapsed() > GOING => {
+                    return Err(WhyNot("the GPU was lost and is being reset".to_owned()));
+                }
+                None => thread::sleep(Duration::from_millis(1)),
+            }
+        }
+    }
+}
+
+/// An open GPU.
+struct Gpu {
+    context: Arc<Context>,
+    caps: Caps,
+    architecture: u32,
+    complete: Arc<Function>,
+    kernels: Mutex<HashMap<Kernel, Arc<Function>>>,
+    uploads: Mutex<Stream>,
+}
+
+impl Gpu {
+    fn new(context: &Arc<Context>, description: Description) -> Result<Self, DeviceError> {
+        let gpu = Self {
+            context: context.clone(),
+            caps: Caps {
+                backend: "cuda",
+                name: description.name,
+                memory: description.memory,
+                asynchronous: true,
+            },
+            architecture: description.architecture,
+            complete: Arc::new(Function::load(context, COMPLETE.as_bytes(), c"mr_complete")?),
+            kernels: Mutex::default(),
+            uploads: Mutex::new(Stream::new(context)?),
+        };
+        // A device for which no kernel is to be had is none: better known now than with the first batch.
+        gpu.kernel(Kernel::Invert)?;
+        Ok(gpu)
+    }
+
+    fn kernel(&self, kernel: Kernel) -> Result<Arc<Function>, DeviceError> {
+        let mut kernels = lock(&self.kernels);
+        if let Some(function) = kernels.get(&kernel) {
+            return Ok(function.clone());
+        }
+        let function = compile::function(&self.context, kernel, self.architecture)?;
+        kernels.insert(kernel, function.clone());
+        Ok(function)
+    }
+}
+
+impl Device for Gpu {
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    fn id(&self) -> DeviceId {
+        self.context.id
+    }
+
+    fn is_lost(&self) -> bool {
+        self.context.is_lost()
+    }
+
+    fn load_table(&self, words: &Arc<Vec<u32>>) -> Result<Table, DeviceError> {
+        self.context.tidy()?;
+        let address = self.context.load(&lock(&self.uploads), words)?;
+        let (id, context) = (self.context.id, Arc::downgrade(&self.context));
+        let resident = AtomicBool::new(words.is_empty());
+        Ok(Table::new(Arc::new(CudaTable { id, context, address, resident })))
+    }
+
+    fn open_lane(
+        &self,
+        plan: &Arc<Plan>,
+        slots: usize,
+    ) -> Result<Box<dyn DeviceLane>, DeviceError> {
+        Ok(Box::new(self.lane(plan, slots)?))
+    }
+}
+
+impl Gpu {
+    fn lane(&self, plan: &Arc<Plan>, slots: usize) -> Result<Lane, DeviceError> {
+        check_plan(plan)?;
+        self.context.tidy()?;
+        let step = |step: &crate::plan::Step| {
+            let function = self.kernel(step.kernel)?;
+            Ok(Step { kernel: step.kernel, function, launch: step.launch })
+        };
+        let steps = plan.steps.iter().map(step).collect::<Result<_, DeviceError>>()?;
+        Lane::open(&self.context, plan, steps, self.complete.clone(), slots)
+    }
+}
+
+/// A table in a context's memory.
+struct CudaTable {
+    id: DeviceId,
+    context: Weak<Context>,
+    address: u64,
+    resident: AtomicBool,
+}
+
+impl TableMemory for CudaTable {
+    fn device(&self) -> DeviceId {
+        self.id
+    }
+
+    fn address(&self) -> u64 {
+        self.address
+    }
+
+    fn is_resident(&self) -> Result<bool, DeviceError> {
+        // Asked with every batch: once it is there, no lock and no call.
+        if self.resident.load(Ordering::Acquire) {
+            return Ok(true);
+        }
+        let Some(context) = self.context.upgrade() else {
+            return Err(DeviceError::Lost("it was closed".to_owned()));
+        };
+        let arrived = context.has_arrived(self.address)?;
+        self.resident.store(arrived, Ordering::Release);
+        Ok(arrived)
+    }
+}
+
+impl Drop for CudaTable {
+    fn drop(&mut self) {
+        if let Some(context) = self.context.upgrade() {
+            context.leave_table(self.address);
+        }
+    }
+}
+
+/// No code panics with one of these locks held, and what they guard is whole between any two statements.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

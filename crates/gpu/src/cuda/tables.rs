@@ -1,0 +1,142 @@
+//! Tables in a context's memory.
+//!
+//! They belong to the context, and what is handed out names them alone: a table that somebody forgot must not keep a lost device
+//! from being opened anew. Freeing waits for the device, so a table that is dropped, perhaps by a packet thread, is freed by the
+//! next one who opens a lane or loads a table.
+
+use std::collections::HashMap;
+use std::mem;
+use std::ptr;
+use std::sync::Arc;
+
+use cudarc::driver::sys;
+
+use super::context::{Context, DeviceMemory, Stream};
+use crate::device::DeviceError;
+
+#[derive(Default)]
+pub(super) struct Tables {
+    /// By their address.
+    here: HashMap<sys::CUdeviceptr, Arrival>,
+    /// Those that nobody uses any more.
+    left: Vec<(sys::CUdeviceptr, Arrival)>,
+}
+
+/// A table's way to the device.
+struct Arrival {
+    /// Marks its end; none when that is past.
+    event: Option<Event>,
+    /// What is copied, until then.
+    _words: Option<Arc<Vec<u32>>>,
+}
+
+/// A mark in a stream. Its context destroys it.
+struct Event(sys::CUevent);
+
+// SAFETY: the driver's handles can be used from any thread.
+unsafe impl Send for Event {}
+
+impl Context {
+    /// Begins to load a table; where it will be.
+    pub(super) fn load(
+        self: &Arc<Self>,
+        uploads: &Stream,
+        words: &Arc<Vec<u32>>,
+    ) -> Result<sys::CUdeviceptr, DeviceError> {
+        let memory = DeviceMemory::new(self, words.len() * 4)?;
+        let mut event = None;
+        if !words.is_empty() {
+            let (from, bytes) = (words.as_ptr().cast(), words.len() * 4);
+            // SAFETY: nobody writes to a table; both ends are kept until the copy's end was seen.
+            unsafe { uploads.copy_in(memory.address(), from, bytes) }?;
+            let mark = self.mark(uploads);
+            if mark.is_err() {
+                // The copy uses memory that is freed with this return.
+                let _ = uploads.synchronize();
+            }
+            event = Some(mark?);
+        }
+        let address = memory.leave();
+        let arrival = Arrival { event, _words: Some(words.clone()) };
+        self.tables().here.insert(address, arrival);
+        Ok(address)
+    }
+
+    fn mark(&self, stream: &Stream) -> Result<Event, DeviceError> {
+        let mut raw = ptr::null_mut();
+        let flags = sys::CUevent_flags_enum::CU_EVENT_DISABLE_TIMING as u32;
+        // SAFETY: writes a handle.
+        self.call("cuEventCreate", || unsafe { sys::cuEventCreate(&raw mut raw, flags) })?;
+        let event = Event(raw);
+        // SAFETY: both belong to this context.
+        let recorded =
+            self.call("cuEventRecord", || unsafe { sys::cuEventRecord(raw, stream.raw()) });
+        match recorded {
+            Ok(()) => Ok(event),
+            Err(error) => {
+                self.destroy(event);
+                Err(error)
+            }
+        }
+    }
+
+    /// Whether all of a table is there.
+    pub(super) fn has_arrived(&self, address: sys::CUdeviceptr) -> Result<bool, DeviceError> {
+        let mut tables = self.tables();
+        let Some(arrival) = tables.here.get_mut(&address) else {
+            return Err(DeviceError::Step("there is no such table".to_owned()));
+        };
+        self.look(arrival)
+    }
+
+    fn look(&self, arrival: &mut Arrival) -> Result<bool, DeviceError> {
+        let Some(event) = &arrival.event else { return Ok(true) };
+        // SAFETY: an event of this context.
+        if !self.ask("cuEventQuery", || unsafe { sys::cuEventQuery(event.0) })? {
+            return Ok(false);
+        }
+        if let Some(event) = arrival.event.take() {
+            self.destroy(event);
+        }
+        arrival._words = None;
+        Ok(true)
+    }
+
+    fn destroy(&self, event: Event) {
+        // SAFETY: created once, destroyed once.
+        self.free("cuEventDestroy", || unsafe { sys::cuEventDestroy_v2(event.0) });
+    }
+
+    /// Nobody uses a table any more.
+    pub(super) fn leave_table(&self, address: sys::CUdeviceptr) {
+        let mut tables = self.tables();
+        if let Some(arrival) = tables.here.remove(&address) {
+            tables.left.push((address, arrival));
+        }
+    }
+
+    /// Frees tables that nobody uses and that have arrived.
+    pub(super) fn tidy_tables(&self) {
+        let left = mem::take(&mut self.tables().left);
+        for (address, mut arrival) in left {
+            if self.look(&mut arrival).unwrap_or(false) {
+                // SAFETY: allocated in this context; no batch under way uses it, since batches keep their tables.
+                self.free("cuMemFree", || unsafe { sys::cuMemFree_v2(address) });
+            } else {
+                self.tables().left.push((address, arrival));
+            }
+        }
+    }
+
+    /// Frees all of them. Nothing is under way but uploads: `uploads` are over, since their stream is gone.
+    pub(super) fn free_tables(&self) {
+        let tables = mem::take(&mut *self.tables());
+        for (address, arrival) in tables.here.into_iter().chain(tables.left) {
+            if let Some(event) = arrival.event {
+                self.destroy(event);
+            }
+            // SAFETY: allocated in this context, in which nothing is under way.
+            self.free("cuMemFree", || unsafe { sys::cuMemFree_v2(address) });
+        }
+    }
+}

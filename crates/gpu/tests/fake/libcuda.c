@@ -1,0 +1,966 @@
+/* A CUDA driver that works on the processor: for tests of how the CUDA backend calls the real one.
+ *
+ * It has the functions that src/cuda uses, with the signatures and error codes of the driver's manual, and it is strict where a
+ * driver is lenient: each handle, address and length is checked, host memory where device memory is wanted is refused, what is
+ * used after it was freed is found, and at exit everything must have been freed. What it finds it prints, and the process ends
+ * with 97. Streams run on a thread of their own, their steps between one another by chance and late.
+ *
+ * Not like a real one: nothing runs at the same time as anything else, freeing does not wait, a reset ends whatever hangs, and no
+ * time taken means anything.
+ *
+ * Faults are in FAKE_CUDA, separated by semicolons; N counts from 1:
+ *     call NAME N CODE     the Nth call of a function returns an error and does nothing
+ *     kernel NAME N CODE   the Nth run of a kernel breaks the context: every later call returns the error
+ *     hang NAME N          the Nth run of a kernel never ends
+ *     late NAME N MS       the Nth run of a kernel begins later
+ *     skip NAME N          the Nth run of a kernel does nothing
+ * Beside it: FAKE_CUDA_VERSION (12040), FAKE_CUDA_DEVICES (1), FAKE_CUDA_MEMORY (bytes), FAKE_CUDA_SEED.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "millrace.h"
+
+typedef int CUresult;
+typedef int CUdevice;
+typedef u64 CUdeviceptr;
+
+enum {
+    SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, NO_DEVICE = 100, INVALID_DEVICE = 101,
+    INVALID_IMAGE = 200, INVALID_CONTEXT = 201, NO_BINARY_FOR_GPU = 209, INVALID_HANDLE = 400, NOT_FOUND = 500,
+    NOT_READY = 600, HOST_MEMORY_ALREADY_REGISTERED = 712, HOST_MEMORY_NOT_REGISTERED = 713,
+    STREAM_CAPTURE_UNSUPPORTED = 900, STREAM_CAPTURE_INVALIDATED = 901, STREAM_CAPTURE_WRONG_THREAD = 908,
+};
+
+#define EXPORT __attribute__((visibility("default")))
+#define RED 256
+#define ALIGN 256
+#define ARENA (1ull << 33)
+/* What kernels are given for registered memory of the host lies this much higher: mistaking one for the other shows. */
+#define MAPPED (1ull << 60)
+#define ARCHITECTURE 90
+
+/* ---- everything there is, under one lock ---- */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static int violations;
+
+enum kind { CONTEXT = 0x5170, STREAM, EVENT, GRAPH, EXEC, MODULE, FUNCTION };
+
+struct object {
+    enum kind kind;
+    int alive;
+    struct object *context, *next;
+};
+
+enum work { COPY_IN, COPY_OUT, KERNEL_RUN, MARK };
+
+struct op {
+    enum work work;
+    struct op *next;
+    u8 *host, *staged;
+    u64 device, bytes;
+    struct function *function;
+    u32 blocks;
+    struct launch launch;
+    u64 arguments[2];
+    struct event *event;
+};
+
+struct list {
+    struct op *first, **last;
+};
+
+struct context { struct object object; CUresult broken; };
+struct stream { struct object object; struct list ops; int busy, hangs; struct graph *capture; pthread_t capturer; };
+struct event { struct object object; int pending; };
+struct graph { struct object object; struct list ops; int invalid; };
+struct module { struct object object; char *image; };
+struct function { struct object object; struct module *module; char name[64]; };
+
+static struct object *objects;
+static struct context *primary;
+static int retained, initialised;
+static __thread struct context *current;
+static __thread struct graph *capturing;
+
+struct memory { u64 address, bytes; int alive; struct memory *next; };
+static struct memory *allocations, *registrations;
+static u8 *arena;
+static u64 arena_used, in_use, limit = 1ull << 28;
+
+static void violation(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fprintf(stderr, "fake driver: ");
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
+    violations++;
+}
+
+static u64 number(const char *variable, u64 otherwise)
+{
+    const char *text = getenv(variable);
+    return text ? strtoull(text, NULL, 0) : otherwise;
+}
+
+static u32 dice(u32 sides)
+{
+    static u64 state;
+    if (state == 0)
+        state = number("FAKE_CUDA_SEED", 1) * 0x9e3779b97f4a7c15ull | 1;
+    state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+    return (u32)(state >> 33) % sides;
+}
+
+/* ---- faults ---- */
+
+struct fault { char kind[8], name[64]; long when, value; struct fault *next; };
+static struct fault *faults;
+struct count { char name[80]; long count; struct count *next; };
+static struct count *counts;
+
+__attribute__((constructor)) static void read_faults(void)
+{
+    char *text = strdup(getenv("FAKE_CUDA") ? getenv("FAKE_CUDA") : ""), *left = NULL;
+    for (char *one = strtok_r(text, ";", &left); one; one = strtok_r(NULL, ";", &left)) {
+        struct fault *fault = calloc(1, sizeof *fault);
+        if (sscanf(one, " %7s %63s %ld %ld", fault->kind, fault->name, &fault->when, &fault->value) < 3) {
+            violation("no fault: %s", one);
+            continue;
+        }
+        fault->next = faults, faults = fault;
+    }
+    free(text);
+}
+
+static long next_count(const char *what, const char *name)
+{
+    char full[80];
+    snprintf(full, sizeof full, "%s %s", what, name);
+    struct count *count = counts;
+    while (count && strcmp(count->name, full))
+        count = count->next;
+    if (!count) {
+        count = calloc(1, sizeof *count);
+        strcpy(count->name, full);
+        count->next = counts, counts = count;
+    }
+    return ++count->count;
+}
+
+static struct fault *fault_of(const char *name, long when, int is_call)
+{
+    for (struct fault *fault = faults; fault; fault = fault->next)
+        if (fault->when == when && !strcmp(fault->name, name) && is_call == !strcmp(fault->kind, "call"))
+            return fault;
+    return NULL;
+}
+
+/* ---- objects and memory ---- */
+
+static void *create(enum kind kind, size_t bytes)
+{
+    struct object *object = calloc(1, bytes);
+    object->kind = kind;
+    object->alive = 1;
+    object->context = kind == CONTEXT ? NULL : &current->object;
+    object->next = objects, objects = object;
+    return object;
+}
+
+/* The object that a handle names, in the current context; NULL for what is none, or is none any more. */
+static void *object_of(void *handle, enum kind kind, const char *call)
+{
+    for (struct object *object = objects; object; object = object->next) {
+        if (object != handle)
+            continue;
+        if (object->kind != kind || !object->alive)
+            break;
+        if (kind != CONTEXT && object->context != &current->object) {
+            violation("%s: a handle of another context", call);
+            return NULL;
+        }
+        return object;
+    }
+    violation("%s: bad handle %p", call, handle);
+    return NULL;
+}
+
+static struct memory *memory_at(struct memory *list, u64 address, u64 bytes)
+{
+    for (struct memory *memory = list; memory; memory = memory->next)
+        if (memory->alive && address >= memory->address && address - memory->address <= memory->bytes &&
+            bytes <= memory->bytes - (address - memory->address))
+            return memory;
+    return NULL;
+}
+
+static int is_arena(u64 address)
+{
+    return arena && address - (u64)arena < ARENA;
+}
+
+static void check_red_zones(const char *what)
+{
+    for (struct memory *memory = allocations; memory; memory = memory->next) {
+        u8 *before = (u8 *)memory->address - RED, *behind = (u8 *)memory->address + memory->bytes;
+        for (int i = 0; memory->alive && i < RED; i++) {
+            if (before[i] == 0xc3 && behind[i] == 0xc3)
+                continue;
+            violation("%s wrote beside an allocation of %llu bytes", what, (unsigned long long)memory->bytes);
+            memset(before, 0xc3, RED), memset(behind, 0xc3, RED);
+        }
+    }
+}
+
+static int uses(const struct op *op, u64 address, u64 bytes)
+{
+    const u64 places[] = {op->device, (u64)op->host, op->arguments[0], op->arguments[1] - MAPPED};
+    for (int i = 0; i < 4; i++)
+        if (places[i] && places[i] >= address && places[i] - address < bytes)
+            return 1;
+    return 0;
+}
+
+/* Whether something under way uses this memory. */
+static int is_in_use(u64 address, u64 bytes)
+{
+    for (struct object *object = objects; object; object = object->next)
+        if (object->kind == STREAM && object->context->alive)
+            for (struct op *op = ((struct stream *)object)->ops.first; op; op = op->next)
+                if (uses(op, address, bytes))
+                    return 1;
+    return 0;
+}
+
+/* ---- the device's thread ---- */
+
+static void put(struct list *list, struct op *op)
+{
+    if (!list->last)
+        list->last = &list->first;
+    op->next = NULL;
+    *list->last = op;
+    list->last = &op->next;
+}
+
+static void run_kernel(struct op *op)
+{
+    const char *name = op->function->name;
+    if (!strcmp(name, "mr_complete")) {
+        const u64 word = op->arguments[1] - MAPPED;
+        pthread_mutex_lock(&lock);
+        const int good = memory_at(allocations, op->arguments[0], 16) && memory_at(registrations, word, 4);
+        if (!good)
+            violation("mr_complete: bad addresses");
+        pthread_mutex_unlock(&lock);
+        if (good)
+            __atomic_store_n((u32 *)word, *(u32 *)(op->arguments[0] + 4), __ATOMIC_RELEASE);
+        return;
+    }
+    static void *self;
+    Dl_info info;
+    if (!self && dladdr((void *)run_kernel, &info))
+        self = dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD);
+    void (*kernel)(const struct launch *, u8 *, u32, u32) = (void (*)(const struct launch *, u8 *, u32, u32))dlsym(self, name);
+    /* As many rows as the blocks have threads for, block by block in any order. */
+    const u32 rows = TILE / (strcmp(name, "mr_aho_corasick") ? 1 : lanes_of(&op->launch));
+    const u32 first = dice(op->blocks);
+    for (u32 i = 0; i < op->blocks; i++)
+        kernel(&op->launch, (u8 *)op->arguments[0], (first + i) % op->blocks * rows, rows);
+}
+
+static void run(struct stream *stream, struct op *op)
+{
+    struct context *context = (struct context *)stream->object.context;
+    struct fault *fault = NULL;
+    if (op->work == KERNEL_RUN)
+        fault = fault_of(op->function->name, next_count("run", op->function->name), 0);
+    if (fault && !strcmp(fault->kind, "hang")) {
+        stream->hangs = 1;
+        return;
+    }
+    stream->busy = 1;
+    pthread_mutex_unlock(&lock);
+    if (dice(4) == 0)
+        usleep(dice(60));
+    if (fault && !strcmp(fault->kind, "late"))
+        usleep((unsigned)fault->value * 1000);
+    pthread_mutex_lock(&lock);
+    stream->busy = 0;
+    if (!stream->object.context->alive)
+        return;
+    if (op->work == COPY_IN || op->work == COPY_OUT) {
+        const int host = op->staged || memory_at(registrations, (u64)op->host, op->bytes);
+        if (!host || !memory_at(allocations, op->device, op->bytes))
+            violation("memory was freed before a copy of it");
+        else if (op->work == COPY_IN)
+            memcpy((void *)op->device, op->staged ? op->staged : op->host, op->bytes);
+        else
+            memcpy(op->host, (void *)op->device, op->bytes);
+    } else if (op->work == MARK) {
+        op->event->pending--;
+    } else if (fault && !strcmp(fault->kind, "kernel")) {
+        context->broken = (CUresult)fault->value;
+    } else if (!(fault && !strcmp(fault->kind, "skip"))) {
+        if (!memory_at(allocations, op->arguments[0], sizeof(struct header))) {
+            violation("%s: the slot's memory was freed", op->function->name);
+        } else {
+            stream->busy = 1;
+            pthread_mutex_unlock(&lock);
+            run_kernel(op);
+            pthread_mutex_lock(&lock);
+            stream->busy = 0;
+            check_red_zones(op->function->name);
+        }
+    }
+    if (stream->ops.first == op) {
+        stream->ops.first = op->next;
+        if (!op->next)
+            stream->ops.last = &stream->ops.first;
+    }
+    if (op->staged)
+        free(op->staged);
+    if (context->broken)
+        for (struct object *object = objects; object; object = object->next)
+            if (object->kind == STREAM && object->context == &context->object)
+                ((struct stream *)object)->ops = (struct list){0};
+}
+
+static void *device(void *unused)
+{
+    (void)unused;
+    pthread_mutex_lock(&lock);
+    for (;;) {
+        struct stream *ready[256];
+        u32 count = 0;
+        for (struct object *object = objects; object; object = object->next) {
+            struct stream *stream = (struct stream *)object;
+            if (object->kind == STREAM && object->context->alive && stream->ops.first && !stream->hangs && count < 256)
+                ready[count++] = stream;
+        }
+        if (count == 0) {
+            pthread_cond_wait(&changed, &lock);
+            continue;
+        }
+        struct stream *stream = ready[dice(count)];
+        run(stream, stream->ops.first);
+        pthread_cond_broadcast(&changed);
+    }
+    return NULL;
+}
+
+/* ---- what every call begins with ---- */
+
+/* Whether a call fails before it does anything. With the lock held. */
+static CUresult begin(const char *call)
+{
+    const struct fault *fault = fault_of(call, next_count("call", call), 1);
+    if (fault)
+        return (CUresult)fault->value;
+    if (!initialised) {
+        violation("%s before cuInit", call);
+        return NOT_INITIALIZED;
+    }
+    return SUCCESS;
+}
+
+static CUresult begin_in_context(const char *call)
+{
+    const CUresult result = begin(call);
+    if (result != SUCCESS)
+        return result;
+    if (!current || !current->object.alive) {
+        violation("%s: no context is current, or one that was destroyed", call);
+        return INVALID_CONTEXT;
+    }
+    return current->broken;
+}
+
+/* Calls that a capture on this thread does not allow. */
+static CUresult begin_outside_capture(const char *call)
+{
+    const CUresult result = begin_in_context(call);
+    if (result == SUCCESS && capturing) {
+        violation("%s during a capture", call);
+        capturing->invalid = 1;
+        return STREAM_CAPTURE_UNSUPPORTED;
+    }
+    return result;
+}
+
+#define DEFINE(name, parameters, checks, ...)                                                                         \
+    EXPORT CUresult name parameters;                                                                                  \
+    EXPORT CUresult name parameters                                                                                   \
+    {                                                                                                                 \
+        pthread_mutex_lock(&lock);                                                                                    \
+        CUresult result = checks(#name);                                                                              \
+        if (result == SUCCESS) {                                                                                      \
+            __VA_ARGS__                                                                                               \
+        }                                                                                                             \
+        pthread_mutex_unlock(&lock);                                                                                  \
+        return result;                                                                                                \
+    }
+
+/* ---- driver and device ---- */
+
+static CUresult begin_anywhere(const char *call)
+{
+    const struct fault *fault = fault_of(call, next_count("call", call), 1);
+    return fault ? (CUresult)fault->value : SUCCESS;
+}
+
+static int device_count(void)
+{
+    return (int)number("FAKE_CUDA_DEVICES", 1);
+}
+
+DEFINE(cuDriverGetVersion, (int *version), begin_anywhere, *version = (int)number("FAKE_CUDA_VERSION", 12040);)
+
+DEFINE(cuInit, (unsigned flags), begin_anywhere, {
+    if (flags != 0) {
+        result = INVALID_VALUE;
+    } else if (device_count() == 0) {
+        result = NO_DEVICE;
+    } else if (!initialised) {
+        pthread_t thread;
+        initialised = 1;
+        limit = number("FAKE_CUDA_MEMORY", limit);
+        pthread_create(&thread, NULL, device, NULL);
+        pthread_detach(thread);
+    }
+})
+
+DEFINE(cuDeviceGetCount, (int *count), begin, *count = device_count();)
+
+DEFINE(cuDeviceGet, (CUdevice *device, int ordinal), begin, {
+    if (ordinal < 0 || ordinal >= device_count())
+        result = INVALID_DEVICE;
+    else
+        *device = ordinal + 40;
+})
+
+static int is_device(CUdevice device)
+{
+    return device >= 40 && device < 40 + device_count();
+}
+
+DEFINE(cuDeviceGetName, (char *name, int length, CUdevice device), begin, {
+    if (!is_device(device))
+        result = INVALID_DEVICE;
+    else
+        snprintf(name, (size_t)length, "Fake GPU");
+})
+
+DEFINE(cuDeviceTotalMem_v2, (size_t *bytes, CUdevice device), begin, {
+    if (!is_device(device))
+        result = INVALID_DEVICE;
+    else
+        *bytes = limit;
+})
+
+DEFINE(cuDeviceGetAttribute, (int *value, int attribute, CUdevice device), begin, {
+    if (!is_device(device))
+        result = INVALID_DEVICE;
+    else if (attribute == 75)
+        *value = ARCHITECTURE / 10;
+    else if (attribute == 76)
+        *value = ARCHITECTURE % 10;
+    else if (attribute == 19)
+        *value = 1;
+    else
+        result = INVALID_VALUE;
+})
+
+EXPORT CUresult cuGetErrorName(CUresult error, const char **name);
+EXPORT CUresult cuGetErrorName(CUresult error, const char **name)
+{
+    static const struct { CUresult code; const char *name; } names[] = {
+        {SUCCESS, "CUDA_SUCCESS"}, {INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE"},
+        {OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY"}, {INVALID_IMAGE, "CUDA_ERROR_INVALID_IMAGE"},
+        {700, "CUDA_ERROR_ILLEGAL_ADDRESS"}, {719, "CUDA_ERROR_LAUNCH_FAILED"}, {999, "CUDA_ERROR_UNKNOWN"},
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (names[i].code == error) {
+            *name = names[i].name;
+            return SUCCESS;
+        }
+    }
+    *name = NULL;
+    return INVALID_VALUE;
+}
+
+/* ---- the primary context ---- */
+
+static void destroy_primary(void)
+{
+    if (!primary)
+        return;
+    primary->object.alive = 0;
+    for (struct object *object = objects; object; object = object->next) {
+        if (object->context != &primary->object || !object->alive)
+            continue;
+        if (!primary->broken && object->kind != FUNCTION && !(object->kind == STREAM && ((struct stream *)object)->hangs))
+            violation("the context goes before an object of kind %x", object->kind);
+        object->alive = 0;
+    }
+    for (struct memory *memory = allocations; memory; memory = memory->next) {
+        if (memory->alive && !primary->broken)
+            violation("the context goes before an allocation of %llu bytes", (unsigned long long)memory->bytes);
+        if (memory->alive)
+            memset((void *)memory->address, 0xdd, memory->bytes);
+        memory->alive = 0;
+    }
+    for (struct memory *memory = registrations; memory; memory = memory->next) {
+        if (memory->alive && !primary->broken)
+            violation("the context goes before registered memory");
+        memory->alive = 0;
+    }
+    in_use = arena_used = 0;
+    primary = NULL;
+    pthread_cond_broadcast(&changed);
+}
+
+DEFINE(cuDevicePrimaryCtxRetain, (void **context, CUdevice device), begin, {
+    if (!is_device(device)) {
+        result = INVALID_DEVICE;
+    } else {
+        if (!primary)
+            primary = create(CONTEXT, sizeof *primary);
+        retained++;
+        *context = primary;
+    }
+})
+
+DEFINE(cuDevicePrimaryCtxRelease_v2, (CUdevice device), begin, {
+    if (!is_device(device) || retained == 0) {
+        violation("a context is released that was not retained");
+        result = INVALID_CONTEXT;
+    } else if (--retained == 0) {
+        destroy_primary();
+    }
+})
+
+/* Everything that a lost device left behind is gone: no violation. */
+DEFINE(cuDevicePrimaryCtxReset_v2, (CUdevice device), begin, {
+    if (!is_device(device)) {
+        result = INVALID_DEVICE;
+    } else if (primary) {
+        primary->broken = primary->broken ? primary->broken : 999;
+        destroy_primary();
+    }
+})
+
+DEFINE(cuCtxSetCurrent, (struct context * context), begin, {
+    if (context && !object_of(context, CONTEXT, "cuCtxSetCurrent"))
+        result = INVALID_CONTEXT;
+    else
+        current = context;
+})
+
+/* ---- memory ---- */
+
+DEFINE(cuMemAlloc_v2, (CUdeviceptr *address, size_t bytes), begin_outside_capture, {
+    if (bytes == 0) {
+        result = INVALID_VALUE;
+    } else if (bytes > limit - in_use) {
+        result = OUT_OF_MEMORY;
+    } else {
+        if (!arena)
+            arena = mmap(NULL, ARENA, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        const u64 all = (RED + bytes + RED + ALIGN - 1) / ALIGN * ALIGN;
+        if (all > ARENA - arena_used) {
+            result = OUT_OF_MEMORY;
+        } else {
+            struct memory *memory = calloc(1, sizeof *memory);
+            memory->address = (u64)arena + arena_used + RED;
+            memory->bytes = bytes;
+            memory->alive = 1;
+            memory->next = allocations, allocations = memory;
+            arena_used += all;
+            in_use += bytes;
+            memset((u8 *)memory->address - RED, 0xc3, all);
+            memset((void *)memory->address, 0xa5, bytes);
+            *address = memory->address;
+        }
+    }
+})
+
+DEFINE(cuMemFree_v2, (CUdeviceptr address), begin_outside_capture, {
+    struct memory *memory = memory_at(allocations, address, 0);
+    if (!memory || memory->address != address) {
+        violation("cuMemFree: %llx is no allocation", (unsigned long long)address);
+        result = INVALID_VALUE;
+    } else {
+        if (is_in_use(address, memory->bytes))
+            violation("cuMemFree of memory that work under way uses");
+        check_red_zones("somebody");
+        memset((void *)address, 0xdd, memory->bytes);
+        memory->alive = 0;
+        in_use -= memory->bytes;
+    }
+})
+
+DEFINE(cuMemHostRegister_v2, (void *host, size_t bytes, unsigned flags), begin_outside_capture, {
+    const u64 address = (u64)host;
+    if (bytes == 0 || (flags & ~3u) != 0 || is_arena(address) || address % 4096 || bytes % 4096) {
+        violation("cuMemHostRegister: not whole pages of the host");
+        result = INVALID_VALUE;
+    } else {
+        for (struct memory *memory = registrations; memory; memory = memory->next)
+            if (memory->alive && address < memory->address + memory->bytes && memory->address < address + bytes)
+                result = HOST_MEMORY_ALREADY_REGISTERED;
+        if (result == SUCCESS) {
+            struct memory *memory = calloc(1, sizeof *memory);
+            memory->address = address;
+            memory->bytes = bytes;
+            memory->alive = 1;
+            memory->next = registrations, registrations = memory;
+        }
+    }
+})
+
+DEFINE(cuMemHostUnregister, (void *host), begin_outside_capture, {
+    struct memory *memory = memory_at(registrations, (u64)host, 0);
+    if (!memory || memory->address != (u64)host) {
+        violation("cuMemHostUnregister of what is not registered");
+        result = HOST_MEMORY_NOT_REGISTERED;
+    } else {
+        if (is_in_use(memory->address, memory->bytes))
+            violation("cuMemHostUnregister of memory that work under way uses");
+        memory->alive = 0;
+    }
+})
+
+DEFINE(cuMemHostGetDevicePointer_v2, (CUdeviceptr *address, void *host, unsigned flags), begin_in_context, {
+    if (flags != 0 || !memory_at(registrations, (u64)host, 1)) {
+        violation("cuMemHostGetDevicePointer of what is not registered");
+        result = INVALID_VALUE;
+    } else {
+        *address = (u64)host + MAPPED;
+    }
+})
+
+/* ---- streams ---- */
+
+/* Puts work on a stream, or into the graph that is captured from it. */
+static CUresult enqueue(struct stream *stream, struct op op)
+{
+    struct op *copy = malloc(sizeof *copy);
+    *copy = op;
+    if (!stream->capture) {
+        put(&stream->ops, copy);
+        pthread_cond_broadcast(&changed);
+        return SUCCESS;
+    }
+    if (!pthread_equal(stream->capturer, pthread_self())) {
+        violation("another thread works on a stream that is captured");
+        return STREAM_CAPTURE_WRONG_THREAD;
+    }
+    put(&stream->capture->ops, copy);
+    return SUCCESS;
+}
+
+DEFINE(cuStreamCreate, (struct stream * *stream, unsigned flags), begin_in_context, {
+    if (flags != 1) {
+        violation("a stream that waits for the default stream");
+        result = INVALID_VALUE;
+    } else {
+        *stream = create(STREAM, sizeof **stream);
+    }
+})
+
+DEFINE(cuStreamDestroy_v2, (struct stream * stream), begin_in_context, {
+    if (!object_of(stream, STREAM, "cuStreamDestroy"))
+        result = INVALID_HANDLE;
+    else
+        stream->object.alive = 0;
+})
+
+DEFINE(cuStreamQuery, (struct stream * stream), begin_in_context, {
+    if (!object_of(stream, STREAM, "cuStreamQuery")) {
+        result = INVALID_HANDLE;
+    } else if (stream->capture) {
+        violation("cuStreamQuery during a capture");
+        stream->capture->invalid = 1;
+        result = STREAM_CAPTURE_UNSUPPORTED;
+    } else if (stream->ops.first || stream->busy) {
+        result = NOT_READY;
+    }
+})
+
+DEFINE(cuStreamSynchronize, (struct stream * stream), begin_outside_capture, {
+    if (!object_of(stream, STREAM, "cuStreamSynchronize")) {
+        result = INVALID_HANDLE;
+    } else {
+        while ((stream->ops.first || stream->busy) && !current->broken && current->object.alive)
+            pthread_cond_wait(&changed, &lock);
+        result = current->broken;
+    }
+})
+
+static CUresult check_copy(struct stream *stream, void *host, CUdeviceptr device, size_t bytes, int *registered)
+{
+    if (!object_of(stream, STREAM, "copy"))
+        return INVALID_HANDLE;
+    if (is_arena((u64)host) || !is_arena(device) || !memory_at(allocations, device, bytes)) {
+        violation("a copy that is not between memory of the host and an allocation of the device");
+        return INVALID_VALUE;
+    }
+    *registered = memory_at(registrations, (u64)host, bytes) != NULL;
+    return SUCCESS;
+}
+
+DEFINE(cuMemcpyHtoDAsync_v2, (CUdeviceptr to, const void *from, size_t bytes, struct stream *stream), begin_in_context, {
+    int registered;
+    result = check_copy(stream, (void *)from, to, bytes, &registered);
+    if (result == SUCCESS) {
+        struct op op = {.work = COPY_IN, .host = (u8 *)from, .device = to, .bytes = bytes};
+        if (!registered) {
+            /* Memory that is not pinned is copied before the call comes back. */
+            if (stream->capture)
+                violation("a capture of a copy of memory that is not pinned");
+            op.staged = malloc(bytes);
+            memcpy(op.staged, from, bytes);
+            op.host = NULL;
+        }
+        result = enqueue(stream, op);
+    }
+})
+
+DEFINE(cuMemcpyDtoHAsync_v2, (void *to, CUdeviceptr from, size_t bytes, struct stream *stream), begin_in_context, {
+    int registered;
+    result = check_copy(stream, to, from, bytes, &registered);
+    if (result == SUCCESS && !registered) {
+        violation("a copy to memory that is not pinned: the call would wait");
+        result = INVALID_VALUE;
+    }
+    if (result == SUCCESS)
+        result = enqueue(stream, (struct op){.work = COPY_OUT, .host = to, .device = from, .bytes = bytes});
+})
+
+/* ---- modules and launches ---- */
+
+DEFINE(cuModuleLoadData, (struct module * *module, const char *image), begin_outside_capture, {
+    const char *target = strstr(image, ".target sm_");
+    if (strncmp(image, "FAKE CUBIN sm_", 14) && !(target && strstr(image, ".version ")))
+        result = INVALID_IMAGE;
+    else if (target ? atoi(target + 11) > ARCHITECTURE : atoi(image + 14) != ARCHITECTURE)
+        result = NO_BINARY_FOR_GPU;
+    else {
+        *module = create(MODULE, sizeof **module);
+        (*module)->image = strdup(image);
+    }
+})
+
+DEFINE(cuModuleUnload, (struct module * module), begin_in_context, {
+    if (!object_of(module, MODULE, "cuModuleUnload")) {
+        result = INVALID_HANDLE;
+    } else {
+        module->object.alive = 0;
+        for (struct object *object = objects; object; object = object->next) {
+            if (object->kind == FUNCTION && ((struct function *)object)->module == module)
+                object->alive = 0;
+            if (object->kind != STREAM || !object->context->alive)
+                continue;
+            for (struct op *op = ((struct stream *)object)->ops.first; op; op = op->next)
+                if (op->function && op->function->module == module)
+                    violation("cuModuleUnload of a module that work under way uses");
+        }
+    }
+})
+
+DEFINE(cuModuleGetFunction, (struct function * *function, struct module *module, const char *name), begin_in_context, {
+    char entry[100];
+    if (!object_of(module, MODULE, "cuModuleGetFunction")) {
+        result = INVALID_HANDLE;
+    } else {
+        snprintf(entry, sizeof entry, ".entry %s", name);
+        const char *found = strstr(module->image, entry);
+        if (!found || strchr("(\n \r", found[strlen(entry)]) == NULL) {
+            result = NOT_FOUND;
+        } else {
+            *function = create(FUNCTION, sizeof **function);
+            (*function)->module = module;
+            snprintf((*function)->name, sizeof (*function)->name, "%s", name);
+        }
+    }
+})
+
+DEFINE(cuLaunchKernel,
+       (struct function * function, unsigned x, unsigned y, unsigned z, unsigned bx, unsigned by, unsigned bz,
+        unsigned shared, struct stream *stream, void **parameters, void **extra),
+       begin_in_context, {
+    if (!object_of(function, FUNCTION, "cuLaunchKernel") || !object_of(stream, STREAM, "cuLaunchKernel")) {
+        result = INVALID_HANDLE;
+    } else {
+        const int is_word = !strcmp(function->name, "mr_complete");
+        if (x == 0 || y != 1 || z != 1 || bx != (is_word ? 1 : TILE) || by != 1 || bz != 1 || shared != 0 || extra) {
+            violation("cuLaunchKernel of %s: %u blocks of %u threads", function->name, x, bx);
+            result = INVALID_VALUE;
+        } else {
+            struct op op = {.work = KERNEL_RUN, .function = function, .blocks = x};
+            if (is_word) {
+                memcpy(&op.arguments[0], parameters[0], 8);
+                memcpy(&op.arguments[1], parameters[1], 8);
+            } else {
+                memcpy(&op.launch, parameters[0], sizeof op.launch);
+                memcpy(&op.arguments[0], parameters[1], 8);
+            }
+            if (!memory_at(allocations, op.arguments[0], sizeof(struct header)))
+                violation("cuLaunchKernel of %s: its slot is no memory of the device", function->name);
+            result = enqueue(stream, op);
+        }
+    }
+})
+
+/* ---- events ---- */
+
+DEFINE(cuEventCreate, (struct event * *event, unsigned flags), begin_in_context, {
+    if (flags & ~7u)
+        result = INVALID_VALUE;
+    else
+        *event = create(EVENT, sizeof **event);
+})
+
+DEFINE(cuEventRecord, (struct event * event, struct stream *stream), begin_in_context, {
+    if (!object_of(event, EVENT, "cuEventRecord") || !object_of(stream, STREAM, "cuEventRecord")) {
+        result = INVALID_HANDLE;
+    } else {
+        event->pending++;
+        result = enqueue(stream, (struct op){.work = MARK, .event = event});
+    }
+})
+
+DEFINE(cuEventQuery, (struct event * event), begin_in_context, {
+    if (!object_of(event, EVENT, "cuEventQuery"))
+        result = INVALID_HANDLE;
+    else if (event->pending)
+        result = NOT_READY;
+})
+
+DEFINE(cuEventDestroy_v2, (struct event * event), begin_in_context, {
+    if (!object_of(event, EVENT, "cuEventDestroy"))
+        result = INVALID_HANDLE;
+    else
+        event->object.alive = 0;
+})
+
+/* ---- graphs ---- */
+
+DEFINE(cuStreamBeginCapture_v2, (struct stream * stream, int mode), begin_outside_capture, {
+    if (!object_of(stream, STREAM, "cuStreamBeginCapture") || stream->capture || mode != 1) {
+        result = INVALID_VALUE;
+    } else {
+        stream->capture = capturing = create(GRAPH, sizeof *capturing);
+        stream->capturer = pthread_self();
+    }
+})
+
+/* A capture has ended also when its end fails. */
+static CUresult begin_end_of_capture(const char *call)
+{
+    const CUresult result = begin_in_context(call);
+    if (result == SUCCESS || !capturing)
+        return result;
+    for (struct object *object = objects; object; object = object->next)
+        if (object->kind == STREAM && ((struct stream *)object)->capture == capturing)
+            ((struct stream *)object)->capture = NULL;
+    capturing->object.alive = 0;
+    capturing = NULL;
+    return result;
+}
+
+DEFINE(cuStreamEndCapture, (struct stream * stream, struct graph **graph), begin_end_of_capture, {
+    *graph = NULL;
+    if (!object_of(stream, STREAM, "cuStreamEndCapture") || !stream->capture) {
+        violation("cuStreamEndCapture without a begin");
+        result = INVALID_VALUE;
+    } else if (!pthread_equal(stream->capturer, pthread_self())) {
+        result = STREAM_CAPTURE_WRONG_THREAD;
+    } else {
+        struct graph *made = stream->capture;
+        stream->capture = capturing = NULL;
+        if (made->invalid) {
+            made->object.alive = 0;
+            result = STREAM_CAPTURE_INVALIDATED;
+        } else {
+            *graph = made;
+        }
+    }
+})
+
+static void copy_ops(struct list *to, const struct op *from)
+{
+    for (; from; from = from->next) {
+        struct op *copy = malloc(sizeof *copy);
+        *copy = *from;
+        put(to, copy);
+    }
+}
+
+DEFINE(cuGraphInstantiateWithFlags, (struct graph * *exec, struct graph *graph, unsigned long long flags),
+       begin_outside_capture, {
+    if (flags != 0 || !object_of(graph, GRAPH, "cuGraphInstantiate")) {
+        result = INVALID_VALUE;
+    } else {
+        *exec = create(EXEC, sizeof **exec);
+        copy_ops(&(*exec)->ops, graph->ops.first);
+    }
+})
+
+DEFINE(cuGraphDestroy, (struct graph * graph), begin_in_context, {
+    if (!object_of(graph, GRAPH, "cuGraphDestroy"))
+        result = INVALID_HANDLE;
+    else
+        graph->object.alive = 0;
+})
+
+DEFINE(cuGraphExecDestroy, (struct graph * exec), begin_in_context, {
+    if (!object_of(exec, EXEC, "cuGraphExecDestroy"))
+        result = INVALID_HANDLE;
+    else
+        exec->object.alive = 0;
+})
+
+DEFINE(cuGraphLaunch, (struct graph * exec, struct stream *stream), begin_outside_capture, {
+    if (!object_of(exec, EXEC, "cuGraphLaunch") || !object_of(stream, STREAM, "cuGraphLaunch")) {
+        result = INVALID_HANDLE;
+    } else {
+        copy_ops(&stream->ops, exec->ops.first);
+        pthread_cond_broadcast(&changed);
+    }
+})
+
+/* ---- the end ---- */
+
+__attribute__((destructor)) static void check_end(void)
+{
+    pthread_mutex_lock(&lock);
+    if (retained != 0)
+        violation("at exit: the context is retained %d times", retained);
+    for (struct memory *memory = allocations; memory; memory = memory->next)
+        if (memory->alive)
+            violation("at exit: %llu bytes are allocated", (unsigned long long)memory->bytes);
+    for (struct memory *memory = registrations; memory; memory = memory->next)
+        if (memory->alive)
+            violation("at exit: %llu bytes are registered", (unsigned long long)memory->bytes);
+    for (struct object *object = objects; object; object = object->next)
+        if (object->alive && object->kind != FUNCTION)
+            violation("at exit: an object of kind %x is there", object->kind);
+    if (violations)
+        _exit(97);
+    pthread_mutex_unlock(&lock);
+}
