@@ -16,6 +16,9 @@ use super::{Mode, Path, Section};
 use crate::kernel::TILE;
 use crate::{DeviceError, Poll};
 
+/// What a batch for the twins may cost, in cycles: some 200 us.
+const BUDGET: f64 = 500_000.0;
+
 /// A thread's way through a section: collects packets, has the device or the CPU twins treat them, gives them back in order.
 pub struct Lane {
     section: Arc<Section>,
@@ -60,7 +63,7 @@ impl Lane {
             spare: Vec::new(),
             tiles: Vec::new(),
             link: Link::new(connection),
-            balancer: Balancer::default(),
+            balancer: Balancer::new(BUDGET),
             stale_since: None,
             packets: 0,
             bytes: 0,
@@ -316,9 +319,7 @@ impl Lane {
             self.poll();
             std::hint::spin_loop();
         }
-        if let Some(flight) = self.queue.front_mut() {
-            flight.cost += cycles::now().wrapping_sub(start);
-        }
+        self.balancer.waited(cycles::now().wrapping_sub(start) as f64);
     }
 
     /// Something went wrong: whatever is on the device, or waits for it, is the twins' now.
@@ -426,7 +427,8 @@ impl Lane {
     fn collect(&mut self, flight: &mut Flight, batch: &mut Batch, count: usize) -> bool {
         let start = cycles::now();
         let plan = self.section.plan();
-        let limit = if flight.is_for_device() { plan.capacity } else { TILE };
+        let most_for_cpu = self.balancer.most_for_cpu();
+        let limit = if flight.is_for_device() { plan.capacity } else { most_for_cpu };
         if flight.tiles.last().is_none_or(Batch::is_full) {
             flight.tiles.push(self.tiles.pop().unwrap_or_default());
         }

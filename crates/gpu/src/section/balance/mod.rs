@@ -8,8 +8,11 @@
 //! device by a step towards the cheaper one. It compares the two ways with each other and not this period with
 //! the last one, since what else changes from period to period (traffic, caches, neighbours) touches both. A difference
 //! below [`HYSTERESIS`] moves nothing. Steps grow while they lead one way and shrink when they turn (Riedmiller and Braun's
-//! resilient propagation, ICNN'93), which brings the share from one end to the other in about a second. A batch for which
-//! the device has no free slot takes the share back at once, to what the device has really taken.
+//! resilient propagation, ICNN'93), which brings the share from one end to the other in about a second.
+//!
+//! A batch for which the device has no free slot goes to the CPU, and the share does not grow. When the lane must even wait for
+//! the device, because it is full of batches behind one that is not done, the share falls at once to the one at which the twins
+//! would have had work in that time.
 //!
 //! A little traffic goes the dearer way always, lest the costs of that way grow old: [`PROBE`] of it, or less when the
 //! probe would cost more than [`PROBE_COST`] of the thread's time.
@@ -17,6 +20,10 @@
 //! It does no I/O and reads no clock: costs go in, in whatever unit, decisions come out.
 
 use super::{Mode, Path};
+use crate::kernel::TILE;
+
+#[cfg(test)]
+mod simulation;
 
 /// Nanoseconds from one step to the next.
 pub const PERIOD: u64 = 200_000_000;
@@ -30,8 +37,15 @@ pub const PROBE_COST: f64 = 0.01;
 pub const STEP: f64 = 0.05;
 /// The least and the greatest one.
 const STEPS: (f64, f64) = (0.0125, 0.2);
-/// What is left of the share when a batch finds no slot, as long as the device has taken less.
-const CROWDED: f64 = 0.98;
+/// The part of a period that the thread may wait before the share falls.
+const WAITS: f64 = 0.02;
+/// When this is looked at for the first time, and how much it may be then: a device may stall for a moment.
+const SOON: u64 = PERIOD / 10;
+const WAITS_SOON: f64 = 0.1;
+/// The part of the batches meant for the device that may find no slot before the share grows no more.
+const CROWDED: f64 = 0.5;
+/// Fewest packets of a batch for the twins, some of which treat eight side by side.
+const FEWEST: usize = 16;
 /// With so many batches of a way in a period, half of its cost is taken from them and half from those before.
 const MEMORY: f64 = 1.0;
 
@@ -48,8 +62,8 @@ pub struct Balancer {
     /// Cost of a packet by each way, as far as that is known.
     costs: [Option<f64>; 2],
     period: Period,
-    /// Packets of the last period, by their way.
-    before: [f64; 2],
+    /// What a batch for the twins may cost.
+    budget: f64,
 }
 
 /// What has been in a period so far.
@@ -60,13 +74,16 @@ struct Period {
     batches: [f64; 2],
     packets: [f64; 2],
     cost: [f64; 2],
-    /// Packets by the way that they began.
-    chosen: [f64; 2],
-    crowded: bool,
+    /// What waiting for the device cost.
+    waited: f64,
+    /// Batches that were meant for the device and found no slot.
+    crowded: f64,
 }
 
-impl Default for Balancer {
-    fn default() -> Self {
+impl Balancer {
+    /// A balancer that does not know anything yet. The twins get as many packets at a time as cost `budget`, lest the device run
+    /// out of work meanwhile.
+    pub fn new(budget: f64) -> Self {
         Self {
             share: 0.5,
             step: STEP,
@@ -74,12 +91,10 @@ impl Default for Balancer {
             owed: 0.0,
             costs: [None; 2],
             period: Period::default(),
-            before: [0.0; 2],
+            budget,
         }
     }
-}
 
-impl Balancer {
     /// The way of the next batch.
     pub fn choose(&self, mode: Mode) -> Path {
         match mode {
@@ -90,24 +105,30 @@ impl Balancer {
         }
     }
 
+    /// Most packets of a batch for the twins.
+    pub fn most_for_cpu(&self) -> usize {
+        match self.cost(Path::Cpu) {
+            Some(cost) => ((self.budget / cost) as usize).clamp(FEWEST, TILE),
+            None => FEWEST,
+        }
+    }
+
     /// A batch of so many packets has gone a way, be it the chosen one or not.
     pub fn gone(&mut self, way: Path, packets: usize) {
         let packets = packets as f64;
-        self.period.chosen[way as usize] += packets;
         let taken = if way == Path::Gpu { packets } else { 0.0 };
         // What could not be had once is not made up for: that would crowd the device again.
-        let most = packets.max(1.0);
-        self.owed = (self.owed + self.target() * packets - taken).clamp(-most / PROBE_COST, most);
+        self.owed = (self.owed + self.target() * packets - taken).min(packets);
     }
 
     /// A batch that was meant for the device has found no free slot.
     pub fn crowded(&mut self) {
-        self.period.crowded = true;
-        let taken = |way: usize| self.period.chosen[way] + self.before[way];
-        let all = taken(0) + taken(1);
-        let served = if all > 0.0 { taken(Path::Gpu as usize) / all } else { 0.0 };
-        self.share = (self.share * CROWDED).max(served.min(self.share));
-        self.step = STEPS.0;
+        self.period.crowded += 1.0;
+    }
+
+    /// The lane, being full, waited for the device.
+    pub fn waited(&mut self, cost: f64) {
+        self.period.waited += cost;
     }
 
     /// A batch is delivered, and has cost so much of the thread's time.
@@ -121,12 +142,12 @@ impl Balancer {
     /// Time goes on. At the end of a period the share moves.
     pub fn tick(&mut self, now: u64) {
         let began = *self.period.began.get_or_insert(now);
-        if now.saturating_sub(began) < PERIOD {
+        let passed = now.saturating_sub(began);
+        if passed < SOON || passed < PERIOD && self.period.waits() <= WAITS_SOON {
             return;
         }
-        let period =
-            std::mem::replace(&mut self.period, Period { began: Some(now), ..Period::default() });
-        self.before = period.chosen;
+        let next = Period { began: Some(now), ..Period::default() };
+        let period = std::mem::replace(&mut self.period, next);
         for way in [Path::Gpu as usize, Path::Cpu as usize] {
             if period.packets[way] > 0.0 {
                 let cost = period.cost[way] / period.packets[way];
@@ -135,7 +156,12 @@ impl Balancer {
                 *known += weight * (cost - *known);
             }
         }
-        self.step_on(period.crowded);
+        let slow = period.waits() > WAITS;
+        if slow {
+            self.fall(&period);
+        }
+        let meant = period.batches[Path::Gpu as usize] + period.crowded;
+        self.step_on(slow || period.crowded > CROWDED * meant);
     }
 
     /// The part of packets that is meant for the device.
@@ -146,6 +172,17 @@ impl Balancer {
     /// What a packet costs by a way, as far as that is known.
     pub fn cost(&self, way: Path) -> Option<f64> {
         self.costs[way as usize]
+    }
+
+    /// The share at which the twins have work while the lane would wait.
+    fn fall(&mut self, period: &Period) {
+        let [gpu, cpu] = period.packets;
+        let Some(cost) = self.cost(Path::Cpu).filter(|cost| *cost > 0.0) else { return };
+        let share = gpu / (gpu + cpu + period.waited / cost).max(1.0);
+        self.share = share.min(self.share);
+        if self.direction > 0.0 {
+            (self.step, self.direction) = (STEPS.0, 0.0);
+        }
     }
 
     fn step_on(&mut self, crowded: bool) {
@@ -183,5 +220,13 @@ impl Balancer {
             _ => PROBE,
         };
         self.share.clamp(probe, 1.0 - probe)
+    }
+}
+
+impl Period {
+    /// The part of the time that the thread waited for the device.
+    fn waits(&self) -> f64 {
+        let all = self.waited + self.cost.iter().sum::<f64>();
+        if all > 0.0 { self.waited / all } else { 0.0 }
     }
 }

@@ -1,0 +1,405 @@
+//! The balancer against a model of lanes, a device and their costs, event by event.
+//!
+//! Each lane has a thread that always has packets to treat. It pays for gathering, submitting and delivering, or for the twins;
+//! the device serves batches one after the other, whichever lane they come from. A lane has six slots and holds a bounded number
+//! of packets; when it is full, its thread waits for the oldest batch. The yardstick is the fastest of all splits that never
+//! change, with and without batches going to the CPU for which the device has no slot, found by trying them.
+
+use std::collections::VecDeque;
+
+use fastrand::Rng;
+
+use super::super::Mode;
+use super::*;
+
+const SLOTS: usize = 6;
+const LENGTH: usize = 12;
+const BATCH: usize = 1024;
+const BUDGET: f64 = 200_000.0;
+const MILLISECOND: u64 = 1_000_000;
+const SECOND: u64 = 1_000 * MILLISECOND;
+const WEATHER: usize = 10_000_000;
+/// What the best split is measured over, lest it have other weather.
+const SEASON: u64 = 400 * MILLISECOND;
+
+/// What things cost, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+struct Costs {
+    /// The twins, for a packet.
+    cpu: f64,
+    /// Gathering, and delivering, for a packet.
+    gather: f64,
+    deliver: f64,
+    /// Submitting a batch, and seeing that it is done.
+    submit: f64,
+    /// The device, for a batch and for each packet of it.
+    service: f64,
+    each: f64,
+    /// From a batch's submission until it is done on an idle device, at least.
+    latency: f64,
+}
+
+/// Small slices, a cheap kernel: a lookup. The CPU is faster.
+const LOOKUP: Costs = Costs {
+    cpu: 10.0,
+    gather: 9.0,
+    deliver: 5.0,
+    submit: 2_500.0,
+    service: 4_000.0,
+    each: 0.3,
+    latency: 20_000.0,
+};
+/// A classifier of many rules.
+const CLASSIFY: Costs = Costs { cpu: 250.0, gather: 14.0, each: 2.0, ..LOOKUP };
+/// Pattern matching of large packets on a device that is not fast enough for the lanes.
+const MATCH: Costs = Costs { cpu: 1_500.0, gather: 120.0, each: 400.0, ..LOOKUP };
+/// A device that is only a little faster than the twins.
+const SLOW_DEVICE: Costs = Costs { cpu: 100.0, gather: 15.0, each: 60.0, ..LOOKUP };
+/// Patterns that nearly match all the time.
+const HOSTILE: Costs = Costs { cpu: 20_000.0, gather: 120.0, each: 300.0, ..LOOKUP };
+/// A device far away.
+const DISTANT: Costs = Costs { latency: 900_000.0, ..CLASSIFY };
+
+/// What is not as it always is.
+#[derive(Clone, Copy, Debug, Default)]
+struct Noise {
+    /// Each batch costs up to so much more or less, as a part.
+    batch: f64,
+    /// So does all that happens within ten milliseconds; it comes again after [`SEASON`].
+    traffic: f64,
+    /// Of a thousand batches on the device so many take a millisecond longer.
+    stalls: f64,
+}
+
+const QUIET: Noise = Noise { batch: 0.0, traffic: 0.0, stalls: 0.0 };
+const NOISY: Noise = Noise { batch: 0.3, traffic: 0.4, stalls: 1.0 };
+
+/// Who chooses.
+#[derive(Clone)]
+enum Policy {
+    Balanced(Box<Balancer>),
+    Fixed { share: f64, owed: f64, strict: bool },
+}
+
+impl Policy {
+    fn choose(&self) -> Path {
+        match self {
+            Self::Balanced(balancer) => balancer.choose(Mode::Adaptive),
+            Self::Fixed { owed, .. } if *owed >= 0.0 => Path::Gpu,
+            Self::Fixed { .. } => Path::Cpu,
+        }
+    }
+
+    fn most_for_cpu(&self, cpu: f64) -> usize {
+        match self {
+            Self::Balanced(balancer) => balancer.most_for_cpu(),
+            Self::Fixed { .. } => ((BUDGET / cpu) as usize).clamp(FEWEST, TILE),
+        }
+    }
+
+    fn gone(&mut self, way: Path, packets: usize) {
+        match self {
+            Self::Balanced(balancer) => balancer.gone(way, packets),
+            Self::Fixed { share, owed, .. } => {
+                let taken = if way == Path::Gpu { packets as f64 } else { 0.0 };
+                *owed = (*owed + *share * packets as f64 - taken).min(BATCH as f64);
+            }
+        }
+    }
+}
+
+struct Flight {
+    way: Path,
+    packets: usize,
+    done: f64,
+    cost: f64,
+}
+
+struct Lane {
+    policy: Policy,
+    time: f64,
+    queue: VecDeque<Flight>,
+    held: usize,
+    delivered: u64,
+}
+
+struct Model {
+    costs: Costs,
+    noise: Noise,
+    lanes: Vec<Lane>,
+    /// When the device is done with what it has.
+    device: f64,
+    random: Rng,
+    weather: Vec<f64>,
+}
+
+impl Model {
+    fn new(costs: Costs, noise: Noise, lanes: usize, policy: &Policy, seed: u64) -> Self {
+        let lane = || Lane {
+            policy: policy.clone(),
+            time: 0.0,
+            queue: VecDeque::new(),
+            held: 0,
+            delivered: 0,
+        };
+        Self {
+            costs,
+            noise,
+            lanes: std::iter::repeat_with(lane).take(lanes).collect(),
+            device: 0.0,
+            weather: weather(noise.traffic, seed),
+            random: Rng::with_seed(seed),
+        }
+    }
+
+    /// Runs until all lanes have come to a time; returns how many packets were delivered until then.
+    fn run_until(&mut self, end: u64) -> u64 {
+        loop {
+            let next = self.lanes.iter().enumerate().min_by(|a, b| a.1.time.total_cmp(&b.1.time));
+            match next {
+                Some((lane, first)) if first.time < end as f64 => self.step(lane),
+                _ => return self.lanes.iter().map(|lane| lane.delivered).sum(),
+            }
+        }
+    }
+
+    /// One round of a lane's thread: delivers what is done, then a batch.
+    fn step(&mut self, lane: usize) {
+        let about = self.about(lane);
+        let Costs { cpu, gather, deliver, submit, service, each, latency } = self.costs;
+        let stalls = self.random.f64() * 1000.0 < self.noise.stalls;
+        let lane = &mut self.lanes[lane];
+
+        if lane.held + BATCH > LENGTH * BATCH {
+            let waited = (lane.queue[0].done - lane.time).max(0.0);
+            lane.time += waited;
+            if let Policy::Balanced(balancer) = &mut lane.policy {
+                balancer.waited(waited);
+            }
+        }
+        while lane.queue.front().is_some_and(|flight| flight.done <= lane.time) {
+            let Some(mut flight) = lane.queue.pop_front() else { break };
+            if flight.way == Path::Gpu {
+                let cost = deliver * flight.packets as f64 * about;
+                lane.time += cost;
+                flight.cost += cost;
+            }
+            lane.held -= flight.packets;
+            lane.delivered += flight.packets as u64;
+            if let Policy::Balanced(balancer) = &mut lane.policy {
+                balancer.note(flight.way, flight.packets, flight.cost);
+            }
+        }
+        if let Policy::Balanced(balancer) = &mut lane.policy {
+            balancer.tick(lane.time as u64);
+        }
+
+        let mut way = lane.policy.choose();
+        let under_way = lane.queue.iter().filter(|flight| flight.way == Path::Gpu).count();
+        if way == Path::Gpu && under_way == SLOTS {
+            if matches!(lane.policy, Policy::Fixed { strict: true, .. }) {
+                let first = lane.queue.iter().find(|flight| flight.way == Path::Gpu);
+                lane.time = first.map_or(lane.time, |first| first.done.max(lane.time)) + 1.0;
+                return;
+            }
+            way = Path::Cpu;
+            if let Policy::Balanced(balancer) = &mut lane.policy {
+                balancer.crowded();
+            }
+        }
+        let (packets, cost) = match way {
+            Path::Gpu => (BATCH, gather * BATCH as f64 + submit),
+            Path::Cpu => {
+                let packets = lane.policy.most_for_cpu(cpu);
+                (packets, cpu * packets as f64)
+            }
+        };
+        let cost = cost * about;
+        lane.time += cost;
+        lane.policy.gone(way, packets);
+        let done = match way {
+            Path::Cpu => lane.time,
+            Path::Gpu => {
+                let more = if stalls { MILLISECOND as f64 } else { 0.0 };
+                let takes = (service + each * packets as f64) * about + more;
+                self.device = self.device.max(lane.time) + takes;
+                self.device.max(lane.time + latency)
+            }
+        };
+        lane.held += packets;
+        lane.queue.push_back(Flight { way, packets, done, cost });
+    }
+
+    /// By what everything is dearer now.
+    fn about(&mut self, lane: usize) -> f64 {
+        let now = self.lanes[lane].time as usize / WEATHER;
+        self.weather[now % self.weather.len()] * around(&mut self.random, self.noise.batch)
+    }
+
+    fn share(&self) -> f64 {
+        let shares = self.lanes.iter().map(|lane| match &lane.policy {
+            Policy::Balanced(balancer) => balancer.share(),
+            Policy::Fixed { share, .. } => *share,
+        });
+        shares.sum::<f64>() / self.lanes.len() as f64
+    }
+}
+
+fn weather(part: f64, seed: u64) -> Vec<f64> {
+    let mut random = Rng::with_seed(seed);
+    (0..SEASON as usize / WEATHER).map(|_| around(&mut random, part)).collect()
+}
+
+fn around(random: &mut Rng, part: f64) -> f64 {
+    1.0 + part * (2.0 * random.f64() - 1.0)
+}
+
+fn balanced() -> Policy {
+    Policy::Balanced(Box::new(Balancer::new(BUDGET)))
+}
+
+/// Packets a nanosecond of the best split that never changes, and the split.
+fn best(costs: Costs, noise: Noise, lanes: usize, seed: u64) -> (f64, f64) {
+    let free = (0..=10).map(|tenths| (tenths, false));
+    let strict = [3, 5, 8, 10].map(|tenths| (tenths, true));
+    let splits = free.chain(strict).map(|(tenths, strict)| {
+        let share = f64::from(tenths) / 10.0;
+        let policy = Policy::Fixed { share, owed: 0.0, strict };
+        let mut model = Model::new(costs, noise, lanes, &policy, seed);
+        let before = model.run_until(50 * MILLISECOND);
+        let after = model.run_until(50 * MILLISECOND + SEASON);
+        ((after - before) as f64 / SEASON as f64, share)
+    });
+    splits.max_by(|a, b| a.0.total_cmp(&b.0)).unwrap()
+}
+
+const STRETCH: u64 = 100 * MILLISECOND;
+
+/// Packets a nanosecond of each stretch from where the model is up to `end`, and the share at its end.
+fn stretches(model: &mut Model, from: u64, end: u64) -> Vec<(f64, f64)> {
+    let mut before = model.run_until(from);
+    let ends = (1..=(end - from) / STRETCH).map(|n| from + n * STRETCH);
+    ends.map(|end| {
+        let after = model.run_until(end);
+        let rate = (after - std::mem::replace(&mut before, after)) as f64 / STRETCH as f64;
+        (rate, model.share())
+    })
+    .collect()
+}
+
+/// The mean rate of stretches.
+fn mean(stretches: &[(f64, f64)]) -> f64 {
+    stretches.iter().map(|stretch| stretch.0).sum::<f64>() / stretches.len() as f64
+}
+
+/// Milliseconds after which no season falls below 95% of `best` any more.
+fn settled(stretches: &[(f64, f64)], best: f64) -> u64 {
+    let slow =
+        stretches.windows((SEASON / STRETCH) as usize).rposition(|row| mean(row) < 0.95 * best);
+    slow.map_or(0, |at| (at as u64 + 1) * STRETCH / MILLISECOND)
+}
+
+/// Runs a model for three seconds: its rate after the second one, as a part of `best`, when it settled, and the model.
+fn course(model: &mut Model, best: f64) -> (f64, u64) {
+    let course = stretches(model, 0, 3 * SECOND);
+    (mean(&course[20..]) / best, settled(&course, best))
+}
+
+#[test]
+fn within_two_seconds_it_is_as_fast_as_the_best_split() {
+    for (name, costs) in [
+        ("lookup", LOOKUP),
+        ("classify", CLASSIFY),
+        ("match", MATCH),
+        ("slow device", SLOW_DEVICE),
+        ("hostile", HOSTILE),
+        ("distant", DISTANT),
+    ] {
+        for lanes in [1, 3] {
+            for (noise, seed) in [(QUIET, 0), (NOISY, lanes as u64)] {
+                let (best, split) = best(costs, noise, lanes, seed);
+                let mut model = Model::new(costs, noise, lanes, &balanced(), seed);
+                let (reached, settled) = course(&mut model, best);
+                println!(
+                    "{name:11} lanes {lanes} seed {seed}: best split {split:.2}, at {reached:.3} of its rate \
+                     with {:.2} meant for the device, settled after {settled} ms",
+                    model.share(),
+                );
+                assert!(reached >= 0.95, "{name}, {lanes} lanes, seed {seed}: {reached}");
+                assert!(settled <= 2000, "{name}, {lanes} lanes, seed {seed}: {settled} ms");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_the_cpu_does_cheaper_it_gets() {
+    for seed in 0..4 {
+        let noise = if seed == 0 { QUIET } else { NOISY };
+        let mut model = Model::new(LOOKUP, noise, 2, &balanced(), seed);
+        let shares = stretches(&mut model, 0, 2 * SECOND);
+        let low = shares.iter().position(|stretch| stretch.1 < 0.1);
+        println!("seed {seed}: less than a tenth to the device from stretch {low:?} on");
+        assert!(low.is_some_and(|low| shares[low..].iter().all(|stretch| stretch.1 < 0.1)));
+    }
+}
+
+#[test]
+fn it_follows_a_change_of_traffic() {
+    for seed in 0..3 {
+        let noise = if seed == 0 { QUIET } else { NOISY };
+        let mut model = Model::new(LOOKUP, noise, 1, &balanced(), seed);
+        let mut now = 0;
+        for (name, costs) in [
+            ("lookup", LOOKUP),
+            ("match", MATCH),
+            ("lookup", LOOKUP),
+            ("classify", CLASSIFY),
+            ("slow device", SLOW_DEVICE),
+            ("lookup", LOOKUP),
+        ] {
+            model.costs = costs;
+            let (best, _) = best(costs, noise, 1, seed);
+            let course = stretches(&mut model, now, now + 3 * SECOND);
+            let settled = settled(&course, best);
+            println!("seed {seed}: {name:11} again at the best split's rate after {settled} ms");
+            assert!(settled <= 2000, "{name}, seed {seed}: {settled} ms");
+            now += 3 * SECOND;
+        }
+    }
+}
+
+#[test]
+fn it_stands_still_under_noise() {
+    // Both ways cost nearly the same, or the best split is at one end.
+    let even = Costs { cpu: 17.0, ..LOOKUP };
+    for (name, costs) in [("even", even), ("classify", CLASSIFY)] {
+        for seed in 0..2 {
+            let (best, _) = best(costs, NOISY, 1, seed);
+            let mut model = Model::new(costs, NOISY, 1, &balanced(), seed);
+            let course = stretches(&mut model, 2 * SECOND, 5 * SECOND);
+            let shares = course.iter().map(|stretch| stretch.1);
+            let least = shares.clone().fold(1.0, f64::min);
+            let most = shares.fold(0.0, f64::max);
+            println!(
+                "{name} seed {seed}: between {least:.2} and {most:.2}, {:.3}",
+                mean(&course) / best
+            );
+            assert!(most - least <= 0.2, "{name}, seed {seed}: {least} to {most}");
+            assert!(course.windows(4).all(|row| mean(row) >= 0.95 * best), "{name}, seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn what_it_is_told_it_does() {
+    let mut balancer = Balancer::new(BUDGET);
+    for _ in 0..100 {
+        assert_eq!(balancer.choose(Mode::Gpu), Path::Gpu);
+        balancer.gone(Path::Gpu, BATCH);
+    }
+    for _ in 0..100 {
+        assert_eq!(balancer.choose(Mode::Cpu), Path::Cpu);
+        balancer.gone(Path::Cpu, TILE);
+    }
+}
