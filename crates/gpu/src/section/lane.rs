@@ -7,7 +7,7 @@ use std::sync::mpsc::sync_channel;
 
 use millrace_core::{Batch, Context, Packet, Reason, Timestamp, cycles};
 
-use super::balance::Balancer;
+use super::balance::{Balancer, FEWEST};
 use super::flight::{Flight, State};
 use super::recovery::{Connection, Link, Order};
 use super::report::{Counters, Fault};
@@ -96,11 +96,14 @@ impl Lane {
     /// How many packets it has room for, as long as they are not many bytes.
     pub fn room(&self) -> usize {
         let settings = self.section.settings();
-        if self.queue.len() >= self.most_batches() || self.bytes >= settings.bytes {
+        if self.bytes >= settings.bytes {
             return 0;
         }
-        let most = (settings.length + 1) * self.section.plan().capacity;
-        most.saturating_sub(self.packets)
+        let capacity = self.section.plan().capacity;
+        let by_packets = ((settings.length + 1) * capacity).saturating_sub(self.packets);
+        // Batches that end because they are full have at least so many packets, but for those of very large ones.
+        let batches = settings.length * capacity / FEWEST;
+        by_packets.min(batches.saturating_sub(self.queue.len()) * FEWEST)
     }
 
     /// Gives the oldest batch to `sink`, if it is done: packets, at most an engine batch at a time, and the predicate word of
@@ -176,10 +179,10 @@ impl Lane {
         self.packets
     }
 
-    /// The most batches that have ended: as many as full ones are allowed, and as the same packets make that go by the
-    /// CPU, which end sooner.
-    fn most_batches(&self) -> usize {
-        self.section.settings().length * (1 + self.section.plan().capacity / TILE)
+    /// Whether another batch may end before it is full.
+    fn may_end_early(&self) -> bool {
+        let plan = self.section.plan();
+        self.queue.len() < self.section.settings().length * (1 + plan.capacity / TILE)
     }
 
     /// How many packets from the front of a batch there is room for.
@@ -212,7 +215,7 @@ impl Lane {
         let due = |open: &Flight| {
             idle || (now - open.since).to_duration() >= self.section.settings().timeout
         };
-        if self.open.as_ref().is_some_and(due) && self.queue.len() < self.most_batches() {
+        if self.open.as_ref().is_some_and(due) && self.may_end_early() {
             self.flush();
             worked = true;
         }

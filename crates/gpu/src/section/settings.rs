@@ -17,15 +17,16 @@ pub enum Mode {
 /// Sizes and times of a section. The most packets of a batch are the plan's.
 ///
 /// # Memory
-/// A lane holds at most `(length + 1) * capacity` packets with at most `bytes` bytes of data, and of the device's
-/// host memory `slots * slot_bytes`.
+/// A lane holds at most `(length + 1) * capacity` packets with at most `bytes` bytes of data, in at most
+/// `length * capacity / 16` batches with some 3 KiB beside their packets each, and of the device's host memory
+/// `slots * slot_bytes`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Age at which a batch ends that is not full.
     pub timeout: Duration,
     /// Batches that a lane may have under way on the device.
     pub slots: usize,
-    /// Batches that have ended and are not delivered, of either path, at most.
+    /// As many packets as this many full batches have may wait to be delivered, of either path.
     pub length: usize,
     /// Most bytes of packet data that a lane holds.
     pub bytes: usize,

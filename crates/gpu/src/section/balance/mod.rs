@@ -45,7 +45,7 @@ const WAITS_SOON: f64 = 0.1;
 /// The part of the batches meant for the device that may find no slot before the share grows no more.
 const CROWDED: f64 = 0.5;
 /// Fewest packets of a batch for the twins, some of which treat eight side by side.
-const FEWEST: usize = 16;
+pub const FEWEST: usize = 16;
 /// With so many batches of a way in a period, half of its cost is taken from them and half from those before.
 const MEMORY: f64 = 1.0;
 
