@@ -10,6 +10,7 @@ mod io;
 mod lookup;
 mod lookup6;
 mod machine;
+mod matching;
 mod mixed;
 mod nat;
 mod overhead;
@@ -67,6 +68,8 @@ enum Suite {
     /// Cycles a packet, time to compile and memory of IPFilter and IPClassifier, by their number of
     /// rules.
     Rules(rules::Options),
+    /// The classifier beside DPDK's rte_acl and the pattern matcher beside Hyperscan, on one core.
+    Match(matching::Options),
     /// Instructions that hot loops take, held against the budget in benches/budget.json.
     Gate(gate::Options),
     /// What the framework costs: elements that do nothing, elements for single packets, counters.
@@ -102,6 +105,7 @@ fn main() -> ExitCode {
         Suite::Mixed(options) => options.run(),
         Suite::Nat(options) => options.run(),
         Suite::Rules(options) => options.run(),
+        Suite::Match(options) => options.run(),
         Suite::Gate(options) => options.run(),
         Suite::Overhead(options) => options.run(),
         Suite::OverheadWorker(options) => options.run(),

@@ -2,10 +2,14 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::process::Command;
 use std::{env, fs};
 
 use anyhow::{Context, Result};
 
+use millrace_testkit::data::Data;
+
+use crate::rivals::RIVALS;
 use crate::{data, l3fwd, shell};
 
 #[derive(clap::Args)]
@@ -68,6 +72,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
                 command.env("MILLRACE_ROUTES", data::routes().context(WITHOUT)?);
             }
         }
+        "match" if !options.wants_help() => add_match(&mut command, options),
         "lookup" => match data::routes() {
             Ok(folder) => drop(command.env("MILLRACE_ROUTES", folder)),
             Err(error) => eprintln!("measuring tables that are made up: {error:#}"),
@@ -77,6 +82,25 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     command.args(["run", "--release", "--manifest-path"]);
     command.arg(shell::root().join("benches/Cargo.toml")).arg("--").args(&options.words);
     shell::run(&mut command)
+}
+
+/// What the suite `match` compares with and searches in: whatever can be had.
+fn add_match(command: &mut Command, options: &Options) {
+    for data in [Data::Phrases, Data::Texts] {
+        match data::fetch(data) {
+            Ok(folder) => drop(command.env(data.variable(), folder)),
+            Err(error) => eprintln!("measuring without {}: {error:#}", data.name()),
+        }
+    }
+    if options.has("--without-rivals") {
+        return;
+    }
+    for rival in &RIVALS {
+        match rival.program() {
+            Ok(program) => drop(command.env(rival.variable, program)),
+            Err(error) => eprintln!("measuring without a rival: {error:#}"),
+        }
+    }
 }
 
 /// Builds what the suite `io` runs beside itself: the program, and a loop without a graph.

@@ -18,6 +18,7 @@ mod manual;
 mod names;
 mod new_element;
 mod packages;
+mod rivals;
 mod shell;
 mod tally;
 mod test;

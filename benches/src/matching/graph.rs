@@ -1,0 +1,168 @@
+//! The elements SDNClassifier and IDSMatcher from device to device, beside a graph without them.
+
+use std::sync::Arc;
+
+use anyhow::{Context, ensure};
+use millrace_core::router::Options;
+use millrace_core::services::Services;
+use millrace_io::Devices;
+use millrace_testkit::generate::frame::{self, Frame};
+use millrace_testkit::generate::rules::{ACL1, Header, Rule, RuleSet, first_match, text};
+use millrace_testkit::generate::trace::Trace;
+use millrace_testkit::generate::{patterns, payload};
+use serde_json::{Value, json};
+
+use super::Bench;
+use super::feed::Feed;
+use crate::graph::{Graph, drops};
+use crate::report::{median, rounded};
+
+/// Packets of which a trace is made.
+const PACKETS: usize = 2048;
+
+/// How often the trace is run with the watch.
+const TIMES: u64 = 16;
+
+/// A name, the elements between the devices, and whether they have rules, and patterns.
+const CHAINS: [(&str, &str, bool, bool); 4] = [
+    ("forward", "", false, false),
+    ("SDNClassifier", "-> sdn :: SDNClassifier($rules, DEFAULT 0)", true, false),
+    ("IDSMatcher", "-> ids :: IDSMatcher($patterns, FORMAT PLAIN, NOCASE true)", false, true),
+    (
+        "both",
+        "-> ids :: IDSMatcher($patterns, FORMAT PLAIN, NOCASE true)
+         -> sdn :: SDNClassifier($rules, DEFAULT 0)",
+        true,
+        true,
+    ),
+];
+
+/// What goes through the graphs, and what must be found in it.
+struct Traffic {
+    frames: Arc<Vec<Vec<u8>>>,
+    /// Packets of the trace by the action of their rule.
+    actions: [u64; 4],
+    /// Packets of the trace with a pattern.
+    alerts: u64,
+}
+
+impl Traffic {
+    fn new(length: usize, rules: &[Rule], found: &[Vec<u8>]) -> Self {
+        let mut random = fastrand::Rng::with_seed(length as u64);
+        let headers = Trace::new(PACKETS).make(rules);
+        let mut frame = |header: &Header| {
+            let room = length.saturating_sub(Frame::new(*header, &[]).headers());
+            Frame::new(*header, &payload::http(&mut random, room)).bytes()
+        };
+        let frames: Vec<Vec<u8>> = headers.iter().map(&mut frame).collect();
+        let mut actions = [0; 4];
+        for header in &headers {
+            let rule = first_match(rules, header).and_then(|at| rules.get(at));
+            if let Some(count) = actions.get_mut(usize::from(rule.map_or(0, |rule| rule.action))) {
+                *count += 1;
+            }
+        }
+        let contains = |frame: &&Vec<u8>| {
+            let payload = frame::payload(frame).unwrap_or_default().to_ascii_lowercase();
+            found.iter().any(|pattern| memchr::memmem::find(&payload, pattern).is_some())
+        };
+        let alerts = frames.iter().filter(contains).count() as u64;
+        Self { frames: Arc::new(frames), actions, alerts }
+    }
+}
+
+/// Measures all chains on frames of one length and prints their lines.
+pub(super) fn measure(
+    bench: &Bench,
+    count: usize,
+    found: &[Vec<u8>],
+    length: usize,
+) -> anyhow::Result<Vec<Value>> {
+    let rules = RuleSet::new(&ACL1, count).make();
+    let traffic = Traffic::new(length, &rules, found);
+    let folder = bench.folder();
+    std::fs::write(folder.join("rules.txt"), text(&rules))?;
+    std::fs::write(folder.join("patterns.txt"), patterns::plain(found))?;
+    let mut rows = Vec::new();
+    let mut nanoseconds = vec![Vec::new(); CHAINS.len()];
+    for _ in 0..bench.length.rounds {
+        for ((name, chain, has_rules, has_patterns), times) in CHAINS.iter().zip(&mut nanoseconds) {
+            let sdn = if *has_rules { "sdn[1] -> out; sdn[2] -> out; sdn[3] -> out;" } else { "" };
+            let text =
+                format!("out :: ToDevice(eth1); FromDevice(eth0, BURST 256) {chain} -> out; {sdn}");
+            let graph = Graph { name: (*name).to_owned(), text, writes: Vec::new() };
+            times.push(run(bench, &graph, &traffic, *has_rules, *has_patterns)?);
+        }
+    }
+    let matches = traffic.alerts as f64 * 100.0 / PACKETS as f64;
+    for ((name, ..), times) in CHAINS.iter().zip(nanoseconds) {
+        let time = median(times).context("no rounds")?;
+        let (packets, gigabits) = (1e3 / time, length as f64 * 8.0 / time);
+        println!(
+            "{name:<15}{length:>6}{matches:>8.1} %{time:>13.1}{packets:>10.2}{gigabits:>10.2}"
+        );
+        rows.push(json!({
+            "part": "graph",
+            "chain": name,
+            "rules": count,
+            "patterns": found.len(),
+            "length": length,
+            "packets_with_a_match": traffic.alerts,
+            "packets": PACKETS,
+            "nanoseconds": rounded(time),
+            "gigabits": rounded(gigabits),
+        }));
+    }
+    Ok(rows)
+}
+
+/// The head of the table.
+pub(super) const HEADING: &str = "elements        bytes   matches  ns a packet      Mpps      Gb/s";
+
+/// One run. Gives the nanoseconds of a packet.
+fn run(
+    bench: &Bench,
+    graph: &Graph,
+    traffic: &Traffic,
+    has_rules: bool,
+    has_patterns: bool,
+) -> anyhow::Result<f64> {
+    let feed = Feed::new(traffic.frames.clone(), TIMES);
+    let mut services = Services::default();
+    services.insert(Devices(Box::new(feed.clone())));
+    let options = Options { cores: vec![bench.core], services, ..Options::default() };
+    let file = |name: &str| format!("\"{}\"", bench.folder().join(name).display());
+    let variables = [("rules", file("rules.txt")), ("patterns", file("patterns.txt"))];
+    let engine = graph.engine(&variables, options)?;
+    let router = engine.router().clone();
+    feed.attach(&router);
+    let outcome = engine.run();
+    ensure!(outcome.complaints.is_empty(), "{}", outcome.complaints.join("; "));
+    let (received, transmitted) = feed.counts();
+    ensure!(
+        received == transmitted,
+        "{}: of {received} packets {transmitted} came out; dropped: {:?}",
+        graph.name,
+        drops(&router)
+    );
+    let read = |handler: &str| -> anyhow::Result<String> {
+        let text = router.read(handler, b"").map_err(|error| anyhow::anyhow!("{error}"))?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
+    };
+    if has_rules {
+        let counts = read("sdn.counts")?;
+        let count = |output: usize| {
+            let mut lines = counts.lines().filter_map(|line| line.split_once(' '));
+            let found = lines.find(|(name, _)| *name == output.to_string());
+            found.and_then(|(_, count)| count.trim().parse::<u64>().ok()).unwrap_or_default()
+        };
+        let found = [0, 1, 2, 3].map(count);
+        let wanted = traffic.actions.map(|count| count * (TIMES + 1));
+        ensure!(found == wanted, "SDNClassifier: {found:?} packets by output, not {wanted:?}");
+    }
+    if has_patterns {
+        let (found, wanted) = (read("ids.alerts")?, traffic.alerts * (TIMES + 1));
+        ensure!(found.trim() == wanted.to_string(), "IDSMatcher: {found} alerts, not {wanted}");
+    }
+    Ok(feed.nanoseconds())
+}
