@@ -44,6 +44,8 @@ pub struct Lane {
     flying: usize,
     /// Whether packets have come since the last tick.
     added: bool,
+    /// Whether packets have found no room since the last batch was taken.
+    full: bool,
 }
 
 /// Packets in and out.
@@ -53,6 +55,9 @@ impl Lane {
         counters: Arc<Counters>,
         connection: Option<Connection>,
     ) -> Self {
+        let settings = section.settings();
+        let interval = u64::try_from(settings.interval.as_nanos()).unwrap_or(u64::MAX);
+        let balancer = Balancer::new(interval, settings.probe, BUDGET);
         Self {
             tables: section.tables().resident(),
             tables_version: section.tables().version(),
@@ -63,12 +68,13 @@ impl Lane {
             spare: Vec::new(),
             tiles: Vec::new(),
             link: Link::new(connection),
-            balancer: Balancer::new(BUDGET),
+            balancer,
             stale_since: None,
             packets: 0,
             bytes: 0,
             flying: 0,
             added: false,
+            full: false,
         }
     }
 
@@ -78,6 +84,7 @@ impl Lane {
         while !batch.is_empty() {
             let count = self.fitting(batch);
             if count == 0 {
+                self.full = true;
                 break;
             }
             let mut flight = match self.open.take() {
@@ -90,19 +97,19 @@ impl Lane {
                 false => self.open = Some(flight),
             }
         }
-        self.counters.held.set(self.packets as u64);
+        self.count_held();
     }
 
     /// How many packets it has room for, as long as they are not many bytes.
     pub fn room(&self) -> usize {
         let settings = self.section.settings();
-        if self.bytes >= settings.bytes {
+        if self.bytes >= settings.bytes && self.packets > 0 {
             return 0;
         }
-        let capacity = self.section.plan().capacity;
-        let by_packets = ((settings.length + 1) * capacity).saturating_sub(self.packets);
+        let (length, most) = (settings.length.max(1), self.section.packets());
+        let by_packets = ((length + 1) * most).saturating_sub(self.packets);
         // Batches that end because they are full have at least so many packets, but for those of very large ones.
-        let batches = settings.length * capacity / FEWEST;
+        let batches = length * (1 + most / FEWEST);
         by_packets.min(batches.saturating_sub(self.queue.len()) * FEWEST)
     }
 
@@ -118,6 +125,7 @@ impl Lane {
         let Some(mut flight) = self.queue.pop_front_if(|flight| flight.is_done()) else {
             return false;
         };
+        self.full = false;
         let path = self.conclude(&mut flight);
         let age = (cx.now() - flight.since).as_nanos();
         self.counters.age.note(age.unsigned_abs(), 1);
@@ -127,7 +135,7 @@ impl Lane {
         counters.cycles.add(flight.cost);
         self.packets -= flight.rows;
         self.bytes -= flight.bytes;
-        self.counters.held.set(self.packets as u64);
+        self.count_held();
 
         let mut first = 0;
         for mut tile in flight.tiles.drain(..) {
@@ -170,8 +178,13 @@ impl Lane {
             packets.append(&mut flight.tiles);
         }
         (self.packets, self.bytes) = (0, 0);
-        self.counters.held.set(0);
+        self.count_held();
         packets
+    }
+
+    fn count_held(&self) {
+        self.counters.held.set(self.packets as u64);
+        self.counters.under_way.set(self.queue.len() as u64);
     }
 
     /// Packets that it holds.
@@ -181,8 +194,8 @@ impl Lane {
 
     /// Whether another batch may end before it is full.
     fn may_end_early(&self) -> bool {
-        let plan = self.section.plan();
-        self.queue.len() < self.section.settings().length * (1 + plan.capacity / TILE)
+        let full = 1 + self.section.packets() / TILE;
+        self.queue.len() < self.section.settings().length * full
     }
 
     /// How many packets from the front of a batch there is room for.
@@ -198,7 +211,8 @@ impl Lane {
             sum += packet.len();
             sum > bytes
         });
-        over.unwrap_or(most)
+        // Whatever it is, one packet alone is taken.
+        over.map_or(most, |over| over.max(usize::from(self.packets == 0)))
     }
 }
 
@@ -219,7 +233,11 @@ impl Lane {
             self.flush();
             worked = true;
         }
-        if self.room() < self.section.plan().capacity {
+        if self.full || self.room() < self.section.packets() {
+            // Nothing becomes free as long as all of it is being collected.
+            if self.queue.is_empty() {
+                self.flush();
+            }
             self.wait();
         }
         self.balancer.tick(now.as_nanos().unsigned_abs());
@@ -406,19 +424,14 @@ impl Lane {
         if !self.link.is_good() && !self.link.is_open() {
             return false;
         }
-        if self.tables_version != self.section.tables().version() {
-            self.tables_version = self.section.tables().version();
-            self.tables = self.section.tables().resident();
-        }
-        if self.tables.generation == generation
-            && self.tables.complete
-            && self.tables.is_newest(self.section.stages())
-        {
-            self.stale_since = None;
+        if self.has_newest_tables(generation) {
             return true;
         }
         let now = self.section.device_now();
         self.section.load_aside(now);
+        if self.section.settings().inline && self.has_newest_tables(generation) {
+            return true;
+        }
         let since = *self.stale_since.get_or_insert(now);
         let patience = self.section.settings().patience.as_nanos() as u64;
         self.tables.generation == generation
@@ -426,12 +439,28 @@ impl Lane {
             && now.saturating_sub(since) <= patience
     }
 
+    /// Whether the stages' tables of this moment are on the device of a generation.
+    fn has_newest_tables(&mut self, generation: u64) -> bool {
+        if self.tables_version != self.section.tables().version() {
+            self.tables_version = self.section.tables().version();
+            self.tables = self.section.tables().resident();
+        }
+        let newest = self.tables.generation == generation
+            && self.tables.complete
+            && self.tables.is_newest(self.section.stages());
+        if newest {
+            self.stale_since = None;
+        }
+        newest
+    }
+
     /// Moves up to `count` packets from the front of a batch into a flight; returns whether it is full.
     fn collect(&mut self, flight: &mut Flight, batch: &mut Batch, count: usize) -> bool {
         let start = cycles::now();
         let plan = self.section.plan();
-        let most_for_cpu = self.balancer.most_for_cpu();
-        let limit = if flight.is_for_device() { plan.capacity } else { most_for_cpu };
+        let packets = self.section.packets();
+        let most_for_cpu = self.balancer.most_for_cpu().min(packets);
+        let limit = if flight.is_for_device() { packets } else { most_for_cpu };
         if flight.tiles.last().is_none_or(Batch::is_full) {
             flight.tiles.push(self.tiles.pop().unwrap_or_default());
         }
@@ -561,5 +590,6 @@ impl Lane {
 impl Drop for Lane {
     fn drop(&mut self) {
         self.counters.held.set(0);
+        self.counters.under_way.set(0);
     }
 }

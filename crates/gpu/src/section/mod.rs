@@ -143,6 +143,11 @@ impl Section {
         &self.plan
     }
 
+    /// Most packets of a batch.
+    pub fn packets(&self) -> usize {
+        self.settings.packets.clamp(1, self.plan.capacity.max(1))
+    }
+
     /// Its sizes and times.
     pub fn settings(&self) -> &Settings {
         &self.settings

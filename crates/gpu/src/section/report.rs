@@ -75,6 +75,8 @@ pub(super) struct Counters {
     pub(super) waits: Count,
     /// Packets that the lane holds now.
     pub(super) held: Count,
+    /// Batches that have ended and are not delivered.
+    pub(super) under_way: Count,
     /// Of a million batches as many are meant for the device.
     pub(super) share: AtomicU32,
     /// Age of the oldest packet of each batch at its delivery, in nanoseconds.
@@ -121,6 +123,8 @@ pub struct Report {
     pub waits: u64,
     /// Packets that lanes hold now.
     pub held: u64,
+    /// Batches that have ended and are not delivered.
+    pub under_way: u64,
     /// The part of batches that is meant for the device, on average over lanes.
     pub share: f64,
     /// Age of the oldest packet of each batch at its delivery, in nanoseconds.
@@ -143,6 +147,7 @@ impl Report {
         self.crowded += lane.crowded.get();
         self.waits += lane.waits.get();
         self.held += lane.held.get();
+        self.under_way += lane.under_way.get();
         let share = f64::from(lane.share.load(Relaxed)) / 1e6;
         self.share += (share - self.share) / self.lanes as f64;
         self.age.merge(&lane.age);

@@ -25,11 +25,11 @@ use crate::kernel::TILE;
 #[cfg(test)]
 mod simulation;
 
-/// Nanoseconds from one step to the next.
+/// Nanoseconds from one step to the next, unless it is told otherwise.
 pub const PERIOD: u64 = 200_000_000;
 /// By how much one way must be cheaper.
 pub const HYSTERESIS: f64 = 0.05;
-/// The part of packets that goes the other way for comparison, at most.
+/// The part of packets that goes the other way for comparison, at most, unless it is told otherwise.
 pub const PROBE: f64 = 0.02;
 /// The part of the thread's time that comparing may cost.
 pub const PROBE_COST: f64 = 0.01;
@@ -39,8 +39,9 @@ pub const STEP: f64 = 0.05;
 const STEPS: (f64, f64) = (0.0125, 0.2);
 /// The part of a period that the thread may wait before the share falls.
 const WAITS: f64 = 0.02;
-/// When this is looked at for the first time, and how much it may be then: a device may stall for a moment.
-const SOON: u64 = PERIOD / 10;
+/// The part of a period after which this is looked at for the first time, and how much it may be then: a device may stall
+/// for a moment.
+const SOON: u64 = 10;
 const WAITS_SOON: f64 = 0.1;
 /// The part of the batches meant for the device that may find no slot before the share grows no more.
 const CROWDED: f64 = 0.5;
@@ -62,6 +63,9 @@ pub struct Balancer {
     /// Cost of a packet by each way, as far as that is known.
     costs: [Option<f64>; 2],
     period: Period,
+    /// [`PERIOD`] and [`PROBE`].
+    interval: u64,
+    probe: f64,
     /// What a batch for the twins may cost.
     budget: f64,
 }
@@ -81,9 +85,10 @@ struct Period {
 }
 
 impl Balancer {
-    /// A balancer that does not know anything yet. The twins get as many packets at a time as cost `budget`, lest the device run
-    /// out of work meanwhile.
-    pub fn new(budget: f64) -> Self {
+    /// A balancer that does not know anything yet. It compares every `interval` nanoseconds, and lets `probe` of the packets at
+    /// most go the other way for it. The twins get as many packets at a time as cost `budget`, lest the device run out of
+    /// work meanwhile.
+    pub fn new(interval: u64, probe: f64, budget: f64) -> Self {
         Self {
             share: 0.5,
             step: STEP,
@@ -91,6 +96,8 @@ impl Balancer {
             owed: 0.0,
             costs: [None; 2],
             period: Period::default(),
+            interval,
+            probe,
             budget,
         }
     }
@@ -143,7 +150,9 @@ impl Balancer {
     pub fn tick(&mut self, now: u64) {
         let began = *self.period.began.get_or_insert(now);
         let passed = now.saturating_sub(began);
-        if passed < SOON || passed < PERIOD && self.period.waits() <= WAITS_SOON {
+        if passed < self.interval / SOON
+            || passed < self.interval && self.period.waits() <= WAITS_SOON
+        {
             return;
         }
         let next = Period { began: Some(now), ..Period::default() };
@@ -215,9 +224,9 @@ impl Balancer {
         let probe = match (self.cost(Path::Gpu), self.cost(Path::Cpu)) {
             (Some(gpu), Some(cpu)) => {
                 let dearer = gpu.max(cpu) / gpu.min(cpu).max(f64::MIN_POSITIVE);
-                PROBE.min(PROBE_COST / (dearer - 1.0).max(f64::MIN_POSITIVE))
+                self.probe.min(PROBE_COST / (dearer - 1.0).max(f64::MIN_POSITIVE))
             }
-            _ => PROBE,
+            _ => self.probe,
         };
         self.share.clamp(probe, 1.0 - probe)
     }

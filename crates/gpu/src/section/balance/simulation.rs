@@ -255,7 +255,7 @@ fn around(random: &mut Rng, part: f64) -> f64 {
 }
 
 fn balanced() -> Policy {
-    Policy::Balanced(Box::new(Balancer::new(BUDGET)))
+    Policy::Balanced(Box::new(Balancer::new(PERIOD, PROBE, BUDGET)))
 }
 
 /// Packets a nanosecond of the best split that never changes, and the split.
@@ -393,7 +393,7 @@ fn it_stands_still_under_noise() {
 
 #[test]
 fn what_it_is_told_it_does() {
-    let mut balancer = Balancer::new(BUDGET);
+    let mut balancer = Balancer::new(PERIOD, PROBE, BUDGET);
     for _ in 0..100 {
         assert_eq!(balancer.choose(Mode::Gpu), Path::Gpu);
         balancer.gone(Path::Gpu, BATCH);

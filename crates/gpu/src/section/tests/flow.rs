@@ -82,6 +82,13 @@ fn a_lane_keeps_its_bounds() {
         }
         lane.add(cx.now(), &mut batch);
         assert_eq!((batch.len(), lane.held()), (3, 2));
+        // Though none comes after them and they are not old: the lane is full.
+        lane.tick(cx.now());
+        assert!(lane.take(cx, |_, batch, _| batch.clear()));
+        let mut large = Batch::new();
+        large.push(millrace_core::Packet::from_bytes(&[0; 300]).unwrap()).unwrap();
+        lane.add(cx.now(), &mut large);
+        assert_eq!((large.len(), lane.held()), (0, 1), "alone it is taken");
     });
 }
 
