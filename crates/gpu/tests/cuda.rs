@@ -27,6 +27,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use millrace_gpu::cuda::{self, calibrate};
 use millrace_gpu::host::Fast;
 use millrace_gpu::{Device, DeviceError, DeviceLane, Poll, SlotId, Table, Ticket};
+use millrace_testkit::data::Data;
 
 /// Which test a child process runs.
 const CHILD: &str = "MILLRACE_CUDA_TEST";
@@ -39,6 +40,7 @@ const SOUND: &[Test] = &[
     ("plans_do_what_they_say", &[], plans_do_what_they_say),
     ("tables_live_as_long_as_their_batches", &[], tables),
     ("what_is_wrong_is_refused", &[], refusals),
+    ("patterns_are_found", &[], || patterns_agree_with_fast_mode(&open())),
     ("lanes_of_many_threads", &[], lanes_of_many_threads),
     ("lanes_are_dropped_at_any_time", &[], lanes_are_dropped_at_any_time),
     ("the_device_is_opened_again", &[], the_device_is_opened_again),
@@ -52,7 +54,18 @@ const FAULTY: &[Test] = &[
     ("a_driver_that_fails", &[("FAKE_CUDA", "call cuInit 1 999")], || {
         refuses_to_open("cuInit: CUDA_ERROR_UNKNOWN");
     }),
-    ("a_compiler_that_fails", &[("FAKE_NVRTC", "fail")], || refuses_to_open("as it was told")),
+    ("a_compiler_that_fails", &[("FAKE_NVRTC", "fail")], plans_do_what_they_say),
+    ("machine_code_that_fails", &[("FAKE_CUDA", "call cuModuleLoadData 2 209")], tables),
+    (
+        "no_way_to_a_kernel",
+        &[("FAKE_NVRTC", "fail"), ("FAKE_CUDA", "call cuModuleLoadData 2 218")],
+        || refuses_to_open("as it was told"),
+    ),
+    (
+        "tables_of_batches_that_come_late",
+        &[("FAKE_CUDA", "late mr_lpm4 1 20; late mr_lpm4 5 20; late mr_lpm4 9 20")],
+        tables,
+    ),
     ("no_memory_for_a_table", &[("FAKE_CUDA_MEMORY", "100000")], no_memory_for_a_table),
     ("no_memory_for_a_lane", &[("FAKE_CUDA_MEMORY", "100000")], no_memory_for_a_lane),
     ("every_call_of_opening_a_lane_fails_once", &[], every_call_of_opening_a_lane_fails_once),
@@ -97,12 +110,28 @@ fn main() -> ExitCode {
     let mut trials = Vec::new();
     for &(name, environment, _) in SOUND.iter().chain(FAULTY) {
         let driver = driver.clone();
-        let run = move || child(name, environment, Some(&driver));
+        let run = move || child(name, environment, &[&driver]);
         trials.push(Trial::test(format!("fake::{name}"), run));
     }
-    let has_gpu = child("probe", &[], None).is_ok();
+    let name = "plans_do_what_they_say";
+    let bare = driver.join("bare");
+    let run = {
+        let bare = bare.clone();
+        move || child(name, &[], &[&bare])
+    };
+    trials.push(Trial::test("fake::without_a_compiler", run));
+    if let Some(compiler) =
+        Data::Nvrtc.folder_or_skip("fake::with_a_real_compiler").and_then(library)
+    {
+        for name in [name, "patterns_are_found"] {
+            let (bare, compiler) = (bare.clone(), compiler.clone());
+            let run = move || child(name, &[("FAKE_CUDA_NO_PTX", "1")], &[&bare, &compiler]);
+            trials.push(Trial::test(format!("fake::with_a_real_compiler::{name}"), run));
+        }
+    }
+    let has_gpu = child("probe", &[], &[]).is_ok();
     for &(name, ..) in SOUND.iter().filter(|_| has_gpu) {
-        trials.push(Trial::test(format!("gpu::{name}"), move || child(name, &[], None)));
+        trials.push(Trial::test(format!("gpu::{name}"), move || child(name, &[], &[])));
     }
     if !has_gpu {
         eprintln!("left out: the same on a GPU, for there is none here");
@@ -130,18 +159,35 @@ fn build_fakes(folder: &Path) -> Result<PathBuf, String> {
     units.extend(kernels.filter(|path| path.extension().is_some_and(|end| end == "cu")));
     compile("libcuda.so.1", &units)?;
     compile("libnvrtc.so.12", &[here.join("tests/fake/libnvrtc.c")])?;
-    // cudarc looks for this name first.
-    fs::copy(folder.join("libcuda.so.1"), folder.join("libcuda.so"))
-        .map_err(|error| error.to_string())?;
+    // cudarc looks for this name first. In a folder of its own, there is a driver and no compiler.
+    let copy = || {
+        fs::create_dir(folder.join("bare"))?;
+        fs::copy(folder.join("libcuda.so.1"), folder.join("libcuda.so"))?;
+        fs::copy(folder.join("libcuda.so.1"), folder.join("bare/libcuda.so"))
+    };
+    copy().map_err(|error| error.to_string())?;
     Ok(folder.to_owned())
 }
 
+/// The folder below this one that NVIDIA's compiler is in.
+fn library(folder: PathBuf) -> Option<PathBuf> {
+    let entries: Vec<PathBuf> =
+        fs::read_dir(&folder).ok()?.flatten().map(|entry| entry.path()).collect();
+    let is_library = |path: &&PathBuf| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("libnvrtc.so"))
+    };
+    if entries.iter().any(|path| is_library(&path)) {
+        return Some(folder);
+    }
+    entries.into_iter().filter(|path| path.is_dir()).find_map(library)
+}
+
 /// Runs a test in a process of its own, with the fake driver or what the machine has.
-fn child(name: &str, environment: &[(&str, &str)], driver: Option<&Path>) -> Result<(), Failed> {
+fn child(name: &str, environment: &[(&str, &str)], libraries: &[&Path]) -> Result<(), Failed> {
     let mut command = Command::new(env::current_exe()?);
     command.env(CHILD, name).envs(environment.iter().copied());
-    if let Some(folder) = driver {
-        command.env("LD_LIBRARY_PATH", folder);
+    if !libraries.is_empty() {
+        command.env("LD_LIBRARY_PATH", env::join_paths(libraries)?);
     }
     let output = command.output()?;
     if output.status.success() {

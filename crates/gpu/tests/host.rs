@@ -40,6 +40,11 @@ fn tables_live_as_long_as_batches_that_use_them() {
 }
 
 #[test]
+fn patterns_are_found() {
+    patterns_agree_with_fast_mode(&simulator(&Faults::none()));
+}
+
+#[test]
 fn what_is_wrong_is_refused() {
     refusals_leave_the_lane_as_it_was(&Fast::open(""), &Fast::open(""));
     refusals_leave_the_lane_as_it_was(&simulator(&Faults::none()), &simulator(&Faults::none()));

@@ -1,4 +1,4 @@
-//! Kernels for a device: compiled for it at run time, where NVIDIA's compiler library is there.
+//! Kernels for a device: compiled for it at run time, where NVIDIA's compiler library is there, and from PTX elsewhere.
 
 use std::ffi::{CString, c_char};
 use std::ptr;
@@ -10,24 +10,31 @@ use super::context::{Context, Function};
 use crate::device::DeviceError;
 use crate::kernel::Kernel;
 
-/// A kernel, ready to be launched on a device of this architecture (90 for `sm_90`).
+/// A kernel, ready to be launched on a device of this architecture (90 for `sm_90`): as machine code made here; where there is no
+/// compiler, or the driver does not take what it makes, as the PTX that Millrace brings along, which the driver compiles.
 ///
 /// # Errors
-/// The device is lost, or out of memory; or none of the ways to the kernel leads there, with what each of them says.
+/// The device is lost, or out of memory; or neither way leads to the kernel, with what each of them says.
 pub(super) fn function(
     context: &Arc<Context>,
     kernel: Kernel,
     architecture: u32,
 ) -> Result<Arc<Function>, DeviceError> {
     let load = |image: &[u8]| Function::load(context, image, kernel.entry());
-    let compiled = cubin(kernel, architecture);
-    match compiled.map_err(DeviceError::Unsupported).and_then(|image| load(&image)) {
-        Ok(function) => Ok(Arc::new(function)),
+    let compiled = cubin(kernel, architecture).map_err(DeviceError::Unsupported);
+    let first = match compiled.and_then(|image| load(&image)) {
+        Err(DeviceError::Unsupported(why)) => why,
+        loaded => return loaded.map(Arc::new),
+    };
+    let mut ptx = kernel.ptx().as_bytes().to_vec();
+    ptx.push(0);
+    match load(&ptx) {
         Err(DeviceError::Unsupported(why)) => {
             let name = kernel.name();
-            Err(DeviceError::Unsupported(format!("kernel {name} for sm_{architecture}: {why}")))
+            let why = format!("kernel {name} for sm_{architecture}: {first}; as PTX: {why}");
+            Err(DeviceError::Unsupported(why))
         }
-        Err(error) => Err(error),
+        loaded => loaded.map(Arc::new),
     }
 }
 

@@ -5,7 +5,6 @@
 //! so its steps are put on the stream one by one, with the bytes that there are.
 
 use std::ffi::c_void;
-use std::mem;
 use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -49,15 +48,29 @@ struct Slot {
     /// Of the batch that was in it last.
     sequence: u32,
     state: State,
+    /// Those that the batch under way uses.
+    tables: Vec<Table>,
 }
 
 enum State {
     /// With what became of the last batch.
     Here(Poll),
-    /// Its tables are kept.
-    UnderWay { _tables: Vec<Table> },
+    /// The device works on it.
+    UnderWay,
     /// Its batch was submitted in part, and is worth nothing when that is done.
-    Spoilt { _tables: Vec<Table> },
+    Spoilt,
+}
+
+impl Slot {
+    /// The device is done with it.
+    fn end(&mut self, outcome: Poll) {
+        self.state = State::Here(outcome);
+        self.tables.clear();
+    }
+
+    fn fail(&mut self, why: &str) {
+        self.end(Poll::Failed(DeviceError::Step(why.to_owned())));
+    }
 }
 
 /// What the device knows of. Fields are freed in their order.
@@ -197,7 +210,7 @@ impl Lane {
             resources.graphs.push(graphs);
         }
         let none = || Poll::Failed(DeviceError::Step("there was no batch yet".to_owned()));
-        let slot = |_| Slot { sequence: 0, state: State::Here(none()) };
+        let slot = |_| Slot { sequence: 0, state: State::Here(none()), tables: Vec::new() };
         Ok(Self {
             plan: plan.clone(),
             tables: tables_of(plan),
@@ -218,14 +231,11 @@ impl Lane {
             return;
         };
         match &slot.state {
-            State::UnderWay { .. } if resources.word(id.0) == slot.sequence => {
-                slot.state = State::Here(Poll::Done);
+            State::UnderWay if resources.word(id.0) == slot.sequence => {
+                slot.end(Poll::Done);
                 self.polls = 0;
             }
-            State::Spoilt { .. } if resources.is_idle() => {
-                let why = DeviceError::Step("the batch was submitted in part".to_owned());
-                slot.state = State::Here(Poll::Failed(why));
-            }
+            State::Spoilt if resources.is_idle() => slot.fail("the batch was submitted in part"),
             _ => {}
         }
     }
@@ -239,10 +249,9 @@ impl Lane {
         for id in 0..self.slots.len() {
             self.look(SlotId(id));
             if let Some(slot) = self.slots.get_mut(id)
-                && matches!(slot.state, State::UnderWay { .. })
+                && matches!(slot.state, State::UnderWay)
             {
-                let why = DeviceError::Step("the stream ended without the batch's word".to_owned());
-                slot.state = State::Here(Poll::Failed(why));
+                slot.fail("the stream ended without the batch's word");
             }
         }
     }
@@ -263,7 +272,7 @@ impl DeviceLane for Lane {
                 // way in it; borrowed from the lane alone.
                 Some(unsafe { slice::from_raw_parts_mut(address, self.plan.slot_bytes) })
             }
-            State::UnderWay { .. } | State::Spoilt { .. } => None,
+            State::UnderWay | State::Spoilt => None,
         }
     }
 
@@ -288,14 +297,14 @@ impl DeviceLane for Lane {
             return Err(Self::gone());
         };
         slot.sequence = sequence;
-        let kept = tables.to_vec();
+        slot.tables.extend_from_slice(tables);
         match resources.submit(&self.plan, id.0, rows, payload) {
             Ok(()) => {
-                slot.state = State::UnderWay { _tables: kept };
+                slot.state = State::UnderWay;
                 Ok(Ticket { slot: id, sequence })
             }
             Err(error) => {
-                slot.state = State::Spoilt { _tables: kept };
+                slot.state = State::Spoilt;
                 Err(error)
             }
         }
@@ -353,14 +362,7 @@ impl Drop for Lane {
         let context = resources.context().clone();
         let under_way = self.slots.iter().any(|slot| !matches!(slot.state, State::Here(_)));
         if under_way && !context.is_lost() && !resources.is_idle() {
-            for slot in mem::take(&mut self.slots) {
-                match slot.state {
-                    State::UnderWay { _tables: tables } | State::Spoilt { _tables: tables } => {
-                        resources.tables.extend(tables);
-                    }
-                    State::Here(_) => {}
-                }
-            }
+            resources.tables = self.slots.drain(..).flat_map(|slot| slot.tables).collect();
             context.abandon(resources);
         }
     }

@@ -9,9 +9,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
+use millrace_gpu::host::Fast;
 use millrace_gpu::kernel::{Column, Condition, Kernel, Launch, NONE, TILE};
 use millrace_gpu::plan::{Area, Plan, Step};
 use millrace_gpu::{Device, DeviceLane, Poll, SlotId, Table, Ticket};
+use millrace_match::patterns::{Content, Image, Kind, PatternSet, Rule};
 
 /// Where the areas of a plan begin: behind the header.
 const AREAS: u32 = 192;
@@ -226,6 +228,72 @@ pub(crate) fn device_agrees_with_oracle(device: &Arc<dyn Device>, seed: u64, pay
             let block = lanes[lane].block(SlotId(slot)).expect("the batch is done");
             case.check(block, &expected, rows, &what);
         }
+    }
+}
+
+/// Runs a plan that searches packed payloads with several threads a row on a device, and in fast mode.
+pub(crate) fn patterns_agree_with_fast_mode(device: &Arc<dyn Device>) {
+    let mut rng = Rng::with_seed(11);
+    let mut set = PatternSet::new();
+    for word in ["needle", "hay", "aab", "b"] {
+        set.push(Rule::of(Content::of(word))).unwrap();
+    }
+    let words = Arc::new(Image::build(&set).unwrap().words().to_vec());
+    let (mut input, mut both, mut output) = (Columns::new(), Columns::new(), Columns::new());
+    let (offset, length, predicate, result) =
+        (input.add(4), input.add(4), both.add(4), output.add(4));
+    let mut end = AREAS;
+    for area in [&mut input, &mut both, &mut output] {
+        end = area.place(end, 2);
+    }
+    for lanes in [1, 8, 32] {
+        let launch = Launch {
+            offset: input.column(offset),
+            length: input.column(length),
+            predicate: both.column(predicate),
+            result: output.column(result),
+            payload: end,
+            constants: [lanes, 0, Kind::Other as u32, 0],
+            ..Launch::default()
+        };
+        let plan = Arc::new(Plan {
+            capacity: 2 * TILE,
+            steps: vec![Step { kernel: Kernel::AhoCorasick, launch, has_table: true, field: None }],
+            input: input.area,
+            both: both.area,
+            output: output.area,
+            payload: Area { at: end, tile: 0 },
+            slot_bytes: end as usize + (1 << 16),
+            payload_bytes: 1 << 16,
+            ..Plan::default()
+        });
+        let rows = rng.usize(1..=2 * TILE);
+        let texts: Vec<Vec<u8>> = (0..rows)
+            .map(|_| {
+                let bytes = rng.usize(..100);
+                (0..bytes).map(|_| *rng.choice(b"aabhyneedl".iter()).unwrap()).collect()
+            })
+            .collect();
+        let results = [device, &Fast::open("")].map(|device| {
+            let table = device.load_table(&words).unwrap();
+            wait_resident(&table);
+            let mut lane = device.open_lane(&plan, 1).unwrap();
+            let block = lane.block(SlotId(0)).unwrap();
+            let mut at = 0;
+            for (row, text) in texts.iter().enumerate() {
+                put_word(block, launch.offset.of(row), at as u32);
+                put_word(block, launch.length.of(row), text.len() as u32);
+                let from = end as usize + at;
+                block[from..from + text.len()].copy_from_slice(text);
+                at += text.len().next_multiple_of(16);
+            }
+            let ticket = lane.submit(SlotId(0), rows, at, &[table]).unwrap();
+            assert_eq!(wait(&mut *lane, ticket), Poll::Done);
+            let block = lane.block(SlotId(0)).unwrap();
+            (0..rows).map(|row| word(block, launch.result.of(row))).collect::<Vec<_>>()
+        });
+        assert_eq!(results[0], results[1], "{lanes} threads a row");
+        assert!(results[0].contains(&NONE) && results[0].iter().any(|result| *result != NONE));
     }
 }
 

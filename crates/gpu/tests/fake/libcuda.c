@@ -14,10 +14,13 @@
  *     hang NAME N          the Nth run of a kernel never ends
  *     late NAME N MS       the Nth run of a kernel begins later
  *     skip NAME N          the Nth run of a kernel does nothing
- * Beside it: FAKE_CUDA_VERSION (12040), FAKE_CUDA_DEVICES (1), FAKE_CUDA_MEMORY (bytes), FAKE_CUDA_SEED.
+ * Beside it: FAKE_CUDA_VERSION (12040), FAKE_CUDA_DEVICES (1), FAKE_CUDA_MEMORY (bytes), FAKE_CUDA_SEED, FAKE_CUDA_NO_PTX (takes
+ * none but that of mr_complete).
  */
 #define _GNU_SOURCE
+#include <ctype.h>
 #include <dlfcn.h>
+#include <elf.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -84,7 +87,7 @@ struct context { struct object object; CUresult broken; };
 struct stream { struct object object; struct list ops; int busy, hangs; struct graph *capture; pthread_t capturer; };
 struct event { struct object object; int pending; };
 struct graph { struct object object; struct list ops; int invalid; };
-struct module { struct object object; char *image; };
+struct module { struct object object; char *image; size_t bytes; };
 struct function { struct object object; struct module *module; char name[64]; };
 
 static struct object *objects;
@@ -753,15 +756,37 @@ DEFINE(cuMemcpyDtoHAsync_v2, (void *to, CUdeviceptr from, size_t bytes, struct s
 
 /* ---- modules and launches ---- */
 
-DEFINE(cuModuleLoadData, (struct module * *module, const char *image), begin_outside_capture, {
+/* The length of an image: PTX and the fake compiler's end with zero, machine code says where its last table is. 0: none. */
+static size_t image_bytes(const char *image, int *fits)
+{
     const char *target = strstr(image, ".target sm_");
-    if (strncmp(image, "FAKE CUBIN sm_", 14) && !(target && strstr(image, ".version ")))
+    *fits = 1;
+    if (!memcmp(image, ELFMAG, SELFMAG)) {
+        const Elf64_Ehdr *header = (const Elf64_Ehdr *)image;
+        const size_t sections = header->e_shoff + (size_t)header->e_shnum * header->e_shentsize;
+        const size_t segments = header->e_phoff + (size_t)header->e_phnum * header->e_phentsize;
+        return sections > segments ? sections : segments;
+    }
+    if (!strncmp(image, "FAKE CUBIN sm_", 14))
+        *fits = atoi(image + 14) == ARCHITECTURE;
+    else if (target && strstr(image, ".version ") && (strstr(image, "mr_complete") || !getenv("FAKE_CUDA_NO_PTX")))
+        *fits = atoi(target + 11) <= ARCHITECTURE;
+    else
+        return 0;
+    return strlen(image);
+}
+
+DEFINE(cuModuleLoadData, (struct module * *module, const char *image), begin_outside_capture, {
+    int fits;
+    const size_t bytes = image_bytes(image, &fits);
+    if (bytes == 0) {
         result = INVALID_IMAGE;
-    else if (target ? atoi(target + 11) > ARCHITECTURE : atoi(image + 14) != ARCHITECTURE)
+    } else if (!fits) {
         result = NO_BINARY_FOR_GPU;
-    else {
+    } else {
         *module = create(MODULE, sizeof **module);
-        (*module)->image = strdup(image);
+        (*module)->image = memcpy(calloc(1, bytes + 1), image, bytes);
+        (*module)->bytes = bytes;
     }
 })
 
@@ -783,13 +808,15 @@ DEFINE(cuModuleUnload, (struct module * module), begin_in_context, {
 })
 
 DEFINE(cuModuleGetFunction, (struct function * *function, struct module *module, const char *name), begin_in_context, {
-    char entry[100];
     if (!object_of(module, MODULE, "cuModuleGetFunction")) {
         result = INVALID_HANDLE;
     } else {
-        snprintf(entry, sizeof entry, ".entry %s", name);
-        const char *found = strstr(module->image, entry);
-        if (!found || strchr("(\n \r", found[strlen(entry)]) == NULL) {
+        /* As a whole word: in text, or among the symbols of machine code. */
+        const size_t length = strlen(name);
+        const char *found = memmem(module->image, module->bytes, name, length);
+        while (found && (isalnum((u8)found[length]) || found[length] == '_'))
+            found = memmem(found + 1, module->bytes - (size_t)(found + 1 - module->image), name, length);
+        if (!found) {
             result = NOT_FOUND;
         } else {
             *function = create(FUNCTION, sizeof **function);
