@@ -271,9 +271,12 @@ impl Lane {
         if !self.section.has_device() {
             return false;
         }
-        let now = self.section.device_now();
         self.let_go();
-        match self.link.attend(now) {
+        self.counters.good.set(self.link.is_good().into());
+        if self.link.is_good() {
+            return false;
+        }
+        match self.link.attend(self.section.device_now()) {
             Order::Nothing => false,
             Order::Connect => {
                 let (sender, receiver) = sync_channel(1);

@@ -226,7 +226,8 @@ impl Section {
     }
 
     fn load(&self, generation: u64, device: &dyn Device) -> Result<(), DeviceError> {
-        self.tables.load(generation, device, &self.stages, self.device_now())
+        let count = self.plan.tables();
+        self.tables.load(generation, device, &self.stages, count, self.device_now())
     }
 
     /// Has a lane connected.

@@ -77,6 +77,8 @@ pub(super) struct Counters {
     pub(super) held: Count,
     /// Batches that have ended and are not delivered.
     pub(super) under_way: Count,
+    /// 1 when the lane may use the device without reserve.
+    pub(super) good: Count,
     /// Of a million batches as many are meant for the device.
     pub(super) share: AtomicU32,
     /// Age of the oldest packet of each batch at its delivery, in nanoseconds.
@@ -109,6 +111,8 @@ pub struct PathReport {
 pub struct Report {
     /// Threads that have a lane.
     pub lanes: usize,
+    /// Those of them that use the device without reserve now, none of their last batches having failed.
+    pub good: usize,
     /// Packets delivered after the device's work.
     pub gpu: PathReport,
     /// Packets delivered after the twins' work.
@@ -134,6 +138,7 @@ pub struct Report {
 impl Report {
     pub(super) fn add(&mut self, lane: &Counters) {
         self.lanes += 1;
+        self.good += lane.good.get() as usize;
         for (into, path) in [(&mut self.gpu, Path::Gpu), (&mut self.cpu, Path::Cpu)] {
             let from = lane.path(path);
             into.batches += from.batches.get();

@@ -72,7 +72,7 @@ impl Tables {
         self.again_at.load(Ordering::Relaxed) <= now && !self.asked.swap(true, Ordering::AcqRel)
     }
 
-    /// Loads what the device does not have of the stages' newest tables, and waits until it has arrived, some seconds at most.
+    /// Loads what the device does not have of the stages' newest tables, `count` of them, and waits until it has arrived, some seconds at most.
     ///
     /// # Errors
     /// Not all could be loaded.
@@ -81,6 +81,7 @@ impl Tables {
         generation: u64,
         device: &dyn Device,
         stages: &[Arc<dyn Stage>],
+        count: usize,
         now: u64,
     ) -> Result<(), DeviceError> {
         let mut backoff = self.loading.lock();
@@ -109,6 +110,10 @@ impl Tables {
                     break;
                 }
             }
+        }
+        if loaded.is_ok() && new.tables.len() != count {
+            new.complete = false;
+            loaded = Err(DeviceError::Step("a stage has no table".to_owned()));
         }
         match &loaded {
             Ok(()) => backoff.reset(),

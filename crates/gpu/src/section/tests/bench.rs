@@ -77,6 +77,13 @@ impl Routes {
         Self { table: Lock::new((0, table(0))) }
     }
 
+    /// The routes of the next epoch, if there is one.
+    pub(super) fn change_at_most(&self) {
+        if self.table.lock().0 + 1 < EPOCHS {
+            self.change();
+        }
+    }
+
     /// The routes of the next epoch.
     pub(super) fn change(&self) {
         let mut now = self.table.lock();

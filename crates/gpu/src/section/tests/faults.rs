@@ -21,7 +21,7 @@ const KINDS: [(host::Fault, Fault, Duration); 4] = [
     (host::Fault::Lose, Fault::Lost, LONG),
 ];
 
-fn source(faults: &Faults, seed: u64) -> Option<Arc<Source>> {
+pub(super) fn source(faults: &Faults, seed: u64) -> Option<Arc<Source>> {
     let settings = host::Settings {
         seed,
         delay: Duration::from_micros(5),

@@ -3,3 +3,5 @@
 mod bench;
 mod faults;
 mod flow;
+mod link;
+mod threads;
