@@ -62,6 +62,11 @@ const FAULTY: &[Test] = &[
         || refuses_to_open("as it was told"),
     ),
     (
+        "lanes_are_dropped_with_work_under_way",
+        &[("FAKE_CUDA", "late mr_lpm4 1 60; late mr_lpm4 7 60; late mr_lpm4 8 60")],
+        lanes_are_dropped_at_any_time,
+    ),
+    (
         "tables_of_batches_that_come_late",
         &[("FAKE_CUDA", "late mr_lpm4 1 20; late mr_lpm4 5 20; late mr_lpm4 9 20")],
         tables,
@@ -254,7 +259,7 @@ fn lanes_are_dropped_at_any_time() {
 
 /// Waits until the device has let go of lanes that were dropped with work under way, so that all is freed at exit.
 fn settle(device: &Arc<dyn Device>) {
-    thread::sleep(Duration::from_millis(50));
+    thread::sleep(Duration::from_millis(150));
     device.load_table(&Arc::new(vec![1])).map(|table| wait_resident(&table)).unwrap();
 }
 

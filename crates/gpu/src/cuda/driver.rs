@@ -187,6 +187,31 @@ fn name_of(result: sys::CUresult) -> String {
 mod tests {
     use super::*;
 
+    /// A function that is used and not looked for would end the process on a driver that has not got it.
+    #[test]
+    fn every_function_that_is_used_is_looked_for() {
+        let sources = concat!(
+            include_str!("calibrate.rs"),
+            include_str!("context.rs"),
+            include_str!("driver.rs"),
+            include_str!("lane.rs"),
+            include_str!("mod.rs"),
+            include_str!("tables.rs"),
+        );
+        let mut used: Vec<&str> = sources
+            .split("sys::cu")
+            .skip(1)
+            .filter_map(|rest| rest.split_once('(').map(|(name, _)| name))
+            .filter(|name| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'))
+            .filter(|name| name.starts_with(|c: char| c.is_ascii_uppercase()))
+            .collect();
+        used.sort_unstable();
+        used.dedup();
+        let found: Vec<&str> =
+            FUNCTIONS.iter().filter_map(|name| name.strip_prefix("cu")).collect();
+        assert_eq!(used, found);
+    }
+
     #[test]
     fn errors_that_only_a_new_context_ends_are_told_from_others() {
         for (code, is) in

@@ -25,6 +25,8 @@ const LINE: usize = 64;
 const ALIGN: usize = 256;
 /// Each so many polls in vain, the driver is asked whether the device still works.
 const LOOK: u32 = 256;
+/// How long a lane that is dropped waits for batches under way.
+const PARTING: Duration = Duration::from_millis(20);
 
 /// A kernel and what it is given.
 pub(super) struct Step {
@@ -360,8 +362,12 @@ impl Drop for Lane {
     fn drop(&mut self) {
         let Some(mut resources) = self.resources.take() else { return };
         let context = resources.context().clone();
-        let under_way = self.slots.iter().any(|slot| !matches!(slot.state, State::Here(_)));
-        if under_way && !context.is_lost() && !resources.is_idle() {
+        // Freeing takes as long as a few batches anyway: only what hangs is left to others.
+        let start = Instant::now();
+        while !context.is_lost() && !resources.is_idle() && start.elapsed() < PARTING {
+            thread::sleep(Duration::from_micros(20));
+        }
+        if !context.is_lost() && !resources.is_idle() {
             resources.tables = self.slots.drain(..).flat_map(|slot| slot.tables).collect();
             context.abandon(resources);
         }

@@ -10,7 +10,8 @@
 //! * The device is lost ([`DeviceError::Lost`]): every batch under way fails, and every later call. Its users drop their lanes
 //!   and tables, and open it anew, which succeeds when all of it is let go and it works again.
 //!
-//! A lane can be dropped at any time: memory that the device may still write to is kept until it is sure that it does not.
+//! A lane can be dropped at any time, which may take some 20 ms: memory that the device may still write to is kept until it is
+//! sure that it does not.
 
 pub(crate) mod slot;
 
