@@ -10,11 +10,11 @@
 //! of the first rule that alerts, in the order of the file and counted from 1, is noted in the annotation ANNO;
 //! 0 means none.
 //!
-//! The payload is what is behind the TCP, UDP or ICMP header. Of a packet of another protocol, and of a fragment
-//! but the first, it is what is behind the IP header; of what is not IP, what is behind the Ethernet header and
-//! its VLAN tags. A packet whose network header is not marked is taken for an Ethernet frame. Padding behind an IP
-//! packet is not searched. Headers that are cut short or wrong end the walk over headers, and what is behind the
-//! last good one is searched.
+//! The payload is what TCP, UDP, UDP-Lite, SCTP and ICMP carry behind their headers. Of other protocols it is all that
+//! is behind the IP header and extension headers of IPv6, and so it is of a fragment but the first. Padding behind an
+//! IP packet is not searched. What is not IP, or has a header that is cut short or wrong, has no payload: with FROM it
+//! can be searched from a header on that it has. A packet whose network header is not marked is taken for an
+//! Ethernet frame, with or without VLAN tags.
 //!
 //! A plain file has a pattern a line. Blanks at both ends are not part of it; a line of blanks, or one that begins
 //! with `#`, is nothing. Escapes are those of C (`\n`, `\x1f`, `\\`) and `\#`, `\|`; bytes in hexadecimal stand
@@ -46,8 +46,8 @@
 //! - NOCASE: whether plain patterns and PATTERN are found in any case. Default false.
 //! - ENGINE: `DFA`; `HYPERSCAN`: the library libhs.so.5 (Hyperscan or Vectorscan), if the machine has it; `AUTO`: DFA, which is
 //!   no slower unless payloads have nothing in common with the patterns. Results are the same. Default AUTO.
-//! - FROM: from where on a packet is searched, to its end: `PAYLOAD`; `TRANSPORT`, `NETWORK_PAYLOAD`, `NETWORK`: with
-//!   the header of that name, or behind it; `PACKET`: all of it. Default PAYLOAD.
+//! - FROM: from where on a packet is searched, to its end: `ETHERNET`, `NETWORK`, `TRANSPORT`: from that header on;
+//!   `NETWORK_PAYLOAD`: from behind the IP header; `PAYLOAD`. Default PAYLOAD.
 //! - ALL: whether all rules that alert are counted, and not the first alone. It takes longer. Default false.
 //! - ANNO: annotation of four bytes, by name or offset. Default 44.
 //! - LOG: whether a line is printed for each alert. Default false.

@@ -190,3 +190,38 @@ impl InForce {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_are_exchanged_while_others_search_by_the_old_ones() {
+        let source = Source { patterns: vec![b"old".to_vec()], ..empty() };
+        let target = Target { engine: EngineChoice::Auto, streams: true };
+        let rules = InForce::new(source, target).unwrap();
+        rules.read(None).unwrap();
+        let old = rules.load();
+        rules.write(b"new\nnewer").unwrap();
+        assert_eq!((old.set.len(), rules.load().set.len()), (1, 2));
+        assert!(rules.load().number > old.number);
+        // Another one with the same rules takes over their counts.
+        rules.load().counts[1].store(7, Relaxed);
+        let source = Source { patterns: vec![b"new".to_vec(), b"newer".to_vec()], ..empty() };
+        let other = InForce::new(source, target).unwrap();
+        other.read(None).unwrap();
+        other.take(&rules);
+        assert_eq!(other.load().counts[1].load(Relaxed), 7);
+        other.read(None).unwrap();
+        assert_eq!(other.load().counts[1].load(Relaxed), 0);
+        let different =
+            InForce::new(Source { patterns: vec![b"x".to_vec()], ..empty() }, target).unwrap();
+        different.read(None).unwrap();
+        different.take(&rules);
+        assert_eq!(different.load().set.len(), 1);
+    }
+
+    fn empty() -> Source {
+        Source { file: None, patterns: vec![], format: FormatName::default(), nocase: false }
+    }
+}

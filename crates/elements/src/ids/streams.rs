@@ -77,9 +77,9 @@ fn segment<'a>(packet: &Located<'a>) -> Option<(Key, &'a TcpHeader)> {
     if packet.text.kind != Kind::Tcp {
         return None;
     }
-    let (header, ..) = TcpHeader::split(packet.transport?)?;
+    let (header, ..) = TcpHeader::split(packet.transport)?;
     let ports = (header.src_port.get(), header.dst_port.get());
-    Some((Key { ends: packet.ends?, ports }, header))
+    Some((Key { ends: packet.ends()?, ports }, header))
 }
 
 impl Stream {

@@ -1,7 +1,7 @@
 //! A choice of engines with one behaviour.
 
 use super::outside::Outside;
-use super::{BuildError, Dfa, PatternSet, Scratch, Text};
+use super::{BuildError, Dfa, Image, PatternSet, Scratch, Text};
 
 /// Which engine searches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,6 +39,14 @@ impl Matcher {
         match &self.0 {
             Engine::Dfa(_) => "dfa",
             Engine::Hyperscan(_) => "hyperscan",
+        }
+    }
+
+    /// The image that a GPU can search by, if the engine has one.
+    pub fn image(&self) -> Option<&Image> {
+        match &self.0 {
+            Engine::Dfa(engine) => Some(engine.image()),
+            Engine::Hyperscan(_) => None,
         }
     }
 
