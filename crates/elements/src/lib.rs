@@ -10,6 +10,7 @@ pub mod devices;
 pub mod ethernet;
 pub mod flows;
 mod fusions;
+pub mod gpu;
 pub mod icmp;
 pub mod ids;
 pub mod ip;

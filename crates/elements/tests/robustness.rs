@@ -3,6 +3,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
+#[path = "support/hostile.rs"]
+mod hostile;
+
 use fastrand::Rng;
 use millrace_core::testing::Rig;
 use millrace_core::{Packet, PacketType, Registry, Timestamp};
@@ -134,6 +137,7 @@ const ARGUMENTS: &[(&str, &str)] = &[
     ("Block", "10"),
     ("CheckLength", "60"),
     ("Clipboard", "0/4, 30/8"),
+    ("Dispatcher", "5, -"),
     ("CompareBlock", "5, 2, 3"),
     ("ExactPaintSwitch", "MAP 0, MAP 7"),
     ("HashSwitch", "12, 8"),
@@ -171,6 +175,17 @@ const ELSEWHERE: &[&str] = &[
     "FTPPortMapper",
     "TimestampDiff",
     "ProgressBar",
+    // Stand in a GPU section: gpu_sections.rs has the same packets for them.
+    "Balancer",
+    "Batcher",
+    "Debatcher",
+    "DeviceToHostMemcpy",
+    "GPUCompletionQueue",
+    "GPUIP6Lookup",
+    "GPUIPLookup",
+    "GPUIDSMatcher",
+    "GPUSDNClassifier",
+    "HostToDeviceMemcpy",
     // Stop what loads them.
     "Error",
     "ErrorElement",
@@ -249,21 +264,7 @@ fn ports(name: &str, class: millrace_core::Class) -> (usize, usize) {
 
 /// A packet that is random, or nearly right, or cut short, with annotations that may be wrong.
 fn hostile(rng: &mut Rng) -> Option<Packet> {
-    let mut bytes: Vec<u8> = match rng.u8(0..5) {
-        0 => (0..rng.usize(0..120)).map(|_| rng.u8(..)).collect(),
-        1 => arp(rng),
-        2 => ip6(rng),
-        _ => ip(rng),
-    };
-    for _ in 0..rng.usize(0..3) {
-        if !bytes.is_empty() {
-            let at = rng.usize(0..bytes.len());
-            bytes[at] = rng.u8(..);
-        }
-    }
-    if rng.u8(0..4) == 0 {
-        bytes.truncate(rng.usize(0..=bytes.len()));
-    }
+    let bytes = hostile::frame(rng);
     let mut packet = Packet::from_bytes(&bytes)?;
     if rng.bool() {
         let offset = rng.usize(0..40);
@@ -281,72 +282,4 @@ fn hostile(rng: &mut Rng) -> Option<Packet> {
     packet.set_fix_ip_src(rng.bool());
     packet.set_icmp_param_prob(rng.u8(..));
     Some(packet)
-}
-
-fn arp(rng: &mut Rng) -> Vec<u8> {
-    let mut frame = vec![0xff; 6];
-    frame.extend([2, 0, 0, 0, 0, 9, 8, 6, 0, 1, 8, 0, 6, 4, 0, rng.u8(1..4)]);
-    frame.extend([2, 0, 0, 0, 0, 9, 10, 0, 0, 9, 0, 0, 0, 0, 0, 0, 10, 0, 0, rng.u8(..)]);
-    frame
-}
-
-/// An IP packet, in a frame or bare; options, fragments and wrong lengths among them.
-fn ip(rng: &mut Rng) -> Vec<u8> {
-    let options: Vec<u8> = (0..rng.usize(0..3) * 4).map(|_| rng.u8(0..140)).collect();
-    let payload: Vec<u8> = (0..rng.usize(0..300)).map(|_| rng.u8(..)).collect();
-    let header_len = 20 + options.len();
-    let total = (header_len + payload.len()) as u16;
-    let total = if rng.u8(0..8) == 0 { rng.u16(..) } else { total };
-    let fragment: u16 = if rng.u8(0..4) == 0 { rng.u16(..) } else { 0 };
-    let protocol = [1, 6, 17, rng.u8(..)][rng.usize(0..4)];
-    let mut packet = vec![0x40 | (header_len / 4) as u8, 0];
-    packet.extend(total.to_be_bytes());
-    packet.extend([0, rng.u8(..)]);
-    packet.extend(fragment.to_be_bytes());
-    packet.extend([
-        rng.u8(0..3),
-        protocol,
-        0,
-        0,
-        10,
-        0,
-        rng.u8(..),
-        rng.u8(..),
-        10,
-        0,
-        0,
-        rng.u8(..),
-    ]);
-    packet.extend(options);
-    if rng.u8(0..8) > 0 {
-        let sum = millrace_core::checksum::checksum(&packet).to_be_bytes();
-        packet[10..12].copy_from_slice(&sum);
-    }
-    packet.extend(payload);
-    if rng.bool() {
-        let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 9, 8, 0];
-        frame.append(&mut packet);
-        return frame;
-    }
-    packet
-}
-
-/// An IPv6 packet, in a frame or bare; extension headers and wrong lengths among them.
-fn ip6(rng: &mut Rng) -> Vec<u8> {
-    let payload: Vec<u8> = (0..rng.usize(0..300)).map(|_| rng.u8(..)).collect();
-    let length = if rng.u8(0..8) == 0 { rng.u16(..) } else { payload.len() as u16 };
-    let next_header = [0, 6, 17, 43, 44, 58, rng.u8(..)][rng.usize(0..7)];
-    let mut packet = vec![0x60, rng.u8(..), 0, 0];
-    packet.extend(length.to_be_bytes());
-    packet.extend([next_header, rng.u8(0..3)]);
-    for host in [rng.u8(..), rng.u8(..)] {
-        packet.extend([[0x20, 1, 0xd, 0xb8], [0; 4], [0; 4], [0, 0, 0, host]].concat());
-    }
-    packet.extend(payload);
-    if rng.bool() {
-        let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 9, 0x86, 0xdd];
-        frame.append(&mut packet);
-        return frame;
-    }
-    packet
 }

@@ -12,17 +12,25 @@ use crate::region::union::{Request, range};
 use crate::region::{Base, Extent, Region};
 use crate::stage::StageSpec;
 
-pub(super) fn plan(nodes: &[Node], limits: Limits) -> Result<Plan, PlanError> {
+pub(super) fn plan(nodes: &[Node], limits: Limits, slices: &[Region]) -> Result<Plan, PlanError> {
     let specs: Vec<StageSpec> = nodes.iter().map(|node| node.stage.spec()).collect();
     check(nodes, &specs)?;
     let fields = fields(&specs)?;
     let treated = Ways { nodes, fields: &fields }.conditions()?;
-    let requests: Vec<Request> = specs
+    let mut requests: Vec<Request> = specs
         .iter()
         .enumerate()
         .flat_map(|(stage, spec)| spec.regions.iter().map(move |&region| Request { stage, region }))
         .collect();
     check_writers(nodes, &requests)?;
+    for &region in slices {
+        check_region(&region).map_err(|message| PlanError {
+            node: 0,
+            message: format!("{region} cannot be copied: {message}"),
+        })?;
+        // No stage's own.
+        requests.push(Request { stage: nodes.len(), region });
+    }
 
     let capacity = limits.packets.max(1).next_multiple_of(TILE);
     let treats_all: Vec<bool> = treated.iter().map(|conditions| conditions == &[ALWAYS]).collect();

@@ -154,7 +154,19 @@ impl Plan {
     /// # Errors
     /// The first node that cannot be part of it, and why.
     pub fn new(nodes: &[Node], limits: Limits) -> Result<Self, PlanError> {
-        build::plan(nodes, limits)
+        build::plan(nodes, limits, &[])
+    }
+
+    /// Makes a plan by which these slices are copied beside those that the stages ask for.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new); what is wrong with one of the slices is said of the first node.
+    pub fn with_slices(
+        nodes: &[Node],
+        limits: Limits,
+        slices: &[Region],
+    ) -> Result<Self, PlanError> {
+        build::plan(nodes, limits, slices)
     }
 
     /// What is copied for `rows` packets with `payload` bytes of packed payload.

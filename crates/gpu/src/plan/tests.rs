@@ -181,3 +181,22 @@ launch 1: classify for classify, on network 16/4; transport payload 0-
 ";
     assert_eq!(Plan::new(&nodes, LIMITS).unwrap().to_string(), expected);
 }
+
+#[test]
+fn slices_that_no_stage_asks_for_are_copied_beside() {
+    let nodes = [node(&[Region::read(Base::Annotation, 0, 4)], 0, &[])];
+    let both = Region { access: Access::ReadWrite, ..Region::read(Base::Annotation, 0, 48) };
+    let extra = [Region::read(Base::Ethernet, 0, 64), both];
+    let plan = Plan::with_slices(&nodes, LIMITS, &extra).unwrap();
+    let (up, down) = plan.bytes_a_packet();
+    assert_eq!((up, down), (48 + 2 + 64 + 2, 48 + 4), "slices, what is valid of them, results");
+    let mut block = vec![0xee; plan.slot_bytes];
+    let packet = Packet::from_bytes(&[7; 20]).unwrap();
+    assert_eq!(Gather::new().add(&plan, &[packet], &mut block), 1);
+    let ethernet = plan.slices.iter().find(|slice| slice.merged.base == Base::Ethernet).unwrap();
+    let row = &block[ethernet.column.of(0)..][..64];
+    assert_eq!((&row[..20], &row[20..]), (&[7; 20][..], &[0; 44][..]));
+
+    let error = Plan::with_slices(&nodes, LIMITS, &[Region::read(Base::Annotation, 40, 16)]);
+    assert!(error.unwrap_err().message.ends_with("annotations have 48 bytes"));
+}

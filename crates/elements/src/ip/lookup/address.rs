@@ -31,7 +31,7 @@ pub trait Address:
         + 'static;
 
     /// A network as the tree of routes names it.
-    type Key: prefix_trie::Prefix;
+    type Key: prefix_trie::Prefix + Send + Sync + 'static;
 
     /// A hop where readers find it; zeros are none.
     type Cell: FromZeros + fmt::Debug + Send + Sync + 'static;

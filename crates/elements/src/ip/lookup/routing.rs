@@ -9,7 +9,8 @@ use millrace_core::{
 };
 
 use super::address::Address;
-use super::command::{Syntax, Verb};
+use super::command::{Command, Syntax, Verb};
+use super::error::Error;
 use super::fib::FibWriter;
 use super::hops::HopId;
 use super::linear::sorted;
@@ -58,6 +59,22 @@ pub(crate) trait RoutingElement<A: Address = Ipv4Addr>: Element {
     type Writer: FibWriter<A>;
 
     fn routing(&self) -> &Routing<Self::Writer, A>;
+
+    /// Carries out commands of a handler, all or none.
+    ///
+    /// # Errors
+    /// A command cannot be carried out.
+    fn apply(&self, commands: &[Command<A>]) -> Result<(), Error<A>> {
+        self.routing().table.apply(commands)
+    }
+
+    /// Removes all routes, for a handler.
+    ///
+    /// # Errors
+    /// There is not enough memory.
+    fn flush(&self) -> Result<(), Error<A>> {
+        self.routing().table.flush()
+    }
 }
 
 /// What a thread needs to route a batch.
@@ -84,6 +101,18 @@ impl<W: FibWriter<A>, A: Address> Routing<W, A> {
     /// An argument is no route, or there is no memory for the table.
     pub(crate) fn configure(setup: &mut Setup<'_>, order: Order) -> Result<Self, Failed> {
         let outputs = setup.outputs();
+        Self::configure_for(setup, order, outputs)
+    }
+
+    /// The same, with routes to so many outputs.
+    ///
+    /// # Errors
+    /// As [`configure`](Self::configure).
+    pub(crate) fn configure_for(
+        setup: &mut Setup<'_>,
+        order: Order,
+        outputs: usize,
+    ) -> Result<Self, Failed> {
         let args = &mut setup.args;
         let texts = args.rest();
         let syntax = Syntax { scope: *args.scope(), outputs };
@@ -162,16 +191,9 @@ impl<W: FibWriter<A>, A: Address> Routing<W, A> {
         Syntax { scope: call.scope(), outputs: self.outputs }
     }
 
-    fn command(&self, verb: Verb, call: &Call<'_>) -> Result<(), HandlerError> {
-        let command = self.syntax(call).command(verb, &ArgText::from(&*call.text()));
-        let result = command.and_then(|command| self.table.apply(&[command]));
-        result.map_err(|error| error.to_string().into())
-    }
-
-    fn control(&self, call: &Call<'_>) -> Result<(), HandlerError> {
-        let commands = self.syntax(call).commands(&call.text());
-        let result = commands.and_then(|commands| self.table.apply(&commands));
-        result.map_err(|error| error.to_string().into())
+    /// The routing table.
+    pub(crate) fn table(&self) -> &RouteTable<W, A> {
+        &self.table
     }
 
     fn lookup(&self, call: &Call<'_>) -> Result<String, HandlerError> {
@@ -212,16 +234,23 @@ pub(super) fn hashed_table_handler<E: RoutingElement>(handlers: &mut Handlers<E>
 /// The handlers `add`, `set`, `remove` and `ctrl`.
 pub(crate) fn write_handlers<E: RoutingElement<A>, A: Address>(handlers: &mut Handlers<E>) {
     for (name, verb) in [("add", Verb::Add), ("set", Verb::Set), ("remove", Verb::Remove)] {
-        handlers.write(name, move |element, call| element.routing().command(verb, call));
+        handlers.write(name, move |element, call| {
+            let text = ArgText::from(&*call.text());
+            let command = element.routing().syntax(call).command(verb, &text);
+            let result = command.and_then(|command| element.apply(&[command]));
+            result.map_err(|error| error.to_string().into())
+        });
     }
-    handlers.write("ctrl", |element, call| element.routing().control(call));
+    handlers.write("ctrl", |element, call| {
+        let commands = element.routing().syntax(call).commands(&call.text());
+        let result = commands.and_then(|commands| element.apply(&commands));
+        result.map_err(|error| error.to_string().into())
+    });
 }
 
 /// The handler `flush`.
 pub(crate) fn flush_handler<E: RoutingElement<A>, A: Address>(handlers: &mut Handlers<E>) {
-    handlers.write("flush", |element, _| {
-        element.routing().table.flush().map_err(|error| error.to_string().into())
-    });
+    handlers.write("flush", |element, _| element.flush().map_err(|error| error.to_string().into()));
 }
 
 fn rows<A: Address>(routes: &[Route<A>]) -> String {

@@ -121,6 +121,14 @@ impl<W: FibWriter<A>, A: Address> RouteTable<W, A> {
         state.carry_out(&self.view, commands)
     }
 
+    /// Whether [`apply`](Self::apply) would carry out all commands, if memory lasts.
+    ///
+    /// # Errors
+    /// A command cannot be carried out.
+    pub fn check(&self, commands: &[Command<A>]) -> Result<(), Error<A>> {
+        self.state().check(commands)
+    }
+
     /// Replaces all routes. Of several for one network the first counts; returns the places of the
     /// others.
     ///

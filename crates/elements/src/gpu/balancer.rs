@@ -1,0 +1,175 @@
+//! Balancer - chooses between device and CPU for each batch of a GPU section
+//!
+//! # Synopsis
+//! `Balancer([keywords MODE, INTERVAL, PROBE])`
+//!
+//! # Description
+//! Stands between Batcher and HostToDeviceMemcpy. The work of a GPU section can be done by the device or by the
+//! thread itself, with the same results; this element measures what a packet costs the thread either
+//! way, and moves the share of batches that the device gets to where packets cost least. It moves in small steps,
+//! at once when the device is at its limit or fails, and keeps a small part of the batches on the other way so
+//! that it learns when that becomes cheaper.
+//!
+//! Batches stay in order whichever way they go. Each thread has a share of its own.
+//!
+//! Without a Balancer the device gets every batch as long as it works.
+//!
+//! # Arguments
+//! - MODE: `adaptive`; `gpu` or `cpu` for one way only. Default `adaptive`.
+//! - INTERVAL: the time between two looks. Default 200ms.
+//! - PROBE: the part of the batches that goes the other way for the sake of the measurement: `2%`, or `0.02`. Default
+//!   2%.
+//!
+//! # Ports
+//! One push input, one push output.
+//!
+//! # Handlers
+//! - `share` (read): the part of the batches that the device gets, on average over the threads.
+//! - `cycles` (read): cycles of the thread a packet: by the device, by the CPU.
+//! - `mode` (read/write): MODE.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(DATA \<45000014 00000000 401174d6 01000001 02000002>, LIMIT 1000)
+//!     -> GetIPAddress(16)
+//!     -> Batcher(256)
+//!     -> Balancer(PROBE 5%)
+//!     -> HostToDeviceMemcpy
+//!     -> rt :: GPUIPLookup(2.0.0.0/8 1.0.0.254 0)
+//!     -> DeviceToHostMemcpy
+//!     -> GPUCompletionQueue
+//!     -> Debatcher
+//!     -> Discard;
+//! ```
+//!
+//! # See also
+//! Batcher, GPURuntime
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use millrace_core::args::{Arg, ArgError, ArgText, Scope, Seconds};
+use millrace_core::{Class, Element, Failed, HandlerError, Handlers, Inspection, Setup, register};
+use millrace_gpu::section::{Mode, PathReport, Report};
+
+use super::book::{Book, Role};
+
+/// The element; its manual is at the top of the file.
+pub struct Balancer {
+    book: Arc<Book>,
+    id: usize,
+}
+
+/// How batches are divided.
+#[derive(Clone, Debug)]
+pub(super) struct Choice {
+    pub(super) mode: Mode,
+    pub(super) interval: Duration,
+    pub(super) probe: f64,
+}
+
+register!(Balancer, "balancer.rs");
+
+impl Element for Balancer {
+    const CLASS: Class = Class::new("Balancer", "1/1", "h/h");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let args = &mut setup.args;
+        let WrittenMode(mode) = args.keyword("MODE", WrittenMode(Mode::Adaptive));
+        let interval = args.keyword("INTERVAL", Seconds::from_millis(200));
+        if interval < Seconds::from_millis(1) {
+            args.error("INTERVAL", "INTERVAL must be at least 1ms");
+        }
+        let Part(probe) = args.keyword("PROBE", Part(0.02));
+        if probe > 0.5 {
+            args.error("PROBE", "PROBE must be at most a half");
+        }
+        args.complete()?;
+        let choice = Choice { mode, interval: interval.into(), probe };
+        Ok(Self { book: Book::enter(setup, Role::Balancer(choice)), id: setup.id() })
+    }
+
+    fn inspect(&self, inspection: &mut Inspection<'_>) {
+        self.book.inspect(inspection);
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("share", |balancer, _| format!("{:.4}", balancer.report().share));
+        handlers.read("cycles", |balancer, _| {
+            let report = balancer.report();
+            let cycles = |path: PathReport| path.cycles as f64 / path.packets.max(1) as f64;
+            format!("{:.1} {:.1}", cycles(report.gpu), cycles(report.cpu))
+        });
+        handlers.read("mode", |balancer, _| {
+            let unit = balancer.book.unit_of(balancer.id);
+            name_of(unit.map_or(Mode::default(), |unit| unit.section.mode()))
+        });
+        handlers.write("mode", |balancer, call| {
+            let WrittenMode(mode) = call.parse()?;
+            let unit = balancer.book.unit_of(balancer.id);
+            let unit = unit.ok_or_else(|| HandlerError::from("it stands in no GPU section"))?;
+            unit.section.set_mode(mode);
+            Ok(())
+        });
+    }
+}
+
+impl Balancer {
+    fn report(&self) -> Report {
+        let unit = self.book.unit_of(self.id);
+        unit.map(|unit| unit.section.report()).unwrap_or_default()
+    }
+}
+
+fn name_of(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Adaptive => "adaptive",
+        Mode::Gpu => "gpu",
+        Mode::Cpu => "cpu",
+    }
+}
+
+struct WrittenMode(Mode);
+
+impl Arg for WrittenMode {
+    const EXPECTS: &'static str = "‘adaptive’, ‘gpu’ or ‘cpu’";
+
+    fn parse(text: &ArgText, _: &Scope<'_>) -> Result<Self, ArgError> {
+        let modes = [Mode::Adaptive, Mode::Gpu, Mode::Cpu];
+        let found =
+            modes.into_iter().find(|&mode| name_of(mode).eq_ignore_ascii_case(text.as_str()));
+        found.map(Self).ok_or_else(ArgError::default)
+    }
+
+    fn placeholder() -> Self {
+        Self(Mode::Adaptive)
+    }
+}
+
+/// A part of the whole: `2%` or `0.02`.
+pub(super) struct Part(pub(super) f64);
+
+impl Arg for Part {
+    const EXPECTS: &'static str = "a part such as ‘2%’ or ‘0.02’";
+
+    fn parse(text: &ArgText, _: &Scope<'_>) -> Result<Self, ArgError> {
+        let (number, unit) = match text.as_str().strip_suffix('%') {
+            Some(number) => (number.trim_end(), 100.0),
+            None => (text.as_str(), 1.0),
+        };
+        let number: f64 = number.parse().map_err(|_| ArgError::default())?;
+        let part = number / unit;
+        (0.0..=1.0)
+            .contains(&part)
+            .then_some(Self(part))
+            .ok_or_else(|| ArgError::new("out of range"))
+    }
+
+    fn placeholder() -> Self {
+        Self(0.0)
+    }
+}

@@ -1,0 +1,284 @@
+//! Batcher - collects packets into batches for GPU elements
+//!
+//! # Synopsis
+//! `Batcher([CAPACITY, keywords TIMEOUT, BYTES, SLOTS, SLICE_BEGIN, SLICE_END, ANN_FLAGS, FORCE_PKTLENS])`
+//!
+//! # Description
+//! Where packets go into a GPU section:
+//!
+//! ```text
+//! Batcher -> [Balancer ->] HostToDeviceMemcpy -> GPU elements -> DeviceToHostMemcpy -> GPUCompletionQueue -> Debatcher
+//! ```
+//!
+//! A batch ends when it has CAPACITY packets or BYTES bytes of payload, when its oldest packet is TIMEOUT old, or when
+//! the device has nothing to do and no more packets come: waiting for more of them then gains nothing. So a
+//! packet alone passes at once, and under load batches grow by themselves.
+//!
+//! Each thread that packets come on has batches of its own, and packets leave the section on the thread that
+//! they came on, in their order. Packets are not copied: the batch holds them, and the device gets the slices
+//! that the section's elements ask for. A thread holds at most LENGTH of GPUCompletionQueue and one batches;
+//! when they are full it waits for the oldest one before it takes more packets, so none is dropped for want of
+//! room.
+//!
+//! A section is one unit: what each element of it does is settled before the start, with the way of every
+//! packet, and `millrace check` says what cannot be done, and where in the configuration.
+//!
+//! The device is that of GPURuntime. Without a GPU the same configuration runs on the host.
+//!
+//! # Arguments
+//! - CAPACITY: the most packets of a batch, 1 to 16384. Default 1024. Positional.
+//! - TIMEOUT: how old a batch may grow before it ends: a number of milliseconds, or a time with a unit such as
+//!   `50us`. Default 50us.
+//! - BYTES: the most bytes of payload that a batch takes to the device, at least 65536. A thread holds at most one more
+//!   than LENGTH times as many bytes of packets. Default: 2 KiB for each of CAPACITY packets.
+//! - SLOTS: batches of a thread that are under way on the device at once, 1 to 64. Default: STREAMS of GPURuntime.
+//! - SLICE_BEGIN, SLICE_END: bytes of each packet, counted from its Ethernet header, that are copied to the device
+//!   beside what the elements ask for: from the first one up to before the last one. A SLICE_END that is 0 or
+//!   negative means up to the packet's end. Defaults 0 and, when SLICE_BEGIN is not given either, nothing.
+//! - ANN_FLAGS: whether the annotations are copied, all 48 bytes: 1 to the device, 2 back from it, 3 both ways,
+//!   0 as the elements ask for. Default 0.
+//! - FORCE_PKTLENS: whether the lengths of packets are copied. They are, for each slice, whatever it says.
+//!
+//! # Ports
+//! One push input, one push output.
+//!
+//! # Handlers
+//! - `length` (read): packets that wait for their batch to end or are under way.
+//! - `capacity` (read): CAPACITY.
+//! - `batches` (read): batches that have left the section.
+//! - `mean` (read): packets a batch, on average.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(DATA \<45000014 00000000 401174d6 01000001 02000002>, LIMIT 1000)
+//!     -> GetIPAddress(16)
+//!     -> Batcher(256, TIMEOUT 100us)
+//!     -> HostToDeviceMemcpy
+//!     -> rt :: GPUIPLookup(2.0.0.0/8 1.0.0.254 0, 0/0 1)
+//!     -> DeviceToHostMemcpy
+//!     -> GPUCompletionQueue
+//!     -> Debatcher
+//!     -> d :: Dispatcher(rt.0, rt.1);
+//! d [0] -> Discard;
+//! d [1] -> Discard;
+//! ```
+//!
+//! # See also
+//! Debatcher, GPURuntime, Balancer
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use millrace_core::args::{Arg, ArgError, ArgText, Kind, Scope, Seconds};
+use millrace_core::memory::ANNOTATION_LEN;
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Handlers, Init, Inspection, Reason, Refused, Setup,
+    register,
+};
+use millrace_gpu::plan::Limits;
+use millrace_gpu::region::{Access, Base, Extent, Region};
+use millrace_gpu::section::{Mode, Settings};
+
+use super::balancer::Choice;
+use super::book::{Book, Role};
+use super::runtime::Runtime;
+use super::unit::{Passage, Unit};
+
+/// The element; its manual is at the top of the file.
+pub struct Batcher {
+    book: Arc<Book>,
+    id: usize,
+    capacity: usize,
+    unit: OnceLock<Arc<Unit>>,
+}
+
+/// What a thread keeps.
+#[derive(Default)]
+pub struct Local {
+    passage: Option<Arc<Passage>>,
+}
+
+/// How packets are collected.
+#[derive(Clone, Debug)]
+pub(super) struct Collecting {
+    capacity: usize,
+    timeout: Duration,
+    bytes: usize,
+    slots: Option<usize>,
+    /// What is copied beside what the elements ask for.
+    slices: Vec<Region>,
+}
+
+register!(Batcher, "batcher.rs");
+
+impl Element for Batcher {
+    const CLASS: Class = Class::new("Batcher", "1/1", "h/h");
+    type Local = Local;
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let collecting = Collecting::configure(setup)?;
+        let capacity = collecting.capacity;
+        let book = Book::enter(setup, Role::Batcher(collecting));
+        Ok(Self { book, id: setup.id(), capacity, unit: OnceLock::new() })
+    }
+
+    fn inspect(&self, inspection: &mut Inspection<'_>) {
+        self.book.inspect(inspection);
+    }
+
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        let unit = self.book.unit_of(self.id).ok_or("it stands in no GPU section")?;
+        self.book.runtime.start(unit, init)?;
+        // An element is initialised once.
+        let _ = self.unit.set(unit.clone());
+        Ok(())
+    }
+
+    fn push(&self, cx: &mut Context, local: &mut Local, _port: usize, batch: &mut Batch) {
+        let Some(unit) = self.unit.get() else { return cx.drop_batch(batch, Reason::Unconnected) };
+        unit.enter(cx, batch);
+        if local.passage.is_none() {
+            local.passage = Some(unit.passages.mine(cx).clone());
+        }
+    }
+
+    /// A task that leaves the thread would have its packets overtake those that are under way here.
+    fn handed_over(&self, local: &Local, _thread: usize, rings: &mut Vec<(u64, u64)>) {
+        let passage = local.passage.as_ref();
+        rings.extend(passage.map(|passage| (passage.entered.get(), passage.left.get())));
+    }
+
+    fn held(&self) -> usize {
+        self.unit.get().map_or(0, |unit| unit.section.held())
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("length", |batcher, _| batcher.held());
+        handlers.read("capacity", |batcher, _| batcher.capacity);
+        handlers.read("batches", |batcher, _| batcher.done().0);
+        handlers.read("mean", |batcher, _| match batcher.done() {
+            (0, _) => "0".to_owned(),
+            (batches, packets) => format!("{:.1}", packets as f64 / batches as f64),
+        });
+    }
+}
+
+impl Batcher {
+    /// Batches and packets that have left the section.
+    fn done(&self) -> (u64, u64) {
+        let report = self.unit.get().map(|unit| unit.section.report()).unwrap_or_default();
+        (report.gpu.batches + report.cpu.batches, report.gpu.packets + report.cpu.packets)
+    }
+}
+
+/// A time that is given in milliseconds, or with a unit.
+#[derive(Clone, Copy)]
+struct Millis(Seconds);
+
+impl Arg for Millis {
+    const EXPECTS: &'static str = "a number of milliseconds, or a time with a unit such as ‘50us’";
+
+    fn parse(text: &ArgText, scope: &Scope<'_>) -> Result<Self, ArgError> {
+        match u32::parse(text, scope) {
+            Ok(millis) => Ok(Self(Seconds::from_millis(millis))),
+            Err(_) => Seconds::parse(text, scope).map(Self),
+        }
+    }
+
+    fn placeholder() -> Self {
+        Self(Seconds::ZERO)
+    }
+}
+
+impl Collecting {
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let args = &mut setup.args;
+        let capacity = args.in_range("CAPACITY", Kind::Positional, 1..=1u32 << 14).unwrap_or(1024);
+        let timeout: Option<Millis> = args.optional_keyword("TIMEOUT");
+        let bytes = args.in_range("BYTES", Kind::Keyword, 1 << 16..=1u32 << 30);
+        let bytes = bytes.unwrap_or((capacity << 11).max(1 << 16));
+        let slots = args.in_range("SLOTS", Kind::Keyword, 1..=64u32);
+        let begin = args.in_range("SLICE_BEGIN", Kind::Keyword, 0..=i32::from(i16::MAX));
+        let end = args.in_range("SLICE_END", Kind::Keyword, -1..=i32::from(i16::MAX));
+        let flags = args.in_range("ANN_FLAGS", Kind::Keyword, 0..=3u32).unwrap_or(0);
+        // The lengths of slices are always copied.
+        let _: bool = args.keyword("FORCE_PKTLENS", false);
+        if let (begin, Some(end)) = (begin.unwrap_or(0), end)
+            && end > 0
+            && end <= begin
+        {
+            args.error(
+                "SLICE_END",
+                format!("SLICE_END must be beyond SLICE_BEGIN, which is {begin}"),
+            );
+        }
+        args.complete()?;
+        let mut slices = Vec::new();
+        if begin.is_some() || end.is_some() {
+            let (begin, end) = (begin.unwrap_or(0), end.unwrap_or(0));
+            let extent = match u16::try_from(end - begin) {
+                Ok(bytes) if end > 0 => Extent::Bytes(bytes),
+                _ => Extent::ToEnd,
+            };
+            let offset = begin as i16;
+            slices.push(Region { base: Base::Ethernet, offset, extent, access: Access::Read });
+        }
+        let access = match flags {
+            0 => None,
+            1 => Some(Access::Read),
+            // What nobody writes is to come back as it was.
+            _ => Some(Access::ReadWrite),
+        };
+        slices.extend(access.map(|access| Region {
+            base: Base::Annotation,
+            offset: 0,
+            extent: Extent::Bytes(ANNOTATION_LEN as u16),
+            access,
+        }));
+        Ok(Self {
+            capacity: capacity as usize,
+            timeout: timeout.map_or(Duration::from_micros(50), |Millis(time)| time.into()),
+            bytes: bytes as usize,
+            slots: slots.map(|slots| slots as usize),
+            slices,
+        })
+    }
+
+    /// How large batches may become.
+    pub(super) fn limits(&self) -> Limits {
+        Limits { packets: self.capacity, payload: self.bytes }
+    }
+
+    /// What is copied beside what the elements ask for.
+    pub(super) fn slices(&self) -> &[Region] {
+        &self.slices
+    }
+
+    /// The section's sizes and times: with `length` batches under way at most, and this choice of path.
+    pub(super) fn settings(
+        &self,
+        runtime: &Runtime,
+        length: Option<usize>,
+        choice: Option<&Choice>,
+        inline: bool,
+    ) -> Settings {
+        let slots = self.slots.unwrap_or(runtime.streams());
+        let length = length.unwrap_or(2 * slots);
+        let default = Settings::default();
+        Settings {
+            packets: self.capacity,
+            timeout: self.timeout,
+            slots,
+            length,
+            bytes: self.bytes.saturating_mul(length + 1),
+            patience: runtime.patience(),
+            mode: choice.map_or(Mode::Gpu, |choice| choice.mode),
+            interval: choice.map_or(default.interval, |choice| choice.interval),
+            probe: choice.map_or(default.probe, |choice| choice.probe),
+            inline,
+        }
+    }
+}

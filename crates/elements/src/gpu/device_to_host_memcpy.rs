@@ -1,0 +1,72 @@
+//! DeviceToHostMemcpy - ends what is done on the device
+//!
+//! # Synopsis
+//! `DeviceToHostMemcpy()`
+//!
+//! # Description
+//! Stands after the last GPU element, and joins all branches of the section: the results of each, what each
+//! decided, and the slices that any of them wrote are copied back here. What is copied is what there is in the
+//! batch, in blocks of 256 packets, not what there could be.
+//!
+//! # Arguments
+//! None.
+//!
+//! # Ports
+//! One push input, which any number of elements may lead to; one push output.
+//!
+//! # Handlers
+//! - `bytes` (read): bytes a packet that are copied from the device.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(DATA \<45000014 00000000 401174d6 01000001 02000002>, LIMIT 1000)
+//!     -> GetIPAddress(16)
+//!     -> Batcher(256)
+//!     -> HostToDeviceMemcpy
+//!     -> GPUIPLookup(2.0.0.0/8 1.0.0.254 0)
+//!     -> DeviceToHostMemcpy
+//!     -> GPUCompletionQueue
+//!     -> Debatcher
+//!     -> Discard;
+//! ```
+//!
+//! # See also
+//! HostToDeviceMemcpy, GPUCompletionQueue
+
+use std::sync::Arc;
+
+use millrace_core::{Class, Element, Failed, Handlers, Inspection, Setup, register};
+
+use super::book::{Book, Role};
+
+/// The element; its manual is at the top of the file.
+pub struct DeviceToHostMemcpy {
+    book: Arc<Book>,
+    id: usize,
+}
+
+register!(DeviceToHostMemcpy, "device_to_host_memcpy.rs");
+
+impl Element for DeviceToHostMemcpy {
+    const CLASS: Class = Class::new("DeviceToHostMemcpy", "1/1", "h/h");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        setup.args.complete()?;
+        Ok(Self { book: Book::enter(setup, Role::ToHost), id: setup.id() })
+    }
+
+    fn inspect(&self, inspection: &mut Inspection<'_>) {
+        self.book.inspect(inspection);
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("bytes", |element, _| {
+            let unit = element.book.unit_of(element.id);
+            unit.map_or(0, |unit| unit.section.plan().bytes_a_packet().1)
+        });
+    }
+}

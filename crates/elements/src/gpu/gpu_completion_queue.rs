@@ -1,0 +1,84 @@
+//! GPUCompletionQueue - keeps batches in order until they are done
+//!
+//! # Synopsis
+//! `GPUCompletionQueue([LENGTH])`
+//!
+//! # Description
+//! Holds the batches of a GPU section that are under way, each thread's in a queue of their own. A batch leaves
+//! when it and all batches before it are done, whether the device did the work or the CPU, so packets that came
+//! on one thread never change places. When LENGTH batches of a thread are under way, further packets wait in
+//! the Batcher.
+//!
+//! A section without a GPUCompletionQueue is as with one that has no arguments.
+//!
+//! # Arguments
+//! - LENGTH: the most batches of a thread that are under way, 1 to 64. Default: twice SLOTS of
+//!   the Batcher. Positional.
+//!
+//! # Ports
+//! One push input, one push output.
+//!
+//! # Handlers
+//! - `length` (read): batches that are under way.
+//! - `capacity` (read): LENGTH.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource(DATA \<45000014 00000000 401174d6 01000001 02000002>, LIMIT 1000)
+//!     -> GetIPAddress(16)
+//!     -> Batcher(256)
+//!     -> HostToDeviceMemcpy
+//!     -> GPUIPLookup(2.0.0.0/8 1.0.0.254 0)
+//!     -> DeviceToHostMemcpy
+//!     -> GPUCompletionQueue(LENGTH 4)
+//!     -> Debatcher
+//!     -> Discard;
+//! ```
+//!
+//! # See also
+//! Batcher, Debatcher
+
+use std::sync::Arc;
+
+use millrace_core::args::Kind;
+use millrace_core::{Class, Element, Failed, Handlers, Inspection, Setup, register};
+
+use super::book::{Book, Role};
+
+/// The element; its manual is at the top of the file.
+pub struct GpuCompletionQueue {
+    book: Arc<Book>,
+    id: usize,
+}
+
+register!(GpuCompletionQueue, "gpu_completion_queue.rs");
+
+impl Element for GpuCompletionQueue {
+    const CLASS: Class = Class::new("GPUCompletionQueue", "1/1", "h/h");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let length = setup.args.in_range("LENGTH", Kind::Positional, 1..=64u32);
+        setup.args.complete()?;
+        let role = Role::CompletionQueue(length.map(|length| length as usize));
+        Ok(Self { book: Book::enter(setup, role), id: setup.id() })
+    }
+
+    fn inspect(&self, inspection: &mut Inspection<'_>) {
+        self.book.inspect(inspection);
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("length", |queue, _| {
+            let unit = queue.book.unit_of(queue.id);
+            unit.map_or(0, |unit| unit.section.report().under_way)
+        });
+        handlers.read("capacity", |queue, _| {
+            let unit = queue.book.unit_of(queue.id);
+            unit.map_or(0, |unit| unit.section.settings().length)
+        });
+    }
+}

@@ -1,0 +1,310 @@
+//! What GPUIPLookup and GPUIP6Lookup share: routes for the device and for the CPU, in step.
+//!
+//! The routes themselves, their text and their handlers are those of [`ip::lookup`](crate::ip::lookup). The device has
+//! an image of them; each change makes another one, and a batch sees one of them from its beginning to its end.
+//!
+//! Hops are numbered once and for all: what a batch brings back from the device means the same after any number of changes.
+
+use std::collections::HashMap;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use foldhash::fast::RandomState;
+use millrace_core::args::Kind;
+use millrace_core::{Batch, Context, Failed, Lock, Packet, Reason, Setup};
+use millrace_gpu::kernel::{DROP, Kernel, NONE};
+use millrace_gpu::region::{Base, Region};
+use millrace_gpu::table::{self, Decisions, Lpm4, Lpm6, TableError};
+use millrace_gpu::{Rows, Stage, StageSpec};
+
+use super::book::{Book, Role, StageRole};
+use super::predicate::Predicate;
+use crate::ip::lookup::routing::Routing;
+use crate::ip::lookup::{Address, Command, Error, FibWriter, Hop, HopId, Order, Route};
+
+/// Outputs of an element that has one port and does not say OUTPUTS: four bits of the predicate word.
+const MANY: u32 = 14;
+
+/// A family of addresses that the device can look up.
+pub(crate) trait Family: Address {
+    const KERNEL: Kernel;
+    type Image: Image<Self>;
+}
+
+/// Routes as the device has them.
+pub(crate) trait Image<A: Address>: Sized + Send + Sync + 'static {
+    fn build(routes: &[table::Route<A::Bits>], outputs: &[u32]) -> Result<Self, TableError>;
+
+    fn words(&self) -> &Arc<Vec<u32>>;
+
+    /// Carries out changes; false when the image is to be built anew instead.
+    fn update(&mut self, changes: &[Step<A>], outputs: &[u32]) -> bool;
+}
+
+/// A change of a route in terms of the image: the network, and its hop if it has one now.
+pub(crate) struct Step<A: Address> {
+    bits: A::Bits,
+    length: u8,
+    hop: Option<u32>,
+}
+
+impl Family for Ipv4Addr {
+    const KERNEL: Kernel = Kernel::Lpm4;
+    type Image = Lpm4;
+}
+
+impl Image<Ipv4Addr> for Lpm4 {
+    fn build(routes: &[table::Route<u32>], outputs: &[u32]) -> Result<Self, TableError> {
+        Lpm4::build(routes.iter().copied(), Decisions { hops: outputs, miss: DROP })
+    }
+
+    fn words(&self) -> &Arc<Vec<u32>> {
+        Lpm4::words(self)
+    }
+
+    fn update(&mut self, changes: &[Step<Ipv4Addr>], outputs: &[u32]) -> bool {
+        let mut known = (0u32..).zip(outputs);
+        known.all(|(hop, &output)| self.set_output(hop, output).is_ok())
+            && changes.iter().all(|&Step { bits: prefix, length, hop }| match hop {
+                Some(hop) => self.insert(table::Route { prefix, length, hop }).is_ok(),
+                None => self.remove(prefix, length).is_ok(),
+            })
+    }
+}
+
+impl Family for Ipv6Addr {
+    const KERNEL: Kernel = Kernel::Lpm6;
+    type Image = Lpm6;
+}
+
+impl Image<Ipv6Addr> for Lpm6 {
+    fn build(routes: &[table::Route<u128>], outputs: &[u32]) -> Result<Self, TableError> {
+        Lpm6::build(routes.iter().copied(), Decisions { hops: outputs, miss: DROP })
+    }
+
+    fn words(&self) -> &Arc<Vec<u32>> {
+        Lpm6::words(self)
+    }
+
+    fn update(&mut self, _: &[Step<Ipv6Addr>], _: &[u32]) -> bool {
+        false
+    }
+}
+
+/// Routes for device and CPU.
+pub(crate) struct Lookup<W: FibWriter<A>, A: Family> {
+    name: String,
+    outputs: u32,
+    routing: Routing<W, A>,
+    /// The image, once somebody has asked for it, and how often it has changed.
+    writer: Lock<(Option<A::Image>, u64)>,
+    /// The image's epoch and words.
+    table: ArcSwapOption<(u64, Arc<Vec<u32>>)>,
+    hops: ArcSwap<Hops<A>>,
+}
+
+/// Every hop that a route ever had.
+#[derive(Clone)]
+struct Hops<A: Address> {
+    by_number: Vec<Hop<A>>,
+    numbers: HashMap<Hop<A>, u32, RandomState>,
+}
+
+impl<A: Address> Default for Hops<A> {
+    fn default() -> Self {
+        Self { by_number: Vec::new(), numbers: HashMap::default() }
+    }
+}
+
+impl<A: Address> Hops<A> {
+    fn number(&mut self, hop: Hop<A>) -> u32 {
+        *self.numbers.entry(hop).or_insert_with(|| {
+            self.by_number.push(hop);
+            (self.by_number.len() - 1) as u32
+        })
+    }
+
+    /// The decision of each hop.
+    fn outputs(&self) -> Vec<u32> {
+        self.by_number.iter().map(|hop| hop.port).collect()
+    }
+}
+
+impl<W: FibWriter<A>, A: Family> Lookup<W, A> {
+    /// Reads routes, OUTPUTS and CHK_ANNO, and makes the stage known.
+    ///
+    /// # Errors
+    /// An argument is wrong.
+    pub(super) fn configure(setup: &mut Setup<'_>, order: Order) -> Result<Arc<Self>, Failed> {
+        let ports = setup.outputs();
+        let args = &mut setup.args;
+        let only: Option<Predicate> = args.optional_keyword("CHK_ANNO");
+        let outputs = args.in_range("OUTPUTS", Kind::Keyword, 1..=1022u32);
+        if let Some(outputs) = outputs.filter(|&outputs| ports > 1 && outputs as usize != ports) {
+            args.error(
+                "OUTPUTS",
+                format!("OUTPUTS is {outputs}, but {ports} outputs are connected"),
+            );
+        }
+        let outputs = match ports {
+            0 | 1 => outputs.unwrap_or(MANY),
+            ports => ports as u32,
+        };
+        let routing = Routing::configure_for(setup, order, outputs as usize)?;
+        let lookup = Arc::new(Self {
+            name: setup.name().to_owned(),
+            outputs,
+            routing,
+            writer: Lock::default(),
+            table: ArcSwapOption::default(),
+            hops: ArcSwap::default(),
+        });
+        let stage = lookup.clone();
+        Book::enter(setup, Role::Stage(StageRole { stage, only, ports, reason: Reason::NoRoute }));
+        Ok(lookup)
+    }
+
+    pub(super) fn routing(&self) -> &Routing<W, A> {
+        &self.routing
+    }
+
+    /// Makes the image, which takes its time: not before the router is to run.
+    ///
+    /// # Errors
+    /// The routes are too many for a device.
+    pub(super) fn prepare(&self) -> Result<(), TableError> {
+        let (image, epoch) = &mut *self.writer.lock();
+        if image.is_none() {
+            let made = self.rebuild()?;
+            self.publish(*epoch, image.insert(made));
+        }
+        Ok(())
+    }
+
+    /// Carries out commands for device and CPU, or for neither.
+    ///
+    /// # Errors
+    /// One of them cannot be carried out.
+    pub(super) fn apply(&self, commands: &[Command<A>]) -> Result<(), Error<A>> {
+        let table = self.routing.table();
+        let (image, epoch) = &mut *self.writer.lock();
+        table.check(commands)?;
+        let mut hops = Hops::clone(&self.hops.load());
+        let step = |command: &Command<A>| match *command {
+            Command::Add(Route { prefix, hop }) | Command::Set(Route { prefix, hop }) => {
+                Step { bits: prefix.first(), length: prefix.length(), hop: Some(hops.number(hop)) }
+            }
+            Command::Remove(prefix, _) => {
+                Step { bits: prefix.first(), length: prefix.length(), hop: None }
+            }
+        };
+        let steps: Vec<Step<A>> = commands.iter().map(step).collect();
+        let outputs = hops.outputs();
+        // The CPU may find a hop as soon as the routes have it.
+        self.hops.store(Arc::new(hops));
+        table.apply(commands)?;
+        if let Some(image) = image {
+            if !image.update(&steps, &outputs) {
+                *image = self.rebuild().map_err(|_| Error::NoMemory)?;
+            }
+            *epoch += 1;
+            self.publish(*epoch, image);
+        }
+        Ok(())
+    }
+
+    /// Removes all routes.
+    ///
+    /// # Errors
+    /// There is not enough memory.
+    pub(super) fn flush(&self) -> Result<(), Error<A>> {
+        let (image, epoch) = &mut *self.writer.lock();
+        self.routing.table().flush()?;
+        if let Some(image) = image {
+            *image = self.rebuild().map_err(|_| Error::NoMemory)?;
+            *epoch += 1;
+            self.publish(*epoch, image);
+        }
+        Ok(())
+    }
+
+    fn rebuild(&self) -> Result<A::Image, TableError> {
+        let mut hops = Hops::clone(&self.hops.load());
+        let route = |route: &Route<A>| table::Route {
+            prefix: route.prefix.first(),
+            length: route.prefix.length(),
+            hop: hops.number(route.hop),
+        };
+        let routes: Vec<_> = self.routing.table().routes().iter().map(route).collect();
+        let image = A::Image::build(&routes, &hops.outputs())?;
+        self.hops.store(Arc::new(hops));
+        Ok(image)
+    }
+
+    fn publish(&self, epoch: u64, image: &A::Image) {
+        self.table.store(Some(Arc::new((epoch, image.words().clone()))));
+    }
+}
+
+impl<W: FibWriter<A>, A: Family> Stage for Lookup<W, A> {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn spec(&self) -> StageSpec {
+        StageSpec {
+            kernel: A::KERNEL,
+            regions: vec![Region::read(Base::Annotation, 0, u16::from(A::LENGTH) / 8)],
+            constants: [0; 4],
+            table: true,
+            outputs: self.outputs,
+        }
+    }
+
+    fn table(&self) -> Option<(u64, Arc<Vec<u32>>)> {
+        if self.table.load().is_none() {
+            self.prepare().ok()?;
+        }
+        let table = self.table.load_full()?;
+        Some((table.0, table.1.clone()))
+    }
+
+    fn run(&self, rows: &mut Rows<'_>) {
+        let snapshot = self.routing.table().snapshot();
+        // After the routes, so that it has every hop of theirs.
+        let hops = self.hops.load();
+        let mut addresses = [A::Bits::default(); Batch::CAPACITY];
+        let mut found = [HopId::NONE; Batch::CAPACITY];
+        let count = rows.len().min(Batch::CAPACITY);
+        for (address, packet) in addresses.iter_mut().zip(rows.packets()) {
+            *address = A::destination(packet).to_bits();
+        }
+        snapshot.lookup_batch(&addresses[..count], &mut found[..count]);
+        for (row, id) in found[..count].iter().enumerate() {
+            if !rows.is_active(row) {
+                continue;
+            }
+            let hop = snapshot.hop(*id);
+            match hop.and_then(|hop| Some((hop, *hops.numbers.get(&hop)?))) {
+                Some((hop, number)) => {
+                    rows.set_result(row, number);
+                    rows.decide(row, hop.port);
+                }
+                None => rows.decide(row, Rows::DROP),
+            }
+        }
+    }
+
+    fn deliver(&self, _cx: &mut Context, packets: &mut [Packet], results: &[u32]) {
+        let hops = self.hops.load();
+        for (packet, &result) in packets.iter_mut().zip(results) {
+            if result != NONE
+                && let Some(hop) = hops.by_number.get(result as usize)
+                && hop.has_gateway()
+            {
+                hop.gateway.set_destination(packet);
+            }
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! GPU sections: elements that work on packet batches, on a device or on the CPU in its stead.
+
+pub mod balancer;
+pub mod batcher;
+mod book;
+pub mod debatcher;
+pub mod device_to_host_memcpy;
+pub mod dispatcher;
+pub mod gpu_completion_queue;
+pub mod gpu_ip6_lookup;
+pub mod gpu_ip_lookup;
+pub mod gpu_runtime;
+pub mod host_to_device_memcpy;
+mod lookup;
+mod predicate;
+mod runtime;
+mod unit;
+mod walk;

@@ -1,0 +1,107 @@
+//! Predicates as arguments: which packets an element means.
+
+use millrace_core::Inspection;
+use millrace_core::args::{Arg, ArgError, ArgText, Scope};
+use millrace_lang::{Diagnostic, Span, nearest};
+
+use super::book::{Role, Roles};
+use super::unit::Layout;
+
+/// `element.output`: the packets that a GPU element decided to send by that output.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Predicate {
+    /// The element's name, as it is written.
+    pub(super) element: String,
+    pub(super) output: u32,
+    /// Where it is written.
+    pub(super) span: Option<Span>,
+}
+
+impl Arg for Predicate {
+    const EXPECTS: &'static str = "a GPU element and one of its outputs, such as ‘ids.1’";
+
+    fn parse(text: &ArgText, _: &Scope<'_>) -> Result<Self, ArgError> {
+        let (element, output) = text.as_str().rsplit_once('.').ok_or_else(ArgError::default)?;
+        let output = output.parse().map_err(|_| ArgError::default())?;
+        if element.is_empty() || element.contains(char::is_whitespace) {
+            return Err(ArgError::default());
+        }
+        Ok(Self { element: element.to_owned(), output, span: text.span() })
+    }
+
+    fn placeholder() -> Self {
+        Self::default()
+    }
+}
+
+impl Predicate {
+    /// The stage of a section that is meant by element `user`, by its place, and the output.
+    ///
+    /// # Errors
+    /// There is none; the finding says what may have been meant.
+    pub(super) fn resolve(
+        &self,
+        user: usize,
+        layout: &Layout,
+        roles: &Roles,
+        inspection: &Inspection<'_>,
+    ) -> Result<(usize, u32), Box<Diagnostic>> {
+        let span = self.span.or_else(|| inspection.span_of(user));
+        let outputs = |element: usize| match roles.get(&element) {
+            Some(Role::Stage(role)) => role.stage.spec().outputs,
+            _ => 0,
+        };
+        let element = inspection.resolve(user, &self.element);
+        let place = element.and_then(|element| layout.place_of(element));
+        if let (Some(element), Some(place)) = (element, place) {
+            let outputs = outputs(element);
+            if self.output < outputs {
+                return Ok((place, self.output));
+            }
+            let described = inspection.described(element);
+            let message = match outputs {
+                0 => format!("‘{described}’ decides nothing: it has no predicates"),
+                n => {
+                    format!("‘{described}’ has no output {}: they are 0 to {}", self.output, n - 1)
+                }
+            };
+            return Err(Box::new(Diagnostic::error(span, message)));
+        }
+        let known: Vec<String> = layout
+            .stages
+            .iter()
+            .filter(|placed| outputs(placed.element) > 0)
+            .map(|placed| inspection.name_of(placed.element).to_owned())
+            .collect();
+        let message = match element {
+            Some(element) => {
+                format!("‘{}’ is no element of this GPU section", inspection.described(element))
+            }
+            None => format!("no element named ‘{}’", self.element),
+        };
+        let error = Diagnostic::error(span, message);
+        let meant = nearest(&self.element, known.iter().map(String::as_str));
+        Err(Box::new(match (meant, known.as_slice()) {
+            (Some(name), _) => error.help(format!("did you mean ‘{name}.{}’?", self.output)),
+            (None, []) => error.help("no element of the section decides between outputs"),
+            (None, known) => {
+                error.help(format!("elements with predicates here: {}", known.join(", ")))
+            }
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn predicates_name_an_element_and_an_output() {
+        let read = |text: &str| Predicate::parse(&text.into(), &Scope::builtin());
+        let ids = read("router/ids.12").unwrap();
+        assert_eq!((ids.element.as_str(), ids.output), ("router/ids", 12));
+        for wrong in ["ids", "ids.", ".1", "ids.x", "ids.-1", "a b.1"] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+    }
+}

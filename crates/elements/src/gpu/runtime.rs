@@ -1,0 +1,182 @@
+//! The device that a router's GPU sections share.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use millrace_core::{Init, Lock, Refused};
+use millrace_gpu::cuda;
+use millrace_gpu::device::WhyNot;
+use millrace_gpu::host::{self, Fast, Simulator};
+use millrace_gpu::section::{Open, Source};
+use millrace_gpu::{Caps, DeviceError};
+
+use super::unit::Unit;
+
+/// Which device.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Choice {
+    /// The first GPU, or else the host.
+    Auto,
+    /// This GPU, and no other.
+    Cuda(u32),
+    /// The host itself.
+    Host,
+    /// What behaves like a GPU: how likely each step fails, and the seed of what is random.
+    Simulator { faults: f64, seed: u64 },
+}
+
+impl Choice {
+    /// Whether there is always a device of this choice.
+    fn is_free(&self) -> bool {
+        !matches!(self, Self::Cuda(_))
+    }
+
+    /// How the device is opened, again and again.
+    fn opener(&self) -> Open {
+        match *self {
+            Self::Auto => Box::new(|| match cuda::open(0) {
+                Ok(device) => Ok(device),
+                Err(WhyNot(why)) => Ok(Fast::open(&why)),
+            }),
+            Self::Cuda(number) => Box::new(move || Ok(cuda::open(number as usize)?)),
+            Self::Host => Box::new(|| Ok(Fast::open("as the configuration says"))),
+            Self::Simulator { faults: probability, seed } => {
+                let faults = host::Faults::none();
+                if probability > 0.0 {
+                    faults.random(probability, seed);
+                }
+                let settings = host::Settings { seed, ..host::Settings::default() };
+                Box::new(Simulator::new(settings, faults).opener())
+            }
+        }
+    }
+}
+
+/// What GPURuntime says.
+#[derive(Clone, Debug)]
+pub(super) struct Options {
+    pub(super) device: Choice,
+    pub(super) streams: usize,
+    /// Bytes.
+    pub(super) host_memory: Option<u64>,
+    pub(super) device_memory: Option<u64>,
+    pub(super) patience: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            device: Choice::Auto,
+            streams: 6,
+            host_memory: None,
+            device_memory: None,
+            patience: Duration::from_millis(100),
+        }
+    }
+}
+
+/// The device of a router, and how it may be used.
+#[derive(Default)]
+pub(super) struct Runtime {
+    options: OnceLock<Options>,
+    source: OnceLock<Arc<Source>>,
+    started: Lock<Started>,
+}
+
+/// What sections have taken, and whether the device has been told of.
+#[derive(Debug, Default)]
+struct Started {
+    told: bool,
+    host_memory: u64,
+    device_memory: u64,
+}
+
+impl Runtime {
+    /// Says how the device is to be used; false when another element has done so.
+    pub(super) fn configure(&self, options: Options) -> bool {
+        self.options.set(options).is_ok()
+    }
+
+    pub(super) fn options(&self) -> &Options {
+        self.options.get_or_init(Options::default)
+    }
+
+    /// Where the device comes from. Opens none.
+    pub(super) fn source(&self) -> Arc<Source> {
+        let source = || Source::new(self.options().device.opener());
+        self.source.get_or_init(source).clone()
+    }
+
+    /// Batches of a thread that are under way at once, unless a Batcher says otherwise.
+    pub(super) fn streams(&self) -> usize {
+        self.options().streams
+    }
+
+    /// How long the device may take for a batch.
+    pub(super) fn patience(&self) -> Duration {
+        self.options().patience
+    }
+
+    /// What is known of the device, while there is one.
+    pub(super) fn caps(&self) -> Option<Caps> {
+        self.source.get()?.caps()
+    }
+
+    /// Bytes of host memory and of device memory that batches take.
+    pub(super) fn memory(&self) -> (u64, u64) {
+        let started = self.started.lock();
+        (started.host_memory, started.device_memory)
+    }
+
+    /// Gets a section ready to run.
+    ///
+    /// # Errors
+    /// It needs more memory than it may have, or the device that was asked for is not to be had.
+    pub(super) fn start(&self, unit: &Unit, init: &Init<'_>) -> Result<(), Refused> {
+        let threads = init.threads().count_ones() as usize;
+        self.take_memory(unit, threads)?;
+        let section = &unit.section;
+        match section.prepare(threads) {
+            Ok(caps) => self.tell(init, &format!("GPU sections run on {}", caps.name)),
+            Err(error) if self.options().device.is_free() => self.tell(
+                init,
+                &format!("GPU sections run on the CPU elements until there is a device: {error}"),
+            ),
+            Err(DeviceError::Unsupported(why)) => return Err(Refused(why)),
+            Err(error) => return Err(Refused(error.to_string())),
+        }
+        Ok(())
+    }
+
+    /// Takes the memory of a section's batches.
+    fn take_memory(&self, unit: &Unit, threads: usize) -> Result<(), Refused> {
+        let slots = (unit.section.settings().slots * threads) as u64;
+        let bytes = slots * unit.section.plan().slot_bytes as u64;
+        let tables = unit.tables().map(|words| words.len() as u64 * 4).sum::<u64>();
+        let mut started = self.started.lock();
+        let Options { host_memory, device_memory, .. } = self.options();
+        let bounds = [
+            ("HOSTMEMSZ", host_memory, started.host_memory + bytes),
+            ("DEVMEMSZ", device_memory, started.device_memory + bytes + tables),
+        ];
+        for (name, most, needed) in bounds {
+            if let Some(most) = most.filter(|&most| needed > most) {
+                return Err(Refused(format!(
+                    "batches may need {} MiB, but {name} is {} MiB: make CAPACITY, BYTES or SLOTS smaller",
+                    needed.div_ceil(1 << 20),
+                    most >> 20
+                )));
+            }
+        }
+        started.host_memory += bytes;
+        started.device_memory += bytes + tables;
+        Ok(())
+    }
+
+    /// Says something about the device once.
+    fn tell(&self, init: &Init<'_>, message: &str) {
+        if !std::mem::replace(&mut self.started.lock().told, true) {
+            init.router().chatter(message);
+        }
+    }
+}

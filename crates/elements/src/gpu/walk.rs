@@ -1,0 +1,286 @@
+//! Finds the GPU sections of a graph, and says what is wrong with them.
+//!
+//! A section is `Batcher -> [Balancer ->] HostToDeviceMemcpy -> GPU elements -> DeviceToHostMemcpy ->
+//! [GPUCompletionQueue ->] Debatcher`. The GPU elements may diverge and join again; each has all of its
+//! packets from the section's own Batcher.
+
+use millrace_core::Inspection;
+use millrace_lang::{Diagnostic, Span};
+
+use super::book::{Role, Roles};
+use super::unit::{Layout, Placed};
+
+/// How a section is written, for messages.
+const SHAPE: &str = "a GPU section is Batcher -> HostToDeviceMemcpy -> GPU elements -> DeviceToHostMemcpy -> \
+                     GPUCompletionQueue -> Debatcher";
+
+/// More elements than a plan has launches for.
+const MOST: usize = 64;
+
+/// The sections of a graph that are right; what is wrong is reported.
+pub(super) fn sections(roles: &Roles, inspection: &mut Inspection<'_>) -> Vec<Layout> {
+    let mut sound = true;
+    let batchers = roles.iter().filter(|(_, role)| matches!(role, Role::Batcher(_)));
+    let mut found: Vec<Layout> = Vec::new();
+    let mut walked = Vec::new();
+    for (&batcher, _) in batchers {
+        let mut walk = Walk { roles, inspection, batcher, seen: Vec::new(), order: Vec::new() };
+        let layout = walk.section();
+        sound &= layout.is_some();
+        walked.extend(walk.seen.iter().map(|step| step.0));
+        walked.push(batcher);
+        found.extend(layout);
+    }
+    // Where a way breaks off, what would follow stands in no section for that reason.
+    if sound {
+        for &element in roles.keys().filter(|element| !walked.contains(element)) {
+            let message = format!("‘{}’ stands in no GPU section", inspection.described(element));
+            inspection.report(
+                Diagnostic::error(inspection.span_of(element), message)
+                    .help(format!("{SHAPE}: put a Batcher before it")),
+            );
+        }
+    }
+    found
+}
+
+/// The way from one Batcher.
+struct Walk<'w, 'i> {
+    roles: &'w Roles,
+    inspection: &'w mut Inspection<'i>,
+    batcher: usize,
+    /// Elements that were come to, and whether the walk is still among what follows them.
+    seen: Vec<(usize, bool)>,
+    /// Stages, each after those that follow it.
+    order: Vec<usize>,
+}
+
+impl Walk<'_, '_> {
+    fn section(&mut self) -> Option<Layout> {
+        let mut layout = Layout { batcher: self.batcher, ..Layout::default() };
+        let (mut at, mut way) = self.next(self.batcher)?;
+        if let Some(Role::Balancer(_)) = self.roles.get(&at) {
+            self.come_to(at, &[self.batcher])?;
+            layout.balancer = Some(at);
+            (at, way) = self.next(at)?;
+        }
+        if !matches!(self.roles.get(&at), Some(Role::ToDevice)) {
+            let before = self.name(layout.balancer.unwrap_or(self.batcher));
+            return self.out_of_place(
+                at,
+                way,
+                &format!("‘{before}’ is to lead to HostToDeviceMemcpy"),
+            );
+        }
+        self.come_to(at, &[layout.balancer.unwrap_or(self.batcher)])?;
+        layout.to_device = at;
+
+        let mut ends = Vec::new();
+        let (first, way) = self.next(at)?;
+        self.stages(first, way, &mut ends)?;
+        self.order.reverse();
+        if self.order.is_empty() {
+            let message =
+                format!("nothing is done in the GPU section of ‘{}’", self.name(self.batcher));
+            let finding = Diagnostic::error(self.inspection.span_of(at), message);
+            return self.refuse(
+                finding.help("put GPU elements between HostToDeviceMemcpy and DeviceToHostMemcpy"),
+            );
+        }
+        let (to_host, _) = *ends.first()?;
+        layout.to_host = to_host;
+        let stages = self.order.clone();
+        layout.stages = stages.iter().map(|&stage| self.place(stage, at)).collect::<Option<_>>()?;
+        self.only_from(to_host, &stages)?;
+
+        let (mut at, mut way) = self.next(to_host)?;
+        let mut before = to_host;
+        if let Some(Role::CompletionQueue(_)) = self.roles.get(&at) {
+            self.come_to(at, &[before])?;
+            layout.queue = Some(at);
+            before = at;
+            (at, way) = self.next(at)?;
+        }
+        if !matches!(self.roles.get(&at), Some(Role::Debatcher(..))) {
+            let before = self.name(before);
+            return self.out_of_place(at, way, &format!("‘{before}’ is to lead to Debatcher"));
+        }
+        self.come_to(at, &[before])?;
+        layout.debatcher = at;
+        self.name_predicates(&mut layout)?;
+        Some(layout)
+    }
+
+    /// Walks on from a stage, or what is met where one is expected, through all that follows it up to the end
+    /// of the section.
+    fn stages(&mut self, at: usize, way: Span, ends: &mut Vec<(usize, Span)>) -> Option<()> {
+        match self.roles.get(&at) {
+            Some(Role::Stage(_)) => {}
+            Some(Role::ToHost) => return self.end(at, way, ends),
+            _ => {
+                let why = "between HostToDeviceMemcpy and DeviceToHostMemcpy is room for GPU elements only";
+                return self.out_of_place(at, way, why);
+            }
+        }
+        match self.seen.iter().find(|step| step.0 == at) {
+            Some((_, false)) => return Some(()),
+            Some((_, true)) => {
+                let message =
+                    format!("‘{}’ comes after itself: a GPU section has no loops", self.name(at));
+                return self.refuse(Diagnostic::error(way, message));
+            }
+            None if self.seen.len() > MOST => {
+                let message = format!("more than {MOST} elements in one GPU section");
+                return self.refuse(Diagnostic::error(self.inspection.span_of(at), message));
+            }
+            None => self.seen.push((at, true)),
+        }
+        let mut ways: Vec<_> = self.inspection.leaving(at).collect();
+        // Reversed in the end, the order is that of the outputs.
+        ways.sort_by_key(|&(output, _, _)| std::cmp::Reverse(output));
+        for (_, (next, _), way) in ways {
+            self.stages(next, way, ends)?;
+        }
+        if let Some(step) = self.seen.iter_mut().find(|step| step.0 == at) {
+            step.1 = false;
+        }
+        self.order.push(at);
+        Some(())
+    }
+
+    /// All ways are to end at one DeviceToHostMemcpy.
+    fn end(&mut self, at: usize, way: Span, ends: &mut Vec<(usize, Span)>) -> Option<()> {
+        match ends.first() {
+            None => {
+                self.seen.push((at, false));
+                ends.push((at, way));
+                Some(())
+            }
+            Some(&(first, _)) if first == at => Some(()),
+            // Branches are walked from the last output to the first.
+            Some(&(later, way_there)) => {
+                let message = format!(
+                    "two ends of one GPU section: ‘{}’ and ‘{}’",
+                    self.name(at),
+                    self.name(later)
+                );
+                let finding = Diagnostic::error(way_there, message);
+                let finding = finding.remark(way, "another way ends here");
+                self.refuse(finding.help(
+                    "lead all branches to one DeviceToHostMemcpy; a Dispatcher after the Debatcher parts the packets",
+                ))
+            }
+        }
+    }
+
+    /// A stage with the ways that lead to it.
+    fn place(&mut self, stage: usize, to_device: usize) -> Option<Placed> {
+        let mut allowed = self.order.clone();
+        allowed.push(to_device);
+        self.only_from(stage, &allowed)?;
+        let coming: Vec<_> = self.inspection.coming(stage).collect();
+        let mut from = Vec::new();
+        for (_, (element, port), _) in coming {
+            if let Some(place) = self.order.iter().position(|&other| other == element) {
+                from.push((place, port));
+            }
+        }
+        from.sort_unstable();
+        Some(Placed { element: stage, from, only: None })
+    }
+
+    /// Refuses packets that come from elsewhere than `allowed`.
+    fn only_from(&mut self, at: usize, allowed: &[usize]) -> Option<()> {
+        let stranger = self.inspection.coming(at).find(|(_, (from, _), _)| !allowed.contains(from));
+        let Some((_, (from, _), way)) = stranger else { return Some(()) };
+        let message = format!(
+            "packets of ‘{}’ come to ‘{}’ past ‘{}’",
+            self.name(from),
+            self.name(at),
+            self.name(self.batcher)
+        );
+        self.refuse(
+            Diagnostic::error(way, message)
+                .help("packets get into a GPU section by its Batcher only"),
+        )
+    }
+
+    /// An element of the frame of the section, which packets come to from `allowed` only.
+    fn come_to(&mut self, at: usize, allowed: &[usize]) -> Option<()> {
+        self.seen.push((at, false));
+        self.only_from(at, allowed)
+    }
+
+    /// Looks up what CHK_ANNO names.
+    fn name_predicates(&mut self, layout: &mut Layout) -> Option<()> {
+        for place in 0..layout.stages.len() {
+            let Some(element) = layout.stages.get(place).map(|placed| placed.element) else {
+                continue;
+            };
+            let Some(Role::Stage(role)) = self.roles.get(&element) else { continue };
+            let Some(only) = &role.only else { continue };
+            let resolved = only.resolve(element, layout, self.roles, self.inspection);
+            let (before, output) = match resolved {
+                Ok(found) => found,
+                Err(finding) => return self.refuse(*finding),
+            };
+            if before >= place || !is_upstream(layout, before, place) {
+                let message = format!(
+                    "‘{}’ has not decided yet when packets come to ‘{}’",
+                    only.element,
+                    self.name(element)
+                );
+                return self.refuse(
+                    Diagnostic::error(only.span, message)
+                        .help("CHK_ANNO names an element that all packets have passed before"),
+                );
+            }
+            if let Some(placed) = layout.stages.get_mut(place) {
+                placed.only = Some((before, output));
+            }
+        }
+        Some(())
+    }
+
+    fn next(&mut self, at: usize) -> Option<(usize, Span)> {
+        // Without a connection there is an error already.
+        let (_, (next, _), way) = self.inspection.leaving(at).next()?;
+        Some((next, way))
+    }
+
+    fn name(&self, element: usize) -> String {
+        self.inspection.described(element)
+    }
+
+    fn out_of_place<T>(&mut self, at: usize, way: Span, why: &str) -> Option<T> {
+        let span = self.inspection.span_of(at);
+        let message = format!(
+            "‘{}’ is out of place in the GPU section of ‘{}’: {why}",
+            self.name(at),
+            self.name(self.batcher)
+        );
+        self.refuse(
+            Diagnostic::error(span, message)
+                .remark(way, "the section comes to it here")
+                .help(SHAPE),
+        )
+    }
+
+    fn refuse<T>(&mut self, finding: Diagnostic) -> Option<T> {
+        self.inspection.report(finding);
+        None
+    }
+}
+
+/// Whether stage `before` lies on every way to stage `place`.
+fn is_upstream(layout: &Layout, before: usize, place: usize) -> bool {
+    // Stages stand after those that lead to them.
+    let mut after: Vec<bool> = Vec::with_capacity(layout.stages.len());
+    for placed in &layout.stages {
+        let passed = |&(from, _): &(usize, usize)| {
+            from == before || after.get(from).copied().unwrap_or(false)
+        };
+        after.push(!placed.from.is_empty() && placed.from.iter().all(passed));
+    }
+    after.get(place).copied().unwrap_or(false)
+}
