@@ -62,10 +62,10 @@ impl Gather {
 
     /// Gathers some packets of one tile.
     fn add_run(&mut self, plan: &Plan, packets: &[Packet], block: &mut [u8]) -> usize {
-        let mut views = [View { bytes: &[], layers: Layers::default() }; RUN];
+        let mut views = [View::default(); RUN];
         if plan.depth > Base::Annotation {
             for (view, packet) in views.iter_mut().zip(packets) {
-                *view = View::of(packet, plan.depth);
+                view.look_at(packet, plan.depth);
             }
         }
         let mut views = views.get(..packets.len()).unwrap_or_default();
@@ -166,10 +166,10 @@ fn copy_rows<const N: usize>(
     }
     for (row, view) in rows.iter_mut().zip(views) {
         let (at, limit) = bounds(view, merged);
-        let whole = usize::try_from(at)
-            .ok()
-            .filter(|_| at + N as i64 <= limit)
-            .and_then(|at| view.bytes.get(at..)?.first_chunk());
+        // In front of the first byte it is a large number, too.
+        let whole = (at.wrapping_add(N as i64) <= limit)
+            .then(|| view.bytes.get(at as usize..).and_then(<[u8]>::first_chunk))
+            .flatten();
         match whole {
             Some(bytes) => *row = *bytes,
             None => copy_cut_row(view, at, limit, row),
@@ -199,6 +199,7 @@ fn bounds(view: &View<'_>, merged: &Merged) -> (i64, i64) {
 }
 
 /// What the packet has of a row, and zeros in front and behind.
+#[inline(never)]
 fn copy_cut_row(view: &View<'_>, at: i64, limit: i64, row: &mut [u8]) {
     let end = limit.min(at + row.len() as i64);
     let from = at.max(0);

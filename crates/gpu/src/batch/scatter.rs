@@ -10,7 +10,7 @@ use crate::region::{Base, Extent, Layers, View, view_bytes_mut};
 impl Plan {
     /// Whether any slice is written, and packets change.
     pub fn writes(&self) -> bool {
-        self.slices.iter().any(|slice| !slice.merged.written.is_empty())
+        self.slices.iter().any(is_written)
     }
 
     /// Copies the slices that stages wrote from a slot that is done into packets, those of the rows from `first` on.
@@ -18,53 +18,65 @@ impl Plan {
     /// Bytes that are as they were are left alone, so a packet that no stage changed is not written, and a shared one
     /// that some stage changed gets a copy of its own, once, which core counts.
     pub fn scatter(&self, block: &[u8], first: usize, packets: &mut [Packet]) {
-        if !self.writes() {
-            return;
-        }
+        let is_anno = |slice: &&Slice| slice.merged.base == Base::Annotation;
+        let of_area = || self.slices.iter().filter(|slice| is_written(slice) && is_anno(slice));
+        let of_packet = || self.slices.iter().filter(|slice| is_written(slice) && !is_anno(slice));
+        let depth = of_packet().map(|slice| slice.merged.base).max();
         for (row, packet) in (first..self.capacity).zip(packets) {
-            // Found before anything is written: what is written may be a header.
-            let layers = Layers::of(packet, self.depth);
-            for slice in &self.slices {
-                for part in &slice.merged.written {
-                    scatter_part(slice, part, block, row, packet, &layers);
+            for slice in of_area() {
+                for (place, new) in parts(slice, row, &Layers::default(), block) {
+                    write(packet.annotations_mut(), place, new);
                 }
+            }
+            let Some(depth) = depth else { continue };
+            let View { bytes, layers } = View::of(packet, depth);
+            let mut parts = of_packet().flat_map(|slice| parts(slice, row, &layers, block));
+            // The first part that changes the packet; the ones before it do not.
+            let Some(changed) =
+                parts.find(|(place, new)| bytes.get(place.clone()).is_some_and(|old| old != *new))
+            else {
+                continue;
+            };
+            let bytes = view_bytes_mut(packet);
+            // Layers are as they were before, though headers may be written.
+            for (place, new) in std::iter::once(changed).chain(parts) {
+                write(bytes, place, new);
             }
         }
     }
 }
 
-fn scatter_part(
-    slice: &Slice,
-    part: &Range<u32>,
-    block: &[u8],
-    row: usize,
-    packet: &mut Packet,
-    layers: &Layers,
-) {
-    let base = slice.merged.base;
-    let (start, limit) = layers.bounds(base, Extent::Bytes(0));
-    let at = start + i64::from(slice.merged.begin) + i64::from(part.start);
-    let end = limit.min(at + i64::from(part.end - part.start));
-    // What is not copied to the device is only there when the kernel wrote it, which it does from the first byte on.
-    let from = if slice.way == Way::Out && at < 0 { end } else { at.max(0) };
-    if from >= end {
-        return;
-    }
-    let in_row = part.start as usize + (from - at) as usize;
-    let (from, end) = (from as usize, end as usize);
-    let in_block = slice.column.of(row) + in_row;
-    let Some(new) = block.get(in_block..in_block + (end - from)) else { return };
-    if base == Base::Annotation {
-        if let Some(old) = packet.annotations_mut().get_mut(from..end) {
-            old.copy_from_slice(new);
-        }
-        return;
-    }
-    let view = View::of(packet, Base::Ethernet);
-    if view.bytes.get(from..end).is_none_or(|old| old == new) {
-        return;
-    }
-    if let Some(old) = view_bytes_mut(packet).get_mut(from..end) {
+fn is_written(slice: &Slice) -> bool {
+    !slice.merged.written.is_empty()
+}
+
+fn write(bytes: &mut [u8], place: Range<usize>, new: &[u8]) {
+    if let Some(old) = bytes.get_mut(place) {
         old.copy_from_slice(new);
     }
+}
+
+/// The parts of a row that stages write and the packet has: their places in the view's bytes (or the annotation area), and what
+/// the slot holds for them.
+#[inline]
+fn parts<'a>(
+    slice: &'a Slice,
+    row: usize,
+    layers: &Layers,
+    block: &'a [u8],
+) -> impl Iterator<Item = (Range<usize>, &'a [u8])> {
+    let (start, limit) = layers.bounds(slice.merged.base, Extent::Bytes(0));
+    let start = start + i64::from(slice.merged.begin);
+    slice.merged.written.iter().filter_map(move |part| {
+        let at = start + i64::from(part.start);
+        let end = limit.min(at + i64::from(part.end - part.start));
+        // What is not copied to the device is only there when the kernel wrote it, which it does from the first byte on.
+        let from = if slice.way == Way::Out && at < 0 { end } else { at.max(0) };
+        if from >= end {
+            return None;
+        }
+        let in_block = slice.column.of(row) + part.start as usize + (from - at) as usize;
+        let (from, end) = (from as usize, end as usize);
+        Some((from..end, block.get(in_block..in_block + (end - from))?))
+    })
 }

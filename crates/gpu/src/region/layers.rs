@@ -28,22 +28,25 @@ use super::{Base, Extent, Region};
 /// A layer whose header is cut or makes no sense is there, with the bytes that there are; what is behind it is absent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layers {
-    /// By base, from Ethernet on.
-    start: [u32; 5],
+    /// By base.
+    start: [u32; 6],
     end: u32,
     ip_end: u32,
 }
 
+/// The start of a layer that is not there: so far behind every end that no offset leads back.
 const ABSENT: u32 = u32::MAX;
+/// Bytes of a packet that are looked at; there are no larger packets.
+const MOST: usize = i32::MAX as usize;
 
 impl Default for Layers {
     fn default() -> Self {
-        Self { start: [ABSENT; 5], end: 0, ip_end: 0 }
+        Self { start: [0, ABSENT, ABSENT, ABSENT, ABSENT, ABSENT], end: 0, ip_end: 0 }
     }
 }
 
 /// A packet's bytes, from the first header on, and where its layers begin in them.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct View<'a> {
     /// The bytes.
     pub bytes: &'a [u8],
@@ -66,14 +69,27 @@ struct Marks {
     network: Option<usize>,
 }
 
+const LINK: isize = EthernetHeader::LEN as isize;
+
 impl Marks {
     #[inline]
     fn of(packet: &Packet) -> Self {
-        let len = packet.len() as isize;
-        let network = packet.network_header().filter(|&at| at <= len);
-        let mac = packet.mac_header().filter(|&at| at <= len);
-        const LINK: isize = EthernetHeader::LEN as isize;
-        let mac = match (mac, network) {
+        let (mac, network) = (packet.mac_header(), packet.network_header());
+        if let None | Some(0) = mac
+            && network.is_none_or(|at| (LINK..=packet.len() as isize).contains(&at))
+        {
+            // A frame, as received.
+            let network = network.map(|at| at as usize);
+            return Self { origin: Origin::Data, mac: Some(0), network };
+        }
+        Self::of_stripped(packet.len() as isize, mac, network)
+    }
+
+    /// The marks of a packet that begins elsewhere than at its link-layer header, or has strange ones.
+    #[inline(never)]
+    fn of_stripped(len: isize, mac: Option<isize>, network: Option<isize>) -> Self {
+        let network = network.filter(|&at| at <= len);
+        let mac = match (mac.filter(|&at| at <= len), network) {
             (Some(mac), Some(network)) => (network >= mac + LINK).then_some(mac),
             (Some(mac), None) => Some(mac),
             (None, Some(network)) => (network >= LINK).then_some(0),
@@ -87,19 +103,33 @@ impl Marks {
         let from_start = |at: isize| (at - start) as usize;
         Self { origin, mac: mac.map(from_start), network: network.map(from_start) }
     }
+
+    /// The view's bytes.
+    #[inline]
+    fn bytes<'p>(&self, packet: &'p Packet) -> &'p [u8] {
+        match self.origin {
+            Origin::Data => packet.data(),
+            Origin::Mac => packet.mac_data().unwrap_or_default(),
+            Origin::Network => packet.network_data().unwrap_or_default(),
+        }
+    }
 }
 
 impl<'a> View<'a> {
     /// Looks at a packet, as deep as `depth`: layers behind it are absent.
     #[inline]
     pub fn of(packet: &'a Packet, depth: Base) -> Self {
+        let mut view = Self::default();
+        view.look_at(packet, depth);
+        view
+    }
+
+    /// [`of`](Self::of), in place: half of the work would be to move the result.
+    #[inline(always)]
+    pub(crate) fn look_at(&mut self, packet: &'a Packet, depth: Base) {
         let marks = Marks::of(packet);
-        let bytes = match marks.origin {
-            Origin::Data => packet.data(),
-            Origin::Mac => packet.mac_data().unwrap_or_default(),
-            Origin::Network => packet.network_data().unwrap_or_default(),
-        };
-        Self { bytes, layers: Layers::find(bytes, &marks, depth) }
+        self.bytes = marks.bytes(packet);
+        self.layers.find(self.bytes, &marks, depth);
     }
 
     /// What the packet has of a region's bytes. Empty for annotations, which are not among the view's bytes.
@@ -138,11 +168,7 @@ impl Layers {
         let (at, len) = self.span(region);
         let bytes = match region.base {
             Base::Annotation => packet.annotations().as_slice(),
-            _ => match Marks::of(packet).origin {
-                Origin::Data => packet.data(),
-                Origin::Mac => packet.mac_data().unwrap_or_default(),
-                Origin::Network => packet.network_data().unwrap_or_default(),
-            },
+            _ => Marks::of(packet).bytes(packet),
         };
         bytes.get(at..at + len).unwrap_or_default()
     }
@@ -173,63 +199,50 @@ impl Layers {
         (at as usize, len as usize)
     }
 
-    /// Where a base is, and where its regions end. The end of an absent one is in front of everything.
+    /// Where a base is, and where its regions end: that of an absent one behind that.
     #[inline]
     pub(crate) fn bounds(&self, base: Base, extent: Extent) -> (i64, i64) {
-        let start = match base {
-            Base::Annotation => return (0, ANNOTATION_LEN as i64),
-            Base::Ethernet => self.start[0],
-            Base::Network => self.start[1],
-            Base::NetworkPayload => self.start[2],
-            Base::Transport => self.start[3],
-            Base::TransportPayload => self.start[4],
-        };
-        if start == ABSENT {
-            return (0, i64::MIN);
-        }
         let limit = match (base, extent) {
+            (Base::Annotation, _) => ANNOTATION_LEN as u32,
             (Base::Ethernet, Extent::Bytes(_)) => self.end,
             _ => self.ip_end,
         };
-        (i64::from(start), i64::from(limit))
+        (i64::from(self.start[base as usize]), i64::from(limit))
     }
 
     #[inline]
     fn set(&mut self, base: Base, at: usize) {
-        if let Some(start) = self.start.get_mut((base as usize).wrapping_sub(1)) {
-            *start = at as u32;
-        }
+        self.start[base as usize] = at as u32;
     }
 
-    #[inline]
-    fn find(bytes: &[u8], marks: &Marks, depth: Base) -> Self {
-        let len = bytes.len() as u32;
-        let mut layers = Self { start: [ABSENT; 5], end: len, ip_end: len };
+    #[inline(always)]
+    fn find(&mut self, bytes: &[u8], marks: &Marks, depth: Base) {
+        let len = bytes.len().min(MOST) as u32;
+        *self = Self { end: len, ip_end: len, ..Self::default() };
         if let Some(mac) = marks.mac {
-            layers.set(Base::Ethernet, mac);
+            self.set(Base::Ethernet, mac);
         }
         if depth >= Base::Network
             && let Some((network, ether_type)) = find_network(bytes, marks)
         {
-            layers.set(Base::Network, network);
-            layers.find_ip(bytes, network, ether_type);
+            self.set(Base::Network, network);
+            self.find_ip(bytes, network, ether_type, depth);
         }
-        layers
     }
 
     #[inline]
-    fn find_ip(&mut self, bytes: &[u8], network: usize, ether_type: Option<u16>) {
+    fn find_ip(&mut self, bytes: &[u8], network: usize, ether_type: Option<u16>, depth: Base) {
         let Some(rest) = bytes.get(network..) else { return };
         let is = |expected: u16| ether_type.is_none_or(|ether_type| ether_type == expected);
         match rest.first().map(|byte| byte >> 4) {
-            Some(4) if is(ether_type::IPV4) => self.find_in_ipv4(rest, network),
+            Some(4) if is(ether_type::IPV4) => self.find_in_ipv4(rest, network, depth),
             Some(6) if is(ether_type::IPV6) => self.find_in_ipv6(rest, network),
             _ => {}
         }
     }
 
     #[inline]
-    fn find_in_ipv4(&mut self, rest: &[u8], network: usize) {
+    fn find_in_ipv4(&mut self, rest: &[u8], network: usize, depth: Base) {
         let Some((ip, _)) = Ipv4Header::view(rest) else { return };
         let header_len = ip.header_len();
         if header_len < Ipv4Header::LEN {
@@ -237,7 +250,10 @@ impl Layers {
         }
         let total = usize::from(ip.total_len.get());
         let rest = if total < header_len { rest } else { rest.get(..total).unwrap_or(rest) };
-        self.ip_end = (network + rest.len()) as u32;
+        self.ip_end = self.end.min((network + rest.len()) as u32);
+        if depth == Base::Network {
+            return;
+        }
         let Some(payload) = rest.get(header_len..) else { return };
         let at = network + header_len;
         self.set(Base::NetworkPayload, at);
@@ -254,7 +270,7 @@ impl Layers {
         let is_jumbogram = len == 0 && ip.next_header == protocol::HOP_BY_HOP;
         let payload = if is_jumbogram { payload } else { payload.get(..len).unwrap_or(payload) };
         let at = network + Ipv6Header::LEN;
-        self.ip_end = (at + payload.len()) as u32;
+        self.ip_end = self.end.min((at + payload.len()) as u32);
         self.set(Base::NetworkPayload, at);
         let mut extensions = ip.extensions(payload);
         for extension in extensions.by_ref().take(Self::MAX_EXTENSIONS) {
