@@ -42,6 +42,11 @@ const ARGUMENTS: &[(&str, &str)] = &[
     ("HostEtherFilter", "2:0:0:0:0:1"),
     ("ICMPError", "10.0.0.1, timeexceeded"),
     ("IPClassifier", "tcp syn, udp port 53, icmp type echo, ip frag, -"),
+    (
+        "SDNClassifier",
+        "RULE \"@10.0.0.0/8 0.0.0.0/0 0:65535 80:90 6/255 eth_src=2:0:0:0:0:1 0\", \
+         RULE \"@0.0.0.0/0 0.0.0.0/0 0:65535 0:65535 0/0 eth_type=0x86dd drop\", DEFAULT 0, CACHE 8",
+    ),
     ("IDSMatcher", "PATTERN \"\\<00>\", PATTERN ab, FLOW true, ALL true"),
     ("InfiniteSource", "LIMIT 1000, BURST 7"),
     ("IPEncap", "udp, 10.0.0.1, 10.0.0.2"),

@@ -19,7 +19,7 @@ pub(super) struct InForce<T> {
 }
 
 /// What was in force from one change to the next.
-pub(super) struct Version<T> {
+pub(crate) struct Version<T> {
     what: T,
     /// The configuration that a handler wrote, unless it is the first.
     written: Option<String>,

@@ -8,3 +8,5 @@ pub mod ip_filter;
 mod ip_packet;
 pub mod program;
 mod rule_list;
+pub mod sdn_classifier;
+pub(crate) mod sdn_rules;

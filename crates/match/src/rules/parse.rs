@@ -46,13 +46,21 @@ impl RuleSet {
     /// # Errors
     /// The first error of each line that is wrong, up to [`MOST_ERRORS`](Self::MOST_ERRORS).
     pub fn parse(text: &str) -> Result<Self, Vec<RuleError>> {
+        Self::parse_for(MOST_OUTPUTS, text)
+    }
+
+    /// Reads rules for an element with so many outputs.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse), and for an output that there is not.
+    pub fn parse_for(outputs: usize, text: &str) -> Result<Self, Vec<RuleError>> {
         let (mut rules, mut errors) = (Vec::new(), Vec::new());
         for (number, line) in (1..).zip(text.lines()) {
             let mut cursor = Cursor::new(line);
             if cursor.is_at_end() {
                 continue;
             }
-            match rule(&mut cursor) {
+            match rule(&mut cursor, outputs) {
                 Ok(_) if rules.len() == Self::MOST => {
                     let message = format!("more than {} rules", Self::MOST);
                     errors.push(RuleError { line: number, column: 1, message });
@@ -74,7 +82,17 @@ impl FromStr for Rule {
     type Err = RuleError;
 
     fn from_str(line: &str) -> Result<Self, RuleError> {
-        rule(&mut Cursor::new(line)).map_err(|wrong| wrong.on_line(line, 1))
+        Self::parse_for(MOST_OUTPUTS, line)
+    }
+}
+
+impl Rule {
+    /// Reads one rule for an element with so many outputs.
+    ///
+    /// # Errors
+    /// What is wrong, on line 1.
+    pub fn parse_for(outputs: usize, line: &str) -> Result<Self, RuleError> {
+        rule(&mut Cursor::new(line), outputs).map_err(|wrong| wrong.on_line(line, 1))
     }
 }
 
@@ -93,7 +111,7 @@ impl Wrong {
 
 type Read<T> = Result<T, Wrong>;
 
-fn rule(line: &mut Cursor<'_>) -> Read<Rule> {
+fn rule(line: &mut Cursor<'_>, outputs: usize) -> Read<Rule> {
     line.skip_space();
     if !line.eat(b'@') {
         return Err(line.wrong_word("expected ‘@’ and the source prefix"));
@@ -106,12 +124,12 @@ fn rule(line: &mut Cursor<'_>) -> Read<Rule> {
     let word = line.word("the protocol and its mask, such as 0x06/0xff,")?;
     let (value, mask) = word.halves("a protocol and its mask, such as 0x06/0xff")?;
     rule.protocol = Masked::new(value.number(0xff)? as u8, mask.number(0xff)? as u8);
-    rest(line, &mut rule)?;
+    rest(line, outputs, &mut rule)?;
     Ok(rule)
 }
 
 /// What stands behind the protocol.
-fn rest(line: &mut Cursor<'_>, rule: &mut Rule) -> Read<()> {
+fn rest(line: &mut Cursor<'_>, outputs: usize, rule: &mut Rule) -> Read<()> {
     /// Words that may stand there, besides numbers.
     const NAMES: [&str; 4] = ["eth_src", "eth_dst", "eth_type", "drop"];
     let mut seen = [false; NAMES.len()];
@@ -136,8 +154,11 @@ fn rest(line: &mut Cursor<'_>, rule: &mut Rule) -> Read<()> {
                 if !is_last {
                     return Err(line.wrong_word("nothing may follow the action"));
                 }
-                // Ports from here on are reasons to drop.
-                rule.action = Action::Output(word.number(MOST_OUTPUT)? as u16);
+                let output = word.number(MOST_OUTPUTS as u64 - 1)?;
+                if output >= outputs as u64 {
+                    return Err(word.wrong(format!("no output {output}, there are {outputs}")));
+                }
+                rule.action = Action::Output(output as u16);
                 return Ok(());
             }
             ("drop", None) => return Err(line.wrong_word("nothing may follow the action")),
@@ -158,8 +179,8 @@ fn rest(line: &mut Cursor<'_>, rule: &mut Rule) -> Read<()> {
     }
 }
 
-/// The last output that a rule can name.
-const MOST_OUTPUT: u64 = 0xfeff;
+/// Outputs that rules can name: numbers from there on are reasons to drop.
+const MOST_OUTPUTS: usize = 0xff00;
 
 fn flags(word: &Word<'_>) -> Read<()> {
     let (value, mask) = word.halves("TCP flags and their mask")?;
@@ -566,6 +587,15 @@ pub(super) mod tests {
             let expected = RuleError { line: 2, column, message: (*message).to_owned() };
             assert_eq!(error, [expected], "{line}");
         }
+    }
+
+    #[test]
+    fn there_must_be_the_output() {
+        let line = "@1.2.3.4/8 1.2.3.4/8 0:1 0:1 6/0xff 2";
+        assert_eq!(Rule::parse_for(3, line).unwrap(), one(line));
+        let error = Rule::parse_for(2, line).unwrap_err();
+        assert_eq!(error.to_string(), "line 1, column 37: no output 2, there are 2");
+        assert_eq!(RuleSet::parse_for(2, line).unwrap_err(), [error]);
     }
 
     #[test]

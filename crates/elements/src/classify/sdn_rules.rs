@@ -1,0 +1,312 @@
+//! The rules of a classifier of seven fields: where they come from, how packets are read, and how they change while
+//! packets come. [`SDNClassifier`](super::sdn_classifier) and its form for GPUs share them.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use arc_swap::Guard;
+use millrace_core::args::{Arg, ArgError, ArgText, FileName, Scope};
+use millrace_core::element::HandlerError;
+use millrace_core::headers::ether_type;
+use millrace_core::{Args, Call, Context, Element, Handlers, Packet, Reason};
+use millrace_gpu::kernel::CLASSIFY_REGIONS;
+use millrace_gpu::region::{Base, View};
+use millrace_match::rules::{Action, Key, LiveRules, Rule, RuleSet};
+
+use super::in_force::{InForce, Version};
+
+/// The arguments FILE, RULE and DEFAULT, and the rules in force.
+pub(crate) struct SdnRules {
+    file: Option<FileName>,
+    /// In front of the rules of the file.
+    own: Vec<Rule>,
+    outputs: usize,
+    default: Action,
+    in_force: Arc<InForce<Compiled>>,
+    /// Whether trees are being made anew.
+    renewing: Arc<AtomicBool>,
+}
+
+/// Rules ready to be searched.
+pub(crate) struct Compiled {
+    pub(crate) live: LiveRules,
+    /// The port of each rule's number, for [`Context::route_by`].
+    ports: Vec<u16>,
+    default: u16,
+    build_time: Duration,
+}
+
+/// The port of packets that a rule drops.
+pub(crate) const FILTERED: u16 = Context::port_to_drop(Reason::Filtered);
+
+/// The port of packets that satisfy no rule, where these are dropped.
+pub(crate) const NO_MATCH: u16 = Context::port_to_drop(Reason::NoMatch);
+
+impl SdnRules {
+    /// Reads FILE, RULE and DEFAULT; the file is read later.
+    pub(crate) fn configure(args: &mut Args<'_>, outputs: usize) -> Self {
+        let texts: Vec<InlineRule> = args.repeated("RULE");
+        let file: Option<FileName> = args.optional("FILE");
+        let DefaultAction(default) = args.keyword("DEFAULT", DefaultAction(Action::Drop));
+        let own: Vec<Rule> = texts.into_iter().map(|InlineRule(rule)| rule).collect();
+        for action in own.iter().map(|rule| rule.action) {
+            if let Action::Output(output) = action
+                && usize::from(output) >= outputs
+            {
+                args.error("RULE", format!("RULE: no output {output}, there are {outputs}"));
+            }
+        }
+        if let Action::Output(output) = default
+            && usize::from(output) >= outputs
+        {
+            args.error("DEFAULT", format!("DEFAULT: no output {output}, there are {outputs}"));
+        }
+        if file.is_none() && own.is_empty() && !args.has_errors() {
+            args.error((), "there is nothing to classify by: FILE or RULE is missing");
+        }
+        let compiled = Compiled::new(RuleSet { rules: own.clone() }, default);
+        let in_force = Arc::new(InForce::new(compiled));
+        Self { file, own, outputs, default, in_force, renewing: Arc::default() }
+    }
+
+    /// The rules in force.
+    #[inline]
+    pub(crate) fn load(&self) -> Guard<Arc<Version<Compiled>>> {
+        self.in_force.load()
+    }
+
+    /// Reads the configured file, or another one; `Err` says what is wrong, and where.
+    pub(crate) fn read(&self, file: Option<&Path>) -> Result<(), String> {
+        let Some(path) = file.or_else(|| self.file.as_ref().map(FileName::as_path)) else {
+            return Ok(());
+        };
+        let name = path.display();
+        let text = std::fs::read_to_string(path).map_err(|error| format!("{name}: {error}"))?;
+        let of_file = self.parse(&text, &format!("{name}: "))?;
+        self.exchange([self.own.clone(), of_file].concat());
+        Ok(())
+    }
+
+    fn parse(&self, text: &str, place: &str) -> Result<Vec<Rule>, String> {
+        let parsed = RuleSet::parse_for(self.outputs, text);
+        let lines = |errors: Vec<_>| {
+            let lines = errors.into_iter().map(|error| format!("{place}{error}"));
+            lines.collect::<Vec<_>>().join("\n")
+        };
+        parsed.map(|set| set.rules).map_err(lines)
+    }
+
+    /// Puts other rules in force; packets go on to be classified by the old ones until these are ready.
+    fn exchange(&self, rules: Vec<Rule>) {
+        let compiled = Compiled::new(RuleSet { rules }, self.default);
+        let _writing = self.in_force.lock();
+        self.in_force.exchange(compiled, None);
+    }
+
+    /// Puts changed rules in force. When much has changed, a thread of its own makes the trees anew.
+    fn change(
+        &self,
+        change: impl FnOnce(&LiveRules) -> Result<LiveRules, HandlerError>,
+    ) -> Result<(), HandlerError> {
+        let writing = self.in_force.lock();
+        let current = self.in_force.keep();
+        let live = change(&current.live)?;
+        let has_changed_much = live.has_changed_much();
+        self.in_force.exchange(current.with(live), None);
+        drop(writing);
+        if has_changed_much && !self.renewing.swap(true, Relaxed) {
+            let (in_force, renewing) = (Arc::clone(&self.in_force), Arc::clone(&self.renewing));
+            std::thread::spawn(move || {
+                renew(&in_force);
+                renewing.store(false, Relaxed);
+            });
+        }
+        Ok(())
+    }
+
+    /// Reads a rule that a handler was given.
+    fn rule(&self, text: &str) -> Result<Rule, HandlerError> {
+        Rule::parse_for(self.outputs, text).map_err(|error| error.to_string().into())
+    }
+}
+
+/// Makes trees anew while the rules go on changing.
+fn renew(in_force: &InForce<Compiled>) {
+    let before = in_force.keep();
+    let began = Instant::now();
+    let renewed = before.live.renewed();
+    let build_time = began.elapsed();
+    let _writing = in_force.lock();
+    let current = in_force.keep();
+    // Else other rules have taken the place of all.
+    if let Some(live) = current.live.moved_to(renewed, &before.live) {
+        in_force.exchange(Compiled { build_time, ..current.with(live) }, None);
+    }
+}
+
+impl Compiled {
+    fn new(rules: RuleSet, default: Action) -> Self {
+        let began = Instant::now();
+        let live = LiveRules::new(rules);
+        let build_time = began.elapsed();
+        let default = match default {
+            Action::Output(output) => output,
+            Action::Drop => NO_MATCH,
+        };
+        let ports = ports(&live);
+        Self { live, ports, default, build_time }
+    }
+
+    fn with(&self, live: LiveRules) -> Self {
+        let ports = ports(&live);
+        Self { live, ports, default: self.default, build_time: self.build_time }
+    }
+
+    /// Where a packet goes whose rule has this number, for [`Context::route_by`].
+    #[inline(always)]
+    pub(crate) fn port(&self, number: u32) -> u16 {
+        self.ports.get(number as usize).copied().unwrap_or(self.default)
+    }
+}
+
+/// The port of each rule's number.
+fn ports(live: &LiveRules) -> Vec<u16> {
+    let port = |number: u32| match live.action(number) {
+        Some(Action::Output(output)) => output,
+        _ => FILTERED,
+    };
+    (0..live.numbers_end() as u32).map(port).collect()
+}
+
+/// The fields of a packet.
+#[inline(always)]
+pub(crate) fn key_of(packet: &Packet) -> Key {
+    let frame = match (packet.mac_header(), packet.network_header()) {
+        (None, None) => Some(packet.data()),
+        (Some(_), None) => packet.mac_data(),
+        (Some(mac), Some(network)) if network == mac + 14 => packet.mac_data(),
+        _ => None,
+    };
+    // Behind tags a mark may be anywhere.
+    match frame.filter(|frame| packet.network_header().is_none() || !is_tagged(frame)) {
+        Some(frame) => Key::of_frame(frame),
+        None => key_by_layers(packet),
+    }
+}
+
+#[inline(always)]
+fn is_tagged(frame: &[u8]) -> bool {
+    let tag = frame.get(12..14).and_then(<[u8]>::first_chunk);
+    let tag = tag.map_or(0, |tag| u16::from_be_bytes(*tag));
+    matches!(tag, ether_type::VLAN | ether_type::SERVICE_VLAN)
+}
+
+/// The fields of a packet as a GPU is given them.
+#[inline(never)]
+pub(crate) fn key_by_layers(packet: &Packet) -> Key {
+    let view = View::of(packet, Base::Transport);
+    let [ethernet, ether_type, network, transport] =
+        CLASSIFY_REGIONS.each_ref().map(|region| view.slice(region));
+    Key::of_slices(ethernet, ether_type, network, transport)
+}
+
+/// The handlers of the rules.
+pub(crate) fn handlers<E: Element>(handlers: &mut Handlers<E>, rules: fn(&E) -> &SdnRules) {
+    handlers.read("rules", move |element, _| {
+        let current = rules(element).load();
+        let lines = current.live.rules().enumerate();
+        lines.map(|(place, rule)| format!("{place} {rule}\n")).collect::<String>()
+    });
+    handlers.write("rules", move |element, call| {
+        let rules = rules(element);
+        rules.exchange(rules.parse(&call.text(), "")?);
+        Ok(())
+    });
+    handlers.write("load", move |element, call| match call.bytes().trim_ascii() {
+        b"" => Ok(rules(element).read(None)?),
+        _ => Ok(rules(element).read(Some(call.parse::<FileName>()?.as_path()))?),
+    });
+    handlers.write("add", move |element, call| {
+        let rules = rules(element);
+        let rule = rules.rule(&call.text())?;
+        rules.change(|live| with(live, live.len(), rule))
+    });
+    handlers.write("insert", move |element, call| {
+        let rules = rules(element);
+        let (place, text) = place_and_rest(call)?;
+        let rule = rules.rule(&text)?;
+        rules.change(|live| with(live, place, rule))
+    });
+    handlers.write("replace", move |element, call| {
+        let rules = rules(element);
+        let (place, text) = place_and_rest(call)?;
+        let rule = rules.rule(&text)?;
+        rules.change(|live| live.replaced(place, rule).map_err(|error| error.to_string().into()))
+    });
+    handlers.write("remove", move |element, call| {
+        let (place, rest) = place_and_rest(call)?;
+        if !rest.is_empty() {
+            return Err(format!("nothing may follow the number of a rule, not ‘{rest}’").into());
+        }
+        let without = |live: &LiveRules| live.without(place);
+        rules(element).change(|live| without(live).map_err(|error| error.to_string().into()))
+    });
+    handlers.read("memory", move |element, _| rules(element).load().live.bytes());
+    handlers.read("build_time", move |element, _| rules(element).load().build_time.as_secs_f64());
+}
+
+fn with(live: &LiveRules, place: usize, rule: Rule) -> Result<LiveRules, HandlerError> {
+    if live.len() >= RuleSet::MOST {
+        return Err(format!("there are {} rules, the most there may be", RuleSet::MOST).into());
+    }
+    Ok(live.with(place, rule))
+}
+
+/// The number of a rule, and what follows it.
+fn place_and_rest(call: &Call<'_>) -> Result<(usize, String), HandlerError> {
+    let text = call.text();
+    let (place, rest) = text.split_once(char::is_whitespace).unwrap_or((&text, ""));
+    let place = place.parse().map_err(|_| "the first word should be the number of a rule")?;
+    Ok((place, rest.trim().to_owned()))
+}
+
+/// A rule in the configuration.
+struct InlineRule(Rule);
+
+impl Arg for InlineRule {
+    const EXPECTS: &'static str = "a rule";
+
+    fn parse(text: &ArgText, _: &Scope<'_>) -> Result<Self, ArgError> {
+        let text = text.unquote();
+        let rule = String::from_utf8_lossy(&text).parse::<Rule>();
+        rule.map(Self)
+            .map_err(|error| ArgError::new(format!("column {}: {}", error.column, error.message)))
+    }
+
+    fn placeholder() -> Self {
+        Self(Rule::any(Action::Drop))
+    }
+}
+
+/// An output or `drop`.
+#[derive(Clone, Copy)]
+struct DefaultAction(Action);
+
+impl Arg for DefaultAction {
+    const EXPECTS: &'static str = "the number of an output, or drop";
+
+    fn parse(text: &ArgText, scope: &Scope<'_>) -> Result<Self, ArgError> {
+        match text.as_str() {
+            "drop" => Ok(Self(Action::Drop)),
+            _ => {
+                Ok(Self(Action::Output(u16::parse(text, scope).map_err(|_| ArgError::default())?)))
+            }
+        }
+    }
+
+    fn placeholder() -> Self {
+        Self(Action::Drop)
+    }
+}
