@@ -44,6 +44,7 @@ const SOUND: &[Test] = &[
     ("lanes_of_many_threads", &[], lanes_of_many_threads),
     ("lanes_are_dropped_at_any_time", &[], lanes_are_dropped_at_any_time),
     ("the_device_is_opened_again", &[], the_device_is_opened_again),
+    ("tables_are_dropped_before_they_arrive", &[], tables_are_dropped_before_they_arrive),
     ("calibration", &[], calibration),
 ];
 
@@ -82,9 +83,26 @@ const FAULTY: &[Test] = &[
     ),
     ("a_kernel_breaks_the_context", &[("FAKE_CUDA", "kernel mr_lpm4 3 700")], loss),
     ("a_call_finds_the_device_gone", &[("FAKE_CUDA", "call cuGraphLaunch 3 999")], loss),
+    (
+        "a_loss_that_a_reset_does_not_mend",
+        &[("FAKE_CUDA", "kernel mr_lpm4 1 700; kernel mr_complete 2 719")],
+        a_loss_that_a_reset_does_not_mend,
+    ),
+    (
+        "a_device_that_cannot_be_reset",
+        &[("FAKE_CUDA", "kernel mr_lpm4 1 700; call cuDevicePrimaryCtxReset_v2 1 700")],
+        a_device_that_cannot_be_reset,
+    ),
+    ("a_device_that_does_nothing", &[("FAKE_CUDA", "skip mr_complete 1")], || {
+        refuses_to_open("brought 0x0");
+    }),
+    ("a_device_that_hangs_at_once", &[("FAKE_CUDA", "hang mr_complete 1")], || {
+        refuses_to_open("does not come to an end");
+        Lookups::open(&reopen()).unwrap().succeeds(0);
+    }),
     ("a_kernel_hangs", &[("FAKE_CUDA", "hang mr_lpm4 3")], hang),
     ("a_batch_comes_late", &[("FAKE_CUDA", "late mr_lpm4 2 50")], late),
-    ("a_word_is_never_written", &[("FAKE_CUDA", "skip mr_complete 2")], no_word),
+    ("a_word_is_never_written", &[("FAKE_CUDA", "skip mr_complete 3")], no_word),
     (
         "a_table_that_never_arrives",
         &[("FAKE_CUDA", "kernel mr_lpm4 1 719")],
@@ -263,6 +281,18 @@ fn settle(device: &Arc<dyn Device>) {
     device.load_table(&Arc::new(vec![1])).map(|table| wait_resident(&table)).unwrap();
 }
 
+fn tables_are_dropped_before_they_arrive() {
+    let device = open();
+    let words = Arc::new(vec![7; 100_000]);
+    for _ in 0..20 {
+        drop(device.load_table(&words).unwrap());
+    }
+    let kept = device.load_table(&words).unwrap();
+    let last = device.load_table(&words).unwrap();
+    drop((last, device));
+    assert!(matches!(kept.is_resident(), Err(DeviceError::Lost(_))), "its device is closed");
+}
+
 fn the_device_is_opened_again() {
     let first = open();
     let second = open();
@@ -303,7 +333,9 @@ struct Lookups {
 impl Lookups {
     fn open(device: &Arc<dyn Device>) -> Result<Self, DeviceError> {
         let table = device.load_table(&lookup_table(9))?;
-        wait_resident(&table);
+        while !table.is_resident()? {
+            thread::yield_now();
+        }
         let lane = device.open_lane(&lookup_plan().0, 3)?;
         Ok(Self { lane, table, rng: Rng::with_seed(3) })
     }
@@ -375,17 +407,19 @@ fn every_call_of_opening_a_lane_fails_once() {
         ("cuCtxSetCurrent", 1),
         ("cuModuleLoadData", 2),
         ("cuModuleGetFunction", 2),
-        ("cuStreamCreate", 2),
-        ("cuMemAlloc_v2", 2),
-        ("cuMemHostRegister_v2", 1),
-        ("cuMemHostGetDevicePointer_v2", 1),
+        ("cuStreamCreate", 3),
+        ("cuMemAlloc_v2", 3),
+        ("cuMemHostRegister_v2", 2),
+        ("cuMemHostGetDevicePointer_v2", 2),
         ("cuStreamBeginCapture_v2", 4),
-        ("cuMemcpyHtoDAsync_v2", 3),
-        ("cuLaunchKernel", 5),
+        ("cuMemcpyHtoDAsync_v2", 4),
+        ("cuLaunchKernel", 6),
         ("cuStreamEndCapture", 2),
         ("cuGraphInstantiateWithFlags", 2),
         ("cuEventCreate", 1),
         ("cuEventRecord", 1),
+        ("cuEventQuery", 1),
+        ("cuStreamQuery", 1),
     ];
     for (function, times) in functions {
         for time in 1..=times {
@@ -500,6 +534,28 @@ fn loss() {
     let error = lookups.lane.submit(SlotId(0), 1, 0, &[left]).unwrap_err();
     assert!(matches!(error, DeviceError::Step(_)), "a table of the lost device: {error}");
     lookups.succeeds(0);
+}
+
+/// The device is broken again when it has to prove that it works.
+fn a_loss_that_a_reset_does_not_mend() {
+    let device = open();
+    let mut lookups = Lookups::open(&device).unwrap();
+    let ticket = lookups.submit(0);
+    assert!(matches!(wait(&mut *lookups.lane, ticket), Poll::Failed(DeviceError::Lost(_))));
+    drop((lookups, device));
+    refuses_to_open("CUDA_ERROR_LAUNCH_FAILED");
+    Lookups::open(&reopen()).unwrap().succeeds(0);
+}
+
+fn a_device_that_cannot_be_reset() {
+    let device = open();
+    let mut lookups = Lookups::open(&device).unwrap();
+    let ticket = lookups.submit(0);
+    assert!(matches!(wait(&mut *lookups.lane, ticket), Poll::Failed(DeviceError::Lost(_))));
+    drop((lookups, device));
+    for _ in 0..3 {
+        refuses_to_open("cannot be reset");
+    }
 }
 
 fn hang() {

@@ -1,14 +1,31 @@
 //! Kernels for a device: compiled for it at run time, where NVIDIA's compiler library is there, and from PTX elsewhere.
 
+use std::collections::HashMap;
 use std::ffi::{CString, c_char};
 use std::ptr;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock, Mutex};
 
 use cudarc::nvrtc::sys;
 
 use super::context::{Context, Function};
+use super::lock;
 use crate::device::DeviceError;
 use crate::kernel::Kernel;
+
+/// Every function that is used: cudarc would panic for one that is not there.
+const FUNCTIONS: &[&str] = &[
+    "nvrtcCompileProgram",
+    "nvrtcCreateProgram",
+    "nvrtcDestroyProgram",
+    "nvrtcGetCUBIN",
+    "nvrtcGetCUBINSize",
+    "nvrtcGetProgramLog",
+    "nvrtcGetProgramLogSize",
+];
+
+/// Machine code with a zero behind it.
+type Image = Arc<[u8]>;
+type Cache = HashMap<(Kernel, u32), Image>;
 
 /// A kernel, ready to be launched on a device of this architecture (90 for `sm_90`): as machine code made here; where there is no
 /// compiler, or the driver does not take what it makes, as the PTX that Millrace brings along, which the driver compiles.
@@ -38,15 +55,28 @@ pub(super) fn function(
     }
 }
 
-/// Machine code of a kernel.
-fn cubin(kernel: Kernel, architecture: u32) -> Result<Vec<u8>, String> {
+/// Machine code of a kernel, compiled once a process: a device that was lost is to be back soon.
+fn cubin(kernel: Kernel, architecture: u32) -> Result<Image, String> {
+    static CACHE: LazyLock<Mutex<Cache>> = LazyLock::new(Mutex::default);
     // SAFETY: loads NVIDIA's compiler library, if there is one, as every program that uses it does.
     if !unsafe { sys::is_culib_present() } {
         return Err("libnvrtc.so not found".to_owned());
     }
+    for function in FUNCTIONS {
+        // SAFETY: the symbol is looked for and not used.
+        if unsafe { sys::culib().get::<*const ()>(function.as_bytes()) }.is_err() {
+            return Err(format!("libnvrtc.so is too old: it has no {function}"));
+        }
+    }
+    let mut cache = lock(&CACHE);
+    if let Some(image) = cache.get(&(kernel, architecture)) {
+        return Ok(image.clone());
+    }
     let program = Program::new(kernel)?;
     program.compile(architecture)?;
-    program.cubin()
+    let image: Image = program.cubin()?.into();
+    cache.insert((kernel, architecture), image.clone());
+    Ok(image)
 }
 
 struct Program(sys::nvrtcProgram);

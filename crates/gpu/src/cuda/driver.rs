@@ -196,6 +196,7 @@ mod tests {
             include_str!("driver.rs"),
             include_str!("lane.rs"),
             include_str!("mod.rs"),
+            include_str!("prove.rs"),
             include_str!("tables.rs"),
         );
         let mut used: Vec<&str> = sources

@@ -3,6 +3,7 @@
 //! * [`driver`] finds the library and the device, and tells errors that end with a call from those that end a context.
 //! * [`context`] owns what is allocated on the device, each kind a type that frees itself.
 //! * [`compile`] makes kernels for the device's architecture.
+//! * [`prove`] has a device that was just opened show that it works.
 //! * [`lane`] runs plans: pinned slots, a graph a batch size, a word in memory for each batch that is done.
 //! * [`calibrate`] measures what the bus, a launch and a submission cost.
 //!
@@ -20,6 +21,7 @@ mod context;
 mod driver;
 mod lane;
 mod pages;
+mod prove;
 mod tables;
 
 use std::collections::HashMap;
@@ -143,8 +145,9 @@ impl Gpu {
             kernels: Mutex::default(),
             uploads: Mutex::new(Stream::new(context)?),
         };
-        // A device for which no kernel is to be had is none: better known now than with the first batch.
+        // A device for which no kernel is to be had is none, nor is one that does not work.
         gpu.kernel(Kernel::Invert)?;
+        prove::works(context, &gpu.complete)?;
         Ok(gpu)
     }
 
@@ -156,6 +159,16 @@ impl Gpu {
         let function = compile::function(&self.context, kernel, self.architecture)?;
         kernels.insert(kernel, function.clone());
         Ok(function)
+    }
+}
+
+impl Drop for Gpu {
+    fn drop(&mut self) {
+        // Tables are freed with the context, which no upload keeps.
+        let (uploads, start) = (lock(&self.uploads), Instant::now());
+        while uploads.is_idle() == Ok(false) && start.elapsed() < GOING {
+            thread::sleep(Duration::from_micros(100));
+        }
     }
 }
 

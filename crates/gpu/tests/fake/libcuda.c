@@ -111,7 +111,7 @@ EXPORT CUresult cuGetErrorName(CUresult error, const char **name)
 
 static void destroy_primary(void)
 {
-    if (!primary)
+    if (!primary || !primary->object.alive)
         return;
     primary->object.alive = 0;
     for (struct object *object = objects; object; object = object->next) {
@@ -120,6 +120,12 @@ static void destroy_primary(void)
         if (!primary->broken && object->kind != FUNCTION && !(object->kind == STREAM && ((struct stream *)object)->hangs))
             violation("the context goes before an object of kind %x", object->kind);
         object->alive = 0;
+    }
+    for (struct object *object = objects; object; object = object->next) {
+        if (object->kind == STREAM) {
+            ((struct stream *)object)->gone = 1;
+            ((struct stream *)object)->ops = (struct list){0};
+        }
     }
     for (struct memory *memory = allocations; memory; memory = memory->next) {
         if (memory->alive && !primary->broken)
@@ -134,7 +140,6 @@ static void destroy_primary(void)
         memory->alive = 0;
     }
     in_use = arena_used = 0;
-    primary = NULL;
     pthread_cond_broadcast(&changed);
 }
 
@@ -142,8 +147,12 @@ DEFINE(cuDevicePrimaryCtxRetain, (void **context, CUdevice device), begin, {
     if (!is_device(device)) {
         result = INVALID_DEVICE;
     } else {
+        /* The handle of a context that was reset serves again, as that of a real driver does. */
         if (!primary)
             primary = create(CONTEXT, sizeof *primary);
+        if (!primary->object.alive)
+            primary->broken = SUCCESS;
+        primary->object.alive = 1;
         retained++;
         *context = primary;
     }
@@ -162,7 +171,7 @@ DEFINE(cuDevicePrimaryCtxRelease_v2, (CUdevice device), begin, {
 DEFINE(cuDevicePrimaryCtxReset_v2, (CUdevice device), begin, {
     if (!is_device(device)) {
         result = INVALID_DEVICE;
-    } else if (primary) {
+    } else if (primary && primary->object.alive) {
         primary->broken = primary->broken ? primary->broken : 999;
         destroy_primary();
     }
@@ -400,7 +409,7 @@ DEFINE(cuModuleUnload, (struct module * module), begin_in_context, {
         for (struct object *object = objects; object; object = object->next) {
             if (object->kind == FUNCTION && ((struct function *)object)->module == module)
                 object->alive = 0;
-            if (object->kind != STREAM || !object->context->alive)
+            if (object->kind != STREAM || ((struct stream *)object)->gone)
                 continue;
             for (struct op *op = ((struct stream *)object)->ops.first; op; op = op->next)
                 if (op->function && op->function->module == module)
@@ -578,6 +587,9 @@ DEFINE(cuGraphLaunch, (struct graph * exec, struct stream *stream), begin_outsid
 __attribute__((destructor)) static void check_end(void)
 {
     pthread_mutex_lock(&lock);
+    /* In a context that is beyond repair nothing can be freed. */
+    if (primary && primary->object.alive && primary->broken)
+        _exit(violations ? 97 : 0);
     if (retained != 0)
         violation("at exit: the context is retained %d times", retained);
     for (struct memory *memory = allocations; memory; memory = memory->next)

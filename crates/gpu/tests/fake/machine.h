@@ -67,7 +67,7 @@ struct list {
 };
 
 struct context { struct object object; CUresult broken; };
-struct stream { struct object object; struct list ops; int busy, hangs; struct graph *capture; pthread_t capturer; };
+struct stream { struct object object; struct list ops; int busy, hangs, gone; struct graph *capture; pthread_t capturer; };
 struct event { struct object object; int pending; };
 struct graph { struct object object; struct list ops; int invalid; };
 struct module { struct object object; char *image; size_t bytes; };
@@ -224,7 +224,7 @@ static int uses(const struct op *op, u64 address, u64 bytes)
 static int is_in_use(u64 address, u64 bytes)
 {
     for (struct object *object = objects; object; object = object->next)
-        if (object->kind == STREAM && object->context->alive)
+        if (object->kind == STREAM && !((struct stream *)object)->gone)
             for (struct op *op = ((struct stream *)object)->ops.first; op; op = op->next)
                 if (uses(op, address, bytes))
                     return 1;
@@ -286,7 +286,7 @@ static void run(struct stream *stream, struct op *op)
         usleep((unsigned)fault->value * 1000);
     pthread_mutex_lock(&lock);
     stream->busy = 0;
-    if (!stream->object.context->alive)
+    if (stream->gone)
         return;
     if (op->work == COPY_IN || op->work == COPY_OUT) {
         const int host = op->staged || memory_at(registrations, (u64)op->host, op->bytes);
@@ -334,7 +334,7 @@ static void *device(void *unused)
         u32 count = 0;
         for (struct object *object = objects; object; object = object->next) {
             struct stream *stream = (struct stream *)object;
-            if (object->kind == STREAM && object->context->alive && stream->ops.first && !stream->hangs && count < 256)
+            if (object->kind == STREAM && !stream->gone && stream->ops.first && !stream->hangs && count < 256)
                 ready[count++] = stream;
         }
         if (count == 0) {
