@@ -18,9 +18,9 @@ use proptest::test_runner::TestRunner;
 
 use super::graphs::{Case, check_on};
 use super::packets::shapes;
-use super::stages::{Backend, Lookup, TestStage, Work};
+use super::stages::{Backend, Lookup, Search, TestStage, Work};
 
-/// A device with the tables of [`lookups`] on it.
+/// A device with the tables of [`lookups`] and [`searches`] on it.
 struct Rig {
     device: Arc<dyn Device>,
     tables: HashMap<*const u32, Table>,
@@ -42,18 +42,29 @@ fn lookups() -> &'static [Arc<Lookup>] {
     })
 }
 
+/// Some pattern sets, built once.
+fn searches() -> &'static [Arc<Search>] {
+    static SEARCHES: OnceLock<Vec<Arc<Search>>> = OnceLock::new();
+    SEARCHES.get_or_init(|| {
+        let mut rng = Rng::with_seed(7);
+        (0..3).map(|_| Arc::new(Search::random(&mut rng))).collect()
+    })
+}
+
 impl Rig {
     fn new(device: Arc<dyn Device>) -> Self {
-        let load = |lookup: &Arc<Lookup>| {
-            let table = device.load_table(&lookup.words).unwrap();
+        let load = |words: &Arc<Vec<u32>>| {
+            let table = device.load_table(words).unwrap();
             let start = Instant::now();
             while !table.is_resident().unwrap() {
                 assert!(start.elapsed() < Duration::from_secs(10), "the table does not arrive");
                 std::thread::yield_now();
             }
-            (lookup.words.as_ptr(), table)
+            (words.as_ptr(), table)
         };
-        let tables = lookups().iter().map(load).collect();
+        let words = lookups().iter().map(|lookup| &lookup.words);
+        let words = words.chain(searches().iter().map(|search| &search.words));
+        let tables = words.map(load).collect();
         Self { device, tables }
     }
 
@@ -62,10 +73,7 @@ impl Rig {
         prop_assume!(plan.is_some());
         let plan = Arc::new(plan.unwrap());
         let lane = self.device.open_lane(&plan, 1).unwrap();
-        let table = |stage: &TestStage| match &stage.work {
-            Work::Lookup(lookup) => Some(self.tables[&lookup.words.as_ptr()].clone()),
-            _ => None,
-        };
+        let table = |stage: &TestStage| Some(self.tables[&stage.work.words()?.as_ptr()].clone());
         let tables = case.stages.iter().filter_map(table).collect();
         let mut slot = Slot { lane, tables };
         slot.block().fill(0xee);
@@ -97,7 +105,7 @@ impl Backend for Slot {
     }
 }
 
-/// Stages that look addresses up and decide by them or not, and that turn bytes round.
+/// Stages that look addresses up, search payload and decide by that or not, and that turn bytes round.
 fn stages() -> impl Strategy<Value = Vec<TestStage>> {
     let edge = (any::<Index>(), any::<Index>());
     let written = select(vec![
@@ -118,7 +126,7 @@ fn stages() -> impl Strategy<Value = Vec<TestStage>> {
         (Base::NetworkPayload, 0),
         (Base::Ethernet, 30),
     ]);
-    let work = (0..4u8, any::<Index>(), written, address, any::<bool>());
+    let work = (0..6u8, any::<Index>(), written, address, any::<bool>());
     let stage = (work, vec(edge.clone(), 0..3), proptest::option::weighted(0.2, edge));
     vec(stage, 1..7).prop_map(|drawn| {
         let mut stages: Vec<TestStage> = Vec::new();
@@ -130,8 +138,16 @@ fn stages() -> impl Strategy<Value = Vec<TestStage>> {
             };
             let only = only.and_then(pick).filter(|edge| stages[edge.node].outputs > 0);
             let from = from.into_iter().filter_map(pick).collect();
+            let search = &searches()[lookup.index(searches().len())];
             let lookup = &lookups()[lookup.index(lookups().len())];
             let (work, region, outputs) = match kind {
+                1 | 2 => {
+                    // From anywhere in the packet, that texts differ.
+                    let region = Region::to_end(written.base.max(Base::Ethernet), offset - 12);
+                    let threads = if kind == 1 { 1 } else { 8 };
+                    let outputs = if decides { 2 } else { 0 };
+                    (Work::Search(search.clone(), threads), region, outputs)
+                }
                 0 => (Work::Invert, written.with(Access::ReadWrite), 0),
                 _ => {
                     let region = Region::read(base, offset, lookup.bytes);
@@ -146,8 +162,15 @@ fn stages() -> impl Strategy<Value = Vec<TestStage>> {
 
 fn cases() -> impl Strategy<Value = Case> {
     let rows = prop_oneof![4 => 1..20usize, 1 => select(vec![255, 256, 257, 511, 512])];
-    (stages(), vec(shapes(), 1..12), rows, 1..300usize).prop_map(
-        |(stages, shapes, rows, at_a_time)| Case { stages, shapes, rows, at_a_time, payload: 0 },
+    let payload = select(vec![100, 2000, 1 << 18]);
+    (stages(), vec(shapes(), 1..12), rows, 1..300usize, payload).prop_map(
+        |(stages, shapes, rows, at_a_time, payload)| Case {
+            stages,
+            shapes,
+            rows,
+            at_a_time,
+            payload,
+        },
     )
 }
 

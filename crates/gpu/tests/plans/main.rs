@@ -6,4 +6,5 @@ mod devices;
 mod graphs;
 mod packets;
 mod regions;
+mod sizes;
 mod stages;

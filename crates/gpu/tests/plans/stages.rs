@@ -9,6 +9,7 @@ use millrace_gpu::plan::{Decision, Edge, Node, Plan, Step};
 use millrace_gpu::region::{Access, Base, Extent, Region};
 use millrace_gpu::table::{Decisions, Lpm4, Lpm6, Route};
 use millrace_gpu::{Rows, Stage, StageSpec};
+use millrace_match::patterns::{Content, Image, Kind, PatternSet, Rule};
 
 use super::packets::Built;
 
@@ -31,6 +32,8 @@ pub(crate) enum Work {
     Invert,
     /// What the kernels for longest prefix match do.
     Lookup(Arc<Lookup>),
+    /// What the kernel that searches payload does, with so many threads for a text.
+    Search(Arc<Search>, u32),
 }
 
 /// What a stage does with a packet.
@@ -48,6 +51,45 @@ impl Work {
                 Effect { result: slices.next().unwrap_or_default().len() as u32, decision: NONE }
             }
             Self::Lookup(lookup) => lookup.effect(slices.next().unwrap_or_default()),
+            Self::Search(search, _) => search.effect(slices.next().unwrap_or_default()),
+        }
+    }
+
+    /// The kernel's table.
+    pub(crate) fn words(&self) -> Option<&Arc<Vec<u32>>> {
+        match self {
+            Self::Mix(_) | Self::Invert => None,
+            Self::Lookup(lookup) => Some(&lookup.words),
+            Self::Search(search, _) => Some(&search.words),
+        }
+    }
+}
+
+/// Patterns, as they are and as the kernel's table.
+#[derive(Debug)]
+pub(crate) struct Search {
+    patterns: Vec<Vec<u8>>,
+    pub(crate) words: Arc<Vec<u32>>,
+}
+
+impl Search {
+    /// Short patterns, of which some occur in random bytes.
+    pub(crate) fn random(rng: &mut Rng) -> Self {
+        let mut set = PatternSet::new();
+        let pattern =
+            |rng: &mut Rng| -> Vec<u8> { (0..rng.usize(1..3)).map(|_| rng.u8(..)).collect() };
+        let patterns: Vec<_> = (0..rng.usize(1..20)).map(|_| pattern(rng)).collect();
+        for pattern in &patterns {
+            set.push(Rule::of(Content::of(pattern.clone()))).unwrap();
+        }
+        Self { patterns, words: Arc::new(Image::build(&set).unwrap().words().to_vec()) }
+    }
+
+    fn effect(&self, text: &[u8]) -> Effect {
+        let occurs = |pattern: &Vec<u8>| text.windows(pattern.len()).any(|part| part == pattern);
+        match self.patterns.iter().position(occurs) {
+            Some(rule) => Effect { result: rule as u32, decision: 1 },
+            None => Effect { result: NONE, decision: 0 },
         }
     }
 }
@@ -177,19 +219,20 @@ impl Stage for TestStage {
                 Work::Mix(_) => Kernel::Classify,
                 Work::Invert => Kernel::Invert,
                 Work::Lookup(lookup) => lookup.kernel,
+                Work::Search(..) => Kernel::AhoCorasick,
             },
             regions: self.regions.clone(),
-            constants: [0; 4],
-            table: matches!(self.work, Work::Lookup(_)),
+            constants: match self.work {
+                Work::Search(_, threads) => [threads, 0, Kind::Other as u32, 0],
+                _ => [0; 4],
+            },
+            table: self.work.words().is_some(),
             outputs: self.outputs,
         }
     }
 
     fn table(&self) -> Option<(u64, Arc<Vec<u32>>)> {
-        match &self.work {
-            Work::Lookup(lookup) => Some((0, lookup.words.clone())),
-            _ => None,
-        }
+        self.work.words().map(|words| (0, words.clone()))
     }
 
     fn run(&self, rows: &mut Rows<'_>) {
