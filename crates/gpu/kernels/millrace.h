@@ -135,7 +135,13 @@ INLINE struct quad load_quad(const void *at)
     return quad;
 }
 INLINE u32 swap_bytes(u32 word) { return __builtin_bswap32(word); }
-INLINE u32 count_ones(u32 word) { return (u32)__builtin_popcount(word); }
+/* Without an instruction for it, which not every x86-64 has, the compiler would call a function. */
+INLINE u32 count_ones(u32 word)
+{
+    word -= word >> 1 & 0x55555555u;
+    word = (word & 0x33333333u) + (word >> 2 & 0x33333333u);
+    return ((word + (word >> 4)) & 0x0f0f0f0fu) * 0x01010101u >> 24;
+}
 #endif
 
 /* ---- the batch ---- */

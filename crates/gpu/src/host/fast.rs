@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::block::Block;
-use super::launch::{HostLaunch, compile};
+use super::launch::{HostLaunch, compile_alone};
 use crate::device::slot::{
     check_batch, check_plan, memory_of, next_sequence, tables_of, write_header,
 };
@@ -69,7 +69,7 @@ impl Device for Fast {
         let slot = || FastSlot { block: Block::new(memory_of(plan)), sequence: 0 };
         Ok(Box::new(FastLane {
             device: self.id,
-            program: compile(plan),
+            program: compile_alone(plan),
             tables: tables_of(plan),
             slots: (0..slots).map(|_| slot()).collect(),
             plan: plan.clone(),

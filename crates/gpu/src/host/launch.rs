@@ -13,6 +13,15 @@ pub(crate) struct HostLaunch {
     pub(crate) name: &'static str,
 }
 
+/// The steps of a plan in their order, a thread a row: no other is there to share one with.
+pub(crate) fn compile_alone(plan: &Plan) -> Vec<HostLaunch> {
+    let mut program = compile(plan);
+    for (step, launch) in plan.steps.iter().zip(&mut program) {
+        launch.launch = step.kernel.alone(launch.launch);
+    }
+    program
+}
+
 /// The steps of a plan in their order. The plan [was checked](crate::device::slot::check_plan).
 pub(crate) fn compile(plan: &Plan) -> Vec<HostLaunch> {
     let steps = plan.steps.iter();

@@ -2,10 +2,46 @@
 
 use fastrand::Rng;
 use millrace_match::patterns::image::search;
-use millrace_match::patterns::{Content, Image, Kind, Kinds, PatternSet, Rule};
+use millrace_match::patterns::{Content, Dfa, Image, Kind, Kinds, PatternSet, Rule, Scratch, Text};
+use millrace_testkit::generate::payload::{NearMiss, Part, Place, http, plant};
 
 use super::testing::{Batch, Slice};
-use super::{Condition, Kernel, NONE};
+use super::{Condition, Kernel, NONE, PAYLOAD_LANES};
+
+/// The phrases of web application firewalls in requests, in what nearly is one, and in text, against the engine of the CPU.
+#[test]
+fn real_phrases() {
+    let Some(phrases) = millrace_testkit::phrases!() else { return };
+    let mut rng = Rng::with_seed(26);
+    let mut set = PatternSet::new();
+    for phrase in &phrases {
+        let content = Content { nocase: rng.u8(0..4) != 0, ..Content::of(phrase.clone()) };
+        set.push(Rule::of(content)).unwrap();
+    }
+    let engine = Dfa::new(&set).unwrap();
+    let near = NearMiss::new(&phrases, Part::Head);
+    let text = |row: usize, rng: &mut Rng| {
+        let length = rng.usize(0..1460);
+        let mut text =
+            if row.is_multiple_of(2) { near.make(rng, length) } else { http(rng, length) };
+        if row.is_multiple_of(3) {
+            plant(&mut text, rng.choice(&phrases).unwrap(), Place::At(length / 2));
+        }
+        text
+    };
+    let texts: Vec<Vec<u8>> = (0..300).map(|row| text(row, &mut rng)).collect();
+    let search = |text: &Vec<u8>| {
+        engine.first(Text { bytes: text, kind: Kind::Tcp }, &mut Scratch::default()).wrapping_sub(1)
+    };
+    let expected: Vec<u32> = texts.iter().map(search).collect();
+    for lanes in [1, PAYLOAD_LANES] {
+        let mut batch = Batch::new(&mut rng, texts.len(), &[], &texts);
+        batch.launch.constants = [lanes, 0, Kind::Tcp as u32, 0];
+        batch.run(&mut rng, Kernel::AhoCorasick, engine.image().words(), None);
+        let results: Vec<u32> = (0..texts.len()).map(|row| batch.result(row)).collect();
+        assert_eq!(results, expected);
+    }
+}
 
 /// Runs the kernel over texts, with all numbers of threads, and compares.
 fn check(rng: &mut Rng, set: &PatternSet, texts: &[Vec<u8>], kind: Kind) {

@@ -311,3 +311,49 @@ fn what_cannot_be_a_table_is_refused() {
     let error = Lpm4::build(hosts, decisions).unwrap_err();
     assert!(matches!(error, TableError::TooLarge { .. }), "{error}");
 }
+
+/// Routes of a file of Debian's python3-pyasn, those of IPv6: the autonomous system's number makes the hop.
+fn real_routes_of_ipv6(text: &str) -> Vec<Route<u128>> {
+    let route = |line: &str| {
+        let (prefix, system) = line.split_once('\t')?;
+        let (address, length) = prefix.split_once('/')?;
+        let address: std::net::Ipv6Addr = address.parse().ok()?;
+        let system: u32 = system.trim().parse().ok()?;
+        Some(Route { prefix: address.to_bits(), length: length.parse().ok()?, hop: system % 200 })
+    };
+    text.lines().filter_map(route).collect()
+}
+
+/// Corners of some routes, and anything.
+fn some_addresses<A: Address>(rng: &mut Rng, routes: &[Route<A>]) -> Vec<A> {
+    let some: Vec<Route<A>> = rng.choose_multiple(routes.iter().copied(), 3000);
+    addresses(rng, &some)
+}
+
+#[test]
+fn real_routes() {
+    let Some(four) = millrace_testkit::routes!() else { return };
+    let mut rng = Rng::with_seed(11);
+    let outputs = outputs(200);
+    let decisions = Decisions { hops: &outputs, miss: DROP };
+    let four: Vec<Route<u32>> = four
+        .iter()
+        .map(|&(prefix, length, system)| Route { prefix, length, hop: system % 200 })
+        .collect();
+    let table = Lpm4::build(four.iter().copied(), decisions).unwrap();
+    let bytes = table.words().len() * 4;
+    // What the head of `lpm4` promises of an H100.
+    assert!(bytes < 50_000_000, "{bytes}");
+    let addresses = some_addresses(&mut rng, &four);
+    check(&mut rng, table.words(), &Oracle::new(&four), decisions, &addresses);
+
+    let folder = millrace_testkit::data::Data::Routes.folder().unwrap();
+    let six =
+        real_routes_of_ipv6(&std::fs::read_to_string(folder.join("ipasn6_20151101.dat")).unwrap());
+    assert!(six.len() > 20_000, "{}", six.len());
+    let table = Lpm6::build(six.iter().copied(), decisions).unwrap();
+    let bytes = table.words().len() * 4;
+    assert!(bytes < 3 << 20, "{bytes}");
+    let addresses = some_addresses(&mut rng, &six);
+    check(&mut rng, table.words(), &Oracle::new(&six), decisions, &addresses);
+}
