@@ -114,7 +114,9 @@ impl Balancer {
 
     /// Most packets of a batch for the twins.
     pub fn most_for_cpu(&self) -> usize {
-        match self.cost(Path::Cpu) {
+        const CPU: usize = Path::Cpu as usize;
+        let now = self.period.cost[CPU] / self.period.packets[CPU];
+        match self.costs[CPU].or((now > 0.0).then_some(now)) {
             Some(cost) => ((self.budget / cost) as usize).clamp(FEWEST, TILE),
             None => FEWEST,
         }

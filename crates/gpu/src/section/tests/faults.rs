@@ -5,10 +5,8 @@ use std::time::{Duration, Instant};
 
 use super::super::{Fault, Mode, Section, Settings, Source};
 use super::bench::{Traffic, in_context, section};
+use super::flow::LONG;
 use crate::host::{self, Call, Faults, Point, Simulator};
-
-/// What no batch takes on a machine that is not asleep.
-const LONG: Duration = Duration::from_secs(5);
 
 const POINTS: [Point; 5] =
     [Point::CopyIn, Point::Launch(0), Point::Launch(1), Point::CopyOut, Point::Completion];

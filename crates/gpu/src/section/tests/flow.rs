@@ -10,6 +10,9 @@ use super::super::{Mode, Settings, Source};
 use super::bench::{CAPACITY, Traffic, in_context, section};
 use crate::host::{self, Fast, Faults, Simulator};
 
+/// What no batch takes, even on a machine that has much else to do.
+pub(super) const LONG: Duration = Duration::from_secs(10);
+
 pub(super) fn fast() -> Option<Arc<Source>> {
     Some(Source::new(Box::new(|| Ok(Fast::open("")))))
 }
@@ -26,7 +29,7 @@ fn packets_leave_in_order_with_their_results_by_either_way() {
             for (seed, source) in [(1, None), (2, fast()), (3, simulator(3)), (4, simulator(4))] {
                 in_context(move |cx| {
                     let has_device = source.is_some();
-                    let settings = Settings { mode, ..Settings::default() };
+                    let settings = Settings { mode, patience: LONG, ..Settings::default() };
                     let (section, _) = section(source, writes, settings);
                     assert_eq!(section.prepare(1).is_ok(), has_device);
                     let mut lane = section.lane();
@@ -137,7 +140,7 @@ fn a_batch_ends_by_age_or_when_nothing_comes_any_more() {
 fn routes_change_while_packets_flow() {
     for source in [fast(), simulator(7)] {
         in_context(move |cx| {
-            let settings = Settings { mode: Mode::Gpu, ..Settings::default() };
+            let settings = Settings { mode: Mode::Gpu, patience: LONG, ..Settings::default() };
             let (section, routes) = section(source, false, settings);
             section.prepare(1).unwrap();
             let mut lane = section.lane();
@@ -162,7 +165,7 @@ fn packets_move_to_another_lane_as_they_came() {
     for mode in [Mode::Gpu, Mode::Cpu, Mode::Adaptive] {
         for writes in [false, true] {
             in_context(move |cx| {
-                let settings = Settings { mode, ..Settings::default() };
+                let settings = Settings { mode, patience: LONG, ..Settings::default() };
                 let (old, _) = section(simulator(9), writes, settings.clone());
                 old.prepare(1).unwrap();
                 let mut lane = old.lane();
@@ -198,7 +201,7 @@ fn a_device_is_opened_aside_and_taken_when_it_is_there() {
             0..3 => Err(crate::DeviceError::OutOfMemory("not yet".to_owned())),
             _ => Ok(Fast::open("")),
         };
-        let settings = Settings { mode: Mode::Gpu, ..Settings::default() };
+        let settings = Settings { mode: Mode::Gpu, patience: LONG, ..Settings::default() };
         let (section, _) = section(Some(Source::new(Box::new(open))), false, settings);
         assert!(section.prepare(1).is_err());
         let mut lane = section.lane();

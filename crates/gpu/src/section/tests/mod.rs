@@ -4,4 +4,5 @@ mod bench;
 mod faults;
 mod flow;
 mod link;
+mod tables;
 mod threads;

@@ -9,6 +9,7 @@ use millrace_core::BiasedMutex;
 use super::super::{Fault, Lane, Mode, Settings};
 use super::bench::{Traffic, in_context, section};
 use super::faults::source;
+use super::flow::LONG;
 use crate::host::{self, Faults, Point};
 
 #[test]
@@ -68,8 +69,7 @@ fn threads_share_a_device_that_fails() {
 fn a_lane_without_traffic_lets_go_of_a_lost_device() {
     in_context(|cx| {
         let faults = Faults::none();
-        let patience = Duration::from_secs(5);
-        let settings = Settings { mode: Mode::Gpu, patience, ..Settings::default() };
+        let settings = Settings { mode: Mode::Gpu, patience: LONG, ..Settings::default() };
         let (section, _) = section(source(&faults, 1), false, settings);
         section.prepare(2).unwrap();
         let idle: Arc<BiasedMutex<Lane>> = section.shared_lane();

@@ -1,0 +1,126 @@
+//! Tables that take their time, and such as do not fit.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::time::{Duration, Instant};
+
+use super::super::{Fault, Mode, Settings, Source};
+use super::bench::{Traffic, in_context, section};
+use crate::device::{DeviceId, TableMemory};
+use crate::host::Fast;
+use crate::plan::Plan;
+use crate::{Caps, Device, DeviceError, DeviceLane, Table};
+
+/// What becomes of tables that are loaded.
+const ARRIVE: u8 = 0;
+const LINGER: u8 = 1;
+const FAIL: u8 = 2;
+
+/// A device on which tables arrive when the test says so.
+struct Slow {
+    device: Arc<dyn Device>,
+    tables: Arc<AtomicU8>,
+}
+
+struct SlowTable {
+    table: Table,
+    tables: Arc<AtomicU8>,
+    here: AtomicBool,
+}
+
+impl Device for Slow {
+    fn caps(&self) -> &Caps {
+        self.device.caps()
+    }
+
+    fn id(&self) -> DeviceId {
+        self.device.id()
+    }
+
+    fn is_lost(&self) -> bool {
+        false
+    }
+
+    fn load_table(&self, words: &Arc<Vec<u32>>) -> Result<Table, DeviceError> {
+        if self.tables.load(Ordering::Relaxed) == FAIL {
+            return Err(DeviceError::OutOfMemory("injected".to_owned()));
+        }
+        let table = self.device.load_table(words)?;
+        Ok(Table::new(Arc::new(SlowTable {
+            table,
+            tables: self.tables.clone(),
+            here: AtomicBool::new(false),
+        })))
+    }
+
+    fn open_lane(
+        &self,
+        plan: &Arc<Plan>,
+        slots: usize,
+    ) -> Result<Box<dyn DeviceLane>, DeviceError> {
+        self.device.open_lane(plan, slots)
+    }
+}
+
+impl TableMemory for SlowTable {
+    fn device(&self) -> DeviceId {
+        self.table.device()
+    }
+
+    fn address(&self) -> u64 {
+        self.table.address()
+    }
+
+    fn is_resident(&self) -> Result<bool, DeviceError> {
+        let arrives = self.tables.load(Ordering::Relaxed) == ARRIVE;
+        Ok(self.here.fetch_or(arrives, Ordering::Relaxed) || arrives)
+    }
+}
+
+#[test]
+fn batches_have_the_old_table_until_the_new_one_is_there_but_not_for_ever() {
+    in_context(|cx| {
+        let tables = Arc::new(AtomicU8::new(ARRIVE));
+        let told = tables.clone();
+        let open = move || -> Result<Arc<dyn Device>, DeviceError> {
+            Ok(Arc::new(Slow { device: Fast::open(""), tables: told.clone() }))
+        };
+        let patience = Duration::from_millis(200);
+        let settings = Settings { mode: Mode::Gpu, patience, ..Settings::default() };
+        let (section, routes) = section(Some(Source::new(Box::new(open))), true, settings);
+        section.prepare(1).unwrap();
+        let mut lane = section.lane();
+        let mut traffic = Traffic::new(1);
+        let by_cpu = || section.report().cpu.packets;
+        let newest = |epoch| move |traffic: &Traffic, _: &_| traffic.epochs.last() == Some(&epoch);
+        traffic.run(cx, &mut lane, true, newest(0));
+
+        tables.store(LINGER, Ordering::Relaxed);
+        routes.change();
+        let began = Instant::now();
+        let came = traffic.came();
+        traffic.run(cx, &mut lane, true, |traffic, _| traffic.came() > came + 3000);
+        if began.elapsed() < patience {
+            assert_eq!((traffic.epochs.last(), by_cpu()), (Some(&0), 0), "the old table");
+        }
+        traffic.run(cx, &mut lane, true, newest(1));
+        assert!(began.elapsed() >= patience);
+        assert!(by_cpu() > 0, "the twins have the new one");
+        tables.store(ARRIVE, Ordering::Relaxed);
+        let by_device = section.report().gpu.packets;
+        traffic.run(cx, &mut lane, true, |_, _| section.report().gpu.packets > by_device + 3000);
+
+        tables.store(FAIL, Ordering::Relaxed);
+        routes.change();
+        traffic.run(cx, &mut lane, true, |_, _| section.report().fault(Fault::Load) > 2);
+        traffic.run(cx, &mut lane, true, newest(2));
+        let by_device = section.report().gpu.packets;
+        let came = traffic.came();
+        traffic.run(cx, &mut lane, true, |traffic, _| traffic.came() > came + 3000);
+        assert_eq!(section.report().gpu.packets, by_device, "there is no table to use");
+        tables.store(ARRIVE, Ordering::Relaxed);
+        traffic.run(cx, &mut lane, true, |_, _| section.report().gpu.packets > by_device + 3000);
+        assert_eq!(traffic.epochs.last(), Some(&2));
+        traffic.drain(cx, &mut lane, true);
+    });
+}
