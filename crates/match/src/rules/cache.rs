@@ -7,9 +7,9 @@ use super::live::LiveRules;
 /// A thread's table from keys to the rules that were found for them.
 ///
 /// Each key has one place, which the last one that was found there keeps. Bits that no rule looks at do not count,
-/// so that with rules for destinations alone all packets to one of them share a place. A hit costs some 5 ns; a
-/// miss costs as much on top of the search, so that the cache pays where half the packets or more are of flows that it
-/// has, and rules are thousands.
+/// so that with rules for destinations alone all packets to one of them share a place. A hit costs 10 to 20 ns, a
+/// miss 5 ns on top of the search: with thousands of rules the cache pays as soon as a fifth of the packets are of
+/// flows that it has, with few it hardly ever does.
 #[derive(Clone, Debug)]
 pub struct FlowCache {
     /// Words 0 to 6 of a key and the rule; none where word 3 is [`EMPTY`].
