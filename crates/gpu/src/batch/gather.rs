@@ -3,7 +3,7 @@
 use millrace_core::Packet;
 
 use crate::kernel::{Column, TILE};
-use crate::plan::{Plan, Slice};
+use crate::plan::{Packed, Plan, Slice, Way};
 use crate::region::union::Merged;
 use crate::region::{Base, Extent, Layers, View};
 
@@ -74,7 +74,7 @@ impl Gather {
             views = views.get(..fitted).unwrap_or_default();
         }
         let packets = packets.get(..views.len()).unwrap_or_default();
-        for slice in &plan.slices {
+        for slice in plan.slices.iter().filter(|slice| slice.way != Way::Out) {
             copy_slice(slice, self.rows, packets, views, block);
         }
         for valid in &plan.valids {
@@ -125,7 +125,7 @@ impl Plan {
 }
 
 fn padded_payload(plan: &Plan, layers: &Layers) -> usize {
-    let padded = |packed: &crate::plan::Packed| layers.span(&packed.region).1.next_multiple_of(16);
+    let padded = |packed: &Packed| layers.span(&packed.region).1.next_multiple_of(16);
     plan.payloads.iter().map(padded).sum()
 }
 

@@ -32,7 +32,12 @@ pub(super) fn plan(nodes: &[Node], limits: Limits, slices: &[Region]) -> Result<
         requests.push(Request { stage: nodes.len(), region });
     }
 
-    let capacity = limits.packets.max(1).next_multiple_of(TILE);
+    if !(1..=Limits::MAX_PACKETS).contains(&limits.packets) {
+        let (packets, most) = (limits.packets, Limits::MAX_PACKETS);
+        let message = format!("batches of {packets} packets; 1 to {most} are possible");
+        return Err(PlanError { node: 0, message });
+    }
+    let capacity = limits.packets.next_multiple_of(TILE);
     let treats_all: Vec<bool> = treated.iter().map(|conditions| conditions == &[ALWAYS]).collect();
     let has_predicate = fields.iter().any(Option::is_some);
     let layout = layout(nodes, &requests, &treats_all, has_predicate, capacity)?;

@@ -62,10 +62,15 @@ pub struct PlanError {
 /// How large batches may become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Most packets, at least 1; rounded up to a multiple of [`TILE`].
+    /// Most packets, 1 to [`MAX_PACKETS`](Self::MAX_PACKETS); rounded up to a multiple of [`TILE`].
     pub packets: usize,
     /// Most bytes of packed payload, rounded up to a multiple of 16. Of no account when no stage asks for payload.
     pub payload: usize,
+}
+
+impl Limits {
+    /// Most packets of a batch.
+    pub const MAX_PACKETS: usize = 1 << 20;
 }
 
 /// A launch of a plan.

@@ -121,6 +121,9 @@ fn what_cannot_be_is_refused_with_its_node() {
     assert_eq!(refused.node, 1);
     let huge = Limits { packets: 1 << 20, payload: 4 << 30 };
     assert!(Plan::new(&[node(&[end], 0, &[])], huge).is_err());
+    for packets in [0, Limits::MAX_PACKETS + 1, usize::MAX] {
+        assert!(Plan::new(&[node(&[], 0, &[])], Limits { packets, payload: 0 }).is_err());
+    }
     let wide = Limits { packets: 1 << 20, payload: 0 };
     assert!(Plan::new(&[node(&[Region::read(Base::Network, 0, 5000)], 0, &[])], wide).is_err());
 }

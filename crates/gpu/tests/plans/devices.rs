@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use millrace_gpu::host::{Fast, Faults, Settings, Simulator};
-use millrace_gpu::kernel::Kernel;
+use millrace_gpu::kernel::{CLASSIFY_REGIONS, Kernel};
 use millrace_gpu::plan::Edge;
 use millrace_gpu::region::{Access, Base, Region};
 use millrace_gpu::{Device, DeviceLane, Poll, SlotId, Table};
@@ -18,9 +18,9 @@ use proptest::test_runner::TestRunner;
 
 use super::graphs::{Case, check_on};
 use super::packets::shapes;
-use super::stages::{Backend, Lookup, Search, TestStage, Work};
+use super::stages::{Backend, Classes, Lookup, Search, TestStage, Work};
 
-/// A device with the tables of [`lookups`] and [`searches`] on it.
+/// A device with the tables of [`lookups`], [`searches`] and [`classes`] on it.
 struct Rig {
     device: Arc<dyn Device>,
     tables: HashMap<*const u32, Table>,
@@ -51,6 +51,15 @@ fn searches() -> &'static [Arc<Search>] {
     })
 }
 
+/// Some rule sets, made once.
+fn classes() -> &'static [Arc<Classes>] {
+    static CLASSES: OnceLock<Vec<Arc<Classes>>> = OnceLock::new();
+    CLASSES.get_or_init(|| {
+        let mut rng = Rng::with_seed(8);
+        [2, 3, 5].map(|outputs| Arc::new(Classes::random(&mut rng, outputs))).into()
+    })
+}
+
 impl Rig {
     fn new(device: Arc<dyn Device>) -> Self {
         let load = |words: &Arc<Vec<u32>>| {
@@ -64,6 +73,7 @@ impl Rig {
         };
         let words = lookups().iter().map(|lookup| &lookup.words);
         let words = words.chain(searches().iter().map(|search| &search.words));
+        let words = words.chain(classes().iter().map(|classes| &classes.words));
         let tables = words.map(load).collect();
         Self { device, tables }
     }
@@ -126,11 +136,11 @@ fn stages() -> impl Strategy<Value = Vec<TestStage>> {
         (Base::NetworkPayload, 0),
         (Base::Ethernet, 30),
     ]);
-    let work = (0..6u8, any::<Index>(), written, address, any::<bool>());
+    let work = (0..8u8, any::<Index>(), written, address, any::<bool>());
     let stage = (work, vec(edge.clone(), 0..3), proptest::option::weighted(0.2, edge));
     vec(stage, 1..7).prop_map(|drawn| {
         let mut stages: Vec<TestStage> = Vec::new();
-        for ((kind, lookup, written, (base, offset), decides), from, only) in drawn {
+        for ((kind, which, written, (base, offset), decides), from, only) in drawn {
             let pick = |(node, output): (Index, Index)| {
                 let node = (!stages.is_empty()).then(|| node.index(stages.len()))?;
                 let output = output.index(stages[node].outputs.max(1) as usize) as u32;
@@ -138,23 +148,29 @@ fn stages() -> impl Strategy<Value = Vec<TestStage>> {
             };
             let only = only.and_then(pick).filter(|edge| stages[edge.node].outputs > 0);
             let from = from.into_iter().filter_map(pick).collect();
-            let search = &searches()[lookup.index(searches().len())];
-            let lookup = &lookups()[lookup.index(lookups().len())];
-            let (work, region, outputs) = match kind {
+            let search = &searches()[which.index(searches().len())];
+            let lookup = &lookups()[which.index(lookups().len())];
+            let classes = &classes()[which.index(classes().len())];
+            let (work, regions, outputs) = match kind {
                 1 | 2 => {
                     // From anywhere in the packet, that texts differ.
                     let region = Region::to_end(written.base.max(Base::Ethernet), offset - 12);
                     let threads = if kind == 1 { 1 } else { 8 };
                     let outputs = if decides { 2 } else { 0 };
-                    (Work::Search(search.clone(), threads), region, outputs)
+                    (Work::Search(search.clone(), threads), vec![region], outputs)
                 }
-                0 => (Work::Invert, written.with(Access::ReadWrite), 0),
+                0 => (Work::Invert, vec![written.with(Access::ReadWrite)], 0),
+                3 | 4 => {
+                    let outputs = if decides { classes.outputs } else { 0 };
+                    (Work::Classify(classes.clone()), CLASSIFY_REGIONS.to_vec(), outputs)
+                }
                 _ => {
                     let region = Region::read(base, offset, lookup.bytes);
-                    (Work::Lookup(lookup.clone()), region, if decides { lookup.outputs } else { 0 })
+                    let outputs = if decides { lookup.outputs } else { 0 };
+                    (Work::Lookup(lookup.clone()), vec![region], outputs)
                 }
             };
-            stages.push(TestStage { work, regions: vec![region], outputs, from, only });
+            stages.push(TestStage { work, regions, outputs, from, only });
         }
         stages
     })

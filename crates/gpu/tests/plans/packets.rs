@@ -102,6 +102,10 @@ impl Built {
         Some((start as isize + isize::from(region.offset), end as isize))
     }
 
+    pub(crate) fn has_ethernet(&self) -> bool {
+        self.start[0].is_some()
+    }
+
     /// What the packet has of a region, in bytes of the frame: empty when its first byte is not there.
     pub(crate) fn range(&self, region: &Region) -> Range<usize> {
         let Some((at, end)) = self.place(region) else { return 0..0 };

@@ -1,7 +1,9 @@
 //! Where regions lie in packets of all kinds.
 
 use millrace_core::Packet;
+use millrace_gpu::kernel::CLASSIFY_REGIONS;
 use millrace_gpu::region::{Base, Layers, Region, View};
+use millrace_match::rules::Key;
 use proptest::prelude::*;
 
 use super::packets::{regions, shapes};
@@ -29,6 +31,22 @@ proptest! {
             Layers::of(&built.packet, depth).slice(&built.packet, &region),
             Layers::of(&built.packet, Base::TransportPayload).slice(&built.packet, &region)
         );
+    }
+
+    /// The classifier reads the same from slices as from whole frames.
+    #[test]
+    fn seven_fields_are_those_of_the_frame(shape in shapes()) {
+        let built = shape.build();
+        let view = View::of(&built.packet, Base::Transport);
+        let [ethernet, ether_type, network, transport] =
+            CLASSIFY_REGIONS.map(|region| view.slice(&region));
+        let key = Key::of_slices(ethernet, ether_type, network, transport);
+        let expected = if built.has_ethernet() {
+            Key::of_frame(&built.frame)
+        } else {
+            Key::of_datagram(&built.frame)
+        };
+        prop_assert_eq!(key, expected);
     }
 
     /// Bytes without any order, marks without any sense.

@@ -10,6 +10,7 @@ use millrace_gpu::region::{Access, Base, Extent, Region};
 use millrace_gpu::table::{Decisions, Lpm4, Lpm6, Route};
 use millrace_gpu::{Rows, Stage, StageSpec};
 use millrace_match::patterns::{Content, Image, Kind, PatternSet, Rule};
+use millrace_match::rules::{self as classify, Action, Key, LiveRules, Masked, RuleSet};
 
 use super::packets::Built;
 
@@ -34,6 +35,8 @@ pub(crate) enum Work {
     Lookup(Arc<Lookup>),
     /// What the kernel that searches payload does, with so many threads for a text.
     Search(Arc<Search>, u32),
+    /// What the classifier's kernel does.
+    Classify(Arc<Classes>),
 }
 
 /// What a stage does with a packet.
@@ -52,6 +55,10 @@ impl Work {
             }
             Self::Lookup(lookup) => lookup.effect(slices.next().unwrap_or_default()),
             Self::Search(search, _) => search.effect(slices.next().unwrap_or_default()),
+            Self::Classify(classes) => {
+                let mut slice = || slices.next().unwrap_or_default();
+                classes.effect(&Key::of_slices(slice(), slice(), slice(), slice()))
+            }
         }
     }
 
@@ -61,7 +68,63 @@ impl Work {
             Self::Mix(_) | Self::Invert => None,
             Self::Lookup(lookup) => Some(&lookup.words),
             Self::Search(search, _) => Some(&search.words),
+            Self::Classify(classes) => Some(&classes.words),
         }
+    }
+}
+
+/// Rules over seven fields, as they are and as the kernel's table.
+#[derive(Debug)]
+pub(crate) struct Classes {
+    rules: RuleSet,
+    miss: u32,
+    pub(crate) outputs: u32,
+    pub(crate) words: Arc<Vec<u32>>,
+}
+
+impl Classes {
+    /// Rules of which many hold for packets of the builder.
+    pub(crate) fn random(rng: &mut Rng, outputs: u32) -> Self {
+        let decision = |rng: &mut Rng| match rng.u32(..=outputs) {
+            output if output == outputs => Action::Drop,
+            output => Action::Output(output as u16),
+        };
+        let rule = |rng: &mut Rng| {
+            let mut rule = classify::Rule::any(decision(rng));
+            let protocol = [6, 17, 1, 50][rng.usize(..4)];
+            match rng.u8(..6) {
+                0 => rule.protocol = Masked::new(protocol, 0xff),
+                1 => rule.source = Masked::prefix(0x0a00_0000 + rng.u32(..4), rng.u8(29..=32)),
+                2 => rule.destination = Masked::prefix(0x0a00_0000 + rng.u32(..4), rng.u8(29..=32)),
+                3 => rule.source_ports = classify::Ports::new(0x8000, rng.u16(0x8000..)).unwrap(),
+                4 => {
+                    rule.ether_type = Masked::new([0x0800, 0x86dd, 0x0806][rng.usize(..3)], 0xffff)
+                }
+                _ => rule.ether_destination = Masked::new(rng.u64(..) & 0xff, rng.u64(..) & 0xff),
+            }
+            rule
+        };
+        let rules = RuleSet { rules: (0..rng.usize(1..9)).map(|_| rule(rng)).collect() };
+        let miss = output_of(decision(rng));
+        let words = Arc::new(LiveRules::new(rules.clone()).table(miss));
+        Self { rules, miss, outputs, words }
+    }
+
+    fn effect(&self, key: &Key) -> Effect {
+        match self.rules.first_match(key) {
+            Some(rule) => {
+                let decision = output_of(self.rules.rules[rule].action);
+                Effect { result: rule as u32, decision }
+            }
+            None => Effect { result: NONE, decision: self.miss },
+        }
+    }
+}
+
+fn output_of(action: Action) -> u32 {
+    match action {
+        Action::Output(output) => output.into(),
+        Action::Drop => DROP,
     }
 }
 
@@ -220,6 +283,7 @@ impl Stage for TestStage {
                 Work::Invert => Kernel::Invert,
                 Work::Lookup(lookup) => lookup.kernel,
                 Work::Search(..) => Kernel::AhoCorasick,
+                Work::Classify(_) => Kernel::Classify,
             },
             regions: self.regions.clone(),
             constants: match self.work {
