@@ -1,9 +1,10 @@
 //! How fast payloads are searched, by number of patterns, kind of payload and engine, on one core.
 //!
 //! ```sh
-//! cargo run --release -p millrace-match --example pattern_speed -- PHRASES [TEXTS]
+//! cargo run --release -p millrace-match --example pattern_speed -- PHRASES [TEXTS [BYTES]]
 //! ```
-//! PHRASES is the folder with the `*.data` files of Debian's `modsecurity-crs`, TEXTS one with texts.
+//! PHRASES is the folder with the `*.data` files of Debian's `modsecurity-crs`, TEXTS one with texts,
+//! BYTES how long payloads are.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -15,7 +16,6 @@ use millrace_testkit::data;
 use millrace_testkit::generate::{patterns, payload};
 
 const PACKETS: usize = 2048;
-const BYTES: usize = 1400;
 const BATCH: usize = 256;
 const RUNS: usize = 7;
 
@@ -26,9 +26,13 @@ fn main() -> std::io::Result<()> {
         None => patterns::made_up(3640, 1),
     };
     let corpus = folders.next().map(|folder| data::texts(&folder)).transpose()?;
+    let bytes: usize = match std::env::args().nth(3) {
+        Some(bytes) => bytes.parse().map_err(std::io::Error::other)?,
+        None => 1400,
+    };
     let mut random = fastrand::Rng::with_seed(1);
     random.shuffle(&mut all);
-    println!("Gb/s on one core, {BYTES} bytes a payload, median of {RUNS}");
+    println!("Gb/s on one core, {bytes} bytes a payload, median of {RUNS}");
     println!("patterns  payload    hits   single  lockstep  hyperscan");
     for count in [10, 100, 1000, all.len()] {
         // Those of few bytes are found everywhere.
@@ -47,12 +51,12 @@ fn main() -> std::io::Result<()> {
             println!("without Hyperscan: {error}");
         }
         let mut kinds = vec![
-            ("http", many(|| payload::http(&mut random, BYTES))),
-            ("near miss", many(|| near.make(&mut random, BYTES))),
-            ("noise", many(|| payload::noise(&mut random, BYTES))),
+            ("http", many(|| payload::http(&mut random, bytes))),
+            ("near miss", many(|| near.make(&mut random, bytes))),
+            ("noise", many(|| payload::noise(&mut random, bytes))),
         ];
         if let Some(corpus) = &corpus {
-            kinds.push(("text", many(|| payload::text(corpus, &mut random, BYTES))));
+            kinds.push(("text", many(|| payload::text(corpus, &mut random, bytes))));
         }
         for (name, payloads) in kinds {
             let (hits, single) = speed(&payloads, 1, &dfa);
