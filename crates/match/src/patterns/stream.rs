@@ -247,6 +247,13 @@ mod tests {
         assert_eq!(matcher.first(&mut state, text(b"ab")), 0);
         assert_eq!(matcher.first(&mut state, text(b"abc")), 2);
         assert_eq!(matcher.first(&mut state, text(b"d")), 1);
+        let mut state = StreamState::default();
+        assert_eq!(matcher.first(&mut state, text(b"ab")), 0);
+        let place = state.place();
+        state.resume_at(20);
+        assert_eq!(matcher.first(&mut state, text(b"ab")), 0);
+        state.return_to(place);
+        assert_eq!(matcher.first(&mut state, text(b"ab")), 2);
     }
 
     #[test]

@@ -188,3 +188,32 @@ impl Missed {
         Mark { lane, text: self.last }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::patterns::Kind;
+
+    #[test]
+    fn a_text_is_searched_once_for_what_is_missing() {
+        let mut set = PatternSet::new();
+        let both = vec![Content::of("ab"), Content::of("c")];
+        set.push(Rule { contents: both, ..Rule::of(Content::of("ab")) }).unwrap();
+        let verifier = Verifier::new(&set, false);
+        let mut missed = Missed::default();
+        missed.begin(&verifier);
+        let (one, other) = (missed.mark(3), missed.mark(4));
+        let text = |bytes| Text { bytes, kind: Kind::Tcp };
+        assert!(!verifier.alerts(0, text(b"abab"), 2, &mut missed, one));
+        // What is remembered of a text is not looked up in it.
+        assert!(!verifier.alerts(0, text(b"ababc"), 4, &mut missed, one));
+        assert!(verifier.alerts(0, text(b"ababc"), 4, &mut missed, other));
+    }
+
+    #[test]
+    fn marks_are_new_when_their_numbers_run_out() {
+        let mut missed = Missed { texts: vec![u32::MAX; LANES], last: u32::MAX - 1 };
+        assert_eq!(missed.mark(0).text, u32::MAX);
+        assert_eq!((missed.mark(0).text, &*missed.texts), (1, &[0; LANES][..]));
+    }
+}
