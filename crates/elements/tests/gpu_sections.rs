@@ -11,6 +11,9 @@ mod router;
 use fastrand::Rng;
 use millrace_core::Timestamp;
 use millrace_core::router::Options;
+use millrace_testkit::generate::frame::Frame;
+use millrace_testkit::generate::rules::{Fields, KINDS, RuleSet};
+use millrace_testkit::generate::trace::Trace;
 
 use router::{Bench, engine};
 
@@ -69,11 +72,26 @@ fn frames(rng: &mut Rng, count: usize, number: &mut u32) -> Vec<Vec<u8>> {
     (0..count).map(frame).collect()
 }
 
-/// Feeds two benches the same and holds their outputs together, and the packets of each element.
+/// Feeds two benches numbered packets and holds their outputs together, and the packets of each element. Where ways join on the
+/// CPU, packets come by turns; in a section they stay as they were.
 fn compare(cpu: &str, gpu: &str, rounds: usize, changes: &[(usize, &str, &str)]) {
+    let mut number = 0;
+    let frames = |rng: &mut Rng, count| frames(rng, count, &mut number);
+    compare_on(cpu, gpu, rounds, changes, frames, |frame| frame[34..38].to_vec());
+}
+
+/// The same with other packets. The CPU's are sorted by `order`, which is stable.
+fn compare_on<K: Ord>(
+    cpu: &str,
+    gpu: &str,
+    rounds: usize,
+    changes: &[(usize, &str, &str)],
+    mut make: impl FnMut(&mut Rng, usize) -> Vec<Vec<u8>>,
+    order: impl Fn(&Vec<u8>) -> K,
+) -> (Bench, Bench) {
     let (mut one, mut other) = (Bench::new(cpu), Bench::new(gpu));
     let mut rng = Rng::with_seed(rounds as u64);
-    let mut number = 0;
+    let mut left = 0;
     for round in 0..rounds {
         for (_, handler, text) in changes.iter().filter(|change| change.0 == round) {
             for bench in [&mut one, &mut other] {
@@ -81,7 +99,7 @@ fn compare(cpu: &str, gpu: &str, rounds: usize, changes: &[(usize, &str, &str)])
             }
         }
         let count = *rng.choice([0, 1, 7, 256, 900].iter()).unwrap();
-        let frames = frames(&mut rng, count, &mut number);
+        let frames = make(&mut rng, count);
         let (expected, mut got) = (one.exchange(0, &frames), other.exchange(0, &frames));
         // A device that works on the side needs time.
         let n = |frames: &[Vec<Vec<u8>>]| frames.iter().map(Vec::len).sum::<usize>();
@@ -92,8 +110,8 @@ fn compare(cpu: &str, gpu: &str, rounds: usize, changes: &[(usize, &str, &str)])
             got.iter_mut().zip(more).for_each(|(got, more)| got.extend(more));
         }
         for (port, (got, mut expected)) in got.iter().zip(expected).enumerate() {
-            // Where ways join on the CPU, packets come by turns; in a section they stay as they were.
-            expected.sort_by_key(|frame| frame[34..38].to_vec());
+            expected.sort_by_key(&order);
+            left += expected.len();
             assert!(
                 *got == expected,
                 "round {round}, port {port}: {} of {} packets, or another order\n{gpu}",
@@ -103,7 +121,8 @@ fn compare(cpu: &str, gpu: &str, rounds: usize, changes: &[(usize, &str, &str)])
         }
         other.assert_balanced();
     }
-    assert!(number > 100);
+    assert!(left > 100);
+    (one, other)
 }
 
 const ROUTES: &str = "0/6 0, 1/8 192.168.0.1 1, 1.1/16 2, 2/8 1, 2.0.128/17 10.9.8.7 2";
@@ -274,5 +293,133 @@ fn sections_withstand_every_packet() {
             bench.pass(Timestamp::from_micros(10));
         }
         bench.assert_balanced();
+    }
+}
+
+/// Frames of all kinds, with VLAN tags, IP options, extension headers, short and cut off ones; some with a word in them.
+fn suspicious(rng: &mut Rng, count: usize) -> Vec<Vec<u8>> {
+    let words: [&[u8]; 6] = [b"GET ", b"/etc/passwd", b"evil", b"EVIL", b"\0\xff\0", b"ab"];
+    let frame = |_| {
+        let mut frame = hostile::frame(rng);
+        if rng.bool() && frame.len() > 14 {
+            let tags = [&[][..], &[0x81, 0, 0, 7], &[0x88, 0xa8, 0, 7, 0x81, 0, 0, 9]];
+            let tags = tags[rng.usize(0..3)];
+            frame.splice(12..12, tags.iter().copied());
+        }
+        for _ in 0..rng.usize(0..3) {
+            let word = words[rng.usize(0..words.len())];
+            if frame.len() > word.len() {
+                // At the very end now and then.
+                let last = frame.len() - word.len();
+                let at = if rng.bool() { last } else { rng.usize(0..=last) };
+                frame[at..at + word.len()].copy_from_slice(word);
+            }
+        }
+        frame
+    };
+    (0..count).map(frame).collect()
+}
+
+fn read(bench: &Bench, handler: &str) -> String {
+    String::from_utf8(bench.engine.router().read(handler, b"").unwrap()).unwrap()
+}
+
+const PATTERNS: &str = r#"alert tcp any any -> any any (content:"GET "; sid:1;)
+alert udp any any -> any any (content:"evil"; nocase; msg:"evil"; sid:2;)
+alert icmp any any -> any any (content:"ab"; sid:3;)
+alert ip any any -> any any (content:"/etc/"; content:"passwd"; offset:4; sid:4;)
+alert ip any any -> any any (content:"|00 ff 00|"; sid:5;)
+alert ip any any -> any any (content:"b"; depth:40; sid:6;)
+"#;
+
+#[test]
+fn patterns_are_found_where_they_are_on_the_cpu() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("patterns");
+    std::fs::write(&file, PATTERNS).unwrap();
+    for (device, from) in DEVICES.into_iter().zip(["PAYLOAD", "NETWORK", "TRANSPORT", "ETHERNET"]) {
+        let arguments = format!("{}, PATTERN evil, FROM {from}", file.display());
+        let cpu = format!(
+            "FromDevice(eth0) -> ids :: IDSMatcher({arguments}); ids [0] -> ToDevice(eth1); ids [1] -> ToDevice(eth2);"
+        );
+        let gpu = format!(
+            "{device} FromDevice(eth0) -> Batcher(300) -> HostToDeviceMemcpy
+                -> ids :: GPUIDSMatcher({arguments}, LANES 4) -> DeviceToHostMemcpy -> Debatcher
+                -> d :: Dispatcher; d [0] -> ToDevice(eth1); d [1] -> ToDevice(eth2);"
+        );
+        let changes = [(6, "ids.patterns", "evil\nb\n")];
+        // What was under way at the change is counted by its new number: there is nothing.
+        let (one, other) = compare_on(&cpu, &gpu, 10, &changes, suspicious, |_| 0);
+        for handler in ["ids.counts", "ids.alerts", "ids.patterns"] {
+            assert_eq!(read(&one, handler), read(&other, handler), "{handler} {from}");
+        }
+        assert_ne!(read(&one, "ids.alerts"), "0");
+    }
+}
+
+#[test]
+fn two_matchers_note_in_one_annotation() {
+    let mut bench = Bench::new(
+        "GPURuntime(DEVICE host); FromDevice(eth0) -> Batcher -> HostToDeviceMemcpy
+            -> sdn :: GPUSDNClassifier(
+                RULE \"@0.0.0.0/0 0.0.0.0/0 0 : 65535 0 : 65535 0x06/0xff 1\", DEFAULT 0);
+         one :: GPUIDSMatcher(PATTERN x, PATTERN evil, ANNO 16);
+         two :: GPUIDSMatcher(PATTERN evil, ANNO 16);
+         sdn [0] -> one -> back :: DeviceToHostMemcpy; sdn [1] -> two -> back;
+         back -> Debatcher -> d :: PaintSwitch;
+         d [2] -> ToDevice(eth1); d [1] -> ToDevice(eth2); d [0] -> ToDevice(eth3);",
+    );
+    let frame = |protocol: u8, text: &[u8]| {
+        let mut frame =
+            vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0, 0x45, 0, 0, 0, 0, 0, 0, 0, 64];
+        frame.extend([protocol, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+        frame.extend([0, 1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0x50, 0, 0, 0, 0, 0, 0, 0]);
+        frame.extend(text);
+        frame[17] = (frame.len() - 14) as u8;
+        frame
+    };
+    let frames = [frame(6, b"evil"), frame(17, b"evil"), frame(6, b"good"), frame(17, b"good")];
+    let out = bench.exchange(0, &frames);
+    let [udp, tcp, good, fine] = [1, 0, 2, 3].map(|n: usize| frames[n].clone());
+    assert_eq!(out[1..], [vec![udp], vec![tcp], vec![good, fine]]);
+    assert_eq!(read(&bench, "one.counts"), "1 0 - x\n2 1 - evil\n");
+    assert_eq!(read(&bench, "two.counts"), "1 1 - evil\n");
+    bench.assert_balanced();
+}
+
+#[test]
+fn rules_decide_as_they_do_on_the_cpu() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("rules");
+    let made = RuleSet { fields: Fields::Seven, actions: 2, ..RuleSet::new(&KINDS[0], 300) }.make();
+    let lines = made.iter().map(|rule| format!("{rule}\n"));
+    std::fs::write(&file, lines.collect::<String>()).unwrap();
+    let leave = "d [0] -> ToDevice(eth1); d [1] -> ToDevice(eth2); d [2] -> ToDevice(eth3);";
+    let arguments = format!("{}, DEFAULT 2", file.display());
+    for device in DEVICES {
+        let cpu = format!("FromDevice(eth0) -> d :: SDNClassifier({arguments}); {leave}");
+        let gpu = format!(
+            "{device} FromDevice(eth0) -> Batcher(700) -> HostToDeviceMemcpy
+                -> sdn :: GPUSDNClassifier({arguments}, OUTPUTS 3) -> DeviceToHostMemcpy -> Debatcher
+                -> d :: Dispatcher; {leave}"
+        );
+        let trace: Vec<_> = Trace { misses: 10, ..Trace::new(500) }.make(&made);
+        let frames = |rng: &mut Rng, count: usize| {
+            let frame = |_| {
+                if rng.u8(0..4) == 0 {
+                    return hostile::frame(rng);
+                }
+                let vlans = [&[][..], &[], &[7], &[100, 7]][rng.usize(0..4)];
+                let header = trace[rng.usize(0..trace.len())];
+                let mut bytes =
+                    Frame { header, vlans, options: rng.u8(0..3), payload: b"some text" }.bytes();
+                if rng.u8(0..8) == 0 {
+                    bytes.truncate(rng.usize(0..=bytes.len()));
+                }
+                bytes
+            };
+            (0..count).map(frame).collect()
+        };
+        let _ = compare_on(&cpu, &gpu, 8, &[], frames, |_| 0);
     }
 }

@@ -24,7 +24,7 @@ pub(crate) struct Version<T> {
     /// The configuration that a handler wrote, unless it is the first.
     written: Option<String>,
     /// Different for each version, 0 for the first.
-    pub(super) number: u64,
+    pub(crate) number: u64,
 }
 
 impl<T> InForce<T> {

@@ -2,8 +2,8 @@
 //! packets come. [`SDNClassifier`](super::sdn_classifier) and its form for GPUs share them.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use arc_swap::Guard;
@@ -13,7 +13,7 @@ use millrace_core::headers::ether_type;
 use millrace_core::{Args, Call, Context, Element, Handlers, Packet, Reason};
 use millrace_gpu::kernel::CLASSIFY_REGIONS;
 use millrace_gpu::region::{Base, View};
-use millrace_match::rules::{Action, Key, LiveRules, Rule, RuleSet};
+use millrace_match::rules::{Action, DROP, Key, LiveRules, Rule, RuleSet};
 
 use super::in_force::{InForce, Version};
 
@@ -36,6 +36,8 @@ pub(crate) struct Compiled {
     ports: Vec<u16>,
     default: u16,
     build_time: Duration,
+    /// The table for GPUs, once one has asked for it.
+    table: OnceLock<Arc<Vec<u32>>>,
 }
 
 /// The port of packets that a rule drops.
@@ -156,12 +158,22 @@ impl Compiled {
             Action::Drop => NO_MATCH,
         };
         let ports = ports(&live);
-        Self { live, ports, default, build_time }
+        Self { live, ports, default, build_time, table: OnceLock::new() }
     }
 
     fn with(&self, live: LiveRules) -> Self {
         let ports = ports(&live);
-        Self { live, ports, default: self.default, build_time: self.build_time }
+        let (default, build_time) = (self.default, self.build_time);
+        Self { live, ports, default, build_time, table: OnceLock::new() }
+    }
+
+    /// All of it for a GPU.
+    pub(crate) fn table(&self) -> &Arc<Vec<u32>> {
+        let miss = match self.default {
+            NO_MATCH => DROP,
+            output => output.into(),
+        };
+        self.table.get_or_init(|| Arc::new(self.live.table(miss)))
     }
 
     /// Where a packet goes whose rule has this number, for [`Context::route_by`].

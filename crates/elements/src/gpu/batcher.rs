@@ -115,7 +115,8 @@ pub(super) struct Collecting {
 register!(Batcher, "batcher.rs");
 
 impl Element for Batcher {
-    const CLASS: Class = Class::new("Batcher", "1/1", "h/h");
+    /// The tables of the section are read before it is prepared.
+    const CLASS: Class = Class::new("Batcher", "1/1", "h/h").phase(5);
     type Local = Local;
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use foldhash::fast::RandomState;
 use millrace_core::args::Kind;
-use millrace_core::{Batch, Context, Failed, Lock, Packet, Reason, Setup};
+use millrace_core::{Args, Batch, Context, Failed, Lock, Packet, Reason, Setup};
 use millrace_gpu::kernel::{DROP, Kernel, NONE};
 use millrace_gpu::region::{Base, Region};
 use millrace_gpu::table::{self, Decisions, Lpm4, Lpm6, TableError};
@@ -25,6 +25,18 @@ use crate::ip::lookup::{Address, Command, Error, FibWriter, Hop, HopId, Order, R
 
 /// Outputs of an element that has one port and does not say OUTPUTS: four bits of the predicate word.
 const MANY: u32 = 14;
+
+/// Reads OUTPUTS: between how many outputs an element decides of which `ports` are connected.
+pub(super) fn outputs_of(args: &mut Args<'_>, ports: usize) -> u32 {
+    let outputs = args.in_range("OUTPUTS", Kind::Keyword, 1..=1022u32);
+    if let Some(outputs) = outputs.filter(|&outputs| ports > 1 && outputs as usize != ports) {
+        args.error("OUTPUTS", format!("OUTPUTS is {outputs}, but {ports} outputs are connected"));
+    }
+    match ports {
+        0 | 1 => outputs.unwrap_or(MANY),
+        ports => ports as u32,
+    }
+}
 
 /// A family of addresses that the device can look up.
 pub(crate) trait Family: Address {
@@ -140,17 +152,7 @@ impl<W: FibWriter<A>, A: Family> Lookup<W, A> {
         let ports = setup.outputs();
         let args = &mut setup.args;
         let only: Option<Predicate> = args.optional_keyword("CHK_ANNO");
-        let outputs = args.in_range("OUTPUTS", Kind::Keyword, 1..=1022u32);
-        if let Some(outputs) = outputs.filter(|&outputs| ports > 1 && outputs as usize != ports) {
-            args.error(
-                "OUTPUTS",
-                format!("OUTPUTS is {outputs}, but {ports} outputs are connected"),
-            );
-        }
-        let outputs = match ports {
-            0 | 1 => outputs.unwrap_or(MANY),
-            ports => ports as u32,
-        };
+        let outputs = outputs_of(args, ports);
         let routing = Routing::configure_for(setup, order, outputs as usize)?;
         let lookup = Arc::new(Self {
             name: setup.name().to_owned(),

@@ -49,6 +49,11 @@ impl Alarm {
         }
     }
 
+    /// Where results are noted.
+    pub(crate) fn anno(&self) -> usize {
+        self.anno
+    }
+
     /// How many packets alerted.
     pub(crate) fn alerts(&self) -> u64 {
         self.alerts.load(Relaxed)

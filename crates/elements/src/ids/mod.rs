@@ -1,6 +1,6 @@
 //! Intrusion detection: payloads are searched for patterns.
 
-mod alarm;
+pub(crate) mod alarm;
 pub mod ids_matcher;
 pub(crate) mod payload;
 pub(crate) mod rules;

@@ -79,15 +79,36 @@ pub(crate) fn locate(packet: &Packet, From(base): From) -> Located<'_> {
     }
 }
 
-/// The protocol that a network header says.
+/// Bytes of the network header by which the protocol is told: extension headers of IPv6 are followed as far.
+pub(crate) const HEADER: u16 = 128;
+
+/// The protocol that a network header says, as the kernel that searches for patterns reads it.
 fn kind(network: &[u8]) -> Kind {
-    let protocol = match network.first().map(|byte| byte >> 4) {
-        Some(4) => Ipv4Header::view(network).map(|(header, _)| header.protocol),
-        Some(6) => Ipv6Header::view(network).and_then(|(header, payload)| {
-            let mut protocol = header.next_header;
-            for extension in header.extensions(payload) {
-                protocol = *extension.bytes.first()?;
-                if extension.fragment().is_some_and(|(fragment, _)| fragment.offset() > 0) {
+    const EXTENSIONS: usize = 8;
+    let header = network.get(..HEADER.into()).unwrap_or(network);
+    let protocol = match header.first().map(|byte| byte >> 4) {
+        Some(4) => Ipv4Header::view(header).map(|(header, _)| header.protocol),
+        Some(6) => Ipv6Header::view(header).and_then(|(fixed, _)| {
+            let mut protocol = fixed.next_header;
+            let mut at = Ipv6Header::LEN;
+            for _ in 0..EXTENSIONS {
+                let is_options = matches!(
+                    protocol,
+                    protocol::HOP_BY_HOP | protocol::ROUTING | protocol::DESTINATION_OPTIONS
+                );
+                if !is_options && !matches!(protocol, protocol::FRAGMENT | protocol::AH) {
+                    break;
+                }
+                let &[next, length, high, low, ..] = header.get(at..)?.first_chunk::<8>()?;
+                let is_later =
+                    protocol == protocol::FRAGMENT && u16::from_be_bytes([high, low]) >= 8;
+                at += match protocol {
+                    protocol::FRAGMENT => 8,
+                    protocol::AH => (usize::from(length) + 2) * 4,
+                    _ => (usize::from(length) + 1) * 8,
+                };
+                protocol = next;
+                if is_later {
                     break;
                 }
             }

@@ -1,0 +1,251 @@
+//! GPUIDSMatcher - searches payloads for patterns on the device
+//!
+//! # Synopsis
+//! `GPUIDSMatcher([FILE, keywords PATTERN, FORMAT, NOCASE, FROM, ANNO, LOG, CHK_ANNO, LANES])`
+//!
+//! # Description
+//! Stands between HostToDeviceMemcpy and DeviceToHostMemcpy. Does what IDSMatcher does, for a whole batch at once:
+//! searches the payload of each packet for all patterns, and notes the number of the first rule that alerts in the
+//! annotation ANNO, counted from 1; 0 means none. Files and patterns are those of IDSMatcher.
+//!
+//! It decides between two outputs: 1 for packets with an alert, 0 for others. With both connected, to other GPU elements,
+//! packets go by them. With one, all go on by it, and a Dispatcher after the Debatcher parts them: `Dispatcher(ids.1, -)`.
+//!
+//! Of each packet the payload is copied to the device, and 128 bytes of its network header, by which the protocol is told.
+//! Threads of the device that share a packet search a part of it each, and what a pattern may reach in from before.
+//!
+//! Of several matchers in a section that note in the same annotation, each notes for the packets that come to it.
+//!
+//! # Arguments
+//! - FILE: the file of patterns. Positional. It is read when the router starts.
+//! - PATTERN: one more pattern, behind those of the file. Can be given often.
+//! - FORMAT: `PLAIN`, `SNORT`, or `AUTO`. Default AUTO.
+//! - NOCASE: whether plain patterns and PATTERN are found in any case. Default false.
+//! - FROM: from where on a packet is searched: `PAYLOAD`, `TRANSPORT`, `NETWORK_PAYLOAD`, `NETWORK`, `ETHERNET`. Default
+//!   PAYLOAD.
+//! - ANNO: annotation of four bytes, by name or offset. Default 44.
+//! - LOG: whether a line is printed for each alert. Default false.
+//! - CHK_ANNO: treats only packets for which this holds, others pass: `element.output`, a GPU element before this one
+//!   that decided for this output.
+//! - LANES: threads of the device that share a packet, a power of two up to 32. Default 4.
+//!
+//! # Ports
+//! One push input, one or two push outputs.
+//!
+//! # Handlers
+//! - `alerts` (read): packets with an alert.
+//! - `counts` (read): a line for each rule: its number, how often it alerted, its sid or `-`, its message or pattern.
+//! - `reset_counts` (write): counts from 0 again.
+//! - `patterns` (read, write): the rules in force, as rules; written, those of a text take their place.
+//! - `load` (write): reads the rules from this file, or FILE again, and PATTERN.
+//! - `memory` (read): bytes that the CPU's form of the rules takes.
+//! - `image_bytes` (read): bytes that they take on the device.
+//! - `build_time` (read): seconds that it took to build them.
+//!
+//! New rules are built beside the old ones. What packets have found that are under way meanwhile is counted by its number.
+//!
+//! # Drops
+//! None.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource("GET /etc/passwd", LIMIT 1)
+//!     -> UDPIPEncap(10.0.0.1, 1, 10.0.0.2, 2)
+//!     -> Batcher(256)
+//!     -> HostToDeviceMemcpy
+//!     -> ids :: GPUIDSMatcher(PATTERN "/etc/passwd", PATTERN "cmd.exe", LOG true)
+//!     -> DeviceToHostMemcpy
+//!     -> GPUCompletionQueue
+//!     -> Debatcher
+//!     -> d :: Dispatcher(ids.1, -);
+//! d [0] -> Print(alert) -> Discard;
+//! d [1] -> Discard;
+//! ```
+//!
+//! # See also
+//! IDSMatcher, Dispatcher, GPUSDNClassifier
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use arc_swap::ArcSwapOption;
+use millrace_core::args::{FileName, Kind};
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Handlers, Init, Inspection, Packet, Reason, Refused,
+    Setup, register,
+};
+use millrace_gpu::kernel::{Kernel, NONE};
+use millrace_gpu::region::{Base, Region};
+use millrace_gpu::{Rows, Stage, StageSpec};
+use millrace_match::patterns::{EngineChoice, Kind as Protocol, Scratch, Text};
+
+use super::book::{Book, Role, StageRole};
+use super::predicate::Predicate;
+use crate::ids::alarm::Alarm;
+use crate::ids::payload::{From, HEADER, locate};
+use crate::ids::rules::{InForce, Source, Target};
+
+/// The element; its manual is at the top of the file.
+pub struct GpuIdsMatcher {
+    book: Arc<Book>,
+    matching: Arc<Matching>,
+}
+
+/// The matcher as a stage.
+struct Matching {
+    name: String,
+    element: usize,
+    rules: InForce,
+    alarm: Alarm,
+    from: From,
+    lanes: u32,
+    /// Whether a matcher before it notes in the same annotation, so that this one must not write where it found nothing.
+    follows: AtomicBool,
+    /// The image of the rules with the number that they have.
+    image: ArcSwapOption<(u64, Arc<Vec<u32>>)>,
+}
+
+register!(GpuIdsMatcher, "gpu_ids_matcher.rs");
+
+impl Element for GpuIdsMatcher {
+    const CLASS: Class = Class::new("GPUIDSMatcher", "1/1-2", "h/h");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let (ports, element, name) = (setup.outputs(), setup.id(), setup.name().to_owned());
+        let args = &mut setup.args;
+        let source = Source::configure(args);
+        let from = args.keyword("FROM", From::default());
+        let alarm = Alarm::configure(args);
+        let only: Option<Predicate> = args.optional_keyword("CHK_ANNO");
+        let lanes = args.in_range("LANES", Kind::Keyword, 1..=32u32).unwrap_or(4);
+        if !lanes.is_power_of_two() {
+            args.error("LANES", "LANES must be a power of two");
+        }
+        args.complete()?;
+        let target = Target { engine: EngineChoice::Dfa, streams: false };
+        let rules = InForce::new(source, target).map_err(|error| {
+            args.error((), error);
+            Failed
+        })?;
+        let (follows, image) = (AtomicBool::new(false), ArcSwapOption::default());
+        let matching = Matching { name, element, rules, alarm, from, lanes, follows, image };
+        let matching = Arc::new(matching);
+        let stage = matching.clone();
+        let role = StageRole { stage, only, ports, reason: Reason::Filtered };
+        Ok(Self { book: Book::enter(setup, Role::Stage(role)), matching })
+    }
+
+    fn inspect(&self, inspection: &mut Inspection<'_>) {
+        self.book.inspect(inspection);
+        let Some(unit) = self.book.unit_of(inspection.id()) else { return };
+        let stages = unit.layout.stages.iter().map(|placed| placed.element);
+        let mut before = stages.take_while(|&stage| stage != inspection.id());
+        let follows = before.any(|stage| {
+            let other = inspection.element::<Self>(stage);
+            other.is_some_and(|other| other.matching.alarm.anno() == self.matching.alarm.anno())
+        });
+        self.matching.follows.store(follows, Relaxed);
+    }
+
+    fn initialize(&self, _init: &mut Init<'_>) -> Result<(), Refused> {
+        self.matching.rules.read(None).map_err(Refused)
+    }
+
+    fn take_state(&self, old: &Self, _init: &Init<'_>) {
+        self.matching.alarm.take(&old.matching.alarm);
+        self.matching.rules.take(&old.matching.rules);
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("alerts", |ids, _| ids.matching.alarm.alerts());
+        handlers.read("counts", |ids, _| ids.matching.rules.load().counts());
+        handlers.write("reset_counts", |ids, _| {
+            ids.matching.alarm.reset(&ids.matching.rules.load());
+            Ok(())
+        });
+        handlers.read("patterns", |ids, _| ids.matching.rules.load().set.to_string());
+        handlers.write("patterns", |ids, call| Ok(ids.matching.rules.write(call.bytes())?));
+        handlers.write("load", |ids, call| match call.bytes().trim_ascii() {
+            b"" => Ok(ids.matching.rules.read(None)?),
+            _ => Ok(ids.matching.rules.read(Some(call.parse::<FileName>()?.as_path()))?),
+        });
+        handlers.read("memory", |ids, _| ids.matching.rules.load().memory());
+        handlers.read("image_bytes", |ids, _| {
+            ids.matching.table().map_or(0, |(_, words)| words.len() * 4)
+        });
+        handlers.read("build_time", |ids, _| ids.matching.rules.load().build_time.as_secs_f64());
+    }
+}
+
+impl Stage for Matching {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn spec(&self) -> StageSpec {
+        let From(base) = self.from;
+        StageSpec {
+            kernel: Kernel::AhoCorasick,
+            regions: vec![Region::read(Base::Network, 0, HEADER), Region::to_end(base, 0)],
+            // The first slice is the network header.
+            constants: [self.lanes, 1, 0, 0],
+            table: true,
+            outputs: 2,
+        }
+    }
+
+    fn table(&self) -> Option<(u64, Arc<Vec<u32>>)> {
+        let rules = self.rules.load();
+        if let Some(image) = self.image.load().as_ref().filter(|image| image.0 == rules.number) {
+            return Some((image.0, image.1.clone()));
+        }
+        let image = Arc::new(rules.matcher.image()?.words().to_vec());
+        self.image.store(Some(Arc::new((rules.number, image.clone()))));
+        Some((rules.number, image))
+    }
+
+    fn run(&self, rows: &mut Rows<'_>) {
+        thread_local! {
+            static SCRATCH: RefCell<Scratch> = RefCell::default();
+        }
+        let rules = self.rules.load();
+        let mut texts = [Text { bytes: &[], kind: Protocol::Other }; Batch::CAPACITY];
+        let mut found = [0; Batch::CAPACITY];
+        let (packets, active, results, decisions) = rows.parts();
+        let treated = packets.iter().zip(active).filter(|(_, active)| **active);
+        let mut count = 0;
+        for (text, (packet, _)) in texts.iter_mut().zip(treated) {
+            *text = locate(packet, self.from).text;
+            count += 1;
+        }
+        let (Some(texts), Some(found)) = (texts.get(..count), found.get_mut(..count)) else {
+            return;
+        };
+        SCRATCH.with_borrow_mut(|scratch| rules.matcher.firsts(texts, found, scratch));
+        let mut found = found.iter();
+        for ((&active, result), decision) in active.iter().zip(results).zip(decisions) {
+            if active && let Some(rule) = found.next() {
+                // None is 0 there, and all ones here.
+                *result = rule.wrapping_sub(1);
+                *decision = u32::from(*rule > 0);
+            }
+        }
+    }
+
+    fn deliver(&self, cx: &mut Context, packets: &mut [Packet], results: &[u32]) {
+        let rules = self.rules.load();
+        let follows = self.follows.load(Relaxed);
+        for (packet, &result) in packets.iter_mut().zip(results) {
+            if result != NONE {
+                self.alarm.note(packet, result + 1);
+                cx.run_as(self.element, |cx| {
+                    self.alarm.raise(cx, &rules, result, &locate(packet, self.from));
+                });
+            } else if !follows {
+                self.alarm.note(packet, 0);
+            }
+        }
+    }
+}

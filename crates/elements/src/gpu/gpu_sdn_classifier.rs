@@ -1,0 +1,214 @@
+//! GPUSDNClassifier - classifies packets by rules over seven fields on the device
+//!
+//! # Synopsis
+//! `GPUSDNClassifier([FILE, keywords RULE, DEFAULT, CHK_ANNO, OUTPUTS])`
+//!
+//! # Description
+//! Stands between HostToDeviceMemcpy and DeviceToHostMemcpy. Does what SDNClassifier does, for a whole batch at once: the
+//! first rule that a packet satisfies says where it goes. Rules, files and fields are those of SDNClassifier: Ethernet
+//! source, destination and type, IPv4 source, destination and protocol, and ports of TCP and UDP.
+//!
+//! With several outputs connected, to other GPU elements, packets go by the output that their rule names. With one, all go
+//! on by it, and a Dispatcher after the Debatcher parts them: `Dispatcher(sdn.0, sdn.3)`. Packets that are to be
+//! dropped go to no further element of the section.
+//!
+//! The device searches the same decision trees as the CPU does. Of each packet 40 bytes of headers are copied to it.
+//! Packets see the rules before a change or after it, all packets of a batch the same.
+//!
+//! # Arguments
+//! - FILE: the file of rules. It is read when the router starts. Positional.
+//! - RULE: one more rule, in front of those of FILE. May be given several times.
+//! - DEFAULT: the output of packets that satisfy no rule, or `drop`. Default drop.
+//! - CHK_ANNO: treats only packets for which this holds, others pass: `element.output`, a GPU element before this one
+//!   that decided for this output.
+//! - OUTPUTS: how many outputs rules may name when one is connected, 1 to 1022. Default 14: each element that decides has
+//!   some of the 32 bits of the predicate word.
+//!
+//! # Ports
+//! One push input, any number of push outputs.
+//!
+//! # Handlers
+//! - `rules` (read, write): the rules in force, one a line, with their numbers from 0 on; written without them, those of a
+//!   text take the place of all.
+//! - `insert N RULE` (write): puts a rule in front of rule N, or behind all; `add RULE` (write): behind all.
+//! - `replace N RULE` (write): puts a rule in the place of rule N.
+//! - `remove N` (write): takes rule N out.
+//! - `load` (write): reads the rules from this file, or FILE again, and RULE.
+//! - `counts` (read): packets that satisfied a rule by output, a line each: the number, or `drop`, and how many.
+//! - `reset_counts` (write): counts from 0 again.
+//! - `memory` (read): bytes of the trees.
+//! - `image_bytes` (read): bytes that they take on the device.
+//! - `build_time` (read): seconds that it took to make them.
+//!
+//! # Drops
+//! - filtered: a rule says so, or no rule is satisfied and DEFAULT says so.
+//!
+//! # Example
+//! ```click
+//! InfiniteSource("hello", LIMIT 10)
+//!     -> UDPIPEncap(10.0.0.1, 1234, 10.1.2.3, 53)
+//!     -> EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2)
+//!     -> Batcher(256)
+//!     -> HostToDeviceMemcpy
+//!     -> sdn :: GPUSDNClassifier(RULE "@10.0.0.0/8 0.0.0.0/0 0 : 65535 53 : 53 0x11/0xff 1", DEFAULT 0)
+//!     -> DeviceToHostMemcpy
+//!     -> GPUCompletionQueue
+//!     -> Debatcher
+//!     -> d :: Dispatcher(sdn.0, sdn.1);
+//! d [0] -> Discard;
+//! d [1] -> Counter -> Discard;
+//! ```
+//!
+//! # See also
+//! SDNClassifier, Dispatcher, GPUIDSMatcher
+
+use std::sync::{Arc, OnceLock};
+
+use millrace_core::{
+    Batch, Class, Context, Count, Element, Failed, Handlers, Init, Inspection, Packet, PerThread,
+    Reason, Refused, Setup, isa, register,
+};
+use millrace_gpu::kernel::{CLASSIFY_REGIONS, Kernel, NONE};
+use millrace_gpu::{Rows, Stage, StageSpec};
+use millrace_match::rules::Key;
+
+use super::book::{Book, Role, StageRole};
+use super::lookup::outputs_of;
+use super::predicate::Predicate;
+use crate::classify::sdn_rules::{self, FILTERED, NO_MATCH, SdnRules, key_of};
+
+/// The element; its manual is at the top of the file.
+pub struct GpuSdnClassifier {
+    book: Arc<Book>,
+    classifying: Arc<Classifying>,
+}
+
+/// The classifier as a stage.
+struct Classifying {
+    name: String,
+    rules: SdnRules,
+    outputs: u32,
+    /// By output; behind them packets that rules dropped.
+    counts: PerThread<OnceLock<Box<[Count]>>>,
+}
+
+register!(GpuSdnClassifier, "gpu_sdn_classifier.rs");
+
+impl Element for GpuSdnClassifier {
+    const CLASS: Class = Class::new("GPUSDNClassifier", "1/1-", "h/h");
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let (ports, name) = (setup.outputs(), setup.name().to_owned());
+        let args = &mut setup.args;
+        let only: Option<Predicate> = args.optional_keyword("CHK_ANNO");
+        let outputs = outputs_of(args, ports);
+        let rules = SdnRules::configure(args, outputs as usize);
+        args.complete()?;
+        let counts = PerThread::default();
+        let classifying = Arc::new(Classifying { name, rules, outputs, counts });
+        let stage = classifying.clone();
+        let role = StageRole { stage, only, ports, reason: Reason::Filtered };
+        Ok(Self { book: Book::enter(setup, Role::Stage(role)), classifying })
+    }
+
+    fn inspect(&self, inspection: &mut Inspection<'_>) {
+        self.book.inspect(inspection);
+    }
+
+    fn initialize(&self, _init: &mut Init<'_>) -> Result<(), Refused> {
+        self.classifying.rules.read(None).map_err(Refused)
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        sdn_rules::handlers(handlers, |sdn: &Self| &sdn.classifying.rules);
+        handlers.read("counts", |sdn, _| sdn.classifying.counts());
+        handlers.write("reset_counts", |sdn, _| {
+            let counts = sdn.classifying.counts.iter().filter_map(OnceLock::get);
+            counts.flatten().for_each(|count| count.set(0));
+            Ok(())
+        });
+        handlers.read("image_bytes", |sdn, _| {
+            sdn.classifying.table().map_or(0, |(_, words)| words.len() * 4)
+        });
+    }
+}
+
+impl Stage for Classifying {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn spec(&self) -> StageSpec {
+        StageSpec {
+            kernel: Kernel::Classify,
+            regions: CLASSIFY_REGIONS.to_vec(),
+            constants: [0; 4],
+            table: true,
+            outputs: self.outputs,
+        }
+    }
+
+    fn table(&self) -> Option<(u64, Arc<Vec<u32>>)> {
+        let rules = self.rules.load();
+        Some((rules.number, rules.table().clone()))
+    }
+
+    fn run(&self, rows: &mut Rows<'_>) {
+        let rules = self.rules.load();
+        let mut keys = [Key::default(); Batch::CAPACITY];
+        let mut found = [NONE; Batch::CAPACITY];
+        let (packets, active, results, decisions) = rows.parts();
+        let treated = packets.iter().zip(active).filter(|(_, active)| **active);
+        let mut count = 0;
+        for (key, (packet, _)) in keys.iter_mut().zip(treated) {
+            *key = key_of(packet);
+            count += 1;
+        }
+        let (keys, found) = (&keys[..count], &mut found[..count]);
+        isa::run(
+            #[inline(always)]
+            || rules.live.classify(keys, found),
+        );
+        let mut found = found.iter();
+        for ((&active, result), decision) in active.iter().zip(results).zip(decisions) {
+            if active && let Some(&rule) = found.next() {
+                *result = rule;
+                *decision = match rules.port(rule) {
+                    FILTERED | NO_MATCH => Rows::DROP,
+                    port => port.into(),
+                };
+            }
+        }
+    }
+
+    fn deliver(&self, cx: &mut Context, _packets: &mut [Packet], results: &[u32]) {
+        let rules = self.rules.load();
+        let zeros = || (0..=self.outputs).map(|_| Count::default()).collect();
+        let counts = self.counts.mine(cx).get_or_init(zeros);
+        for &rule in results.iter().filter(|&&rule| rule != NONE) {
+            let at = match rules.port(rule) {
+                FILTERED | NO_MATCH => self.outputs as usize,
+                port => port.into(),
+            };
+            if let Some(count) = counts.get(at) {
+                count.add(1);
+            }
+        }
+    }
+}
+
+impl Classifying {
+    /// Packets by output, a line each.
+    fn counts(&self) -> String {
+        let line = |at: usize| {
+            let name = match at == self.outputs as usize {
+                true => "drop".to_owned(),
+                false => at.to_string(),
+            };
+            let counts = self.counts.iter().filter_map(|counts| counts.get()?.get(at));
+            format!("{name} {}\n", counts.map(Count::get).sum::<u64>())
+        };
+        (0..=self.outputs as usize).map(line).collect()
+    }
+}
