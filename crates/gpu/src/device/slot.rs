@@ -31,22 +31,21 @@ pub(crate) struct Ranges {
 }
 
 impl Ranges {
-    /// What goes to the device for a batch: header, input, what goes both ways, and the payload that there is.
+    /// What goes to the device for a batch.
     pub(crate) fn to_device(plan: &Plan, rows: usize, payload: usize) -> Self {
         let mut ranges = Self::default();
-        ranges.push(0..HEADER, GAP);
-        ranges.push(part(plan.input, rows), GAP);
-        ranges.push(part(plan.both, rows), GAP);
-        let at = plan.payload.at as usize;
-        ranges.push(at..at + payload, GAP);
+        for range in plan.copies(rows, payload).to_device {
+            ranges.push(range, GAP);
+        }
         ranges
     }
 
-    /// What comes back from it. Not a byte more: what lies between is the host's.
+    /// What comes back from it.
     pub(crate) fn to_host(plan: &Plan, rows: usize) -> Self {
         let mut ranges = Self::default();
-        ranges.push(part(plan.both, rows), 0);
-        ranges.push(part(plan.output, rows), 0);
+        for range in plan.copies(rows, 0).to_host {
+            ranges.push(range, 0);
+        }
         ranges
     }
 

@@ -26,7 +26,7 @@ pub use layout::{Area, HEADER_BYTES, Packed, Slice, Valid, Way};
 pub use predicate::{Decision, Field};
 
 use crate::Stage;
-use crate::kernel::{Column, Kernel, Launch, TILE};
+use crate::kernel::{Column, Header, Kernel, Launch, TILE};
 use crate::region::{Base, Region};
 
 /// A stage's place in a section, and where its packets come from.
@@ -147,8 +147,8 @@ pub struct Plan {
 /// What is copied for a batch, as ranges of the slot; some may be empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Copies {
-    /// Header and input columns, columns of both ways, packed payload.
-    pub to_device: [Range<usize>; 3],
+    /// Header, input columns, columns of both ways, packed payload.
+    pub to_device: [Range<usize>; 4],
     /// Columns of both ways, output columns.
     pub to_host: [Range<usize>; 2],
 }
@@ -174,18 +174,15 @@ impl Plan {
         build::plan(nodes, limits, slices)
     }
 
-    /// What is copied for `rows` packets with `payload` bytes of packed payload.
+    /// What is copied for `rows` packets with `payload` bytes of packed payload. Not a byte more comes to the host: what lies
+    /// between is the host's.
     pub fn copies(&self, rows: usize, payload: usize) -> Copies {
         let tiles = rows.min(self.capacity).div_ceil(TILE);
-        let payload_at = self.payload.at as usize;
-        let payload_end = payload_at + payload.min(self.payload_bytes).next_multiple_of(16);
+        let (both, payload_at) = (self.both.range(tiles), self.payload.at as usize);
+        let payload = payload_at..payload_at + payload.min(self.payload_bytes);
         Copies {
-            to_device: [
-                0..self.input.range(tiles).end,
-                self.both.range(tiles),
-                payload_at..payload_end,
-            ],
-            to_host: [self.both.range(tiles), self.output.range(tiles)],
+            to_device: [0..size_of::<Header>(), self.input.range(tiles), both.clone(), payload],
+            to_host: [both, self.output.range(tiles)],
         }
     }
 

@@ -49,7 +49,10 @@ fn conditions(plan: &Plan, step: usize) -> Vec<Condition> {
 fn a_lookup_costs_four_bytes_each_way() {
     let plan = Plan::new(&[node(&[Region::read(Base::Annotation, 0, 4)], 0, &[])], LIMITS).unwrap();
     assert_eq!((plan.capacity, plan.bytes_a_packet()), (1024, (4, 4)));
-    assert_eq!(plan.copies(257, 0).to_device, [0..256 + 2048, 256 + 4096..256 + 4096, 8448..8448]);
+    assert_eq!(
+        plan.copies(257, 0).to_device,
+        [0..144, 256..256 + 2048, 256 + 4096..256 + 4096, 8448..8448]
+    );
     assert_eq!(plan.copies(257, 0).to_host, [4352..4352, 4352..6400]);
     let mut block = vec![0xee; plan.slot_bytes];
     let mut packet = Packet::from_bytes(b"").unwrap();
