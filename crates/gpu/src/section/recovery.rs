@@ -86,9 +86,8 @@ pub(super) enum Order {
 pub(super) struct Link {
     state: State,
     backoff: Backoff,
+    /// Slots without a batch. The device may still write to some of them while the connection is suspect, and none is used.
     free: Vec<SlotId>,
-    /// Slots to which the device may still write.
-    quarantine: Vec<SlotId>,
 }
 
 impl Link {
@@ -98,7 +97,6 @@ impl Link {
             state: State::Apart { until: 0 },
             backoff: Backoff::default(),
             free: Vec::new(),
-            quarantine: Vec::new(),
         };
         if let Some(connection) = connection {
             link.reset_slots(&connection);
@@ -192,7 +190,7 @@ impl Link {
 
     /// Slots are left alone until the device is done with them; nothing went wrong.
     pub(super) fn abandon(&mut self, now: u64, written: impl IntoIterator<Item = SlotId>) {
-        self.quarantine.extend(written);
+        self.free.extend(written);
         self.state = match std::mem::replace(&mut self.state, State::Apart { until: now }) {
             State::Good(connection) | State::Trial { connection, .. } => {
                 State::Suspect { connection, until: now, loud: 0 }
@@ -209,7 +207,7 @@ impl Link {
         fault: Fault,
         written: impl IntoIterator<Item = SlotId>,
     ) -> Option<Connection> {
-        self.quarantine.extend(written);
+        self.free.extend(written);
         let until = now.saturating_add(self.backoff.next());
         match std::mem::replace(&mut self.state, State::Apart { until }) {
             State::Good(connection)
@@ -217,7 +215,6 @@ impl Link {
             | State::Suspect { connection, .. } => {
                 if fault == Fault::Lost {
                     self.free.clear();
-                    self.quarantine.clear();
                     return Some(connection);
                 }
                 self.state = State::Suspect { connection, until, loud: 0 };
@@ -282,7 +279,6 @@ impl Link {
 
     fn reset_slots(&mut self, connection: &Connection) {
         self.free = (0..connection.lane.slots()).rev().map(SlotId).collect();
-        self.quarantine.clear();
     }
 
     fn not_connected(&mut self, now: u64, fault: Fault) -> Order {
@@ -291,7 +287,6 @@ impl Link {
     }
 
     fn try_again(&mut self) -> Order {
-        self.free.append(&mut self.quarantine);
         self.state = match std::mem::replace(&mut self.state, State::Apart { until: 0 }) {
             State::Suspect { connection, .. } => State::Trial { connection, busy: None },
             other => other,
