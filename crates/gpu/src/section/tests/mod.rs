@@ -4,5 +4,6 @@ mod bench;
 mod faults;
 mod flow;
 mod link;
+mod steering;
 mod tables;
 mod threads;
