@@ -271,14 +271,9 @@ fn lanes_are_dropped_at_any_time() {
     }
     let mut last = Lookups::patiently(&device);
     last.succeeds(0);
-    drop(last);
-    settle(&device);
-}
-
-/// Waits until the device has let go of lanes that were dropped with work under way, so that all is freed at exit.
-fn settle(device: &Arc<dyn Device>) {
-    thread::sleep(Duration::from_millis(150));
-    device.load_table(&Arc::new(vec![1])).map(|table| wait_resident(&table)).unwrap();
+    drop((last, device));
+    // All is freed at exit, also of lanes that were dropped with work under way: the backend looks after them by itself.
+    thread::sleep(Duration::from_millis(300));
 }
 
 fn tables_are_dropped_before_they_arrive() {

@@ -6,6 +6,7 @@
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_void};
+use std::mem;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -22,6 +23,8 @@ use crate::device::{DeviceError, DeviceId};
 
 /// How long work of a lane that was dropped may be under way before the device counts as lost.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// How often resources of lanes that were dropped are looked after.
+const LOOK: Duration = Duration::from_millis(20);
 /// Most dropped lanes on which work is under way.
 const MOST_ABANDONED: usize = 4;
 
@@ -56,6 +59,7 @@ struct Left {
     pages: Vec<Pages>,
     /// Resources of lanes with work under way, whose stream is asked when it is done.
     abandoned: Vec<(Instant, Box<dyn Abandoned>)>,
+    is_looked_after: bool,
 }
 
 /// Resources that cannot be freed yet.
@@ -160,9 +164,30 @@ impl Context {
         self.call(what, function).is_ok()
     }
 
-    /// Keeps a lane's resources until the device is done with them.
-    pub(super) fn abandon(&self, resources: Box<dyn Abandoned>) {
-        self.left().abandoned.push((Instant::now(), resources));
+    /// Keeps a lane's resources until the device is done with them. A thread looks after them, for perhaps nobody else will: it
+    /// ends when there are none, at the latest when the device is lost over them.
+    pub(super) fn abandon(self: &Arc<Self>, resources: Box<dyn Abandoned>) {
+        let mut left = self.left();
+        left.abandoned.push((Instant::now(), resources));
+        if mem::replace(&mut left.is_looked_after, true) {
+            return;
+        }
+        let context = Arc::downgrade(self);
+        let look_after = move || {
+            loop {
+                thread::sleep(LOOK);
+                let Some(context) = context.upgrade() else { return };
+                let _ = context.tidy();
+                let mut left = context.left();
+                if left.abandoned.is_empty() {
+                    left.is_looked_after = false;
+                    return;
+                }
+            }
+        };
+        // Without a thread, the next one who opens a lane or loads a table does it.
+        let thread = thread::Builder::new().name("gpu-tidy".to_owned());
+        left.is_looked_after = thread.spawn(look_after).is_ok();
     }
 
     /// Frees what was left behind, as far as it can be.
@@ -171,21 +196,23 @@ impl Context {
     /// Too much of it is still in use, or the device does not let go of some: then it is lost.
     pub(super) fn tidy(&self) -> Result<(), DeviceError> {
         self.tidy_tables();
-        // Their fields free themselves, which takes the lock: dropped outside of it.
-        let abandoned = std::mem::take(&mut self.left().abandoned);
+        let mut left = self.left();
+        let all = mem::take(&mut left.abandoned);
         let (idle, busy): (Vec<_>, Vec<_>) =
-            abandoned.into_iter().partition(|(_, resources)| resources.is_idle());
-        drop(idle);
+            all.into_iter().partition(|(_, resources)| resources.is_idle());
         if busy.iter().any(|(since, _)| since.elapsed() > PATIENCE) {
             self.lose("it does not come to an end of work that was given up".to_owned());
         }
+        // What is dropped frees itself, and may take the lock for that.
         if self.is_lost() {
-            // Nothing is freed one by one any more: their pages go to `left`.
-            drop(busy);
+            drop(left);
+            drop((idle, busy));
             return self.alive();
         }
         let count = busy.len();
-        self.left().abandoned.extend(busy);
+        left.abandoned = busy;
+        drop(left);
+        drop(idle);
         if count >= MOST_ABANDONED {
             return Err(DeviceError::Step("it has not let go of lanes closed before".to_owned()));
         }
@@ -203,7 +230,7 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        let mut left = std::mem::take(&mut *self.left());
+        let mut left = mem::take(&mut *self.left());
         self.free_tables();
         if CURRENT.get() == self.number {
             CURRENT.set(0);
@@ -218,7 +245,7 @@ impl Drop for Context {
             return;
         }
         // A reset may wait for a device that hangs, so it has a thread of its own.
-        let pages = std::mem::take(&mut left.pages);
+        let pages = mem::take(&mut left.pages);
         let reset = move || {
             // SAFETY: nobody has anything of this context any more.
             let result = unsafe { sys::cuDevicePrimaryCtxReset_v2(device) };
@@ -230,7 +257,7 @@ impl Drop for Context {
                 drop(pages);
             } else {
                 // The device may write to them for ever.
-                std::mem::forget(pages);
+                mem::forget(pages);
             }
             let _ = gone.0.set(end);
         };
