@@ -1,5 +1,6 @@
 //! The device that a router's GPU sections share.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -34,10 +35,18 @@ impl Choice {
     /// How the device is opened, again and again.
     fn opener(&self) -> Open {
         match *self {
-            Self::Auto => Box::new(|| match cuda::open(0) {
-                Ok(device) => Ok(device),
-                Err(WhyNot(why)) => Ok(Fast::open(&why)),
-            }),
+            Self::Auto => {
+                // A GPU that was lost is waited for: while other threads still hold it, it cannot be opened.
+                let has_gpu = AtomicBool::new(false);
+                Box::new(move || match cuda::open(0) {
+                    Ok(device) => {
+                        has_gpu.store(true, Ordering::Relaxed);
+                        Ok(device)
+                    }
+                    Err(why) if has_gpu.load(Ordering::Relaxed) => Err(why.into()),
+                    Err(WhyNot(why)) => Ok(Fast::open(&why)),
+                })
+            }
             Self::Cuda(number) => Box::new(move || Ok(cuda::open(number as usize)?)),
             Self::Host => Box::new(|| Ok(Fast::open("as the configuration says"))),
             Self::Simulator { faults: probability, seed } => {
