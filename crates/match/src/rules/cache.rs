@@ -63,15 +63,13 @@ impl FlowCache {
 
     #[inline(always)]
     fn classify_block(&mut self, rules: &LiveRules, keys: &[Key], found: &mut [u32]) {
-        let mut mask = *rules.mask();
-        // Which fields there are counts always.
-        mask[3] |= 0xff;
+        let mask = rules.mask();
         let last = self.places.len().wrapping_sub(1);
         let mut missed = [Key::default(); BLOCK];
         let mut lanes = [(0_u8, 0_u32); BLOCK];
         let mut count = 0;
         for (lane, (key, found)) in keys.iter().zip(&mut *found).enumerate() {
-            let key = key.masked(&mask);
+            let key = key.masked(mask);
             let at = hash(&key) as usize & last;
             let Some(place) = self.places.get(at) else { continue };
             let words = key.words();

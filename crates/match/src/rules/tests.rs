@@ -137,6 +137,24 @@ fn equal_rules_and_rules_in_the_shade() {
 }
 
 #[test]
+fn the_earlier_rule_of_two_trees_decides() {
+    // Rules for sources and for destinations take turns.
+    let rule = |n: u32| {
+        let mut rule = Rule::any(Action::Output(n as u16));
+        *(if n.is_multiple_of(2) { &mut rule.source } else { &mut rule.destination }) =
+            Masked::prefix(n << 12, 24);
+        rule
+    };
+    let set = RuleSet { rules: (0..600).map(rule).collect() };
+    assert!(Classifier::new(&set).image().words()[4] > 1, "one tree alone shows nothing");
+    let key = |source: u32, destination: u32| {
+        Key::from_words([0, 0, 0, Key::IPV4, source << 12 | 5, destination << 12 | 7, 0, 0])
+    };
+    let keys: Vec<Key> = (0..20).flat_map(|n| (0..20).map(move |m| key(n, m))).collect();
+    assert_finds(&set, &keys);
+}
+
+#[test]
 fn many_rules_on_each_field_alone() {
     let mut random = Rng::with_seed(4);
     let rule = |change: &dyn Fn(&mut Rule, u32)| -> Vec<Rule> {
@@ -208,8 +226,11 @@ fn assert_live(live: &LiveRules, rules: &[Rule], keys: &[Key]) {
 
 /// One random change of both.
 fn change(live: &mut LiveRules, rules: &mut Vec<Rule>, random: &mut Rng) {
-    let rule = narrow_rule(random);
     let place = random.usize(..=rules.len());
+    // Often in front of a rule that asks for the same.
+    let equal = rules.get(place).filter(|_| random.bool()).copied();
+    let mut rule = equal.unwrap_or_else(|| narrow_rule(random));
+    rule.action = Action::Output(random.u16(..8));
     match random.u8(..4) {
         0 | 1 => {
             *live = live.with(place, rule);
