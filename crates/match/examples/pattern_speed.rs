@@ -10,7 +10,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use millrace_match::patterns::{
-    Content, EngineChoice, Kind, Matcher, PatternSet, Rule, Scratch, Text,
+    Content, EngineChoice, Kind, Matcher, PatternSet, Rule, Scratch, StreamMatcher, StreamState,
+    Text,
 };
 use millrace_testkit::data;
 use millrace_testkit::generate::{patterns, payload};
@@ -33,7 +34,7 @@ fn main() -> std::io::Result<()> {
     let mut random = fastrand::Rng::with_seed(1);
     random.shuffle(&mut all);
     println!("Gb/s on one core, {bytes} bytes a payload, median of {RUNS}");
-    println!("patterns  payload    hits   single  lockstep  hyperscan");
+    println!("patterns  payload    hits   single  lockstep  hyperscan  stream");
     for count in [10, 100, 1000, all.len()] {
         // Those of few bytes are found everywhere.
         let chosen: Vec<&Vec<u8>> = all.iter().filter(|one| one.len() > 3).take(count).collect();
@@ -46,6 +47,7 @@ fn main() -> std::io::Result<()> {
         let began = Instant::now();
         let dfa = Matcher::new(&set, EngineChoice::Dfa).map_err(std::io::Error::other)?;
         let built = began.elapsed();
+        let streams = StreamMatcher::new(&set).map_err(std::io::Error::other)?;
         let hyperscan = Matcher::new(&set, EngineChoice::Hyperscan);
         if let (Err(error), 10) = (&hyperscan, count) {
             println!("without Hyperscan: {error}");
@@ -64,8 +66,9 @@ fn main() -> std::io::Result<()> {
             let other = hyperscan.as_ref().map(|engine| speed(&payloads, BATCH, engine).1);
             let other = other.map_or("-".into(), |speed| format!("{speed:.2}"));
             println!(
-                "{:>8}  {name:<9} {hits:>5.1}%  {single:>6.2}  {lockstep:>8.2}  {other:>9}",
-                set.len()
+                "{:>8}  {name:<9} {hits:>5.1}%  {single:>6.2}  {lockstep:>8.2}  {other:>9}  {:>6.2}",
+                set.len(),
+                stream_speed(&payloads, &streams)
             );
         }
         let (megabytes, time) = (dfa.memory() as f64 / 1e6, built.as_secs_f64() * 1e3);
@@ -87,20 +90,38 @@ fn speed(payloads: &[Vec<u8>], batch: usize, matcher: &Matcher) -> (f64, f64) {
         payloads.iter().map(|bytes| Text { bytes, kind: Kind::Tcp }).collect();
     let mut results = vec![0; texts.len()];
     let mut scratch = Scratch::default();
+    let speed = gigabits(payloads, || {
+        for (texts, results) in texts.chunks(batch).zip(results.chunks_mut(batch)) {
+            match texts {
+                [text] => results[0] = matcher.first(*text, &mut scratch),
+                _ => matcher.firsts(texts, results, &mut scratch),
+            }
+        }
+    });
+    let alerts = results.iter().filter(|&&result| result > 0).count();
+    (100.0 * alerts as f64 / texts.len() as f64, speed)
+}
+
+/// How fast the payloads are searched as one stream.
+fn stream_speed(payloads: &[Vec<u8>], matcher: &StreamMatcher) -> f64 {
+    let mut state = StreamState::default();
+    gigabits(payloads, || {
+        for bytes in payloads {
+            std::hint::black_box(matcher.first(&mut state, Text { bytes, kind: Kind::Tcp }));
+        }
+    })
+}
+
+/// How fast `search` goes through all payloads, in Gb/s.
+fn gigabits(payloads: &[Vec<u8>], mut search: impl FnMut()) -> f64 {
     let mut times: Vec<Duration> = (0..RUNS)
         .map(|_| {
             let began = Instant::now();
-            for (texts, results) in texts.chunks(batch).zip(results.chunks_mut(batch)) {
-                match texts {
-                    [text] => results[0] = matcher.first(*text, &mut scratch),
-                    _ => matcher.firsts(texts, results, &mut scratch),
-                }
-            }
+            search();
             began.elapsed()
         })
         .collect();
     times.sort_unstable();
-    let alerts = results.iter().filter(|&&result| result > 0).count();
     let bits = payloads.iter().map(Vec::len).sum::<usize>() * 8;
-    (100.0 * alerts as f64 / texts.len() as f64, bits as f64 / times[RUNS / 2].as_nanos() as f64)
+    bits as f64 / times[RUNS / 2].as_nanos() as f64
 }
