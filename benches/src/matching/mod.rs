@@ -222,6 +222,11 @@ mod tests {
             let row = patterns::measure(&bench, &patterns, input, 1500).unwrap().unwrap();
             assert!(row["gigabits"].as_f64().unwrap() > 0.0, "{row}");
         }
+        // Each run compares what the elements counted with naive searches.
+        for length in [60, 400] {
+            let rows = graph::measure(&bench, 20, &[b"html".to_vec(), b"host:".to_vec()], length);
+            assert_eq!(rows.unwrap().len(), 4);
+        }
         let bench = Bench { corpus: None, ..bench };
         let row = patterns::measure(&bench, &patterns, patterns::Input::Text, 64).unwrap();
         assert!(row.is_none());
