@@ -18,6 +18,9 @@ impl Plan {
     /// Bytes that are as they were are left alone, so a packet that no stage changed is not written, and a shared one
     /// that some stage changed gets a copy of its own, once, which core counts.
     pub fn scatter(&self, block: &[u8], first: usize, packets: &mut [Packet]) {
+        if !self.writes() {
+            return;
+        }
         let is_anno = |slice: &&Slice| slice.merged.base == Base::Annotation;
         let of_area = || self.slices.iter().filter(|slice| is_written(slice) && is_anno(slice));
         let of_packet = || self.slices.iter().filter(|slice| is_written(slice) && !is_anno(slice));
