@@ -13,6 +13,7 @@ mod machine;
 mod matching;
 mod mixed;
 mod nat;
+mod open_loop;
 mod overhead;
 mod peers;
 mod pyasn;

@@ -5,9 +5,9 @@ use anyhow::Context;
 
 use super::Bench;
 use super::figure::{Axis, Figure, Panel, Scale, Series};
-use super::open_loop::{self, Passage, Schedule};
-use crate::cycles::suites;
+use crate::cycles::{Trace, suites};
 use crate::graph::Graph;
+use crate::open_loop::{self, Frames, Passage, Schedule};
 use crate::report::median;
 
 /// Loads, in percent of capacity. The targets name 10, 50 and 90.
@@ -24,6 +24,7 @@ pub(super) fn figure(bench: &Bench) -> anyhow::Result<Figure> {
     let routers = suites::routers(&bench.routes);
     let router = routers.into_iter().find(|one| one.graph.name == "full-router");
     let router = router.context("there is no full router")?;
+    let frames = frames(&bench.trace);
     let mut middle = Vec::new();
     let mut late = Vec::new();
     let loads = bench.values(&LOADS);
@@ -35,8 +36,7 @@ pub(super) fn figure(bench: &Bench) -> anyhow::Result<Figure> {
             for (load, (p50, p99)) in loads.iter().zip(&mut found) {
                 let gap = gap * 100.0 / f64::from(*load);
                 let schedule = poisson(packets(bench), gap, u64::from(round * 100 + load));
-                let passage =
-                    open_loop::run(&router.graph, burst, bench.core, &bench.trace, schedule)?;
+                let passage = open_loop::run(&router.graph, burst, bench.core, &frames, schedule)?;
                 let (middle, late) = percentiles(passage);
                 p50.push(middle / bench.machine.hertz * 1e6);
                 p99.push(late / bench.machine.hertz * 1e6);
@@ -68,6 +68,10 @@ pub(super) fn figure(bench: &Bench) -> anyhow::Result<Figure> {
     })
 }
 
+fn frames(trace: &Trace) -> Frames {
+    trace.iter().map(|frame| Box::from(frame.as_slice())).collect()
+}
+
 /// Packets of a run.
 fn packets(bench: &Bench) -> usize {
     // As many as a timed run's of configurations, a third of them for each load.
@@ -82,7 +86,7 @@ fn gap_at_capacity(bench: &Bench, graph: &Graph, burst: usize) -> anyhow::Result
     for _ in 0..bench.rounds {
         // All are due at once.
         let schedule = vec![0; count].into();
-        let passage = open_loop::run(graph, burst, bench.core, &bench.trace, schedule)?;
+        let passage = open_loop::run(graph, burst, bench.core, &frames(&bench.trace), schedule)?;
         gaps.push(passage.took as f64 / count as f64);
     }
     median(gaps).context("no rounds")
@@ -140,7 +144,7 @@ mod tests {
         let core = crate::machine::last_core().unwrap();
         // Ten packets a million cycles apart: none can come out sooner.
         let schedule: Schedule = (0..10).map(|n| n * 1_000_000).collect();
-        let passage = open_loop::run(&graph, 32, core, &trace, schedule).unwrap();
+        let passage = open_loop::run(&graph, 32, core, &frames(&trace), schedule).unwrap();
         assert_eq!(passage.latencies.len(), 10);
         assert!(passage.took >= 9_000_000, "{}", passage.took);
     }

@@ -13,14 +13,13 @@
 //! | `lookups`, `rules` | what the suites of these names have found, drawn from their reports |
 //!
 //! Everything runs in memory, on the devices of [`crate::cycles`] or, where packets must arrive at given times,
-//! on devices of its own ([`open_loop`]).
+//! on devices of its own ([`crate::open_loop`]).
 
 mod batching;
 mod figure;
 mod growth;
 mod latency;
 mod loops;
-mod open_loop;
 mod plot;
 mod reports;
 mod split;

@@ -17,35 +17,37 @@ use millrace_io::{
     Backend, Capabilities, DeviceError, Devices, Opened, RxOptions, RxQueue, TxOptions, TxQueue,
 };
 
-use crate::cycles::{INGRESS, Trace};
+use crate::cycles::INGRESS;
 use crate::graph::{Graph, drops};
-use crate::traffic::FRAME_LEN;
 
 /// When packets are due, in cycles of the time stamp counter since the first may come.
-pub(super) type Schedule = Arc<[u64]>;
+pub(crate) type Schedule = Arc<[u64]>;
+
+/// Frames of any length that arrive one after the other, over and over again: at least 8 bytes each.
+pub(crate) type Frames = Arc<[Box<[u8]>]>;
 
 /// What a run has shown.
-pub(super) struct Passage {
+pub(crate) struct Passage {
     /// Cycles from a packet's due time to its transmission, in no order.
-    pub(super) latencies: Vec<u64>,
+    pub(crate) latencies: Vec<u64>,
     /// Cycles from the first packet's due time to the last one's transmission.
-    pub(super) took: u64,
+    pub(crate) took: u64,
 }
 
 /// Runs a graph on one core on packets that are due as scheduled.
 ///
 /// # Errors
 /// The graph is wrong, or not every packet comes out.
-pub(super) fn run(
+pub(crate) fn run(
     graph: &Graph,
     burst: usize,
     core: usize,
-    trace: &Trace,
+    frames: &Frames,
     schedule: Schedule,
 ) -> anyhow::Result<Passage> {
     let packets = schedule.len();
     let devices = OpenLoop(Arc::new(State {
-        trace: trace.clone(),
+        frames: frames.clone(),
         schedule,
         router: OnceLock::new(),
         received: AtomicU64::new(0),
@@ -82,7 +84,7 @@ pub(super) fn run(
 struct OpenLoop(Arc<State>);
 
 struct State {
-    trace: Trace,
+    frames: Frames,
     schedule: Schedule,
     router: OnceLock<Arc<Router>>,
     received: AtomicU64,
@@ -112,6 +114,7 @@ impl Backend for OpenLoop {
         let queue = Arrivals {
             state: self.0.clone(),
             next: if device == INGRESS { 0 } else { usize::MAX },
+            longest: self.0.frames.iter().map(|frame| frame.len()).max().unwrap_or(0),
             start: None,
             patience: PATIENCE,
         };
@@ -146,6 +149,8 @@ struct Arrivals {
     state: Arc<State>,
     /// The packet that is due next.
     next: usize,
+    /// Bytes of the longest frame.
+    longest: usize,
     /// When the schedule began.
     start: Option<u64>,
     patience: u32,
@@ -165,19 +170,20 @@ impl RxQueue for Arrivals {
         }
         let due = schedule.iter().take(max).take_while(|due| begun + **due <= now).count();
         let before = batch.len();
-        let n = batch.allocate(due, FRAME_LEN);
-        let frames = self.state.trace.iter().cycle();
-        let frames = frames.skip(self.next % self.state.trace.len().max(1));
+        let longest = self.longest;
+        let n = batch.allocate(due, longest);
+        let frames = self.state.frames.iter().cycle();
+        let frames = frames.skip(self.next % self.state.frames.len().max(1));
         for ((packet, frame), due) in batch.iter_mut().skip(before).zip(frames).zip(schedule) {
-            let mut frame = *frame;
-            if let Some(last) = frame.last_chunk_mut() {
-                *last = (begun + due).to_ne_bytes();
-            }
-            if let Some(buffer) = packet.buffer_mut().first_chunk_mut() {
-                *buffer = frame;
+            let buffer = packet.buffer_mut();
+            if let Some(buffer) = buffer.get_mut(..frame.len()) {
+                buffer.copy_from_slice(frame);
+                if let Some(last) = buffer.last_chunk_mut() {
+                    *last = (begun + due).to_ne_bytes();
+                }
             }
             // The packet was made for so many bytes.
-            let _ = packet.set_len(FRAME_LEN);
+            let _ = packet.set_len(frame.len());
         }
         self.next += n;
         self.state.received.store(self.next as u64, Relaxed);
