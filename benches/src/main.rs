@@ -5,6 +5,7 @@ mod cycles;
 mod elements;
 mod figures;
 mod gate;
+mod gpu;
 mod graph;
 mod io;
 mod lookup;
@@ -71,6 +72,9 @@ enum Suite {
     Rules(rules::Options),
     /// The classifier beside DPDK's rte_acl and the pattern matcher beside Hyperscan, on one core.
     Match(matching::Options),
+    /// Snap's figures: sections for a GPU against the CPU's elements. Checks both against each other; on machines without a
+    /// GPU the host backend stands for one.
+    Gpu(gpu::Options),
     /// Instructions that hot loops take, held against the budget in benches/budget.json.
     Gate(gate::Options),
     /// What the framework costs: elements that do nothing, elements for single packets, counters.
@@ -107,6 +111,7 @@ fn main() -> ExitCode {
         Suite::Nat(options) => options.run(),
         Suite::Rules(options) => options.run(),
         Suite::Match(options) => options.run(),
+        Suite::Gpu(options) => options.run(),
         Suite::Gate(options) => options.run(),
         Suite::Overhead(options) => options.run(),
         Suite::OverheadWorker(options) => options.run(),

@@ -6,42 +6,42 @@ use crate::report::rounded;
 
 /// A figure.
 #[derive(Clone, Debug)]
-pub(super) struct Figure {
+pub(crate) struct Figure {
     /// The word for `--only`, and the names of its files.
-    pub(super) name: &'static str,
+    pub(crate) name: &'static str,
     /// What it shows, in a line.
-    pub(super) title: String,
+    pub(crate) title: String,
     /// Its panels.
-    pub(super) panels: Vec<Panel>,
+    pub(crate) panels: Vec<Panel>,
     /// What one must know to read it right.
-    pub(super) notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
 }
 
 /// One pair of axes.
 #[derive(Clone, Debug)]
-pub(super) struct Panel {
+pub(crate) struct Panel {
     /// What it shows.
-    pub(super) title: String,
+    pub(crate) title: String,
     /// From left to right.
-    pub(super) x: Axis,
+    pub(crate) x: Axis,
     /// Upwards.
-    pub(super) y: Axis,
+    pub(crate) y: Axis,
     /// What is drawn.
-    pub(super) series: Vec<Series>,
+    pub(crate) series: Vec<Series>,
 }
 
 /// An axis.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Axis {
+pub(crate) struct Axis {
     /// What it measures, with the unit.
-    pub(super) label: String,
+    pub(crate) label: String,
     /// How values are placed along it.
-    pub(super) scale: Scale,
+    pub(crate) scale: Scale,
 }
 
 /// How values are placed along an axis.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Scale {
+pub(crate) enum Scale {
     /// Evenly, from 0.
     Linear,
     /// By the logarithm, with a mark at each power of two.
@@ -53,7 +53,7 @@ pub(super) enum Scale {
 }
 
 impl Axis {
-    pub(super) fn new(label: impl Into<String>, scale: Scale) -> Self {
+    pub(crate) fn new(label: impl Into<String>, scale: Scale) -> Self {
         Self { label: label.into(), scale }
     }
 
@@ -68,22 +68,22 @@ impl Axis {
 
 /// Points that belong together.
 #[derive(Clone, Debug)]
-pub(super) struct Series {
+pub(crate) struct Series {
     /// What they are of.
-    pub(super) label: String,
+    pub(crate) label: String,
     /// The points, from left to right.
-    pub(super) points: Vec<(f64, f64)>,
+    pub(crate) points: Vec<(f64, f64)>,
 }
 
 impl Series {
-    pub(super) fn new(label: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
+    pub(crate) fn new(label: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
         Self { label: label.into(), points }
     }
 }
 
 impl Figure {
     /// The table for people.
-    pub(super) fn table(&self) -> String {
+    pub(crate) fn table(&self) -> String {
         let mut text = format!("{}: {}\n", self.name, self.title);
         for panel in &self.panels {
             text.push_str(&format!("\n  {}; {}\n", panel.title, panel.y.label));
@@ -96,7 +96,7 @@ impl Figure {
     }
 
     /// The rows of the report for programs: one a series.
-    pub(super) fn rows(&self) -> Vec<Value> {
+    pub(crate) fn rows(&self) -> Vec<Value> {
         let rows = self.panels.iter().flat_map(|panel| {
             panel.series.iter().map(move |series| {
                 let points = series.points.iter();
@@ -148,7 +148,7 @@ impl Panel {
 }
 
 /// A number as short as a mark on an axis: 512, 10K, 1M, 0.25.
-pub(super) fn short(value: f64) -> String {
+pub(crate) fn short(value: f64) -> String {
     let (scaled, unit) = match value.abs() {
         size if size >= 1e6 && value % 1e5 == 0.0 => (value / 1e6, "M"),
         size if size >= 1e4 && value % 1e2 == 0.0 => (value / 1e3, "K"),
@@ -163,7 +163,7 @@ pub(super) fn short(value: f64) -> String {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// A figure with every kind of axis.

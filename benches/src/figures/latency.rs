@@ -93,7 +93,7 @@ fn gap_at_capacity(bench: &Bench, graph: &Graph, burst: usize) -> anyhow::Result
 }
 
 /// When packets are due that come independently of one another, so many cycles apart in the mean.
-fn poisson(count: usize, gap: f64, seed: u64) -> Schedule {
+pub(crate) fn poisson(count: usize, gap: f64, seed: u64) -> Schedule {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut at = 0.0;
     let next = |_| {
@@ -104,7 +104,7 @@ fn poisson(count: usize, gap: f64, seed: u64) -> Schedule {
 }
 
 /// The median and the 99th percentile, in cycles.
-fn percentiles(passage: Passage) -> (f64, f64) {
+pub(crate) fn percentiles(passage: Passage) -> (f64, f64) {
     let mut latencies = passage.latencies;
     latencies.sort_unstable();
     let at = |part: usize| {
@@ -131,9 +131,13 @@ mod tests {
 
     #[test]
     fn percentiles_are_values_that_occurred() {
-        let passage = Passage { latencies: (1..=200).rev().collect(), took: 0 };
+        let passage =
+            Passage { latencies: (1..=200).rev().collect(), took: 0, sent: Default::default() };
         assert_eq!(percentiles(passage), (100.0, 198.0));
-        assert_eq!(percentiles(Passage { latencies: Vec::new(), took: 0 }), (0.0, 0.0));
+        assert_eq!(
+            percentiles(Passage { latencies: Vec::new(), took: 0, sent: Default::default() }),
+            (0.0, 0.0)
+        );
     }
 
     #[test]

@@ -16,9 +16,9 @@
 //! on devices of its own ([`crate::open_loop`]).
 
 mod batching;
-mod figure;
+pub(crate) mod figure;
 mod growth;
-mod latency;
+pub(crate) mod latency;
 mod loops;
 mod plot;
 mod reports;
@@ -26,11 +26,11 @@ mod split;
 mod steps;
 mod vectors;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use millrace_elements::ip::lookup::Route;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use self::figure::Figure;
 use crate::cycles::{Length, Trace, Turns};
@@ -157,19 +157,33 @@ impl Options {
     }
 
     fn write(&self, bench: &Bench, figure: &Figure) -> anyhow::Result<()> {
-        if let Some(place) = &self.svg {
-            let file = place.join(format!("{}.svg", figure.name));
-            std::fs::write(&file, plot::svg(figure)).with_context(|| file.display().to_string())?;
-        }
-        let file = self.json.as_ref().map(|place| place.join(format!("{}.json", figure.name)));
         let options = json!({
             "suite": "figures",
             "rounds": self.rounds,
             "core": bench.core,
             "notes": figure.notes,
         });
-        report::write(file.as_deref(), &bench.machine, options, figure.rows())
+        write(figure, self.svg.as_deref(), self.json.as_deref(), &bench.machine, options)
     }
+}
+
+/// Writes a figure's plot and its report for programs into the directories where they are wanted.
+///
+/// # Errors
+/// A file cannot be written.
+pub(crate) fn write(
+    figure: &Figure,
+    svg: Option<&Path>,
+    json: Option<&Path>,
+    machine: &Machine,
+    options: Value,
+) -> anyhow::Result<()> {
+    if let Some(place) = svg {
+        let file = place.join(format!("{}.svg", figure.name));
+        std::fs::write(&file, plot::svg(figure)).with_context(|| file.display().to_string())?;
+    }
+    let file = json.map(|place| place.join(format!("{}.json", figure.name)));
+    report::write(file.as_deref(), machine, options, figure.rows())
 }
 
 impl Bench {

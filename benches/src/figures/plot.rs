@@ -8,7 +8,7 @@ use std::fmt::Write;
 use super::figure::{Axis, Figure, Panel, Scale, Series, short};
 
 /// The picture.
-pub(super) fn svg(figure: &Figure) -> String {
+pub(crate) fn svg(figure: &Figure) -> String {
     let columns = if figure.panels.len() > 1 { 2 } else { 1 };
     let rows = figure.panels.len().div_ceil(columns);
     let titled = 2.0 * MARGIN + figure.title.chars().count() as f64 * TITLE_LETTER;

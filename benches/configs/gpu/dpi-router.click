@@ -1,0 +1,7 @@
+// Lookup and patterns, in a section.
+GPURuntime(DEVICE $device);
+FromDevice(eth0, BURST $burst) -> MarkIPHeader(14) -> GetIPAddress(IP dst)
+    -> Batcher(CAPACITY $batch, $slices) -> Balancer(MODE gpu) -> HostToDeviceMemcpy
+    -> rt :: GPUIPLookup
+    -> ids :: GPUIDSMatcher(FILE $patterns)
+    -> DeviceToHostMemcpy -> GPUCompletionQueue -> Debatcher -> ToDevice(eth1);

@@ -1,0 +1,2 @@
+// The bound of all others.
+FromDevice(eth0, BURST $burst) -> ToDevice(eth1);
