@@ -1,5 +1,6 @@
 //! The tasks of the repository: `cargo xtask test`, `cargo xtask conform`, `cargo xtask new-element`,
-//! `cargo xtask docs`, `cargo xtask bench`, `cargo xtask generate`, `cargo xtask kernels`.
+//! `cargo xtask docs`, `cargo xtask bench`, `cargo xtask generate`, `cargo xtask kernels`,
+//! `cargo xtask gpu-machine`.
 
 use std::process::ExitCode;
 
@@ -11,6 +12,7 @@ mod conform;
 mod data;
 mod docs;
 mod generate;
+mod gpu_machine;
 mod house;
 mod kernels;
 mod l3fwd;
@@ -49,6 +51,8 @@ enum Task {
     /// The speed: the table of targets beside the peers, and what packets cost where.
     #[command(disable_help_flag = true)]
     Bench(bench::Options),
+    /// Programs, tests, data and a script for a machine that has a GPU, and neither Rust nor a network.
+    GpuMachine(gpu_machine::Options),
 }
 
 fn main() -> ExitCode {
@@ -60,6 +64,7 @@ fn main() -> ExitCode {
         Task::Generate(what) => generate::run(&what).map(|()| ExitCode::SUCCESS),
         Task::Kernels => kernels::run().map(|()| ExitCode::SUCCESS),
         Task::Bench(options) => bench::run(&options).map(|()| ExitCode::SUCCESS),
+        Task::GpuMachine(options) => gpu_machine::run(&options).map(|()| ExitCode::SUCCESS),
     };
     match done {
         Ok(code) => code,
