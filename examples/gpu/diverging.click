@@ -1,0 +1,27 @@
+// Packets of one batch that go different ways: to the first two networks past one set of patterns, to the third one past
+// another. Both matchers run over the whole batch; threads of packets with the other predicate return at once.
+//
+//     millrace run examples/gpu/diverging.click --lab
+require(library network.click);
+
+forward :: Null
+    -> Batcher(CAPACITY 1024, TIMEOUT 50us)
+    -> Balancer
+    -> HostToDeviceMemcpy
+    -> sdn :: GPUSDNClassifier(FILE examples/gpu/flows.rules);
+
+sdn [0] -> web :: GPUIDSMatcher(FILE examples/gpu/attacks.rules) -> back :: DeviceToHostMemcpy;
+sdn [1] -> web;
+sdn [2] -> shell :: GPUIDSMatcher(PATTERN "/bin/sh", PATTERN "/bin/bash") -> back;
+
+back -> GPUCompletionQueue
+    -> Debatcher
+    -> seen :: Dispatcher(web.1, shell.1, -);
+
+seen [0] -> IPPrint(WEB) -> leave :: Dispatcher(sdn.0, sdn.1, sdn.2);
+seen [1] -> IPPrint(SHELL) -> leave;
+seen [2] -> leave;
+
+leave [0] -> eth0 :: Port(eth0) -> forward;
+leave [1] -> eth1 :: Port(eth1) -> forward;
+leave [2] -> eth2 :: Port(eth2) -> forward;

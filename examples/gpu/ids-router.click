@@ -1,0 +1,24 @@
+// A router with a firewall and an intrusion detection: rules, routes and patterns in one section. What the rules deny is dropped
+// there; what matches a pattern is told and goes its way.
+//
+//     millrace run examples/gpu/ids-router.click --lab
+require(library network.click);
+
+forward :: Null
+    -> Batcher(CAPACITY 1024, TIMEOUT 50us)
+    -> Balancer
+    -> HostToDeviceMemcpy
+    -> sdn :: GPUSDNClassifier(FILE examples/gpu/flows.rules)
+    -> route :: GPUIPLookup(10.0.0.0/24 0, 10.0.1.0/24 1, 10.0.2.0/24 2)
+    -> ids :: GPUIDSMatcher(FILE examples/gpu/attacks.rules)
+    -> DeviceToHostMemcpy
+    -> GPUCompletionQueue
+    -> Debatcher
+    -> seen :: Dispatcher(ids.1, -);
+
+seen [0] -> IPPrint(ALERT) -> leave :: Dispatcher(route.0, route.1, route.2);
+seen [1] -> leave;
+
+leave [0] -> eth0 :: Port(eth0) -> forward;
+leave [1] -> eth1 :: Port(eth1) -> forward;
+leave [2] -> eth2 :: Port(eth2) -> forward;

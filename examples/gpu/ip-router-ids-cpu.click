@@ -1,0 +1,80 @@
+// The router of ip-router-ids.click, on the CPU.
+
+AddressInfo(
+    eth0 10.0.0.1/24 02:00:0a:00:00:01,
+    eth1 10.0.1.1/24 02:00:0a:00:01:01,
+    eth2 10.0.2.1/24 02:00:0a:00:02:01,
+    eth3 10.0.3.1/24 02:00:0a:00:03:01
+);
+
+// One port of the router, with a colour of its own.
+//
+// Input: IP packets to send to this network, each with its next hop in the destination annotation.
+// Output: IP packets to route. They came from this network, or are the errors that sending raised.
+elementclass Port { $device, $color |
+    // Arriving. The router's Ethernet addresses are its own, not those of the interfaces: the
+    // interface hears everything, and HostEtherFilter keeps what is for us.
+    FromDevice($device, PROMISC true)
+        -> HostEtherFilter($device)
+        -> arrived :: Classifier(
+            12/0806 20/0001,  // ARP request
+            12/0806 20/0002,  // ARP reply
+            12/0800,          // IPv4
+            -);
+    wire :: Queue -> ToDevice($device);
+    arp :: ARPQuerier($device) -> wire;
+
+    arrived [0] -> ARPResponder($device) -> wire;
+    arrived [1] -> [1] arp;
+    arrived [2]
+        -> Paint($color)
+        -> Strip(14)
+        -> CheckIPHeader(INTERFACES 10.0.0.1/24 10.0.1.1/24 10.0.2.1/24 10.0.3.1/24)
+        -> GetIPAddress(16)
+        -> output;
+    arrived [3] -> Discard;
+
+    // Leaving. A packet of this port's own colour goes back to where it came from: its sender could
+    // have reached the next hop directly, and is told so.
+    input -> DropBroadcasts -> returns :: CheckPaint($color);
+    returns [0] -> twice :: Tee;
+    twice [1] -> ICMPError($device, redirect, host) -> output;
+
+    options :: IPGWOptions($device);
+    twice [0] -> options;
+    returns [1] -> options;
+    options
+        -> FixIPSrc($device)
+        -> hop :: DecIPTTL
+        -> fits :: IPFragmenter(1500)
+        -> arp;
+
+    options [1] -> ICMPError($device, parameterproblem) -> output;
+    hop [1] -> ICMPError($device, timeexceeded) -> output;
+    fits [1] -> ICMPError($device, unreachable, needfrag, PMTU 1500) -> output;
+}
+
+// Everything that is to be routed is looked through first.
+forward :: IDSMatcher(FILE examples/gpu/attacks.rules) -> route :: RadixIPLookup(
+    10.0.0.0/24 0, 10.0.0.1/32 4, 10.0.0.0/32 5, 10.0.0.255/32 5,
+    10.0.1.0/24 1, 10.0.1.1/32 4, 10.0.1.0/32 5, 10.0.1.255/32 5,
+    10.0.2.0/24 2, 10.0.2.1/32 4, 10.0.2.0/32 5, 10.0.2.255/32 5,
+    10.0.3.0/24 3, 10.0.3.1/32 4, 10.0.3.0/32 5, 10.0.3.255/32 5,
+    224.0.0.0/4 5, 255.255.255.255/32 5,
+    0.0.0.0/0 6
+);
+forward [1] -> IPPrint(ALERT) -> route;
+
+route [0] -> eth0 :: Port(eth0, 1) -> forward;
+route [1] -> eth1 :: Port(eth1, 2) -> forward;
+route [2] -> eth2 :: Port(eth2, 3) -> forward;
+route [3] -> eth3 :: Port(eth3, 4) -> forward;
+
+// The router is a host too: it answers pings, and tells traceroute that nobody listens.
+route [4] -> ping :: ICMPPingResponder -> forward;
+ping [1] -> closed :: IPClassifier(udp, -);
+closed [0] -> ICMPError(eth0, unreachable, port) -> forward;
+closed [1] -> Discard;
+
+route [5] -> Discard;
+route [6] -> ICMPError(eth0, unreachable, net) -> forward;
