@@ -10,16 +10,16 @@ forward :: Null
     -> HostToDeviceMemcpy
     -> sdn :: GPUSDNClassifier(FILE examples/gpu/flows.rules);
 
-sdn [0] -> web :: GPUIDSMatcher(FILE examples/gpu/attacks.rules) -> back :: DeviceToHostMemcpy;
+sdn [0] -> web :: GPUIDSMatcher(FILE examples/gpu/attacks.rules, LOG true) -> back :: DeviceToHostMemcpy;
 sdn [1] -> web;
-sdn [2] -> shell :: GPUIDSMatcher(PATTERN "/bin/sh", PATTERN "/bin/bash") -> back;
+sdn [2] -> shell :: GPUIDSMatcher(PATTERN "/bin/sh", PATTERN "/bin/bash", LOG true) -> back;
 
 back -> GPUCompletionQueue
     -> Debatcher
     -> seen :: Dispatcher(web.1, shell.1, -);
 
-seen [0] -> IPPrint(WEB) -> leave :: Dispatcher(sdn.0, sdn.1, sdn.2);
-seen [1] -> IPPrint(SHELL) -> leave;
+seen [0] -> Counter -> leave :: Dispatcher(sdn.0, sdn.1, sdn.2);
+seen [1] -> Counter -> leave;
 seen [2] -> leave;
 
 leave [0] -> eth0 :: Port(eth0) -> forward;

@@ -9,13 +9,13 @@ forward :: Null
     -> Balancer
     -> HostToDeviceMemcpy
     -> route :: GPUIPLookup(10.0.0.0/24 0, 10.0.1.0/24 1, 10.0.2.0/24 2)
-    -> ids :: GPUIDSMatcher(FILE examples/gpu/attacks.rules)
+    -> ids :: GPUIDSMatcher(FILE examples/gpu/attacks.rules, LOG true)
     -> DeviceToHostMemcpy
     -> GPUCompletionQueue
     -> Debatcher
     -> seen :: Dispatcher(ids.1, -);
 
-seen [0] -> IPPrint(ALERT) -> leave :: Dispatcher(route.0, route.1, route.2);
+seen [0] -> alerts :: Counter -> leave :: Dispatcher(route.0, route.1, route.2);
 seen [1] -> leave;
 
 leave [0] -> eth0 :: Port(eth0) -> forward;

@@ -55,7 +55,7 @@ elementclass Port { $device, $color |
 }
 
 // Everything that is to be routed is looked through first.
-forward :: IDSMatcher(FILE examples/gpu/attacks.rules) -> route :: RadixIPLookup(
+forward :: IDSMatcher(FILE examples/gpu/attacks.rules, LOG true) -> route :: RadixIPLookup(
     10.0.0.0/24 0, 10.0.0.1/32 4, 10.0.0.0/32 5, 10.0.0.255/32 5,
     10.0.1.0/24 1, 10.0.1.1/32 4, 10.0.1.0/32 5, 10.0.1.255/32 5,
     10.0.2.0/24 2, 10.0.2.1/32 4, 10.0.2.0/32 5, 10.0.2.255/32 5,
@@ -63,7 +63,7 @@ forward :: IDSMatcher(FILE examples/gpu/attacks.rules) -> route :: RadixIPLookup
     224.0.0.0/4 5, 255.255.255.255/32 5,
     0.0.0.0/0 6
 );
-forward [1] -> IPPrint(ALERT) -> route;
+forward [1] -> alerts :: Counter -> route;
 
 route [0] -> eth0 :: Port(eth0, 1) -> forward;
 route [1] -> eth1 :: Port(eth1, 2) -> forward;

@@ -72,13 +72,13 @@ forward :: Null
         224.0.0.0/4 5, 255.255.255.255/32 5,
         0.0.0.0/0 6
 )
-    -> ids :: GPUIDSMatcher(FILE examples/gpu/attacks.rules)
+    -> ids :: GPUIDSMatcher(FILE examples/gpu/attacks.rules, LOG true)
     -> DeviceToHostMemcpy
     -> GPUCompletionQueue
     -> Debatcher
     -> seen :: Dispatcher(ids.1, -);
 
-seen [0] -> IPPrint(ALERT) -> leave :: Dispatcher(route.0, route.1, route.2, route.3, route.4, route.5, route.6);
+seen [0] -> alerts :: Counter -> leave :: Dispatcher(route.0, route.1, route.2, route.3, route.4, route.5, route.6);
 seen [1] -> leave;
 
 leave [0] -> eth0 :: Port(eth0, 1) -> forward;
