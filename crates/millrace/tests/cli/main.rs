@@ -5,6 +5,7 @@
 mod check;
 mod click;
 mod control;
+mod gpu;
 mod pictures;
 mod run;
 
