@@ -75,6 +75,8 @@ enum Suite {
     /// Snap's figures: sections for a GPU against the CPU's elements. Checks both against each other; on machines without a
     /// GPU the host backend stands for one.
     Gpu(gpu::Options),
+    /// What a GPU's bus, a launch and a submission cost.
+    GpuCalibrate(gpu::Calibration),
     /// Instructions that hot loops take, held against the budget in benches/budget.json.
     Gate(gate::Options),
     /// What the framework costs: elements that do nothing, elements for single packets, counters.
@@ -112,6 +114,7 @@ fn main() -> ExitCode {
         Suite::Rules(options) => options.run(),
         Suite::Match(options) => options.run(),
         Suite::Gpu(options) => options.run(),
+        Suite::GpuCalibrate(options) => options.run(),
         Suite::Gate(options) => options.run(),
         Suite::Overhead(options) => options.run(),
         Suite::OverheadWorker(options) => options.run(),

@@ -151,6 +151,24 @@ impl Fixture {
         frames.collect()
     }
 
+    /// The routes in tables.
+    pub(super) fn routes(&self) -> &[Route] {
+        &self.routes
+    }
+
+    /// The text of the file of rules.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub(super) fn rules(&self) -> anyhow::Result<String> {
+        fs::read_to_string(self.path("rules")).context("the file of rules")
+    }
+
+    /// What is looked for in payloads.
+    pub(super) fn patterns(&self) -> &[Vec<u8>] {
+        &self.patterns
+    }
+
     /// The configuration of an application.
     pub(super) fn graph(&self, app: App, form: Form) -> Graph {
         let (text, batch, slices) = match form {

@@ -3,6 +3,7 @@
 //!
 //! | name | after |
 //! |---|---|
+//! | `kernels` | lookup, classifier and matcher on the device alone, by the size of batches |
 //! | `batch` | figure 2: a device against the CPU, by the size of batches |
 //! | `applications` | table 1: forwarder, router, IDS, SDN |
 //! | `sizes` | figure 8: three applications by packet size; slices against whole packets |
@@ -14,6 +15,8 @@
 //! they do not show.
 
 mod apps;
+mod device;
+mod kernels;
 mod sweep;
 
 use std::path::PathBuf;
@@ -23,6 +26,7 @@ use millrace_testkit::generate::patterns;
 use serde_json::json;
 
 use self::apps::Fixture;
+pub(crate) use self::device::Calibration;
 use crate::figures::{self, figure::Figure};
 use crate::machine::{self, Machine};
 
@@ -70,7 +74,8 @@ pub(crate) struct Options {
 type Maker = fn(&Bench) -> anyhow::Result<Figure>;
 
 /// The figures, in the order of the book's page.
-const FIGURES: [(&str, Maker); 6] = [
+const FIGURES: [(&str, Maker); 7] = [
+    ("kernels", kernels::figure),
     ("batch", sweep::batch),
     ("applications", sweep::applications),
     ("sizes", sweep::sizes),
@@ -79,8 +84,8 @@ const FIGURES: [(&str, Maker); 6] = [
     ("latency", sweep::latency),
 ];
 
-const NAMES: [&str; 6] = {
-    let mut names = [""; 6];
+const NAMES: [&str; 7] = {
+    let mut names = [""; 7];
     let mut at = 0;
     while at < names.len() {
         names[at] = FIGURES[at].0;
@@ -98,6 +103,7 @@ struct Bench {
     core: usize,
     rounds: u32,
     packets: usize,
+    device: String,
     fixture: Fixture,
     /// What the figures are true of, for the notes.
     place: String,
@@ -119,6 +125,7 @@ impl Options {
             core: self.core.map_or_else(machine::last_core, Ok)?,
             rounds: self.rounds,
             packets: self.packets as usize,
+            device: self.device.clone(),
             place: format!(
                 "Device: {}; {} rules of the kind acl1, {} patterns; one core.",
                 self.device,

@@ -46,7 +46,8 @@ impl Bench {
         self.rate(app, form, frames)
     }
 
-    fn notes(&self, more: &str) -> Vec<String> {
+    /// What one must know to read a figure right.
+    pub(super) fn notes(&self, more: &str) -> Vec<String> {
         vec![self.place.clone(), more.to_owned()]
     }
 }
