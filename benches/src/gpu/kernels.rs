@@ -59,8 +59,7 @@ pub(super) fn figure(bench: &Bench) -> anyhow::Result<Figure> {
             for _ in 0..bench.rounds {
                 let (expected, took) = (job.cpu)(&frames);
                 cores.push(batch as f64 / took.as_secs_f64() / 1e6);
-                let found = device::rate(&*device, (job.stage)()?, &packets, &expected, TIME)?;
-                rates.push(found.packets);
+                rates.push(device::rate(&*device, (job.stage)()?, &packets, &expected, TIME)?);
             }
             on_device.push((batch as f64, median(rates).context("no rounds")?));
             on_cpu.push((batch as f64, median(cores).context("no rounds")?));
