@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::{Done, json, millrace_command};
+use super::run::json;
+use super::{Done, millrace_command};
 
 const EXAMPLES: [&str; 5] =
     ["sdn-forwarder", "dpi-router", "ids-router", "diverging", "ip-router-ids"];

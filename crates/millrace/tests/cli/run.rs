@@ -36,7 +36,7 @@ fn packets_that_stay_are_held() {
     assert!(done.stdout.contains(": 5 packets in = 0 out + 0 dropped + 5 held.\n"), "{done:?}");
 }
 
-fn json(done: &Done) -> Value {
+pub(super) fn json(done: &Done) -> Value {
     assert_eq!(done.status, 0, "{}", done.stderr);
     serde_json::from_str(&done.stdout).unwrap()
 }
