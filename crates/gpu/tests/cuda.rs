@@ -12,6 +12,7 @@
 )]
 
 mod common;
+mod fake;
 
 use std::env;
 use std::fs;
@@ -129,7 +130,7 @@ fn main() -> ExitCode {
     let mut trials = Vec::new();
     // A machine with a GPU may have this program and nothing else of Millrace.
     if Path::new(HERE).join("kernels").is_dir() {
-        match build_fakes(build.path()) {
+        match fake::build(Path::new(HERE), build.path()) {
             Ok(()) => trials.extend(fake_trials(build.path())),
             Err(error) => {
                 eprintln!("the fake driver: {error}");
@@ -170,33 +171,6 @@ fn fake_trials(build: &Path) -> Vec<Trial> {
         }
     }
     trials
-}
-
-/// Compiles the fake libraries.
-fn build_fakes(folder: &Path) -> Result<(), String> {
-    let here = Path::new(HERE);
-    let compile = |name: &str, units: &[PathBuf]| {
-        let mut cc = Command::new(env::var_os("CC").unwrap_or_else(|| "cc".into()));
-        cc.args(["-shared", "-fPIC", "-O1", "-g", "-std=gnu11", "-fno-strict-aliasing", "-Wall"]);
-        cc.arg("-I").arg(here.join("kernels")).arg("-o").arg(folder.join(name));
-        cc.args(["-x", "c"]).args(units).args(["-lpthread", "-ldl"]);
-        let output = cc.output().map_err(|error| format!("cc: {error}"))?;
-        let messages = String::from_utf8_lossy(&output.stderr).into_owned();
-        if output.status.success() { Ok(()) } else { Err(messages) }
-    };
-    let mut units = vec![here.join("tests/fake/libcuda.c")];
-    let kernels = fs::read_dir(here.join("kernels")).map_err(|error| error.to_string())?;
-    let kernels = kernels.flatten().map(|entry| entry.path());
-    units.extend(kernels.filter(|path| path.extension().is_some_and(|end| end == "cu")));
-    compile("libcuda.so.1", &units)?;
-    compile("libnvrtc.so.12", &[here.join("tests/fake/libnvrtc.c")])?;
-    // cudarc looks for this name first. In a folder of its own, there is a driver and no compiler.
-    let copy = || {
-        fs::create_dir(folder.join("bare"))?;
-        fs::copy(folder.join("libcuda.so.1"), folder.join("libcuda.so"))?;
-        fs::copy(folder.join("libcuda.so.1"), folder.join("bare/libcuda.so"))
-    };
-    copy().map(drop).map_err(|error| error.to_string())
 }
 
 /// The folder below this one that NVIDIA's compiler is in.

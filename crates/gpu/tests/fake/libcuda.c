@@ -587,8 +587,12 @@ DEFINE(cuGraphLaunch, (struct graph * exec, struct stream *stream), begin_outsid
 __attribute__((destructor)) static void check_end(void)
 {
     pthread_mutex_lock(&lock);
-    /* In a context that is beyond repair nothing can be freed. */
-    if (primary && primary->object.alive && primary->broken)
+    /* In a context that is beyond repair nothing can be freed, nor what a kernel that hangs uses. */
+    int stuck = primary && primary->object.alive && primary->broken;
+    for (struct object *object = objects; object; object = object->next)
+        if (object->kind == STREAM && ((struct stream *)object)->hangs && !((struct stream *)object)->gone)
+            stuck = 1;
+    if (stuck)
         _exit(violations ? 97 : 0);
     if (retained != 0)
         violation("at exit: the context is retained %d times", retained);

@@ -6,6 +6,7 @@ mod check;
 mod click;
 mod control;
 mod gpu;
+mod gpu_driver;
 mod pictures;
 mod run;
 
