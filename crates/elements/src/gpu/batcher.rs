@@ -153,7 +153,13 @@ impl Element for Batcher {
     }
 
     fn held(&self) -> usize {
-        self.unit.get().map_or(0, |unit| unit.section.held())
+        self.unit.get().map_or(0, |unit| unit.held())
+    }
+
+    fn take_state(&self, old: &Self, _init: &Init<'_>) {
+        if let (Some(unit), Some(old)) = (self.unit.get(), old.unit.get()) {
+            unit.take_over(old);
+        }
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {

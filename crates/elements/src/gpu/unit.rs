@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use millrace_core::element::Receiver;
-use millrace_core::{Batch, Context, Count, Inspection, PerThread, Reason};
+use millrace_core::{Batch, Context, Count, Inspection, PerThread, Reason, Task};
 use millrace_gpu::Stage;
 use millrace_gpu::plan::{Decision, Edge, Field, Node, Plan, PlanError};
 use millrace_gpu::section::{Lanes, Section};
@@ -185,6 +185,19 @@ impl Unit {
             busy = true;
         }
         (busy, lane.held() == 0)
+    }
+
+    /// Takes over the packets of the section before a hot swap; they are treated anew.
+    pub(super) fn take_over(&self, old: &Self) {
+        let first = self.tasks.tasks().first().map_or(0, Task::home);
+        let heir_of = |thread| self.tasks.task_on(thread).map_or(first, |_| thread);
+        self.lanes.take_over(&self.section, &old.lanes, heir_of);
+        self.tasks.tasks().iter().for_each(Task::schedule);
+    }
+
+    /// Packets that are in the section.
+    pub(super) fn held(&self) -> usize {
+        self.section.held() + self.lanes.awaiting()
     }
 
     /// Sends packets on whose batch is done, and books their way with the elements that they have passed.

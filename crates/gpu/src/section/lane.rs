@@ -31,6 +31,8 @@ pub struct Lane {
     spare: Vec<Flight>,
     /// Engine batches to be used again.
     tiles: Vec<Batch>,
+    /// Packets of a lane whose place this one has taken: they go first.
+    inherited: VecDeque<Batch>,
     link: Link,
     balancer: Balancer,
     tables: Arc<Resident>,
@@ -67,6 +69,7 @@ impl Lane {
             open: None,
             spare: Vec::new(),
             tiles: Vec::new(),
+            inherited: VecDeque::new(),
             link: Link::new(connection),
             balancer,
             stale_since: None,
@@ -81,6 +84,30 @@ impl Lane {
     /// Takes packets in, from the front of `batch`. What is left there found no [room](Self::room).
     pub fn add(&mut self, now: Timestamp, batch: &mut Batch) {
         self.added |= !batch.is_empty();
+        self.admit_inherited(now);
+        if self.inherited.is_empty() {
+            self.admit(now, batch);
+        }
+        self.count_held();
+    }
+
+    /// Takes packets in before all others, as many as there are: those of a lane whose place this one takes.
+    pub(super) fn inherit(&mut self, packets: Vec<Batch>) {
+        self.inherited.extend(packets);
+        self.count_held();
+    }
+
+    /// Takes in what is inherited, as far as there is room.
+    fn admit_inherited(&mut self, now: Timestamp) {
+        while let Some(mut batch) = self.inherited.pop_front() {
+            self.admit(now, &mut batch);
+            if !batch.is_empty() {
+                return self.inherited.push_front(batch);
+            }
+        }
+    }
+
+    fn admit(&mut self, now: Timestamp, batch: &mut Batch) {
         while !batch.is_empty() {
             let count = self.fitting(batch);
             if count == 0 {
@@ -97,11 +124,14 @@ impl Lane {
                 false => self.open = Some(flight),
             }
         }
-        self.count_held();
     }
 
     /// How many packets it has room for, as long as they are not many bytes.
     pub fn room(&self) -> usize {
+        if self.inherited.is_empty() { self.space() } else { 0 }
+    }
+
+    fn space(&self) -> usize {
         let settings = self.section.settings();
         if self.bytes >= settings.bytes && self.packets > 0 {
             return 0;
@@ -177,19 +207,20 @@ impl Lane {
             }
             packets.append(&mut flight.tiles);
         }
+        packets.extend(self.inherited.drain(..));
         (self.packets, self.bytes) = (0, 0);
         self.count_held();
         packets
     }
 
     fn count_held(&self) {
-        self.counters.held.set(self.packets as u64);
+        self.counters.held.set(self.held() as u64);
         self.counters.under_way.set(self.queue.len() as u64);
     }
 
     /// Packets that it holds.
     pub fn held(&self) -> usize {
-        self.packets
+        self.packets + self.inherited.iter().map(|batch| batch.len()).sum::<usize>()
     }
 
     /// Whether another batch may end before it is full.
@@ -201,7 +232,7 @@ impl Lane {
     /// How many packets from the front of a batch there is room for.
     fn fitting(&self, batch: &Batch) -> usize {
         let bytes = self.section.settings().bytes - self.bytes.min(self.section.settings().bytes);
-        let most = self.room().min(batch.len());
+        let most = self.space().min(batch.len());
         // An engine batch of the largest packets there are.
         if bytes >= Batch::CAPACITY << 16 {
             return most;
@@ -222,7 +253,8 @@ impl Lane {
     /// waits for it when the lane is full. To be called every round by whoever [takes](Self::take). Returns
     /// whether there is more to come soon, so that the thread must not sleep.
     pub fn tick(&mut self, now: Timestamp) -> bool {
-        let mut worked = self.attend();
+        let mut worked = self.attend() || !self.inherited.is_empty();
+        self.admit_inherited(now);
         worked |= self.poll();
         self.launch_waiting();
         let idle = !std::mem::take(&mut self.added) && self.flying == 0;
@@ -233,7 +265,7 @@ impl Lane {
             self.flush();
             worked = true;
         }
-        if self.full || self.room() < self.section.packets() {
+        if self.full || self.space() < self.section.packets() {
             // Nothing becomes free as long as all of it is being collected.
             if self.queue.is_empty() {
                 self.flush();

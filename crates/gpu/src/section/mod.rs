@@ -117,8 +117,8 @@ impl Section {
             let connection = self.connect().map_err(|(_, error)| error)?;
             self.spare.lock().push(connection);
         }
-        let caps = self.source.as_ref().and_then(|source| source.caps());
-        caps.ok_or_else(|| DeviceError::Unsupported("the section has no device".to_owned()))
+        let source = self.source.as_ref().ok_or_else(without_device)?;
+        Ok(source.device()?.1.caps().clone())
     }
 
     /// A lane through the section, for one thread.
@@ -207,8 +207,11 @@ impl Section {
 
     /// A lane on the device, with all tables there.
     fn connect(&self) -> Connected {
-        let none = || DeviceError::Unsupported("the section has no device".to_owned());
-        let source = self.source.as_ref().ok_or_else(none).map_err(|error| (Fault::Open, error))?;
+        let source = self
+            .source
+            .as_ref()
+            .ok_or_else(without_device)
+            .map_err(|error| (Fault::Open, error))?;
         let (generation, device) = source.device().map_err(|error| (Fault::Open, error))?;
         let failed = |otherwise: Fault| {
             move |error: DeviceError| {
@@ -279,4 +282,8 @@ impl Section {
             lanes.iter().for_each(|lane| lane.visit().let_go());
         }
     }
+}
+
+fn without_device() -> DeviceError {
+    DeviceError::Unsupported("the section has no device".to_owned())
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use millrace_core::Batch;
 
-use super::super::{Mode, Settings, Source};
+use super::super::{Lanes, Mode, Settings, Source};
 use super::bench::{CAPACITY, Traffic, in_context, section};
 use crate::host::{self, Fast, Faults, Simulator};
 
@@ -168,24 +168,31 @@ fn packets_move_to_another_lane_as_they_came() {
                 let settings = Settings { mode, patience: LONG, ..Settings::default() };
                 let (old, _) = section(simulator(9), writes, settings.clone());
                 old.prepare(1).unwrap();
-                let mut lane = old.lane();
+                let before = Lanes::default();
+                let mut lane = before.mine(cx, &old);
                 let mut traffic = Traffic::new(10);
                 traffic.run(cx, &mut lane, writes, |traffic, _| traffic.came() > 3_000);
                 while traffic.under_way() < 2_000 {
                     traffic.push(cx, &mut lane);
                     lane.tick(cx.now());
                 }
-                let packets = lane.take_packets();
-                assert_eq!((lane.held(), old.held()), (0, 0));
                 drop(lane);
 
+                // The new lane is smaller than what it inherits.
+                let settings = Settings { length: 1, ..settings };
                 let (new, _) = section(simulator(11), writes, settings);
-                let mut lane = new.lane();
-                for mut batch in packets {
-                    lane.add(cx.now(), &mut batch);
-                    assert!(batch.is_empty());
-                }
+                let lanes = Lanes::default();
+                assert!(lanes.own(cx).is_none());
+                let here = cx.thread();
+                lanes.take_over(&new, &before, |_| here);
+                assert_eq!((old.held(), lanes.awaiting()), (0, traffic.under_way() as usize));
+                let mut lane = lanes.own(cx).unwrap();
+                assert_eq!((new.held(), lanes.awaiting()), (traffic.under_way() as usize, 0));
+                assert_eq!(lane.room(), 0);
                 traffic.run(cx, &mut lane, writes, |traffic, _| traffic.came() > 9_000);
+                while traffic.under_way() > 0 {
+                    traffic.take(cx, &mut lane, writes);
+                }
                 traffic.drain(cx, &mut lane, writes);
             });
         }
