@@ -1,6 +1,9 @@
 //! Kernels and what they are given: the Rust side of `kernels/millrace.h`.
 //!
 //! One source serves two targets: CUDA C++ as text ([`Kernel::source`]), C11 for the host ([`Kernel::host_function`]).
+//!
+//! A new kernel is a file `kernels/NAME.cu`, a [`Kernel`] with its names, a line each in `kernel/host.rs` and `kernel/source.rs`,
+//! and a differential test beside the others; an empty `kernels/ptx/NAME.ptx` lets `cargo xtask kernels` begin.
 
 #[cfg(test)]
 mod aho_corasick;
