@@ -1,17 +1,27 @@
 //! The CUDA backend: a GPU through NVIDIA's driver library, which is looked for at run time.
 //!
-//! * [`driver`] finds the library and the device, and tells errors that end with a call from those that end a context.
-//! * [`context`] owns what is allocated on the device, each kind a type that frees itself.
-//! * [`compile`] makes kernels for the device's architecture.
-//! * [`prove`] has a device that was just opened show that it works.
-//! * [`lane`] runs plans: pinned slots, a graph a batch size, a word in memory for each batch that is done.
+//! * `driver` finds the library and the device, and tells errors that end with a call from those that end a context.
+//! * `context` owns what is allocated on the device, each kind a type that frees itself.
+//! * `compile` makes kernels for the device's architecture.
+//! * `prove` has a device that was just opened show that it works.
+//! * `lane` runs plans: pinned slots, a graph a batch size, a word in memory for each batch that is done.
 //! * [`calibrate`] measures what the bus, a launch and a submission cost.
 //!
 //! Nothing here ends the process: what the driver says becomes a [`DeviceError`], and a context that is beyond repair is reset when
 //! all who used it have let go, so that [`open`] can begin anew.
 //!
-//! The tests run all of this against a driver library of their own, `tests/fake/libcuda.c`, which works on the processor. It
-//! checks how the driver is called. It says nothing of a GPU's speed, nor of what a real driver does differently from its manual.
+//! # What it was run on
+//! The tests run all of this against a driver library of their own, `tests/fake/libcuda.c`, which works on the processor and is
+//! strict about how it is called; and again on a GPU, where there is one. The fake driver says nothing of a GPU's speed: no figure
+//! that comes of it means anything. Nor does it say whether a real driver keeps to its manual. What a GPU has to show, and none has
+//! so far:
+//!
+//! * that results lie in the host's memory when the host sees the word of the kernel behind the copies. The order of the
+//!   stream, the fence in `complete.ptx` and the host's acquiring load say so;
+//! * that a process can go on with a device after a kernel did wrong on it. The manual does not promise it; `prove` finds
+//!   out, and sections stay on the CPU if not;
+//! * that a reset ends a kernel that hangs. If the call does not come back, the GPU stays closed until the process ends;
+//! * what a submission costs: see [`calibrate`].
 
 #![allow(unsafe_code, reason = "the driver is a C library")]
 

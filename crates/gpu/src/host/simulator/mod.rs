@@ -1,8 +1,8 @@
 //! The host backend's simulator: a device that is as hard to use right as a GPU.
 //!
-//! * It has **memory of its own** ([`arena`]): kernels see nothing but what the plan copies, and what was not copied is poison.
+//! * It has **memory of its own** (`arena`): kernels see nothing but what the plan copies, and what was not copied is poison.
 //!   Each allocation stands between red zones, which are looked at after each step.
-//! * It is **asynchronous** ([`stream`]): a lane is a stream, whose steps run in order on the device's thread, between those of
+//! * It is **asynchronous** (`stream`): a lane is a stream, whose steps run in order on the device's thread, between those of
 //!   other lanes and with pauses, both by a seed; within a launch, rows come in any order.
 //! * It **fails** when [`Faults`] say so.
 //!
