@@ -145,7 +145,7 @@ impl Runtime {
         let threads = init.threads().count_ones() as usize;
         self.take_memory(unit, threads)?;
         let section = &unit.section;
-        match section.prepare(threads) {
+        match section.prepare(threads.max(1)) {
             Ok(caps) => self.tell(init, &format!("GPU sections run on {}", caps.name)),
             Err(error) if self.options().device.is_free() => self.tell(
                 init,
