@@ -1,9 +1,16 @@
 //! The loops whose instructions are counted.
 
+use std::cell::RefCell;
 use std::hint::black_box;
+use std::sync::LazyLock;
 
 use millrace_core::{Batch, checksum};
 use millrace_elements::ip::lookup::Route;
+use millrace_match::patterns::{Content, Dfa, Kind, PatternSet, Rule, Scratch, Text};
+use millrace_match::rules::{Key, LiveRules, RuleSet};
+use millrace_testkit::generate::frame::Frame;
+use millrace_testkit::generate::trace::Trace as HeaderTrace;
+use millrace_testkit::generate::{patterns, payload, rules as generate};
 
 use crate::callgrind::mark;
 use crate::cycles::{Configuration, Length, Trace, suites};
@@ -23,8 +30,8 @@ pub(super) struct Loop {
 enum Work {
     /// A configuration on the engine, with bursts of this length.
     Graph { configuration: Configuration, burst: usize, trace: Trace },
-    /// Something that is done over and over, to so many packets each time.
-    Calls(fn(), u64),
+    /// Something that is done so often, to so many packets each time.
+    Calls { call: fn(), packets: u64, times: u64 },
 }
 
 /// Routes in tables: what a lookup takes does not depend on how many there are beside, but filling a table
@@ -37,8 +44,9 @@ const LENGTH: Length = Length { warm_up: 2048, slice: 4096, slices: 1, keep: fal
 /// Elements that do more the longer it takes: their counts depend on the machine. (Counter keeps rates.)
 const BY_THE_CLOCK: &[&str] = &["Counter"];
 
-/// How often [`Work::Calls`] are made.
-const CALLS: u64 = 2000;
+/// How often what is short is called, and what treats many packets.
+const OFTEN: u64 = 2000;
+const SELDOM: u64 = 50;
 
 /// The loops that have a budget and a name that is `wanted`.
 ///
@@ -52,17 +60,20 @@ pub(super) fn all(wanted: impl Fn(&str) -> bool) -> anyhow::Result<Vec<Loop>> {
         let routes = traffic::routes(ROUTES);
         loops = graphs(&routes, &traffic::trace(&routes)?.into());
     }
-    let calls: [(&str, fn(), u64); 5] = [
-        ("packet, allocate and free 32", || allocate_and_free(32), 32),
-        ("packet, allocate and free 256", || allocate_and_free(256), 256),
-        ("checksum of 20 bytes", || checksum_of::<20>(), 1),
-        ("checksum of 1460 bytes", || checksum_of::<1460>(), 1),
-        ("checksum update", update_checksum, 1),
+    let calls: [(&str, fn(), u64, u64); 8] = [
+        ("packet, allocate and free 32", || allocate_and_free(32), 32, OFTEN),
+        ("packet, allocate and free 256", || allocate_and_free(256), 256, OFTEN),
+        ("checksum of 20 bytes", || checksum_of::<20>(), 1, OFTEN),
+        ("checksum of 1460 bytes", || checksum_of::<1460>(), 1, OFTEN),
+        ("checksum update", update_checksum, 1, OFTEN),
+        ("classify by 1,000 rules", classify, PACKETS as u64, SELDOM),
+        ("search for 1,000 patterns, 64 bytes", || search::<64>(), PACKETS as u64, SELDOM),
+        ("search for 1,000 patterns, 1,400 bytes", || search::<1400>(), PACKETS as u64, SELDOM),
     ];
-    loops.extend(calls.map(|(name, call, packets)| Loop {
+    loops.extend(calls.map(|(name, call, packets, times)| Loop {
         name: name.to_owned(),
         times: 1,
-        work: Work::Calls(call, packets),
+        work: Work::Calls { call, packets, times },
     }));
     loops.retain(is_wanted);
     Ok(loops)
@@ -106,12 +117,12 @@ impl Loop {
                 let run = configuration.run(*burst, core, trace, LENGTH)?;
                 Ok(run.slices.iter().map(|slice| slice.packets).sum())
             }
-            Work::Calls(call, packets) => {
-                (0..CALLS).for_each(|_| call());
+            Work::Calls { call, packets, times } => {
+                (0..*times).for_each(|_| call());
                 mark();
-                (0..CALLS).for_each(|_| call());
+                (0..*times).for_each(|_| call());
                 mark();
-                Ok(CALLS * packets)
+                Ok(times * packets)
             }
         }
     }
@@ -120,7 +131,7 @@ impl Loop {
 /// Takes packets and gives them back, each side with one call.
 fn allocate_and_free(count: usize) {
     thread_local! {
-        static BATCH: std::cell::RefCell<Batch> = std::cell::RefCell::default();
+        static BATCH: RefCell<Batch> = RefCell::default();
     }
     BATCH.with_borrow_mut(|batch| {
         batch.allocate(black_box(count), FRAME_LEN);
@@ -135,6 +146,50 @@ fn checksum_of<const LEN: usize>() {
 
 fn update_checksum() {
     black_box(checksum::update(black_box(0xdd2f), black_box(0x5555), black_box(0x3285)));
+}
+
+/// Packets that a call of the loops below treats.
+const PACKETS: usize = 256;
+
+/// Keys of packets, each of which satisfies a rule, through the classifier's trees.
+fn classify() {
+    static FIXTURE: LazyLock<(LiveRules, Vec<Key>)> = LazyLock::new(|| {
+        let set = generate::RuleSet::new(&generate::ACL1, 1000).make();
+        let live = LiveRules::new(RuleSet::parse(&generate::text(&set)).unwrap_or_default());
+        let headers = HeaderTrace { misses: 0, ..HeaderTrace::new(PACKETS) }.make(&set);
+        let key = |header: &_| Key::of_frame(&Frame::new(*header, b"payload").bytes());
+        (live, headers.iter().map(key).collect())
+    });
+    let (live, keys) = &*FIXTURE;
+    let mut found = [0; PACKETS];
+    live.classify(black_box(keys), &mut found);
+    black_box(found);
+}
+
+/// Payloads of requests of the web through the automaton, eight side by side.
+fn search<const LEN: usize>() {
+    static ENGINE: LazyLock<Option<Dfa>> = LazyLock::new(|| {
+        let mut set = PatternSet::new();
+        for pattern in patterns::made_up(1000, 1).into_iter().filter(|pattern| pattern.len() > 3) {
+            set.push(Rule::of(Content::of(pattern))).ok()?;
+        }
+        Dfa::new(&set).ok()
+    });
+    thread_local! {
+        static SCRATCH: RefCell<Scratch> = RefCell::default();
+    }
+    let mut random = fastrand::Rng::with_seed(LEN as u64);
+    let payloads: Vec<Vec<u8>> = (0..8).map(|_| payload::http(&mut random, LEN)).collect();
+    let text = |bytes| Text { bytes, kind: Kind::Tcp };
+    let texts: Vec<Text<'_>> = payloads.iter().map(|bytes| text(bytes)).collect();
+    let mut found = [0; 8];
+    if let Some(engine) = &*ENGINE {
+        for _ in 0..PACKETS / 8 {
+            SCRATCH
+                .with_borrow_mut(|scratch| engine.firsts(black_box(&texts), &mut found, scratch));
+        }
+    }
+    black_box(found);
 }
 
 #[cfg(test)]
@@ -156,8 +211,8 @@ mod tests {
     #[test]
     fn a_loop_says_what_it_treated() {
         for one in all(|_| true).unwrap() {
-            if let Work::Calls(_, packets) = one.work {
-                assert_eq!(one.run().unwrap(), CALLS * packets, "{}", one.name);
+            if let Work::Calls { packets, times, .. } = one.work {
+                assert_eq!(one.run().unwrap(), times * packets, "{}", one.name);
             }
         }
         let forward = all(|name| name == "forward, bursts of 32").unwrap();
