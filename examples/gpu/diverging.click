@@ -10,11 +10,14 @@ forward :: Null
     -> HostToDeviceMemcpy
     -> sdn :: GPUSDNClassifier(FILE examples/gpu/flows.rules);
 
-sdn [0] -> web :: GPUIDSMatcher(FILE examples/gpu/attacks.rules, LOG true) -> back :: DeviceToHostMemcpy;
+sdn [0]
+    -> web :: GPUIDSMatcher(FILE examples/gpu/attacks.rules, LOG true)
+    -> back :: DeviceToHostMemcpy;
 sdn [1] -> web;
 sdn [2] -> shell :: GPUIDSMatcher(PATTERN "/bin/sh", PATTERN "/bin/bash", LOG true) -> back;
 
-back -> GPUCompletionQueue
+back
+    -> GPUCompletionQueue
     -> Debatcher
     -> seen :: Dispatcher(web.1, shell.1, -);
 

@@ -2,7 +2,8 @@
 require(library network.click);
 
 forward :: SDNClassifier(FILE examples/gpu/flows.rules);
-forward [0] -> ids :: IDSMatcher(FILE examples/gpu/attacks.rules, LOG true)
+forward [0]
+    -> ids :: IDSMatcher(FILE examples/gpu/attacks.rules, LOG true)
     -> route :: DirectIPLookup(10.0.0.0/24 0, 10.0.1.0/24 1, 10.0.2.0/24 2);
 forward [1] -> ids;
 forward [2] -> ids;

@@ -55,7 +55,8 @@ elementclass Port { $device, $color |
 }
 
 // Everything that is to be routed is looked through first.
-forward :: IDSMatcher(FILE examples/gpu/attacks.rules, LOG true) -> route :: RadixIPLookup(
+forward :: IDSMatcher(FILE examples/gpu/attacks.rules, LOG true)
+    -> route :: RadixIPLookup(
     10.0.0.0/24 0, 10.0.0.1/32 4, 10.0.0.0/32 5, 10.0.0.255/32 5,
     10.0.1.0/24 1, 10.0.1.1/32 4, 10.0.1.0/32 5, 10.0.1.255/32 5,
     10.0.2.0/24 2, 10.0.2.1/32 4, 10.0.2.0/32 5, 10.0.2.255/32 5,

@@ -78,7 +78,9 @@ forward :: Null
     -> Debatcher
     -> seen :: Dispatcher(ids.1, -);
 
-seen [0] -> alerts :: Counter -> leave :: Dispatcher(route.0, route.1, route.2, route.3, route.4, route.5, route.6);
+seen [0]
+    -> alerts :: Counter
+    -> leave :: Dispatcher(route.0, route.1, route.2, route.3, route.4, route.5, route.6);
 seen [1] -> leave;
 
 leave [0] -> eth0 :: Port(eth0, 1) -> forward;

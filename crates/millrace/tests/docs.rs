@@ -27,6 +27,7 @@ struct Shown {
 #[test]
 fn every_configuration_that_is_shown_is_right() {
     let folder = tempfile::tempdir().unwrap();
+    copy_files_of_examples(folder.path());
     let shown = shown();
     let mut check = Command::new(PROGRAM);
     check.arg("check").current_dir(&folder);
@@ -47,6 +48,7 @@ fn every_configuration_that_is_shown_is_right() {
 #[test]
 fn every_configuration_that_is_shown_runs() {
     let folder = tempfile::tempdir().unwrap();
+    copy_files_of_examples(folder.path());
     // What examples that read a capture call it.
     for name in ["in.pcap", "trace.pcap"] {
         write_capture(folder.path(), name);
@@ -68,6 +70,17 @@ fn every_configuration_that_is_shown_runs() {
         let whole = summary.contains("Every packet is accounted for.");
         assert!(whole, "{place} loses packets:\n{summary}");
     }
+}
+
+/// What examples read: rules and patterns, where they are from the root of the repository, and their library beside them.
+fn copy_files_of_examples(folder: &Path) {
+    let gpu = folder.join("examples/gpu");
+    fs::create_dir_all(&gpu).unwrap();
+    for file in files(&root().join("examples/gpu"), "rules") {
+        fs::copy(&file, gpu.join(file.file_name().unwrap())).unwrap();
+    }
+    let library = "network.click";
+    fs::copy(root().join("examples/gpu").join(library), folder.join(library)).unwrap();
 }
 
 /// The capture holds twenty questions to a name server, which the example's filter lets through.
@@ -112,7 +125,7 @@ fn the_router_of_the_click_paper_answers_all_that_the_lab_asks() {
 fn run(folder: &Path, configuration: &str) -> String {
     let mut command = Command::new(PROGRAM);
     command.args(["run", "--simtime", "--for", "1s", "--no-table", "--buffers", "8192"]);
-    if ["Device(", "KernelTap(", "KernelTun(", "FromHost("]
+    if ["Device(", "KernelTap(", "KernelTun(", "FromHost(", "network.click"]
         .iter()
         .any(|word| configuration.contains(word))
     {
