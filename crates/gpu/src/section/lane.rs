@@ -39,6 +39,8 @@ pub struct Lane {
     tables_version: u64,
     /// Since when the tables on the device are not the newest ones.
     stale_since: Option<u64>,
+    /// Whether a batch has been on the device: what is changed before the first one holds for it.
+    launched: bool,
     /// Packets held, and bytes of them.
     packets: usize,
     bytes: usize,
@@ -73,6 +75,7 @@ impl Lane {
             link: Link::new(connection),
             balancer,
             stale_since: None,
+            launched: false,
             packets: 0,
             bytes: 0,
             flying: 0,
@@ -183,7 +186,7 @@ impl Lane {
             first = rows.end;
         }
         self.spare.push(flight);
-        true
+        self.launched
     }
 
     /// Takes all packets out, in order and as they came.
@@ -469,7 +472,8 @@ impl Lane {
         }
         let since = *self.stale_since.get_or_insert(now);
         let patience = self.section.settings().patience.as_nanos() as u64;
-        self.tables.generation == generation
+        self.launched
+            && self.tables.generation == generation
             && self.tables.complete
             && now.saturating_sub(since) <= patience
     }
@@ -560,6 +564,7 @@ impl Lane {
             Ok(ticket) => {
                 flight.state = State::Flying { ticket, since: self.section.device_now() };
                 self.flying += 1;
+                self.launched = true;
             }
             Err(error) => {
                 flight.fall_back();

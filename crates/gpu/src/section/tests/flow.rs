@@ -136,6 +136,23 @@ fn a_batch_ends_by_age_or_when_nothing_comes_any_more() {
     });
 }
 
+/// Whoever changes a table and then lets packets come finds the change in the first of them.
+#[test]
+fn what_is_changed_before_the_first_packet_holds_for_it() {
+    for source in [fast(), simulator(7)] {
+        in_context(move |cx| {
+            let settings = Settings { mode: Mode::Gpu, patience: LONG, ..Settings::default() };
+            let (section, routes) = section(source, false, settings);
+            section.prepare(1).unwrap();
+            let mut lane = section.lane();
+            routes.change();
+            let mut traffic = Traffic::new(8);
+            traffic.run(cx, &mut lane, false, |traffic, _| traffic.epochs.len() > 1000);
+            assert!(traffic.epochs.iter().all(|&epoch| epoch == 1), "{:?}", traffic.epochs.first());
+        });
+    }
+}
+
 #[test]
 fn routes_change_while_packets_flow() {
     for source in [fast(), simulator(7)] {
@@ -145,6 +162,7 @@ fn routes_change_while_packets_flow() {
             section.prepare(1).unwrap();
             let mut lane = section.lane();
             let mut traffic = Traffic::new(8);
+            traffic.run(cx, &mut lane, false, |traffic, _| !traffic.epochs.is_empty());
             for epoch in 1..10 {
                 routes.change();
                 let seen = |traffic: &Traffic, _: &_| traffic.epochs.last() == Some(&epoch);
