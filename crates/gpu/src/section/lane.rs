@@ -186,7 +186,7 @@ impl Lane {
             first = rows.end;
         }
         self.spare.push(flight);
-        self.launched
+        true
     }
 
     /// Takes all packets out, in order and as they came.
