@@ -11,6 +11,7 @@
 //! fields; and any of `eth_src=ADDRESS`, `eth_dst=ADDRESS` and `eth_type=TYPE`, each with `/MASK` or without.
 //! `#` begins a comment; empty lines are skipped.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::num::IntErrorKind;
 use std::str::FromStr;
@@ -55,6 +56,8 @@ impl RuleSet {
     /// As [`parse`](Self::parse), and for an output that there is not.
     pub fn parse_for(outputs: usize, text: &str) -> Result<Self, Vec<RuleError>> {
         let (mut rules, mut errors) = (Vec::new(), Vec::new());
+        // Some editors begin every file with a byte order mark.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         for (number, line) in (1..).zip(text.lines()) {
             let mut cursor = Cursor::new(line);
             if cursor.is_at_end() {
@@ -169,7 +172,8 @@ fn rest(line: &mut Cursor<'_>, outputs: usize, rule: &mut Rule) -> Read<()> {
                 let near = nearest(name, NAMES);
                 let hint = near.map_or(String::new(), |near| format!("; is it ‘{near}’?"));
                 let expected = "expected eth_src=, eth_dst=, eth_type=, an output number or ‘drop’";
-                return Err(word.wrong(format!("unknown word ‘{}’, {expected}{hint}", word.text)));
+                let shown = shown(word.text);
+                return Err(word.wrong(format!("unknown word ‘{shown}’, {expected}{hint}")));
             }
         }
         may_be_flags = false;
@@ -203,13 +207,13 @@ fn net(line: &mut Cursor<'_>, end: &str) -> Read<Masked<u32>> {
     match mask {
         None => Ok(Masked::prefix(address, 32)),
         Some(mask) if mask.text.contains('.') => Ok(Masked::new(address, mask.ipv4()?)),
-        Some(mask) => {
-            match mask.decimal(32) {
-                Ok(len) => Ok(Masked::prefix(address, len as u8)),
-                Err(_) => Err(mask
-                    .wrong(format!("‘{}’ is no prefix length, 0 to 32, and no mask", mask.text))),
-            }
-        }
+        Some(mask) => match mask.decimal(32) {
+            Ok(len) => Ok(Masked::prefix(address, len as u8)),
+            Err(_) => Err(mask.wrong(format!(
+                "‘{}’ is no prefix length, 0 to 32, and no mask",
+                shown(mask.text)
+            ))),
+        },
     }
 }
 
@@ -286,7 +290,7 @@ impl<'a> Cursor<'a> {
     fn wrong_word(&mut self, expected: &str) -> Wrong {
         self.skip_space();
         match self.rest().split_whitespace().next() {
-            Some(word) => self.wrong(format!("{expected}, not ‘{word}’")),
+            Some(word) => self.wrong(format!("{expected}, not ‘{}’", shown(word))),
             None => self.wrong(format!("{expected}, not the end of the line")),
         }
     }
@@ -321,6 +325,14 @@ impl<'a> Cursor<'a> {
     }
 }
 
+/// A word as messages show it: of one that is long, the beginning.
+fn shown(word: &str) -> Cow<'_, str> {
+    match word.char_indices().nth(40) {
+        Some((end, _)) => format!("{}…", &word[..end]).into(),
+        None => word.into(),
+    }
+}
+
 /// A part of a line.
 #[derive(Clone, Copy)]
 struct Word<'a> {
@@ -346,7 +358,7 @@ impl<'a> Word<'a> {
 
     /// A value and its mask.
     fn halves(&self, expected: &str) -> Read<(Self, Self)> {
-        let message = || self.wrong(format!("expected {expected}, not ‘{}’", self.text));
+        let message = || self.wrong(format!("expected {expected}, not ‘{}’", shown(self.text)));
         self.split('/').ok_or_else(message)
     }
 
@@ -371,12 +383,12 @@ impl<'a> Word<'a> {
             Err(_) => None,
         };
         match number {
-            None => Err(self.wrong(format!("‘{}’ is no number", self.text))),
+            None => Err(self.wrong(format!("‘{}’ is no number", shown(self.text)))),
             Some(number) if number > most && radix == 16 => {
-                Err(self.wrong(format!("‘{}’ is more than {most:#x}", self.text)))
+                Err(self.wrong(format!("‘{}’ is more than {most:#x}", shown(self.text))))
             }
             Some(number) if number > most => {
-                Err(self.wrong(format!("‘{}’ is more than {most}", self.text)))
+                Err(self.wrong(format!("‘{}’ is more than {most}", shown(self.text))))
             }
             Some(number) => Ok(number),
         }
@@ -397,7 +409,7 @@ impl<'a> Word<'a> {
     }
 
     fn no_ipv4(&self) -> Wrong {
-        self.wrong(format!("‘{}’ is no IPv4 address", self.text))
+        self.wrong(format!("‘{}’ is no IPv4 address", shown(self.text)))
     }
 
     fn ethernet(&self) -> Read<u64> {
@@ -415,7 +427,7 @@ impl<'a> Word<'a> {
     }
 
     fn no_ethernet(&self) -> Wrong {
-        self.wrong(format!("‘{}’ is no Ethernet address", self.text))
+        self.wrong(format!("‘{}’ is no Ethernet address", shown(self.text)))
     }
 }
 
@@ -464,6 +476,25 @@ pub(super) mod tests {
         let text = format!("# rules\r\n\n   \n{line} # first\r\n\t# none\n{line}");
         assert_eq!(RuleSet::parse(&text).unwrap().rules, [Rule::any(Action::Output(0)); 2]);
         assert_eq!(RuleSet::parse("").unwrap(), RuleSet::default());
+        let marked = format!("\u{feff}{line}");
+        assert_eq!(RuleSet::parse(&marked).unwrap().rules.len(), 1);
+    }
+
+    #[test]
+    fn of_a_long_word_messages_show_the_beginning() {
+        let long = "é".repeat(1 << 16);
+        let rest = "1.2.3.4/8 0:1 0:1 6/0xff";
+        for line in [
+            long.clone(),
+            format!("@{long} {rest} 1"),
+            format!("@1.2.3.4/{long} {rest} 1"),
+            format!("@1.2.3.4/8 {rest} {long}"),
+            format!("@1.2.3.4/8 {rest} eth_src={long} 1"),
+        ] {
+            let message = line.parse::<Rule>().unwrap_err().message;
+            assert!(message.contains(&format!("‘{}…’", "é".repeat(40))), "{message}");
+            assert!(message.len() < 300, "{message}");
+        }
     }
 
     /// Each line with what is said about it, and the text at which it is said.

@@ -47,11 +47,13 @@ pub struct ParseError {
 impl PatternSet {
     /// Reads a file of patterns. Patterns may be of any bytes, so it need not be UTF-8.
     pub fn parse(text: &[u8], format: Format, plain: PlainOptions) -> Result<Self, ParseError> {
+        // Some editors begin every file with a byte order mark; as a pattern it is written between bars.
+        let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
         let mut cursor = Cursor::new(text);
         match format {
             Format::Snort => snort::parse(&mut cursor),
             Format::Plain => plain::parse(&mut cursor, plain),
-            Format::Auto => match first_word(text) == b"alert" {
+            Format::Auto => match is_rule(first_line(text)) {
                 true => snort::parse(&mut cursor),
                 false => plain::parse(&mut cursor, plain),
             },
@@ -59,12 +61,22 @@ impl PatternSet {
     }
 }
 
-/// The first word of a file that is not in a comment.
-fn first_word(text: &[u8]) -> &[u8] {
-    let lines = text.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii);
-    let line = lines.into_iter().find(|line| !line.is_empty() && line[0] != b'#').unwrap_or(b"");
-    let end = line.iter().position(u8::is_ascii_whitespace).unwrap_or(line.len());
-    &line[..end]
+/// The first line of a file that is no comment.
+fn first_line(text: &[u8]) -> &[u8] {
+    let mut lines = text.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii);
+    lines.find(|line| !line.is_empty() && line[0] != b'#').unwrap_or(b"")
+}
+
+/// Whether a line begins as Snort's rules do. Its other actions are told as such, too, so that rules which cannot be
+/// carried out are not searched for as if they were patterns.
+fn is_rule(line: &[u8]) -> bool {
+    const OTHERS: [&[u8]; 6] = [b"block", b"drop", b"log", b"pass", b"reject", b"sdrop"];
+    let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    match words.next() {
+        Some(b"alert") => true,
+        Some(action) => OTHERS.contains(&action) && words.any(|word| matches!(word, b"->" | b"<>")),
+        None => false,
+    }
 }
 
 impl Place {

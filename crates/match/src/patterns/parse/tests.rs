@@ -51,6 +51,27 @@ fn plain_patterns() {
 }
 
 #[test]
+fn a_file_is_told_by_its_first_line() {
+    let auto =
+        |text: &str| PatternSet::parse(text.as_bytes(), Format::Auto, PlainOptions::default());
+    let drop = "# ours\ndrop tcp any any -> any any (content:\"a\"; sid:1;)";
+    assert_eq!(
+        auto(drop).unwrap_err().to_string(),
+        "line 2, column 1: action 'drop': only 'alert' is known"
+    );
+    for text in ["drop", "drop table users", "reject", "a -> b"] {
+        assert_eq!(only(auto(text)), Rule::of(Content::of(text.as_bytes())));
+    }
+    // A byte order mark is none of the first pattern's bytes, nor of the first word's.
+    assert_eq!(only(auto("\u{feff}abc")), Rule::of(Content::of(*b"abc")));
+    assert_eq!(
+        only(auto("\u{feff}alert ip any any -> any any (content:\"a\";)")).contents.len(),
+        1
+    );
+    assert_eq!(only(plain("|ef bb bf|a")), Rule::of(Content::of(*b"\xef\xbb\xbfa")));
+}
+
+#[test]
 fn snort_rules() {
     let rule = only(snort(
         "# comment\nalert tcp any any -> any any ( \\\n  msg:\"a \\\"b\\\"; c\"; content:\"x|0D 0a|\\;\\\"y\"; nocase;\n \
