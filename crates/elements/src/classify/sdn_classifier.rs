@@ -331,6 +331,23 @@ mod tests {
         std::fs::write(&path, "").unwrap();
         rig.write("load", &name.to_string()).unwrap();
         assert_eq!(rig.read("rules").unwrap().lines().count(), 1);
+        std::fs::write(&path, b"# rules\n\xff\n").unwrap();
+        let message = rig.write("load", "").unwrap_err().to_string();
+        assert_eq!(message, format!("{name}: line 2: what stands there is no text in UTF-8"));
+    }
+
+    #[test]
+    fn without_a_file_load_brings_back_the_inline_rules() {
+        let all = format!("@0.0.0.0/0 0.0.0.0/0 {ANY} 0/0");
+        let mut rig = Rig::new(&format!("SDNClassifier(RULE \"{all} 0\")"), 1, 2).unwrap();
+        let lines = rig.read("rules").unwrap();
+        for text in [String::new(), format!("{all} 1\n{all} drop")] {
+            rig.write("rules", &text).unwrap();
+            assert_ne!(rig.read("rules").unwrap(), lines);
+            rig.write("load", "").unwrap();
+            assert_eq!(rig.read("rules").unwrap(), lines);
+            assert_eq!(lengths(&rig.push(0, &[frame(0, 0)])), [1, 0]);
+        }
     }
 
     #[test]

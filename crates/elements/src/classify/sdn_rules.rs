@@ -81,13 +81,14 @@ impl SdnRules {
 
     /// Reads the configured file, or another one; `Err` says what is wrong, and where.
     pub(crate) fn read(&self, file: Option<&Path>) -> Result<(), String> {
-        let Some(path) = file.or_else(|| self.file.as_ref().map(FileName::as_path)) else {
-            return Ok(());
-        };
-        let name = path.display();
-        let text = std::fs::read_to_string(path).map_err(|error| format!("{name}: {error}"))?;
-        let of_file = self.parse(&text, &format!("{name}: "))?;
-        self.exchange([self.own.clone(), of_file].concat());
+        let mut rules = self.own.clone();
+        if let Some(path) = file.or_else(|| self.file.as_ref().map(FileName::as_path)) {
+            let name = path.display();
+            let bytes = std::fs::read(path).map_err(|error| format!("{name}: {error}"))?;
+            let text = text(&bytes).map_err(|wrong| format!("{name}: {wrong}"))?;
+            rules.extend(self.parse(text, &format!("{name}: "))?);
+        }
+        self.exchange(rules);
         Ok(())
     }
 
@@ -181,6 +182,15 @@ impl Compiled {
     pub(crate) fn port(&self, number: u32) -> u16 {
         self.ports.get(number as usize).copied().unwrap_or(self.default)
     }
+}
+
+/// A file's text; `Err` says what in it is none, and where.
+fn text(bytes: &[u8]) -> Result<&str, String> {
+    std::str::from_utf8(bytes).map_err(|error| {
+        let before = bytes.get(..error.valid_up_to()).unwrap_or_default();
+        let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
+        format!("line {line}: what stands there is no text in UTF-8")
+    })
 }
 
 /// The port of each rule's number.
