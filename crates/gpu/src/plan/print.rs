@@ -59,8 +59,18 @@ impl Plan {
             write!(f, "{}{region}", if nth == 0 { ", on " } else { "; " })?;
         }
         writeln!(f)?;
-        for edge in &stage.from {
-            writeln!(f, "  from {}", self.edge(*edge))?;
+        let follows = |a: &Edge, b: &Edge| a.node == b.node && a.output + 1 == b.output;
+        for run in stage.from.chunk_by(follows) {
+            match run {
+                [first, .., last] => {
+                    writeln!(f, "  from {} [{}-{}]", self.name(*first), first.output, last.output)?;
+                }
+                edges => {
+                    for edge in edges {
+                        writeln!(f, "  from {}", self.edge(*edge))?;
+                    }
+                }
+            }
         }
         if let Some(edge) = stage.only {
             writeln!(f, "  only of {}", self.edge(edge))?;
@@ -77,7 +87,10 @@ impl Plan {
     }
 
     fn edge(&self, edge: Edge) -> String {
-        let name = self.stages.get(edge.node).map_or("?", |stage| &stage.name);
-        format!("{name} [{}]", edge.output)
+        format!("{} [{}]", self.name(edge), edge.output)
+    }
+
+    fn name(&self, edge: Edge) -> &str {
+        self.stages.get(edge.node).map_or("?", |stage| &stage.name)
     }
 }

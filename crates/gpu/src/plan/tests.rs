@@ -186,6 +186,10 @@ launch 1: classify for classify, on network 16/4; transport payload 0-
   where predicate & 0x3 = 0x2
 ";
     assert_eq!(Plan::new(&nodes, LIMITS).unwrap().to_string(), expected);
+    let runs = [(0, 0), (0, 1), (0, 2), (0, 4)];
+    let nodes = [node(&[address], 5, &[]), node(&[address], 0, &runs)];
+    let text = Plan::new(&nodes, LIMITS).unwrap().to_string();
+    assert!(text.contains("\n  from classify [0-2]\n  from classify [4]\n"), "{text}");
 }
 
 #[test]

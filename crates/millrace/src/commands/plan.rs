@@ -173,6 +173,10 @@ impl<'a> Facts<'a> {
         self.say_reach(&mut say);
         self.say_counts(&mut say);
         self.router.plan().notes.iter().cloned().for_each(&mut say);
+        for (of, plan) in self.own_plans() {
+            say(format!("{} begins what runs by this plan", of.full_name()));
+            plan.lines().for_each(|line| say(format!("  {line}")));
+        }
         text
     }
 
@@ -212,6 +216,14 @@ impl<'a> Facts<'a> {
             });
             names.into_iter().for_each(|name| say(format!("  {name}")));
         }
+    }
+
+    /// The plans that elements have made themselves, such as those of GPU sections.
+    fn own_plans(&self) -> impl Iterator<Item = (&Reached<'a>, String)> {
+        self.elements.iter().enumerate().filter_map(|(id, of)| {
+            let plan = self.router.read_of(id, "plan", b"").ok()?;
+            Some((of, String::from_utf8_lossy(&plan).into_owned()))
+        })
     }
 
     /// How references to shared packets are counted.
@@ -306,6 +318,10 @@ impl<'a> Facts<'a> {
             .iter()
             .map(|chain| self.of_chain(chain).map(|e| e.name).collect())
             .collect();
+        let own: Vec<Value> = self
+            .own_plans()
+            .map(|(of, plan)| json!({ "element": of.name, "class": of.class, "plan": plan }))
+            .collect();
         json!({
             "threads": threads,
             "receivers": receivers,
@@ -313,6 +329,7 @@ impl<'a> Facts<'a> {
             "chains": chains,
             "elements": elements,
             "notes": plan.notes,
+            "plans": own,
         })
     }
 }

@@ -115,6 +115,22 @@ fn the_plan_says_which_elements_run_as_one() {
 }
 
 #[test]
+fn the_plan_has_that_of_each_gpu_section() {
+    let text =
+        "Idle -> Batcher(512, SLOTS 2) -> h :: HostToDeviceMemcpy -> rt :: GPUIPLookup(0/0 0)
+                -> DeviceToHostMemcpy -> Debatcher -> Discard";
+    let words = millrace(&["plan", "-e", text]).stdout;
+    let begins =
+        "h :: HostToDeviceMemcpy begins what runs by this plan\n  batch: 512 packets at most, ";
+    assert!(words.contains(begins), "{words}");
+    assert!(words.contains("\n  launch 0: lpm4 for rt, "), "{words}");
+    let done = millrace(&["plan", "--json", "-e", text]);
+    let plan: Value = serde_json::from_str(&done.stdout).unwrap();
+    assert_eq!(plan["plans"][0]["element"], "h");
+    assert!(plan["plans"][0]["plan"].as_str().unwrap().starts_with("batch: 512 packets"));
+}
+
+#[test]
 fn the_plan_is_for_a_method() {
     let plan = |more: &[&str]| {
         let text = "FromDevice(no-such-device, N_QUEUES 8) -> Discard";
