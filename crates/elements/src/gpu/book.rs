@@ -1,6 +1,7 @@
 //! The GPU elements of a router, as they find one another.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use millrace_core::element::Receiver;
@@ -40,6 +41,8 @@ pub(super) struct StageRole {
     pub(super) ports: usize,
     /// Why packets are dropped that it decides to drop.
     pub(super) reason: Reason,
+    /// Bytes of the annotations that it writes when packets leave the section.
+    pub(super) notes: Option<Range<usize>>,
 }
 
 /// The roles of a router's elements by index.

@@ -14,7 +14,8 @@
 //! Of each packet the payload is copied to the device, and 128 bytes of its network header, by which the protocol is told.
 //! Threads of the device that share a packet search a part of it each, and what a pattern may reach in from before.
 //!
-//! Of several matchers in a section that note in the same annotation, each notes for the packets that come to it.
+//! Of several matchers in a section that note in the same annotation, each notes what it finds; one that finds nothing
+//! leaves what another one before it has noted.
 //!
 //! # Arguments
 //! - FILE: the file of patterns. Positional. It is read when the router starts.
@@ -133,7 +134,8 @@ impl Element for GpuIdsMatcher {
         let matching = Matching { name, element, rules, alarm, from, lanes, follows, image };
         let matching = Arc::new(matching);
         let stage = matching.clone();
-        let role = StageRole { stage, only, ports, reason: Reason::Filtered };
+        let notes = Some(matching.alarm.anno()..matching.alarm.anno() + 4);
+        let role = StageRole { stage, only, ports, reason: Reason::Filtered, notes };
         Ok(Self { book: Book::enter(setup, Role::Stage(role)), matching })
     }
 

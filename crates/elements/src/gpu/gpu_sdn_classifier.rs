@@ -108,7 +108,7 @@ impl Element for GpuSdnClassifier {
         let counts = PerThread::default();
         let classifying = Arc::new(Classifying { name, rules, outputs, counts });
         let stage = classifying.clone();
-        let role = StageRole { stage, only, ports, reason: Reason::Filtered };
+        let role = StageRole { stage, only, ports, reason: Reason::Filtered, notes: None };
         Ok(Self { book: Book::enter(setup, Role::Stage(role)), classifying })
     }
 

@@ -163,7 +163,9 @@ impl<W: FibWriter<A>, A: Family> Lookup<W, A> {
             hops: ArcSwap::default(),
         });
         let stage = lookup.clone();
-        Book::enter(setup, Role::Stage(StageRole { stage, only, ports, reason: Reason::NoRoute }));
+        let notes = Some(0..usize::from(A::LENGTH) / 8);
+        let role = StageRole { stage, only, ports, reason: Reason::NoRoute, notes };
+        Book::enter(setup, Role::Stage(role));
         Ok(lookup)
     }
 

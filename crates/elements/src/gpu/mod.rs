@@ -14,6 +14,7 @@ pub mod gpu_runtime;
 pub mod gpu_sdn_classifier;
 pub mod host_to_device_memcpy;
 mod lookup;
+mod notes;
 mod predicate;
 mod runtime;
 mod unit;

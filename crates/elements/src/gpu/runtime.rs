@@ -152,6 +152,12 @@ impl Runtime {
                 &format!("GPU sections run on the CPU elements until there is a device: {error}"),
             ),
             Err(DeviceError::Unsupported(why)) => return Err(Refused(why)),
+            // There was none yet that could be lost.
+            Err(DeviceError::Lost(why)) => {
+                return Err(Refused(format!(
+                    "the GPU that GPURuntime asks for is not to be had: {why} (DEVICE auto takes what there is)"
+                )));
+            }
             Err(error) => return Err(Refused(error.to_string())),
         }
         Ok(())
@@ -165,14 +171,19 @@ impl Runtime {
         let mut started = self.started.lock();
         let Options { host_memory, device_memory, .. } = self.options();
         let bounds = [
-            ("HOSTMEMSZ", host_memory, started.host_memory + bytes),
-            ("DEVMEMSZ", device_memory, started.device_memory + bytes + tables),
+            ("HOSTMEMSZ", host_memory, started.host_memory + bytes, 0),
+            ("DEVMEMSZ", device_memory, started.device_memory + bytes + tables, tables),
         ];
-        for (name, most, needed) in bounds {
+        for (name, most, needed, tables) in bounds {
             if let Some(most) = most.filter(|&most| needed > most) {
+                let mebibytes = |bytes: u64| bytes.div_ceil(1 << 20);
+                let of_tables = match tables {
+                    0 => String::new(),
+                    tables => format!(", {} of it for tables", mebibytes(tables)),
+                };
                 return Err(Refused(format!(
-                    "batches may need {} MiB, but {name} is {} MiB: make CAPACITY, BYTES or SLOTS smaller",
-                    needed.div_ceil(1 << 20),
+                    "{} MiB may be needed{of_tables}, but {name} is {} MiB: make CAPACITY, BYTES or SLOTS smaller, or {name} larger",
+                    mebibytes(needed),
                     most >> 20
                 )));
             }

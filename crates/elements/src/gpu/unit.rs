@@ -10,6 +10,7 @@ use millrace_gpu::section::{Lanes, Section};
 use millrace_lang::Diagnostic;
 
 use super::book::{Role, Roles, StageRole};
+use super::notes;
 use super::runtime::Runtime;
 
 /// The elements of a section, by index.
@@ -122,6 +123,8 @@ pub(super) fn plan(
         reason: role.reason,
     });
     let turns: Vec<Turn> = turns.collect();
+    let annotation = turns.iter().any(|turn| turn.field.is_some()).then_some(*annotation);
+    notes::check(&layout, &stages, annotation, inspection);
     let length = layout.queue.and_then(|queue| match roles.get(&queue) {
         Some(Role::CompletionQueue(length)) => *length,
         _ => None,
@@ -138,7 +141,7 @@ pub(super) fn plan(
         stages,
         lanes: Lanes::default(),
         tasks: tasks.clone(),
-        annotation: turns.iter().any(|turn| turn.field.is_some()).then_some(*annotation),
+        annotation,
         turns,
         passages: PerThread::default(),
         layout,

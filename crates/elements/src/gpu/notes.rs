@@ -1,0 +1,124 @@
+//! Annotations that a section's elements write when packets leave it: no two of them the same one, and none that
+//! another element was to read.
+
+use std::ops::Range;
+
+use millrace_core::Inspection;
+use millrace_gpu::kernel::Kernel;
+use millrace_gpu::region::{Base, Extent};
+use millrace_lang::Diagnostic;
+
+use super::book::StageRole;
+use super::unit::Layout;
+
+/// Reports what writes over something else. `predicate` is the annotation of the predicate word, if there is one.
+pub(super) fn check(
+    layout: &Layout,
+    stages: &[&StageRole],
+    predicate: Option<usize>,
+    inspection: &mut Inspection<'_>,
+) {
+    let noting: Vec<(usize, &StageRole, &Range<usize>)> = layout
+        .stages
+        .iter()
+        .zip(stages)
+        .filter_map(|(placed, &role)| Some((placed.element, role, role.notes.as_ref()?)))
+        .collect();
+    for (at, &(element, role, notes)) in noting.iter().enumerate() {
+        let word = predicate.map(|begin| begin..begin + 4).filter(|word| overlap(word, notes));
+        if let Some(word) = word {
+            let whose = inspection.described(layout.debatcher);
+            refuse(element, notes, &format!("‘{whose}’ the predicate word"), &word, inspection);
+        }
+        for &(other, before, taken) in noting.iter().take(at) {
+            let kernels = [before, role].map(|role| role.stage.spec().kernel);
+            if overlap(taken, notes) && !take_turns(kernels, taken == notes) {
+                refuse(
+                    element,
+                    notes,
+                    &format!("‘{}’", inspection.described(other)),
+                    taken,
+                    inspection,
+                );
+            }
+        }
+    }
+    for (place, (placed, role)) in layout.stages.iter().zip(stages).enumerate() {
+        let early = ancestors(layout, place).find(|&early| {
+            let apart =
+                role.only.is_some() || stages.get(early).is_some_and(|early| early.only.is_some());
+            let notes = stages.get(early).and_then(|early| early.notes.as_ref());
+            !apart && notes.is_some_and(|notes| reads(role).any(|read| overlap(&read, notes)))
+        });
+        let Some(early) = early.and_then(|early| layout.stages.get(early)) else { continue };
+        let message = format!(
+            "‘{}’ gets the annotation as it was before ‘{}’, which writes it when packets leave the section",
+            inspection.described(placed.element),
+            inspection.described(early.element)
+        );
+        inspection.report(
+            Diagnostic::warning(inspection.span_of(placed.element), message)
+                .help("where that matters, use two sections"),
+        );
+    }
+}
+
+/// Whether results of two elements can be noted in places that overlap: each writes what it found for packets
+/// that came to it.
+fn take_turns(kernels: [Kernel; 2], same_place: bool) -> bool {
+    let looks_up = |kernel| matches!(kernel, Kernel::Lpm4 | Kernel::Lpm6);
+    kernels.into_iter().all(looks_up) || same_place && kernels[0] == kernels[1]
+}
+
+fn refuse(
+    element: usize,
+    notes: &Range<usize>,
+    whose: &str,
+    taken: &Range<usize>,
+    inspection: &mut Inspection<'_>,
+) {
+    let message = format!(
+        "‘{}’ notes its results in annotation bytes {} to {}, and {whose} in {} to {}",
+        inspection.described(element),
+        notes.start,
+        notes.end - 1,
+        taken.start,
+        taken.end - 1
+    );
+    inspection.report(
+        Diagnostic::error(inspection.span_of(element), message)
+            .help("give one of them another place by ANNO"),
+    );
+}
+
+/// The annotations that a stage reads.
+fn reads(role: &StageRole) -> impl Iterator<Item = Range<usize>> {
+    let regions = role.stage.spec().regions.into_iter();
+    regions.filter(|region| region.base == Base::Annotation).map(|region| {
+        let begin = usize::try_from(region.offset).unwrap_or(0);
+        match region.extent {
+            Extent::Bytes(bytes) => begin..begin + usize::from(bytes),
+            Extent::ToEnd => begin..usize::MAX,
+        }
+    })
+}
+
+/// The stages whose packets come to the stage at `place`, by their places.
+fn ancestors(layout: &Layout, place: usize) -> impl Iterator<Item = usize> {
+    // Stages stand after those that lead to them, and there are 64 at most.
+    let mut before: Vec<u64> = Vec::with_capacity(layout.stages.len());
+    for placed in &layout.stages {
+        let joined = placed.from.iter().fold(0, |joined, &(from, _)| {
+            joined
+                | before.get(from).copied().unwrap_or(0)
+                | 1u64.checked_shl(from as u32).unwrap_or(0)
+        });
+        before.push(joined);
+    }
+    let found = before.get(place).copied().unwrap_or(0);
+    (0..64).filter(move |from| found >> from & 1 == 1)
+}
+
+fn overlap(one: &Range<usize>, other: &Range<usize>) -> bool {
+    one.start < other.end && other.start < one.end
+}
