@@ -42,8 +42,6 @@
 #define AC_NOTES 4u
 /* Bytes of a text for which one thread is enough. */
 #define AC_LEAST 128u
-/* Most extension headers of IPv6 that are followed. */
-#define AC_EXTENSIONS 8u
 
 /* What is searched where. */
 struct ac_search {
@@ -209,7 +207,7 @@ INLINE u32 ac_kind(const struct launch *launch, u8 *slot, u32 row)
     } else if (version == 6 && there >= 40) {
         protocol = slice_byte(launch, slot, input, row, 6);
         u32 at = 40;
-        for (u32 i = 0; i < AC_EXTENSIONS; i++) {
+        for (u32 i = 0; i < MAX_EXTENSIONS; i++) {
             const int options = protocol == 0 || protocol == 43 || protocol == 60;
             const int fragment = protocol == 44, authentication = protocol == 51;
             if (!(options || fragment || authentication))

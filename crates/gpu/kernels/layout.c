@@ -14,7 +14,7 @@ static const u32 layout[] = {
     sizeof(struct launch), LAUNCH(input), LAUNCH(valid), LAUNCH(offset), LAUNCH(length), LAUNCH(predicate),
     LAUNCH(result), LAUNCH(payload), LAUNCH(table), LAUNCH(constants), LAUNCH(conditions), LAUNCH(condition),
     LAUNCH(field_shift), LAUNCH(field_mask),
-    TILE, MAX_INPUTS, MAX_CONDITIONS, MAX_TABLES, NONE, DROP,
+    TILE, MAX_INPUTS, MAX_CONDITIONS, MAX_TABLES, MAX_EXTENSIONS, NONE, DROP,
 };
 
 u32 mr_layout(u32 index);

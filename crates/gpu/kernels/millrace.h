@@ -52,6 +52,8 @@ typedef uint64_t u64;
 #define MAX_INPUTS 6
 #define MAX_CONDITIONS 8
 #define MAX_TABLES 16
+/* Most extension headers of IPv6 that are followed. */
+#define MAX_EXTENSIONS 16
 /* The result of a row that the kernel did not treat, or for which there is none. */
 #define NONE 0xffffffffu
 /* The decision to drop a packet. */

@@ -9,6 +9,7 @@ use std::net::IpAddr;
 use millrace_core::Packet;
 use millrace_core::args::{Arg, ArgError, ArgText, Scope};
 use millrace_core::headers::{Header, Ipv4Header, Ipv6Header, protocol};
+use millrace_gpu::kernel::MAX_EXTENSIONS;
 use millrace_gpu::region::{Base, Region, View};
 use millrace_match::patterns::{Kind, Text};
 
@@ -84,14 +85,13 @@ pub(crate) const HEADER: u16 = 128;
 
 /// The protocol that a network header says, as the kernel that searches for patterns reads it.
 fn kind(network: &[u8]) -> Kind {
-    const EXTENSIONS: usize = 8;
     let header = network.get(..HEADER.into()).unwrap_or(network);
     let protocol = match header.first().map(|byte| byte >> 4) {
         Some(4) => Ipv4Header::view(header).map(|(header, _)| header.protocol),
         Some(6) => Ipv6Header::view(header).and_then(|(fixed, _)| {
             let mut protocol = fixed.next_header;
             let mut at = Ipv6Header::LEN;
-            for _ in 0..EXTENSIONS {
+            for _ in 0..MAX_EXTENSIONS {
                 let is_options = matches!(
                     protocol,
                     protocol::HOP_BY_HOP | protocol::ROUTING | protocol::DESTINATION_OPTIONS

@@ -52,6 +52,12 @@ fn the_payload_is_found_behind_every_header() {
     // Eight bytes of destination options.
     let mut options = with(&v6, &[(20, 60), (19, v6[19] + 8)]);
     options.splice(54..54, [17, 0, 1, 4, 0, 0, 0, 0]);
+    // Ten more of them.
+    let mut many = with(&options, &[(54, 60), (19, options[19] + 80)]);
+    many.splice(
+        62..62,
+        [60, 0, 1, 4, 0, 0, 0, 0].repeat(9).into_iter().chain([17, 0, 1, 4, 0, 0, 0, 0]),
+    );
     let mut fragment = with(&v6, &[(20, 44), (19, v6[19] + 8)]);
     fragment.splice(54..54, [17, 0, 0, 8, 0, 0, 0, 1]);
     let mut arp = vec![0xff; 14];
@@ -67,6 +73,7 @@ fn the_payload_is_found_behind_every_header() {
         ("qinq", tagged(&[0x88, 0xa8, 0, 7, 0x81, 0, 0, 7]), b"payload", 2),
         ("ipv6", v6, b"payload", 2),
         ("ipv6 options", options, b"payload", 2),
+        ("many ipv6 options", many, b"payload", 2),
         ("ipv6 later fragment", fragment.clone(), &fragment[62..], 2),
         ("no ip", arp, b"", 8),
         ("a later fragment", with(&udp, &[(21, 1)]), &udp[34..], 2),

@@ -6,7 +6,7 @@ use millrace_match::patterns::{Content, Dfa, Image, Kind, Kinds, PatternSet, Rul
 use millrace_testkit::generate::payload::{NearMiss, Part, Place, http, plant};
 
 use super::testing::{Batch, Slice};
-use super::{Condition, Kernel, NONE, PAYLOAD_LANES};
+use super::{Condition, Kernel, MAX_EXTENSIONS, NONE, PAYLOAD_LANES};
 
 /// The phrases of web application firewalls in requests, in what nearly is one, and in text, against the engine of the CPU.
 #[test]
@@ -182,6 +182,7 @@ fn the_protocol_is_that_of_the_network_header() {
     };
     let longer = |next| [[next, 1, 1, 12, 0, 0, 0, 0], [0; 8]].concat();
     let authentication = |next| [[next, 1, 0, 0, 0, 0, 0, 0].as_slice(), &[0; 4]].concat();
+    let chain = |most| [options(60).repeat(most - 1), options(17).to_vec()].concat();
     let cases = [
         (v4(6), Kind::Tcp),
         (v4(17), Kind::Udp),
@@ -201,6 +202,9 @@ fn the_protocol_is_that_of_the_network_header() {
         // What a later fragment carries is no extension header.
         (v6(44, &[fragment(60, 1), options(6)].concat()), Kind::Other),
         (v6(44, &fragment(17, 5)), Kind::Udp),
+        // As many as there may be, and one more.
+        (v6(60, &chain(MAX_EXTENSIONS)), Kind::Udp),
+        (v6(60, &chain(MAX_EXTENSIONS + 1)), Kind::Other),
         // Beyond the slice, or an endless chain.
         (v6(0, &options(0)), Kind::Other),
         (
@@ -211,7 +215,7 @@ fn the_protocol_is_that_of_the_network_header() {
     let headers: Vec<Vec<u8>> = cases.iter().map(|(header, _)| header.clone()).collect();
     let texts = vec![b"..x..".to_vec(); cases.len()];
     let other = vec![vec![1, 2]; cases.len()];
-    let slices = [Slice { rows: &other, width: 2 }, Slice { rows: &headers, width: 64 }];
+    let slices = [Slice { rows: &other, width: 2 }, Slice { rows: &headers, width: 192 }];
     let mut batch = Batch::new(&mut rng, cases.len(), &slices, &texts);
     batch.launch.constants = [4, 2, 0, 0];
     batch.run(&mut rng, Kernel::AhoCorasick, image.words(), None);

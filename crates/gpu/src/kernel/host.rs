@@ -44,7 +44,8 @@ mod tests {
 
     use super::*;
     use crate::kernel::{
-        Column, Condition, DROP, Header, MAX_CONDITIONS, MAX_INPUTS, MAX_TABLES, NONE, TILE,
+        Column, Condition, DROP, Header, MAX_CONDITIONS, MAX_EXTENSIONS, MAX_INPUTS, MAX_TABLES,
+        NONE, TILE,
     };
 
     /// Size of a structure, then place and size of each of its fields.
@@ -72,6 +73,7 @@ mod tests {
         expected.push(("MAX_INPUTS".to_owned(), MAX_INPUTS));
         expected.push(("MAX_CONDITIONS".to_owned(), MAX_CONDITIONS));
         expected.push(("MAX_TABLES".to_owned(), MAX_TABLES));
+        expected.push(("MAX_EXTENSIONS".to_owned(), MAX_EXTENSIONS));
         expected.push(("NONE".to_owned(), NONE as usize));
         expected.push(("DROP".to_owned(), DROP as usize));
         for (index, (what, value)) in expected.iter().enumerate() {

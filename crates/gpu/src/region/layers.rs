@@ -7,6 +7,7 @@ use millrace_core::headers::{
 use millrace_core::memory::ANNOTATION_LEN;
 
 use super::{Base, Extent, Region};
+use crate::kernel::MAX_EXTENSIONS;
 
 /// Where a packet's layers begin, as places in its [`View`]'s bytes.
 ///
@@ -20,7 +21,7 @@ use super::{Base, Extent, Region};
 /// - An IP packet **ends** where its length says, if that is within the packet and not shorter than its header; a region
 ///   of a base from Network on ends there, too, one of Ethernet where the frame ends. A length of 0 in an IPv6 header with
 ///   hop-by-hop options is that of a jumbogram: to the frame's end.
-/// - **Transport** is absent in later fragments, behind more than [`MAX_EXTENSIONS`](Layers::MAX_EXTENSIONS) extension
+/// - **Transport** is absent in later fragments, behind more than [`MAX_EXTENSIONS`] extension
 ///   headers, behind a cut one and behind "no next header". An ESP header is the transport header.
 /// - **TransportPayload** is what TCP (behind options), UDP, UDP-Lite, SCTP, ICMP or ICMPv6 carry; of other protocols it is all
 ///   from Transport on, of a later fragment what the fragment carries.
@@ -154,9 +155,6 @@ pub(crate) fn view_bytes_mut(packet: &mut Packet) -> &mut [u8] {
 }
 
 impl Layers {
-    /// Most extension headers between an IPv6 header and the transport header. Chains of more are an attack.
-    pub const MAX_EXTENSIONS: usize = 16;
-
     /// A packet's layers, as deep as `depth`: those behind it are absent.
     #[inline]
     pub fn of(packet: &Packet, depth: Base) -> Self {
@@ -273,7 +271,7 @@ impl Layers {
         self.ip_end = self.end.min((at + payload.len()) as u32);
         self.set(Base::NetworkPayload, at);
         let mut extensions = ip.extensions(payload);
-        for extension in extensions.by_ref().take(Self::MAX_EXTENSIONS) {
+        for extension in extensions.by_ref().take(MAX_EXTENSIONS) {
             if let Some((fragment, _)) = extension.fragment()
                 && fragment.offset() > 0
             {

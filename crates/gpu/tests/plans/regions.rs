@@ -1,7 +1,7 @@
 //! Where regions lie in packets of all kinds.
 
 use millrace_core::Packet;
-use millrace_gpu::kernel::CLASSIFY_REGIONS;
+use millrace_gpu::kernel::{CLASSIFY_REGIONS, MAX_EXTENSIONS};
 use millrace_gpu::region::{Base, Layers, Region, View};
 use millrace_match::rules::Key;
 use proptest::prelude::*;
@@ -82,7 +82,7 @@ proptest! {
 fn an_endless_chain_of_extension_headers_has_no_transport() {
     let mut bytes = vec![0x60, 0, 0, 0, 0, 0, 60, 64];
     bytes.extend([0; 32]);
-    for _ in 0..Layers::MAX_EXTENSIONS {
+    for _ in 0..MAX_EXTENSIONS {
         bytes.extend([60, 0, 0, 0, 0, 0, 0, 0]);
     }
     let build = |bytes: &[u8]| {
