@@ -14,7 +14,9 @@ use millrace_gpu::kernel::{CLASSIFY_REGIONS, Kernel};
 use millrace_gpu::plan::{Limits, Node, Plan};
 use millrace_gpu::region::{Base, Region};
 use millrace_gpu::table::{Decisions, Lpm4, Route};
-use millrace_gpu::{Device, DeviceLane, Poll, Rows, SlotId, Stage, StageSpec, Table, Ticket};
+use millrace_gpu::{
+    Device, DeviceLane, Poll, Rows, SlotId, Snapshot, Stage, StageSpec, StageTable, Table, Ticket,
+};
 use serde_json::json;
 
 use crate::machine::Machine;
@@ -89,13 +91,14 @@ impl Stage for Bare {
         self.spec.clone()
     }
 
-    fn table(&self) -> Option<(u64, Arc<Vec<u32>>)> {
-        Some((1, self.table.clone()))
+    fn table(&self) -> Option<StageTable> {
+        let words = self.table.clone();
+        Some(StageTable { epoch: 1, words, snapshot: Snapshot::default() })
     }
 
-    fn run(&self, _: &mut Rows<'_>) {}
+    fn run(&self, _: &Snapshot, _: &mut Rows<'_>) {}
 
-    fn deliver(&self, _: &mut Engine, _: &mut [Packet], _: &[u32]) {}
+    fn deliver(&self, _: &mut Engine, _: &Snapshot, _: &mut [Packet], _: &[u32]) {}
 }
 
 /// Packets of frames, with the destination annotation of each.

@@ -23,7 +23,8 @@ use millrace_gpu::plan::{Limits, Node, Plan};
 use millrace_gpu::region::{Base, Region};
 use millrace_gpu::section::{Mode, Section, Settings, Source};
 use millrace_gpu::{
-    Caps, Device, DeviceError, DeviceLane, Poll, Rows, SlotId, Stage, StageSpec, Table, Ticket,
+    Caps, Device, DeviceError, DeviceLane, Poll, Rows, SlotId, Snapshot, Stage, StageSpec,
+    StageTable, Table, Ticket,
 };
 
 /// Packets of 64 bytes that go round, and how many are treated in a run.
@@ -48,13 +49,13 @@ impl Stage for Idle {
         }
     }
 
-    fn table(&self) -> Option<(u64, Arc<Vec<u32>>)> {
+    fn table(&self) -> Option<StageTable> {
         None
     }
 
-    fn run(&self, _: &mut Rows<'_>) {}
+    fn run(&self, _: &Snapshot, _: &mut Rows<'_>) {}
 
-    fn deliver(&self, _: &mut Context, _: &mut [Packet], _: &[u32]) {}
+    fn deliver(&self, _: &mut Context, _: &Snapshot, _: &mut [Packet], _: &[u32]) {}
 }
 
 /// A device that does nothing.

@@ -15,7 +15,7 @@ use millrace_gpu::batch::{Gather, Outcome};
 use millrace_gpu::kernel::Kernel;
 use millrace_gpu::plan::{Limits, Node, Plan, PlanError};
 use millrace_gpu::region::{Access, Base, Region};
-use millrace_gpu::{Rows, Stage, StageSpec};
+use millrace_gpu::{Rows, Snapshot, Stage, StageSpec, StageTable};
 
 /// A stage that asks for slices and does nothing with them.
 struct Asks(Vec<Region>);
@@ -33,11 +33,11 @@ impl Stage for Asks {
             outputs: 0,
         }
     }
-    fn table(&self) -> Option<(u64, Arc<Vec<u32>>)> {
+    fn table(&self) -> Option<StageTable> {
         None
     }
-    fn run(&self, _: &mut Rows<'_>) {}
-    fn deliver(&self, _: &mut Context, _: &mut [Packet], _: &[u32]) {}
+    fn run(&self, _: &Snapshot, _: &mut Rows<'_>) {}
+    fn deliver(&self, _: &mut Context, _: &Snapshot, _: &mut [Packet], _: &[u32]) {}
 }
 
 const BATCH: usize = 1024;

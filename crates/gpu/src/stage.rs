@@ -1,5 +1,6 @@
 //! What an element of a section is to the rest of it.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use millrace_core::{Context, Packet};
@@ -34,18 +35,57 @@ pub trait Stage: Send + Sync {
     /// What it needs of the plan. Does not change.
     fn spec(&self) -> StageSpec;
 
-    /// The table that the kernel reads now, and its epoch, which grows by every change; none when it has none.
-    /// Called once a batch: must be cheap.
-    fn table(&self) -> Option<(u64, Arc<Vec<u32>>)>;
+    /// The table that the kernel reads now; none when it has none. Called once a batch: must be cheap.
+    fn table(&self) -> Option<StageTable>;
+
+    /// What the twin reads now in place of the table. Taken once for a batch that the twin treats, and kept until it is
+    /// delivered, so that a batch sees one epoch however many calls of [`run`](Self::run) it takes.
+    fn snapshot(&self) -> Snapshot {
+        Snapshot::default()
+    }
 
     /// Does the kernel's work on the CPU, on the rows that are [active](Rows::is_active): as many as an engine batch
-    /// holds, at most.
-    fn run(&self, rows: &mut Rows<'_>);
+    /// holds, at most. `snapshot` is what [`snapshot`](Self::snapshot) gave for their batch.
+    fn run(&self, snapshot: &Snapshot, rows: &mut Rows<'_>);
 
     /// Hands results to the packets (annotations), and counts. Called once for the packets of each batch, on the lane's
     /// thread and in order, as many as an engine batch holds at a time, whichever side did the work; `results` are
-    /// those of the packets in their order, [`NONE`] of packets that were not treated.
-    fn deliver(&self, cx: &mut Context, packets: &mut [Packet], results: &[u32]);
+    /// those of the packets in their order, [`NONE`] of packets that were not treated. `snapshot` is that of the
+    /// [table](StageTable::snapshot) that the kernel had, or the one that [`run`](Self::run) had.
+    fn deliver(
+        &self,
+        cx: &mut Context,
+        snapshot: &Snapshot,
+        packets: &mut [Packet],
+        results: &[u32],
+    );
+}
+
+/// A stage's table at one time.
+#[derive(Clone, Debug)]
+pub struct StageTable {
+    /// Grows by every change.
+    pub epoch: u64,
+    /// What the kernel reads.
+    pub words: Arc<Vec<u32>>,
+    /// What [`Stage::deliver`] is given with results that come of it.
+    pub snapshot: Snapshot,
+}
+
+/// What a stage knows of itself at one time: whatever it needs to treat a batch to its end, though it changes meanwhile.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot(Option<Arc<dyn Any + Send + Sync>>);
+
+impl Snapshot {
+    /// A snapshot that is this.
+    pub fn of<T: Any + Send + Sync>(what: Arc<T>) -> Self {
+        Self(Some(what))
+    }
+
+    /// What it is; none in the empty snapshot.
+    pub fn get<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
+        self.0.clone()?.downcast().ok()
+    }
 }
 
 /// The packets of a batch, as a CPU twin sees them.

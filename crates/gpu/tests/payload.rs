@@ -12,7 +12,7 @@ use millrace_gpu::host::{Fast, Faults, Settings, Simulator};
 use millrace_gpu::kernel::{Kernel, NONE};
 use millrace_gpu::plan::{Decision, Edge, Limits, Node, Plan};
 use millrace_gpu::region::{Base, Region, View};
-use millrace_gpu::{Device, Poll, Rows, SlotId, Stage, StageSpec, Table};
+use millrace_gpu::{Device, Poll, Rows, SlotId, Snapshot, Stage, StageSpec, StageTable, Table};
 use millrace_match::patterns::{Content, Dfa, Kind, Kinds, PatternSet, Rule, Scratch, Text};
 use millrace_testkit::generate::frame::Frame;
 use millrace_testkit::generate::payload::{NearMiss, Part, Place, http, noise, plant};
@@ -60,15 +60,16 @@ impl Stage for Search {
         }
     }
 
-    fn table(&self) -> Option<(u64, Arc<Vec<u32>>)> {
-        Some((0, Arc::new(self.engine.image().words().to_vec())))
+    fn table(&self) -> Option<StageTable> {
+        let words = Arc::new(self.engine.image().words().to_vec());
+        Some(StageTable { epoch: 0, words, snapshot: Snapshot::default() })
     }
 
-    fn run(&self, rows: &mut Rows<'_>) {
+    fn run(&self, _: &Snapshot, rows: &mut Rows<'_>) {
         unreachable!("the CPU does not run {} rows", rows.len())
     }
 
-    fn deliver(&self, _: &mut Context, _: &mut [Packet], _: &[u32]) {}
+    fn deliver(&self, _: &mut Context, _: &Snapshot, _: &mut [Packet], _: &[u32]) {}
 }
 
 /// A set of rules of one or two contents, some of them for one protocol or without case.
@@ -123,7 +124,7 @@ fn check(device: &Arc<dyn Device>, seed: u64, lanes: u32) {
     let tables: Vec<Table> = stages
         .iter()
         .filter_map(|stage| stage.table())
-        .map(|(_, words)| device.load_table(&words).unwrap())
+        .map(|table| device.load_table(&table.words).unwrap())
         .collect();
     wait(|| tables.iter().all(|table| table.is_resident().unwrap()));
     let mut lane = device.open_lane(&plan, 1).unwrap();

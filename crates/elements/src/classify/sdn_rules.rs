@@ -29,6 +29,9 @@ pub(crate) struct SdnRules {
     renewing: Arc<AtomicBool>,
 }
 
+/// Rules that are or were in force.
+pub(crate) type RulesInForce = Version<Compiled>;
+
 /// Rules ready to be searched.
 pub(crate) struct Compiled {
     pub(crate) live: LiveRules,
@@ -75,8 +78,13 @@ impl SdnRules {
 
     /// The rules in force.
     #[inline]
-    pub(crate) fn load(&self) -> Guard<Arc<Version<Compiled>>> {
+    pub(crate) fn load(&self) -> Guard<Arc<RulesInForce>> {
         self.in_force.load()
+    }
+
+    /// The rules in force, for longer than a moment.
+    pub(crate) fn keep(&self) -> Arc<RulesInForce> {
+        self.in_force.keep()
     }
 
     /// Reads the configured file, or another one; `Err` says what is wrong, and where.

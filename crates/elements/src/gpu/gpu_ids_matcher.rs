@@ -78,14 +78,14 @@ use millrace_core::{
 };
 use millrace_gpu::kernel::{Kernel, NONE};
 use millrace_gpu::region::{Base, Region};
-use millrace_gpu::{Rows, Stage, StageSpec};
+use millrace_gpu::{Rows, Snapshot, Stage, StageSpec, StageTable};
 use millrace_match::patterns::{EngineChoice, Kind as Protocol, Scratch, Text};
 
 use super::book::{Book, Role, StageRole};
 use super::predicate::Predicate;
 use crate::ids::alarm::Alarm;
 use crate::ids::payload::{From, HEADER, locate};
-use crate::ids::rules::{InForce, Source, Target};
+use crate::ids::rules::{Compiled, InForce, Source, Target};
 
 /// The element; its manual is at the top of the file.
 pub struct GpuIdsMatcher {
@@ -175,7 +175,7 @@ impl Element for GpuIdsMatcher {
         });
         handlers.read("memory", |ids, _| ids.matching.rules.load().memory());
         handlers.read("image_bytes", |ids, _| {
-            ids.matching.table().map_or(0, |(_, words)| words.len() * 4)
+            ids.matching.table().map_or(0, |table| table.words.len() * 4)
         });
         handlers.read("build_time", |ids, _| ids.matching.rules.load().build_time.as_secs_f64());
     }
@@ -198,21 +198,30 @@ impl Stage for Matching {
         }
     }
 
-    fn table(&self) -> Option<(u64, Arc<Vec<u32>>)> {
-        let rules = self.rules.load();
-        if let Some(image) = self.image.load().as_ref().filter(|image| image.0 == rules.number) {
-            return Some((image.0, image.1.clone()));
-        }
-        let image = Arc::new(rules.matcher.image()?.words().to_vec());
-        self.image.store(Some(Arc::new((rules.number, image.clone()))));
-        Some((rules.number, image))
+    fn table(&self) -> Option<StageTable> {
+        let rules = self.rules.keep();
+        let epoch = rules.number;
+        let made = self.image.load();
+        let words = match made.as_ref().filter(|image| image.0 == epoch) {
+            Some(image) => image.1.clone(),
+            None => {
+                let words = Arc::new(rules.matcher.image()?.words().to_vec());
+                self.image.store(Some(Arc::new((epoch, words.clone()))));
+                words
+            }
+        };
+        Some(StageTable { epoch, words, snapshot: Snapshot::of(rules) })
     }
 
-    fn run(&self, rows: &mut Rows<'_>) {
+    fn snapshot(&self) -> Snapshot {
+        Snapshot::of(self.rules.keep())
+    }
+
+    fn run(&self, snapshot: &Snapshot, rows: &mut Rows<'_>) {
         thread_local! {
             static SCRATCH: RefCell<Scratch> = RefCell::default();
         }
-        let rules = self.rules.load();
+        let rules = self.rules_of(snapshot);
         let mut texts = [Text { bytes: &[], kind: Protocol::Other }; Batch::CAPACITY];
         let mut found = [0; Batch::CAPACITY];
         let (packets, active, results, decisions) = rows.parts();
@@ -236,8 +245,14 @@ impl Stage for Matching {
         }
     }
 
-    fn deliver(&self, cx: &mut Context, packets: &mut [Packet], results: &[u32]) {
-        let rules = self.rules.load();
+    fn deliver(
+        &self,
+        cx: &mut Context,
+        snapshot: &Snapshot,
+        packets: &mut [Packet],
+        results: &[u32],
+    ) {
+        let rules = self.rules_of(snapshot);
         let follows = self.follows.load(Relaxed);
         for (packet, &result) in packets.iter_mut().zip(results) {
             if result != NONE {
@@ -249,5 +264,12 @@ impl Stage for Matching {
                 self.alarm.note(packet, 0);
             }
         }
+    }
+}
+
+impl Matching {
+    /// The rules that a batch is searched by.
+    fn rules_of(&self, snapshot: &Snapshot) -> Arc<Compiled> {
+        snapshot.get().unwrap_or_else(|| self.rules.keep())
     }
 }

@@ -105,9 +105,9 @@ impl Element for GpuIpLookup {
         write_handlers(handlers);
         flush_handler(handlers);
         handlers.read("image_bytes", |element, _| {
-            element.lookup.table().map_or(0, |(_, words)| words.len() * 4)
+            element.lookup.table().map_or(0, |table| table.words.len() * 4)
         });
-        handlers.read("epoch", |element, _| element.lookup.table().map_or(0, |(epoch, _)| epoch));
+        handlers.read("epoch", |element, _| element.lookup.table().map_or(0, |table| table.epoch));
     }
 }
 

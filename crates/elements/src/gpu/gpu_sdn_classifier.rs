@@ -69,13 +69,13 @@ use millrace_core::{
     Reason, Refused, Setup, isa, register,
 };
 use millrace_gpu::kernel::{CLASSIFY_REGIONS, Kernel, NONE};
-use millrace_gpu::{Rows, Stage, StageSpec};
+use millrace_gpu::{Rows, Snapshot, Stage, StageSpec, StageTable};
 use millrace_match::rules::Key;
 
 use super::book::{Book, Role, StageRole};
 use super::lookup::outputs_of;
 use super::predicate::Predicate;
-use crate::classify::sdn_rules::{self, FILTERED, NO_MATCH, SdnRules, key_of};
+use crate::classify::sdn_rules::{self, FILTERED, NO_MATCH, RulesInForce, SdnRules, key_of};
 
 /// The element; its manual is at the top of the file.
 pub struct GpuSdnClassifier {
@@ -129,7 +129,7 @@ impl Element for GpuSdnClassifier {
             Ok(())
         });
         handlers.read("image_bytes", |sdn, _| {
-            sdn.classifying.table().map_or(0, |(_, words)| words.len() * 4)
+            sdn.classifying.table().map_or(0, |table| table.words.len() * 4)
         });
     }
 }
@@ -149,13 +149,18 @@ impl Stage for Classifying {
         }
     }
 
-    fn table(&self) -> Option<(u64, Arc<Vec<u32>>)> {
-        let rules = self.rules.load();
-        Some((rules.number, rules.table().clone()))
+    fn table(&self) -> Option<StageTable> {
+        let rules = self.rules.keep();
+        let (epoch, words) = (rules.number, rules.table().clone());
+        Some(StageTable { epoch, words, snapshot: Snapshot::of(rules) })
     }
 
-    fn run(&self, rows: &mut Rows<'_>) {
-        let rules = self.rules.load();
+    fn snapshot(&self) -> Snapshot {
+        Snapshot::of(self.rules.keep())
+    }
+
+    fn run(&self, snapshot: &Snapshot, rows: &mut Rows<'_>) {
+        let rules = self.rules_of(snapshot);
         let mut keys = [Key::default(); Batch::CAPACITY];
         let mut found = [NONE; Batch::CAPACITY];
         let (packets, active, results, decisions) = rows.parts();
@@ -182,8 +187,14 @@ impl Stage for Classifying {
         }
     }
 
-    fn deliver(&self, cx: &mut Context, _packets: &mut [Packet], results: &[u32]) {
-        let rules = self.rules.load();
+    fn deliver(
+        &self,
+        cx: &mut Context,
+        snapshot: &Snapshot,
+        _packets: &mut [Packet],
+        results: &[u32],
+    ) {
+        let rules = self.rules_of(snapshot);
         let zeros = || (0..=self.outputs).map(|_| Count::default()).collect();
         let counts = self.counts.mine(cx).get_or_init(zeros);
         for &rule in results.iter().filter(|&&rule| rule != NONE) {
@@ -199,6 +210,11 @@ impl Stage for Classifying {
 }
 
 impl Classifying {
+    /// The rules that a batch is classified by.
+    fn rules_of(&self, snapshot: &Snapshot) -> Arc<RulesInForce> {
+        snapshot.get().unwrap_or_else(|| self.rules.keep())
+    }
+
     /// Packets by output, a line each.
     fn counts(&self) -> String {
         let line = |at: usize| {

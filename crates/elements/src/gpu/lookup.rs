@@ -16,10 +16,11 @@ use millrace_core::{Args, Batch, Context, Failed, Lock, Packet, Reason, Setup};
 use millrace_gpu::kernel::{DROP, Kernel, NONE};
 use millrace_gpu::region::{Base, Region};
 use millrace_gpu::table::{self, Decisions, Lpm4, Lpm6, TableError};
-use millrace_gpu::{Rows, Stage, StageSpec};
+use millrace_gpu::{Rows, Snapshot, Stage, StageSpec, StageTable};
 
 use super::book::{Book, Role, StageRole};
 use super::predicate::Predicate;
+use crate::ip;
 use crate::ip::lookup::routing::Routing;
 use crate::ip::lookup::{Address, Command, Error, FibWriter, Hop, HopId, Order, Route};
 
@@ -114,6 +115,12 @@ pub(crate) struct Lookup<W: FibWriter<A>, A: Family> {
     /// The image's epoch and words.
     table: ArcSwapOption<(u64, Arc<Vec<u32>>)>,
     hops: ArcSwap<Hops<A>>,
+}
+
+/// Routes at one time, and their hops.
+struct Pinned<W: FibWriter<A>, A: Address> {
+    routes: ip::lookup::Snapshot<W::Fib, A>,
+    hops: Arc<Hops<A>>,
 }
 
 /// Every hop that a route ever had.
@@ -246,6 +253,14 @@ impl<W: FibWriter<A>, A: Family> Lookup<W, A> {
         Ok(image)
     }
 
+    /// What the twin looks a batch up in. It is kept until the batch is delivered, for which neither structure of routes
+    /// [waits](crate::ip::lookup::Readers::settle).
+    fn pin(&self) -> Arc<Pinned<W, A>> {
+        let routes = self.routing.table().keep();
+        // After the routes, so that it has every hop of theirs.
+        Arc::new(Pinned { routes, hops: self.hops.load_full() })
+    }
+
     fn publish(&self, epoch: u64, image: &A::Image) {
         self.table.store(Some(Arc::new((epoch, image.words().clone()))));
     }
@@ -266,30 +281,35 @@ impl<W: FibWriter<A>, A: Family> Stage for Lookup<W, A> {
         }
     }
 
-    fn table(&self) -> Option<(u64, Arc<Vec<u32>>)> {
+    fn table(&self) -> Option<StageTable> {
         if self.table.load().is_none() {
             self.prepare().ok()?;
         }
         let table = self.table.load_full()?;
-        Some((table.0, table.1.clone()))
+        let (epoch, words) = (table.0, table.1.clone());
+        // Numbers of hops stay as they are.
+        Some(StageTable { epoch, words, snapshot: Snapshot::default() })
     }
 
-    fn run(&self, rows: &mut Rows<'_>) {
-        let snapshot = self.routing.table().snapshot();
-        // After the routes, so that it has every hop of theirs.
-        let hops = self.hops.load();
+    fn snapshot(&self) -> Snapshot {
+        Snapshot::of(self.pin())
+    }
+
+    fn run(&self, snapshot: &Snapshot, rows: &mut Rows<'_>) {
+        let pinned = snapshot.get::<Pinned<W, A>>().unwrap_or_else(|| self.pin());
+        let Pinned { routes, hops } = &*pinned;
         let mut addresses = [A::Bits::default(); Batch::CAPACITY];
         let mut found = [HopId::NONE; Batch::CAPACITY];
         let count = rows.len().min(Batch::CAPACITY);
         for (address, packet) in addresses.iter_mut().zip(rows.packets()) {
             *address = A::destination(packet).to_bits();
         }
-        snapshot.lookup_batch(&addresses[..count], &mut found[..count]);
+        routes.lookup_batch(&addresses[..count], &mut found[..count]);
         for (row, id) in found[..count].iter().enumerate() {
             if !rows.is_active(row) {
                 continue;
             }
-            let hop = snapshot.hop(*id);
+            let hop = routes.hop(*id);
             match hop.and_then(|hop| Some((hop, *hops.numbers.get(&hop)?))) {
                 Some((hop, number)) => {
                     rows.set_result(row, number);
@@ -300,7 +320,13 @@ impl<W: FibWriter<A>, A: Family> Stage for Lookup<W, A> {
         }
     }
 
-    fn deliver(&self, _cx: &mut Context, packets: &mut [Packet], results: &[u32]) {
+    fn deliver(
+        &self,
+        _cx: &mut Context,
+        _snapshot: &Snapshot,
+        packets: &mut [Packet],
+        results: &[u32],
+    ) {
         let hops = self.hops.load();
         for (packet, &result) in packets.iter_mut().zip(results) {
             if result != NONE

@@ -160,7 +160,7 @@ fn edges(stages: &[&StageRole], node: usize, port: usize) -> Vec<Edge> {
 impl Unit {
     /// The tables of its stages, as they are now.
     pub(super) fn tables(&self) -> impl Iterator<Item = Arc<Vec<u32>>> + '_ {
-        self.stages.iter().filter_map(|stage| Some(stage.table()?.1))
+        self.stages.iter().filter_map(|stage| Some(stage.table()?.words))
     }
 
     /// Takes packets in. Waits for the oldest batch as long as there is no room.

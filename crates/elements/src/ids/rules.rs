@@ -163,6 +163,11 @@ impl InForce {
         self.current.load()
     }
 
+    /// What is in force, for longer than a moment.
+    pub(crate) fn keep(&self) -> Arc<Compiled> {
+        self.current.load_full()
+    }
+
     /// Reads the configured file again, or another one.
     pub(crate) fn read(&self, file: Option<&Path>) -> Result<(), String> {
         let file = file.or_else(|| self.source.file.as_ref().map(FileName::as_path));

@@ -8,25 +8,32 @@ use super::Outcome;
 use crate::kernel::{NONE, TILE};
 use crate::plan::Plan;
 use crate::region::{Base, Layers};
-use crate::stage::{Rows, Stage};
+use crate::stage::{Rows, Snapshot, Stage};
 
 impl Plan {
     /// Does a batch's work on the CPU, or that of a part of it: what comes of these packets is added to what the outcome
     /// holds. Slices that stages write are written in the packets. Predicate words are the very same as the
-    /// kernels'.
+    /// kernels'. `snapshots` are the stages', taken once for all parts of a batch.
     pub fn run_on_cpu(
         &self,
         stages: &[Arc<dyn Stage>],
+        snapshots: &[Snapshot],
         packets: &mut [Packet],
         outcome: &mut Outcome,
     ) {
         outcome.results.resize_with(self.steps.len(), Vec::new);
         for packets in packets.chunks_mut(TILE) {
-            self.run_tile(stages, packets, outcome);
+            self.run_tile(stages, snapshots, packets, outcome);
         }
     }
 
-    fn run_tile(&self, stages: &[Arc<dyn Stage>], packets: &mut [Packet], outcome: &mut Outcome) {
+    fn run_tile(
+        &self,
+        stages: &[Arc<dyn Stage>],
+        snapshots: &[Snapshot],
+        packets: &mut [Packet],
+        outcome: &mut Outcome,
+    ) {
         let first = outcome.predicates.len();
         let end = first + packets.len();
         let Outcome { results, predicates, layers, active, decisions } = outcome;
@@ -36,14 +43,15 @@ impl Plan {
         if self.depth > Base::Annotation {
             layers.extend(packets.iter().map(|packet| Layers::of(packet, self.depth)));
         }
-        for ((step, stage), results) in self.steps.iter().zip(stages).zip(results) {
+        let stages = stages.iter().zip(snapshots);
+        for ((step, (stage, snapshot)), results) in self.steps.iter().zip(stages).zip(results) {
             active.clear();
             active.extend(predicates.iter().map(|&predicate| step.treats(predicate)));
             decisions.resize(packets.len(), NONE);
             results.resize(end, NONE);
             let results = results.get_mut(first..).unwrap_or_default();
             let mut rows = Rows::new(packets, active, results, decisions).with_layers(layers);
-            stage.run(&mut rows);
+            stage.run(snapshot, &mut rows);
             let Some(field) = step.field else { continue };
             for ((predicate, &decision), _) in
                 predicates.iter_mut().zip(&*decisions).zip(&*active).filter(|(_, active)| **active)

@@ -3,11 +3,11 @@
 use millrace_core::{Context, Packet};
 
 use super::*;
-use crate::StageSpec;
 use crate::batch::Gather;
 use crate::kernel::{Condition, Kernel};
 use crate::region::Access;
-use crate::stage::Rows;
+use crate::stage::{Rows, Snapshot};
+use crate::{StageSpec, StageTable};
 
 /// A stage that is only asked for its needs.
 struct Asks(StageSpec);
@@ -19,11 +19,11 @@ impl Stage for Asks {
     fn spec(&self) -> StageSpec {
         self.0.clone()
     }
-    fn table(&self) -> Option<(u64, Arc<Vec<u32>>)> {
+    fn table(&self) -> Option<StageTable> {
         None
     }
-    fn run(&self, _: &mut Rows<'_>) {}
-    fn deliver(&self, _: &mut Context, _: &mut [Packet], _: &[u32]) {}
+    fn run(&self, _: &Snapshot, _: &mut Rows<'_>) {}
+    fn deliver(&self, _: &mut Context, _: &Snapshot, _: &mut [Packet], _: &[u32]) {}
 }
 
 fn node(regions: &[Region], outputs: u32, from: &[(usize, u32)]) -> Node {

@@ -6,7 +6,7 @@ use millrace_core::{Batch, Packet, Timestamp};
 
 use crate::batch::{Gather, Outcome};
 use crate::plan::Plan;
-use crate::{SlotId, Stage, Ticket};
+use crate::{SlotId, Snapshot, Stage, Ticket};
 
 /// Where a batch is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,6 +49,8 @@ pub(super) struct Flight {
     pub(super) state: State,
     pub(super) gather: Gather,
     pub(super) outcome: Outcome,
+    /// What the stages' tables were when it was treated, by stage.
+    pub(super) snapshots: Vec<Snapshot>,
     /// Bytes of packed payload, at most, while it waits for a slot.
     payload: usize,
     /// Cycles of the lane's thread so far.
@@ -125,8 +127,10 @@ impl Flight {
     /// Has the twins treat it.
     pub(super) fn run_twins(&mut self, plan: &Plan, stages: &[Arc<dyn Stage>]) {
         self.outcome.clear(plan);
+        self.snapshots.clear();
+        self.snapshots.extend(stages.iter().map(|stage| stage.snapshot()));
         for tile in &mut self.tiles {
-            plan.run_on_cpu(stages, tile, &mut self.outcome);
+            plan.run_on_cpu(stages, &self.snapshots, tile, &mut self.outcome);
         }
         self.state = State::Treated;
     }

@@ -173,9 +173,10 @@ impl Lane {
         let mut first = 0;
         for mut tile in flight.tiles.drain(..) {
             let rows = first..first + tile.len();
-            for (step, stage) in self.section.stages().iter().enumerate() {
+            let stages = self.section.stages().iter().zip(&flight.snapshots);
+            for (step, (stage, snapshot)) in stages.enumerate() {
                 let results = flight.outcome.results(step).get(rows.clone()).unwrap_or_default();
-                stage.deliver(cx, &mut tile, results);
+                stage.deliver(cx, snapshot, &mut tile, results);
             }
             let predicates = flight.outcome.predicates().get(rows.clone()).unwrap_or_default();
             sink(cx, &mut tile, predicates);
@@ -185,6 +186,8 @@ impl Lane {
             self.tiles.push(tile);
             first = rows.end;
         }
+        // What they hold may be large, and no longer in use.
+        flight.snapshots.clear();
         self.spare.push(flight);
         true
     }
@@ -562,6 +565,7 @@ impl Lane {
         flight.cost += cycles::now().wrapping_sub(start);
         match submitted {
             Ok(ticket) => {
+                flight.snapshots.clone_from(&self.tables.snapshots);
                 flight.state = State::Flying { ticket, since: self.section.device_now() };
                 self.flying += 1;
                 self.launched = true;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use millrace_core::Lock;
 
 use super::recovery::Backoff;
-use crate::{Device, DeviceError, Stage, Table};
+use crate::{Device, DeviceError, Snapshot, Stage, StageTable, Table};
 
 /// The tables of a plan's launches that are on a device at one time.
 #[derive(Debug, Default)]
@@ -22,6 +22,8 @@ pub(super) struct Resident {
     pub(super) tables: Vec<Table>,
     /// For each of them the stage, and the epoch of the table.
     pub(super) epochs: Vec<(usize, u64)>,
+    /// What goes with results that come of them, by stage.
+    pub(super) snapshots: Vec<Snapshot>,
     /// Whether all are there.
     pub(super) complete: bool,
 }
@@ -31,7 +33,7 @@ impl Resident {
     pub(super) fn is_newest(&self, stages: &[Arc<dyn Stage>]) -> bool {
         self.epochs.iter().all(|&(stage, epoch)| {
             let newest = stages.get(stage).and_then(|stage| stage.table());
-            newest.is_some_and(|(newest, _)| newest == epoch)
+            newest.is_some_and(|newest| newest.epoch == epoch)
         })
     }
 }
@@ -94,7 +96,11 @@ impl Tables {
         let mut new = Resident { generation, complete: true, ..Resident::default() };
         let mut loaded = Ok(());
         for (index, stage) in stages.iter().enumerate() {
-            let Some((epoch, words)) = stage.table() else { continue };
+            let Some(StageTable { epoch, words, snapshot }) = stage.table() else {
+                new.snapshots.push(Snapshot::default());
+                continue;
+            };
+            new.snapshots.push(snapshot);
             let table = match known(index, epoch) {
                 Some(table) => Ok(table),
                 None => load_one(device, &words),

@@ -187,11 +187,12 @@ pub(crate) fn check_on(
     let (mut packets, more_others) = shared(&built);
     let stages: Vec<Arc<dyn Stage>> =
         case.stages.iter().map(|stage| Arc::new(stage.clone()) as Arc<dyn Stage>).collect();
+    let snapshots: Vec<_> = stages.iter().map(|stage| stage.snapshot()).collect();
     let device_predicates = outcome.predicates().to_vec();
     outcome.clear(plan);
     let (front, back) = packets.split_at_mut(rows / 3);
-    plan.run_on_cpu(&stages, front, &mut outcome);
-    plan.run_on_cpu(&stages, back, &mut outcome);
+    plan.run_on_cpu(&stages, &snapshots, front, &mut outcome);
+    plan.run_on_cpu(&stages, &snapshots, back, &mut outcome);
     prop_assert_eq!(&fates(plan, &outcome, &packets, &built), &expected, "on the CPU\n{}", plan);
     prop_assert_eq!(outcome.predicates(), device_predicates);
 

@@ -8,7 +8,7 @@ use millrace_gpu::kernel::{Column, DROP, Header, Kernel, NONE};
 use millrace_gpu::plan::{Decision, Edge, Node, Plan, Step};
 use millrace_gpu::region::{Access, Base, Extent, Region};
 use millrace_gpu::table::{Decisions, Lpm4, Lpm6, Route};
-use millrace_gpu::{Rows, Stage, StageSpec};
+use millrace_gpu::{Rows, Snapshot, Stage, StageSpec, StageTable};
 use millrace_match::patterns::{Content, Image, Kind, PatternSet, Rule};
 use millrace_match::rules::{self as classify, Action, Key, LiveRules, Masked, RuleSet};
 
@@ -295,11 +295,15 @@ impl Stage for TestStage {
         }
     }
 
-    fn table(&self) -> Option<(u64, Arc<Vec<u32>>)> {
-        self.work.words().map(|words| (0, words.clone()))
+    fn table(&self) -> Option<StageTable> {
+        self.work.words().map(|words| StageTable {
+            epoch: 0,
+            words: words.clone(),
+            snapshot: Snapshot::default(),
+        })
     }
 
-    fn run(&self, rows: &mut Rows<'_>) {
+    fn run(&self, _: &Snapshot, rows: &mut Rows<'_>) {
         for row in 0..rows.len() {
             if !rows.is_active(row) {
                 continue;
@@ -315,7 +319,7 @@ impl Stage for TestStage {
         }
     }
 
-    fn deliver(&self, _: &mut Context, _: &mut [Packet], _: &[u32]) {}
+    fn deliver(&self, _: &mut Context, _: &Snapshot, _: &mut [Packet], _: &[u32]) {}
 }
 
 /// What became of one packet.

@@ -108,6 +108,11 @@ impl<W: FibWriter<A>, A: Address> RouteTable<W, A> {
         Snapshot { view: self.view.load() }
     }
 
+    /// A [`snapshot`](Self::snapshot) for longer than a moment.
+    pub fn keep(&self) -> Snapshot<W::Fib, A> {
+        Snapshot { view: Guard::from_inner(self.view.load_full()) }
+    }
+
     /// Carries out all commands, or none.
     ///
     /// Packets that are routed meanwhile see, for each address, what it had before all commands or

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::net::Ipv6Addr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -16,7 +17,7 @@ use crate::kernel::{DROP, Kernel, NONE};
 use crate::plan::{Edge, Limits, Node, Plan};
 use crate::region::{Access, Base, Region};
 use crate::table::{Decisions, Lpm6, Route};
-use crate::{Rows, Stage, StageSpec};
+use crate::{Rows, Snapshot, Stage, StageSpec, StageTable};
 
 type Work = Box<dyn FnOnce(&mut Context)>;
 
@@ -62,6 +63,8 @@ impl Element for Stand {
 /// or, for the last one, nowhere.
 pub(super) struct Routes {
     table: Lock<(u64, Arc<Vec<u32>>)>,
+    /// Whether they change whenever the twin has run.
+    pub(super) restless: AtomicBool,
 }
 
 pub(super) const PREFIXES: u16 = 32;
@@ -74,7 +77,7 @@ const TURNED: usize = 44;
 
 impl Routes {
     fn new() -> Self {
-        Self { table: Lock::new((0, table(0))) }
+        Self { table: Lock::new((0, table(0))), restless: AtomicBool::new(false) }
     }
 
     /// The routes of the next epoch, if there is one.
@@ -119,12 +122,17 @@ impl Stage for Routes {
         }
     }
 
-    fn table(&self) -> Option<(u64, Arc<Vec<u32>>)> {
-        Some(self.table.lock().clone())
+    fn table(&self) -> Option<StageTable> {
+        let (epoch, words) = self.table.lock().clone();
+        Some(StageTable { epoch, words, snapshot: Snapshot::of(Arc::new(epoch)) })
     }
 
-    fn run(&self, rows: &mut Rows<'_>) {
-        let epoch = self.table.lock().0 as u32;
+    fn snapshot(&self) -> Snapshot {
+        Snapshot::of(Arc::new(self.table.lock().0))
+    }
+
+    fn run(&self, snapshot: &Snapshot, rows: &mut Rows<'_>) {
+        let epoch = *snapshot.get::<u64>().unwrap() as u32;
         for row in 0..rows.len() {
             let prefix = rows.packets()[row].dst_ip6().segments()[0];
             let turn = u32::from(prefix) % HOPS;
@@ -132,11 +140,22 @@ impl Stage for Routes {
             rows.set_result(row, if known { epoch * HOPS + turn } else { NONE });
             rows.decide(row, if known && turn < HOPS - 1 { turn } else { Rows::DROP });
         }
+        if self.restless.load(Relaxed) {
+            self.change_at_most();
+        }
     }
 
-    fn deliver(&self, _: &mut Context, packets: &mut [Packet], results: &[u32]) {
+    fn deliver(
+        &self,
+        _: &mut Context,
+        snapshot: &Snapshot,
+        packets: &mut [Packet],
+        results: &[u32],
+    ) {
         assert_eq!(packets.len(), results.len());
+        let epoch = *snapshot.get::<u64>().unwrap() as u32;
         for (packet, result) in packets.iter_mut().zip(results) {
+            assert!(*result == NONE || result / HOPS == epoch, "results of the snapshot's epoch");
             packet.set_anno_u32(ROUTED, *result);
         }
     }
@@ -171,11 +190,11 @@ impl Stage for Turn {
         }
     }
 
-    fn table(&self) -> Option<(u64, Arc<Vec<u32>>)> {
+    fn table(&self) -> Option<StageTable> {
         None
     }
 
-    fn run(&self, rows: &mut Rows<'_>) {
+    fn run(&self, _: &Snapshot, rows: &mut Rows<'_>) {
         let region = self.region();
         for row in (0..rows.len()).filter(|&row| rows.is_active(row)).collect::<Vec<_>>() {
             let len = rows.slice(row, &region).len();
@@ -186,7 +205,7 @@ impl Stage for Turn {
         }
     }
 
-    fn deliver(&self, _: &mut Context, packets: &mut [Packet], results: &[u32]) {
+    fn deliver(&self, _: &mut Context, _: &Snapshot, packets: &mut [Packet], results: &[u32]) {
         for (packet, result) in packets.iter_mut().zip(results) {
             packet.set_anno_u32(TURNED, *result);
         }

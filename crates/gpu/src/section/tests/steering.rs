@@ -14,7 +14,8 @@ use crate::kernel::Kernel;
 use crate::plan::{Limits, Node, Plan};
 use crate::region::{Base, Region};
 use crate::{
-    Caps, Device, DeviceError, DeviceLane, Poll, Rows, SlotId, Stage, StageSpec, Table, Ticket,
+    Caps, Device, DeviceError, DeviceLane, Poll, Rows, SlotId, Snapshot, Stage, StageSpec,
+    StageTable, Table, Ticket,
 };
 
 /// Takes time of the thread, lots of it, since others may take some of it, too.
@@ -43,16 +44,16 @@ impl Stage for Toil {
         }
     }
 
-    fn table(&self) -> Option<(u64, Arc<Vec<u32>>)> {
+    fn table(&self) -> Option<StageTable> {
         None
     }
 
-    fn run(&self, rows: &mut Rows<'_>) {
+    fn run(&self, _: &Snapshot, rows: &mut Rows<'_>) {
         toil(self.0 * rows.len() as u32 / 256);
         (0..rows.len()).for_each(|row| rows.set_result(row, 4));
     }
 
-    fn deliver(&self, _: &mut Context, _: &mut [Packet], results: &[u32]) {
+    fn deliver(&self, _: &mut Context, _: &Snapshot, _: &mut [Packet], results: &[u32]) {
         assert!(results.iter().all(|result| *result == 4));
     }
 }

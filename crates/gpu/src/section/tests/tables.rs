@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 
 use super::super::{Fault, Mode, Settings, Source};
 use super::bench::{Traffic, in_context, section};
+use super::faults::source;
+use super::flow::LONG;
 use crate::device::{DeviceId, TableMemory};
-use crate::host::Fast;
+use crate::host::{self, Fast, Faults, Point};
 use crate::plan::Plan;
 use crate::{Caps, Device, DeviceError, DeviceLane, Table};
 
@@ -122,5 +124,23 @@ fn batches_have_the_old_table_until_the_new_one_is_there_but_not_for_ever() {
         traffic.run(cx, &mut lane, true, |_, _| section.report().gpu.packets > by_device + 3000);
         assert_eq!(traffic.epochs.last(), Some(&2));
         traffic.drain(cx, &mut lane, true);
+    });
+}
+
+#[test]
+fn a_batch_sees_one_epoch_when_the_twins_treat_it_too() {
+    in_context(|cx| {
+        let faults = Faults::none();
+        let settings = Settings { mode: Mode::Gpu, patience: LONG, ..Settings::default() };
+        let (section, routes) = section(source(&faults, 1), true, settings);
+        section.prepare(1).unwrap();
+        let mut lane = section.lane();
+        let mut traffic = Traffic::new(3);
+        // Batches that were to be the device's are more than the twins treat at a time.
+        faults.at(faults.batches() + 5, Point::Launch(0), host::Fault::Fail);
+        routes.restless.store(true, Ordering::Relaxed);
+        traffic.run(cx, &mut lane, true, |_, _| section.report().again > 0);
+        traffic.drain(cx, &mut lane, true);
+        assert!(traffic.epochs.last() > Some(&1), "routes changed");
     });
 }
