@@ -15,10 +15,11 @@
 //! Without a Balancer the device gets every batch as long as it works.
 //!
 //! # Arguments
-//! - MODE: `adaptive`; `gpu` or `cpu` for one way only. Default `adaptive`.
+//! - MODE: `adaptive`; `gpu` or `cpu` for one way only. Default `adaptive`. On a virtual clock (`--simtime`), on which
+//!   runs repeat, nothing is measured: there `adaptive` begins as `gpu`.
 //! - INTERVAL: the time between two looks. Default 200ms.
-//! - PROBE: the part of the batches that goes the other way for the sake of the measurement: `2%`, or `0.02`. Default
-//!   2%.
+//! - PROBE: the part of the batches that goes the other way for the sake of the measurement: `2%`, or `0.02`. At most a
+//!   half. Default 2%.
 //!
 //! # Ports
 //! One push input, one push output.

@@ -29,14 +29,14 @@
 //! - CAPACITY: the most packets of a batch, 1 to 16384. Default 1024. Positional.
 //! - TIMEOUT: how old a batch may grow before it ends: a number of milliseconds, or a time with a unit such as
 //!   `50us`. Default 50us.
-//! - BYTES: the most bytes of payload that a batch takes to the device, at least 65536. A thread holds at most one more
-//!   than LENGTH times as many bytes of packets. Default: 2 KiB for each of CAPACITY packets.
+//! - BYTES: the most bytes of payload that a batch takes to the device, 65536 to 1073741824. A thread holds at most one
+//!   more than LENGTH times as many bytes of packets. Default: 2 KiB for each of CAPACITY packets.
 //! - SLOTS: batches of a thread that are under way on the device at once, 1 to 64. Default: STREAMS of GPURuntime.
 //! - SLICE_BEGIN, SLICE_END: bytes of each packet, counted from its Ethernet header, that are copied to the device
-//!   beside what the elements ask for: from the first one up to before the last one. A SLICE_END that is 0 or
-//!   negative means up to the packet's end. Defaults 0 and, when SLICE_BEGIN is not given either, nothing.
-//! - ANN_FLAGS: whether the annotations are copied, all 48 bytes: 1 to the device, 2 back from it, 3 both ways,
-//!   0 as the elements ask for. Default 0.
+//!   beside what the elements ask for: from the first one up to before the last one, 32767 at most. A SLICE_END of 0
+//!   or -1 means up to the packet's end. Defaults 0 and, when SLICE_BEGIN is not given either, nothing.
+//! - ANN_FLAGS: whether the annotations are copied, all 48 bytes: 1 to the device, 2 or 3 both ways (what nobody
+//!   writes is to come back as it was), 0 as the elements ask for. Default 0.
 //! - FORCE_PKTLENS: whether the lengths of packets are copied. They are, for each slice, whatever it says.
 //!
 //! # Ports

@@ -6,7 +6,7 @@ use millrace_core::element::Receiver;
 use millrace_core::{Batch, Context, Count, Inspection, PerThread, Reason, Task};
 use millrace_gpu::Stage;
 use millrace_gpu::plan::{Decision, Edge, Field, Node, Plan, PlanError};
-use millrace_gpu::section::{Lanes, Section};
+use millrace_gpu::section::{Lanes, Mode, Section};
 use millrace_lang::Diagnostic;
 
 use super::book::{Role, Roles, StageRole};
@@ -134,7 +134,11 @@ pub(super) fn plan(
         _ => None,
     });
     let inline = inspection.clock().is_virtual();
-    let settings = collecting.settings(runtime, length, choice, inline);
+    let mut settings = collecting.settings(runtime, length, choice, inline);
+    // What is measured is real time, by which no two runs would be the same.
+    if inline && settings.mode == Mode::Adaptive {
+        settings.mode = Mode::Gpu;
+    }
     let stages: Vec<_> = stages.iter().map(|role| role.stage.clone()).collect();
     Some(Unit {
         section: Section::new(plan, stages.clone(), Some(runtime.source()), settings),
