@@ -159,6 +159,9 @@ impl Balancer {
         }
         let next = Period { began: Some(now), ..Period::default() };
         let period = std::mem::replace(&mut self.period, next);
+        if period.is_empty() {
+            return;
+        }
         for way in [Path::Gpu as usize, Path::Cpu as usize] {
             if period.packets[way] > 0.0 {
                 let cost = period.cost[way] / period.packets[way];
@@ -235,6 +238,11 @@ impl Balancer {
 }
 
 impl Period {
+    /// Whether nothing was learnt in it: old costs alone move no share.
+    fn is_empty(&self) -> bool {
+        self.batches == [0.0; 2] && self.waited == 0.0 && self.crowded == 0.0
+    }
+
     /// The part of the time that the thread waited for the device.
     fn waits(&self) -> f64 {
         let all = self.waited + self.cost.iter().sum::<f64>();

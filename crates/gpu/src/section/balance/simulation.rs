@@ -403,3 +403,17 @@ fn what_it_is_told_it_does() {
         balancer.gone(Path::Cpu, TILE);
     }
 }
+
+#[test]
+fn without_traffic_it_stands_still() {
+    let mut balancer = Balancer::new(PERIOD, PROBE, 500_000.0);
+    balancer.tick(0);
+    for (way, cost) in [(Path::Gpu, 256.0), (Path::Cpu, 512.0)] {
+        balancer.note(way, 256, cost);
+    }
+    balancer.tick(PERIOD);
+    let share = balancer.share();
+    assert!(share > 0.5);
+    (2..100).for_each(|period| balancer.tick(period * PERIOD));
+    assert_eq!(balancer.share(), share);
+}
