@@ -62,9 +62,11 @@ impl Lane {
         let settings = section.settings();
         let interval = u64::try_from(settings.interval.as_nanos()).unwrap_or(u64::MAX);
         let balancer = Balancer::new(interval, settings.probe, BUDGET);
+        // In this order: tables that are newer than their version are only read once more.
+        let (tables_version, tables) = (section.tables().version(), section.tables().resident());
         Self {
-            tables: section.tables().resident(),
-            tables_version: section.tables().version(),
+            tables,
+            tables_version,
             section,
             counters,
             queue: VecDeque::new(),
@@ -214,7 +216,7 @@ impl Lane {
             packets.append(&mut flight.tiles);
         }
         packets.extend(self.inherited.drain(..));
-        (self.packets, self.bytes) = (0, 0);
+        (self.packets, self.bytes, self.full) = (0, 0, false);
         self.count_held();
         packets
     }
@@ -300,6 +302,11 @@ impl Lane {
             std::hint::spin_loop();
         }
         // Slots come free when batches are taken, and nobody launches then.
+        self.wait_no_more();
+    }
+
+    /// Has the twins treat what waits for a slot.
+    fn wait_no_more(&mut self) {
         let waiting = self.queue.iter_mut().filter(|flight| flight.is_waiting());
         waiting.for_each(Flight::fall_back);
     }
@@ -387,11 +394,11 @@ impl Lane {
     /// Something went wrong: whatever is on the device, or waits for it, is the twins' now.
     fn fault(&mut self, fault: Fault) {
         self.counters.fault(fault);
-        if let Some(open) = &mut self.open
-            && let State::Gathering(slot) = open.state
-        {
+        if let Some(open) = self.open.as_mut().filter(|open| open.is_for_device()) {
+            if let Some(slot) = open.state.slot_at_rest() {
+                self.link.give_slot(slot);
+            }
             open.fall_back();
-            self.link.give_slot(slot);
         }
         let mut written = Vec::new();
         for flight in self.queue.iter_mut().filter(|flight| !flight.is_done()) {
@@ -581,6 +588,10 @@ impl Lane {
 
     /// Submits batches that wait for a slot.
     fn launch_waiting(&mut self) {
+        if !self.tables.complete {
+            // A table could not be loaded since they began to wait, of which the link knows nothing.
+            return self.wait_no_more();
+        }
         while let Some(at) = self.queue.iter().position(Flight::is_waiting) {
             let Some(slot) = self.link.take_slot() else { return };
             let Some(mut flight) = self.queue.get_mut(at).map(std::mem::take) else { return };

@@ -183,3 +183,29 @@ fn no_packet_is_lost_when_much_fails() {
         });
     }
 }
+
+#[test]
+fn a_batch_that_is_collected_does_not_wait_for_a_link_that_is_suspect() {
+    in_context(|cx| {
+        let faults = Faults::none();
+        let patience = Duration::from_millis(5);
+        let settings = Settings { slots: 1, ..settings(Mode::Gpu, patience) };
+        let (section, _) = section(source(&faults, 1), false, settings);
+        section.prepare(1).unwrap();
+        let mut lane = section.lane();
+        let mut traffic = Traffic::new(1);
+        faults.at(faults.batches(), Point::Launch(0), host::Fault::Hang);
+        // The first batch has the only slot; the one that is being collected behind it is to wait for it.
+        while lane.held() <= super::bench::CAPACITY {
+            traffic.push(cx, &mut lane);
+        }
+        let began = Instant::now();
+        while section.report().fault(Fault::Timeout) == 0 {
+            assert!(began.elapsed() < LONG);
+            lane.tick(cx.now());
+        }
+        lane.flush();
+        while traffic.take_one(cx, &mut lane, false) {}
+        assert_eq!(traffic.under_way(), 0, "the twins treat both");
+    });
+}

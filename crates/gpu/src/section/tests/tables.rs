@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use super::super::{Fault, Mode, Settings, Source};
-use super::bench::{Traffic, in_context, section};
+use super::bench::{CAPACITY, Traffic, in_context, section};
 use super::faults::source;
 use super::flow::LONG;
 use crate::device::{DeviceId, TableMemory};
@@ -142,5 +142,40 @@ fn a_batch_sees_one_epoch_when_the_twins_treat_it_too() {
         traffic.run(cx, &mut lane, true, |_, _| section.report().again > 0);
         traffic.drain(cx, &mut lane, true);
         assert!(traffic.epochs.last() > Some(&1), "routes changed");
+    });
+}
+
+#[test]
+fn a_table_that_is_not_there_is_no_fault_of_the_link() {
+    in_context(|cx| {
+        let tables = Arc::new(AtomicU8::new(ARRIVE));
+        let told = tables.clone();
+        let open = move || -> Result<Arc<dyn Device>, DeviceError> {
+            Ok(Arc::new(Slow { device: Fast::open(""), tables: told.clone() }))
+        };
+        let settings =
+            Settings { mode: Mode::Gpu, slots: 1, patience: LONG, ..Settings::default() };
+        let (section, routes) = section(Some(Source::new(Box::new(open))), false, settings);
+        section.prepare(1).unwrap();
+        let mut lane = section.lane();
+        let mut traffic = Traffic::new(4);
+        // One on the device, one that waits for its slot, one that is collected.
+        while lane.held() <= 2 * CAPACITY {
+            traffic.push(cx, &mut lane);
+        }
+        tables.store(FAIL, Ordering::Relaxed);
+        routes.change();
+        lane.flush();
+        traffic.push(cx, &mut lane);
+        let began = Instant::now();
+        while section.report().fault(Fault::Load) == 0 {
+            assert!(began.elapsed() < LONG);
+            std::thread::yield_now();
+        }
+        lane.flush();
+        traffic.push(cx, &mut lane);
+        traffic.run(cx, &mut lane, false, |traffic, _| traffic.came() > 2 * CAPACITY as u32);
+        traffic.drain(cx, &mut lane, false);
+        assert_eq!(section.report().fault(Fault::Submit), 0);
     });
 }
