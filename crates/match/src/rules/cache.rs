@@ -12,23 +12,26 @@ use super::live::LiveRules;
 /// flows that it has, with few it hardly ever does.
 #[derive(Clone, Debug)]
 pub struct FlowCache {
-    /// Words 0 to 6 of a key and the rule; none where word 3 is [`EMPTY`].
+    /// Words 0 to 6 of a key and the rule. Bits 7-4 of word 3, which are 0 in a masked key, say in which
+    /// generation it was found; in none where they are 0.
     places: Box<[[u32; Key::WORDS]]>,
     epoch: u64,
+    /// 1 to [`GENERATIONS`]; another one for each epoch that comes.
+    generation: u32,
     hits: u64,
     misses: u64,
 }
 
-/// Word 3 of a place without a key; no key has this flag.
-const EMPTY: u32 = 0x40;
+/// After so many epochs a generation's number is used again. Until then every place has been swept once, a part at
+/// each epoch: no packet waits until a large cache is cleared.
+const GENERATIONS: u32 = 15;
 
 impl FlowCache {
     /// A cache of so many places, rounded up to a power of two; without places it does nothing.
     pub fn new(places: usize) -> Self {
         let places = if places == 0 { 0 } else { places.next_power_of_two() };
-        let mut empty = [0; Key::WORDS];
-        empty[3] = EMPTY;
-        Self { places: vec![empty; places].into(), epoch: 0, hits: 0, misses: 0 }
+        let places = vec![[0; Key::WORDS]; places].into();
+        Self { places, epoch: 0, generation: 1, hits: 0, misses: 0 }
     }
 
     /// How many places there are.
@@ -54,16 +57,26 @@ impl FlowCache {
         }
         if self.epoch != epoch {
             self.epoch = epoch;
-            self.places.iter_mut().for_each(|place| place[3] = EMPTY);
+            self.forget();
         }
         for (keys, found) in keys.chunks(BLOCK).zip(found.chunks_mut(BLOCK)) {
             self.classify_block(rules, keys, found);
         }
     }
 
+    /// Begins another generation, and sweeps its part of the places.
+    #[cold]
+    fn forget(&mut self) {
+        self.generation = self.generation % GENERATIONS + 1;
+        let border = |part: u32| self.places.len() * part as usize / GENERATIONS as usize;
+        let part = border(self.generation - 1)..border(self.generation);
+        self.places[part].iter_mut().for_each(|place| place[3] = 0);
+    }
+
     #[inline(always)]
     fn classify_block(&mut self, rules: &LiveRules, keys: &[Key], found: &mut [u32]) {
         let mask = rules.mask();
+        let generation = self.generation << 4;
         let last = self.places.len().wrapping_sub(1);
         let mut missed = [Key::default(); BLOCK];
         let mut lanes = [(0_u8, 0_u32); BLOCK];
@@ -72,7 +85,8 @@ impl FlowCache {
             let key = key.masked(mask);
             let at = hash(&key) as usize & last;
             let Some(place) = self.places.get(at) else { continue };
-            let words = key.words();
+            let mut words = *key.words();
+            words[3] |= generation;
             let odd = (0..7).fold(0, |odd, word| odd | (place[word] ^ words[word]));
             *found = place[7];
             missed[count % BLOCK] = key;
@@ -87,6 +101,7 @@ impl FlowCache {
             found[usize::from(lane)] = rule;
             if let Some(place) = self.places.get_mut(at as usize) {
                 *place = *key.words();
+                place[3] |= generation;
                 place[7] = rule;
             }
         }

@@ -312,6 +312,22 @@ fn a_cache_answers_as_the_rules_do() {
         assert_eq!(hits + misses, if places == 0 { 0 } else { 19 * 600 });
         assert_eq!(hits > 100, places > 1);
     }
+    // A generation's number comes again after 15 epochs; what was found in it then does not count.
+    let any = RuleSet { rules: vec![Rule::any(Action::Drop)] };
+    let (none, one) = (LiveRules::new(RuleSet::default()), LiveRules::new(any));
+    for places in [1, 2, 16, 64] {
+        let mut cache = FlowCache::new(places);
+        for epoch in 1..100 {
+            let mut found = [7];
+            match (epoch % 15, epoch / 15 % 2) {
+                (0, 0) => cache.classify(&none, epoch, &[Key::default()], &mut found),
+                (0, _) => cache.classify(&one, epoch, &[Key::default()], &mut found),
+                _ => cache.classify(&none, epoch, &[], &mut []),
+            }
+            let expected = [[NONE], [0]][epoch as usize / 15 % 2];
+            assert_eq!(found, if epoch % 15 == 0 { expected } else { [7] }, "{places}, {epoch}");
+        }
+    }
     // What no rule looks at is no difference.
     let live =
         LiveRules::new(RuleSet::parse("@0.0.0.0/0 1.0.0.0/8 0:65535 0:65535 0/0 1").unwrap());
