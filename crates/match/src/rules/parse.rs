@@ -95,6 +95,15 @@ impl Rule {
     /// # Errors
     /// What is wrong, on line 1.
     pub fn parse_for(outputs: usize, line: &str) -> Result<Self, RuleError> {
+        // Else a second rule behind a comment would be taken for a part of that.
+        if let Some((comment, behind)) = line.split_once('#')
+            && let Some((_, more)) = behind.split_once('\n')
+            && !more.trim().is_empty()
+        {
+            let message = "one rule is expected, and nothing behind its comment".to_owned();
+            let line = 2 + comment.matches('\n').count();
+            return Err(RuleError { line, column: 1, message });
+        }
         rule(&mut Cursor::new(line), outputs).map_err(|wrong| wrong.on_line(line, 1))
     }
 }
@@ -476,6 +485,9 @@ pub(super) mod tests {
         let text = format!("# rules\r\n\n   \n{line} # first\r\n\t# none\n{line}");
         assert_eq!(RuleSet::parse(&text).unwrap().rules, [Rule::any(Action::Output(0)); 2]);
         assert_eq!(RuleSet::parse("").unwrap(), RuleSet::default());
+        assert_eq!(one(&format!("{line} # one\n \n")), Rule::any(Action::Output(0)));
+        let two = format!("{line} # one\n{line}").parse::<Rule>().unwrap_err();
+        assert_eq!((two.line, two.column), (2, 1));
         let marked = format!("\u{feff}{line}");
         assert_eq!(RuleSet::parse(&marked).unwrap().rules.len(), 1);
     }
