@@ -10,7 +10,7 @@ use arc_swap::Guard;
 use millrace_core::args::{Arg, ArgError, ArgText, FileName, Scope};
 use millrace_core::element::HandlerError;
 use millrace_core::headers::ether_type;
-use millrace_core::{Args, Call, Context, Element, Handlers, Packet, Reason};
+use millrace_core::{Args, Call, Context, Element, Handlers, Lock, Packet, Reason};
 use millrace_gpu::kernel::CLASSIFY_REGIONS;
 use millrace_gpu::region::{Base, View};
 use millrace_match::rules::{Action, DROP, Key, LiveRules, Rule, RuleSet};
@@ -25,6 +25,8 @@ pub(crate) struct SdnRules {
     outputs: usize,
     default: Action,
     in_force: Arc<InForce<Compiled>>,
+    /// Held from reading all rules anew until they are in force: the last text that is read stays.
+    loading: Lock<()>,
     /// Whether trees are being made anew.
     renewing: Arc<AtomicBool>,
 }
@@ -71,9 +73,13 @@ impl SdnRules {
         if file.is_none() && own.is_empty() && !args.has_errors() {
             args.error((), "there is nothing to classify by: FILE or RULE is missing");
         }
+        if let Err(message) = may_be_so_many(own.len()) {
+            args.error("RULE", message);
+        }
         let compiled = Compiled::new(RuleSet { rules: own.clone() }, default);
         let in_force = Arc::new(InForce::new(compiled));
-        Self { file, own, outputs, default, in_force, renewing: Arc::default() }
+        let (loading, renewing) = (Lock::default(), Arc::default());
+        Self { file, own, outputs, default, in_force, loading, renewing }
     }
 
     /// The rules in force.
@@ -89,6 +95,7 @@ impl SdnRules {
 
     /// Reads the configured file, or another one; `Err` says what is wrong, and where.
     pub(crate) fn read(&self, file: Option<&Path>) -> Result<(), String> {
+        let _loading = self.loading.lock();
         let mut rules = self.own.clone();
         if let Some(path) = file.or_else(|| self.file.as_ref().map(FileName::as_path)) {
             let name = path.display();
@@ -96,8 +103,13 @@ impl SdnRules {
             let text = text(&bytes).map_err(|wrong| format!("{name}: {wrong}"))?;
             rules.extend(self.parse(text, &format!("{name}: "))?);
         }
-        self.exchange(rules);
-        Ok(())
+        self.exchange(rules)
+    }
+
+    /// Puts the rules of a text in the place of all.
+    fn write(&self, text: &str) -> Result<(), String> {
+        let _loading = self.loading.lock();
+        self.exchange(self.parse(text, "")?)
     }
 
     fn parse(&self, text: &str, place: &str) -> Result<Vec<Rule>, String> {
@@ -110,10 +122,12 @@ impl SdnRules {
     }
 
     /// Puts other rules in force; packets go on to be classified by the old ones until these are ready.
-    fn exchange(&self, rules: Vec<Rule>) {
+    fn exchange(&self, rules: Vec<Rule>) -> Result<(), String> {
+        may_be_so_many(rules.len())?;
         let compiled = Compiled::new(RuleSet { rules }, self.default);
         let _writing = self.in_force.lock();
         self.in_force.exchange(compiled, None);
+        Ok(())
     }
 
     /// Puts changed rules in force. When much has changed, a thread of its own makes the trees anew.
@@ -129,10 +143,14 @@ impl SdnRules {
         drop(writing);
         if has_changed_much && !self.renewing.swap(true, Relaxed) {
             let (in_force, renewing) = (Arc::clone(&self.in_force), Arc::clone(&self.renewing));
-            std::thread::spawn(move || {
+            let work = move || {
                 renew(&in_force);
                 renewing.store(false, Relaxed);
-            });
+            };
+            if std::thread::Builder::new().name("sdn-rules".to_owned()).spawn(work).is_err() {
+                // There is no thread to be had now; the next change asks again.
+                self.renewing.store(false, Relaxed);
+            }
         }
         Ok(())
     }
@@ -249,11 +267,7 @@ pub(crate) fn handlers<E: Element>(handlers: &mut Handlers<E>, rules: fn(&E) -> 
         let lines = current.live.rules().enumerate();
         lines.map(|(place, rule)| format!("{place} {rule}\n")).collect::<String>()
     });
-    handlers.write("rules", move |element, call| {
-        let rules = rules(element);
-        rules.exchange(rules.parse(&call.text(), "")?);
-        Ok(())
-    });
+    handlers.write("rules", move |element, call| Ok(rules(element).write(&call.text())?));
     handlers.write("load", move |element, call| match call.bytes().trim_ascii() {
         b"" => Ok(rules(element).read(None)?),
         _ => Ok(rules(element).read(Some(call.parse::<FileName>()?.as_path()))?),
@@ -288,10 +302,16 @@ pub(crate) fn handlers<E: Element>(handlers: &mut Handlers<E>, rules: fn(&E) -> 
 }
 
 fn with(live: &LiveRules, place: usize, rule: Rule) -> Result<LiveRules, HandlerError> {
-    if live.len() >= RuleSet::MOST {
-        return Err(format!("there are {} rules, the most there may be", RuleSet::MOST).into());
-    }
+    may_be_so_many(live.len() + 1)?;
     Ok(live.with(place, rule))
+}
+
+/// Whether there may be so many rules.
+fn may_be_so_many(count: usize) -> Result<(), String> {
+    if count > RuleSet::MOST {
+        return Err(format!("{count} rules, but {} is the most there may be", RuleSet::MOST));
+    }
+    Ok(())
 }
 
 /// The number of a rule, and what follows it.
