@@ -171,18 +171,19 @@ impl InForce {
     /// Reads the configured file again, or another one.
     pub(crate) fn read(&self, file: Option<&Path>) -> Result<(), String> {
         let file = file.or_else(|| self.source.file.as_ref().map(FileName::as_path));
-        self.exchange(self.source.read(file)?)
+        self.exchange(|| self.source.read(file))
     }
 
     /// Takes the rules in a text.
     pub(crate) fn write(&self, text: &[u8]) -> Result<(), String> {
-        self.exchange(self.source.parse(text)?)
+        self.exchange(|| self.source.parse(text))
     }
 
-    /// Compiles rules beside those in force, which packets go on to be searched by, and puts them in force.
-    fn exchange(&self, set: PatternSet) -> Result<(), String> {
+    /// Reads rules and compiles them beside those in force, which packets go on to be searched by, and puts them in
+    /// force. One after the other, so that what was read last stays.
+    fn exchange(&self, read: impl FnOnce() -> Result<PatternSet, String>) -> Result<(), String> {
         let _writing = self.writing.lock();
-        self.current.store(Arc::new(Compiled::new(set, self.target)?));
+        self.current.store(Arc::new(Compiled::new(read()?, self.target)?));
         Ok(())
     }
 
