@@ -10,7 +10,7 @@ use crate::patterns::{Content, Kinds, PatternSet, Rule};
 /// Why a pattern set has no image.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError {
-    /// More states than can be numbered.
+    /// An automaton larger than [`Image::MOST_BYTES`], or lists of what its states find that are.
     #[error("the patterns are too many or too long for an automaton: {0}")]
     TooLarge(String),
     /// The engine that was asked for cannot be had.
@@ -19,10 +19,17 @@ pub enum BuildError {
 }
 
 impl Image {
+    /// The most bytes of a transition table, and the most of all output lists.
+    pub const MOST_BYTES: usize = 1 << 30;
+
     /// Compiles a pattern set.
     ///
     /// Time and memory go by the bytes of all triggers: one state for each that no earlier one has as prefix, each
-    /// state of `4 * (classes + 1)` bytes; the compiler needs about twice as much again while it works.
+    /// state of `4 * (classes + 1)` bytes; while the compiler works it has up to three times as much in all. What would
+    /// be larger than [`MOST_BYTES`](Self::MOST_BYTES) is seen before it is made.
+    ///
+    /// # Errors
+    /// The set is too large.
     pub fn build(set: &PatternSet) -> Result<Self, BuildError> {
         let triggers: Vec<usize> = set.rules().iter().map(Rule::trigger).collect();
         let contents = || set.rules().iter().zip(&triggers).map(|(rule, &at)| &rule.contents[at]);
@@ -33,7 +40,9 @@ impl Image {
         };
         let patterns: Vec<Vec<u8>> = contents().map(fold).collect();
         let classes = Classes::of(&patterns, folds);
-        let mut automaton = Automat::compile(&patterns, &classes)?;
+        let distinct = Distinct::of(&patterns);
+        distinct.check(&classes)?;
+        let mut automaton = Automat::compile(&distinct, &classes)?;
 
         let mut flags = if folds { FOLDS } else { 0 };
         if set.rules().iter().any(|rule| rule.kinds != Kinds::ALL) {
@@ -114,6 +123,61 @@ impl Classes {
     }
 }
 
+/// The patterns, each once, in order.
+struct Distinct<'a> {
+    patterns: Vec<&'a [u8]>,
+    /// For each of them where the rules are that search for it, in ascending order.
+    rules: Vec<Vec<u32>>,
+}
+
+impl<'a> Distinct<'a> {
+    fn of(patterns: &'a [Vec<u8>]) -> Self {
+        let mut sorted: Vec<(&[u8], u32)> = patterns.iter().map(Vec::as_slice).zip(0..).collect();
+        sorted.sort_unstable();
+        let mut distinct = Self { patterns: Vec::new(), rules: Vec::new() };
+        for same in sorted.chunk_by(|(one, _), (other, _)| one == other) {
+            distinct.patterns.extend(same.first().map(|(pattern, _)| *pattern));
+            distinct.rules.push(same.iter().map(|(_, rule)| *rule).collect());
+        }
+        distinct
+    }
+
+    /// Whether an automaton of them is not too large: how many states it has exactly, and at most how many
+    /// patterns are found in all of them together.
+    fn check(&self, classes: &Classes) -> Result<(), BuildError> {
+        // A state is a prefix, and what is found in it are suffixes of that: one at most of each length.
+        let longest = self.patterns.iter().map(|pattern| pattern.len()).max().unwrap_or(0);
+        let mut lengths = vec![0_usize; longest + 1];
+        self.patterns.iter().for_each(|pattern| lengths[pattern.len()] = 1);
+        let mut found = vec![0_usize; longest + 1];
+        let (mut of_depth, mut states, mut outputs) = (0, 1_usize, 0_usize);
+        for depth in 1..=longest {
+            of_depth += lengths[depth];
+            found[depth] = found[depth - 1] + of_depth;
+        }
+        let mut before: &[u8] = &[];
+        for &pattern in &self.patterns {
+            let shared = before.iter().zip(pattern).take_while(|(one, other)| one == other).count();
+            states += pattern.len() - shared;
+            outputs += found[pattern.len()] - found[shared];
+            before = pattern;
+        }
+        at_most(states.saturating_mul(4 * (classes.count + 1)), || {
+            format!("{states} states for {} classes of bytes", classes.count)
+        })?;
+        at_most(outputs.saturating_mul(8), || format!("{outputs} patterns that end in others"))
+    }
+}
+
+fn at_most(bytes: usize, what: impl FnOnce() -> String) -> Result<(), BuildError> {
+    let mib = |bytes: usize| bytes.div_ceil(1 << 20);
+    if bytes <= Image::MOST_BYTES {
+        return Ok(());
+    }
+    let (needed, most) = (mib(bytes), mib(Image::MOST_BYTES));
+    Err(BuildError::TooLarge(format!("{} take up to {needed} MiB, {most} is the most", what())))
+}
+
 /// Our numbers of the compiler's states.
 #[derive(Default)]
 struct Numbers(Vec<u32>);
@@ -142,18 +206,18 @@ struct Automat {
     output_from: usize,
     /// The transition table, its last column empty.
     rows: Vec<u32>,
-    /// The patterns that end in each state from `output_from` on.
+    /// The rules whose triggers end in each state from `output_from` on.
     outputs: Vec<Vec<u32>>,
 }
 
 impl Automat {
-    fn compile(patterns: &[Vec<u8>], classes: &Classes) -> Result<Self, BuildError> {
+    fn compile(distinct: &Distinct<'_>, classes: &Classes) -> Result<Self, BuildError> {
         let too_large = |error: &dyn std::fmt::Display| BuildError::TooLarge(error.to_string());
         let dfa = DFA::builder()
             .match_kind(MatchKind::Standard)
             .start_kind(StartKind::Unanchored)
             .prefilter(false)
-            .build(patterns)
+            .build(&distinct.patterns)
             .map_err(|error| too_large(&error))?;
         let start = dfa.start_state(Anchored::No).map_err(|error| too_large(&error))?;
         let next = |state, byte| dfa.next_state(Anchored::No, state, byte);
@@ -177,9 +241,6 @@ impl Automat {
             found.into_iter().partition(|&state| !dfa.is_match(state));
         let stride = classes.count + 1;
         let states = plain.len() + hits.len();
-        if u32::try_from(states * stride).is_err() {
-            return Err(too_large(&format_args!("{states} states of {stride} words")));
-        }
         for (index, state) in plain.iter().chain(&hits).enumerate() {
             numbers.set(*state, (index * stride) as u32);
         }
@@ -189,12 +250,17 @@ impl Automat {
             rows.extend(to.map(Option::unwrap_or_default));
             rows.push(0);
         }
+        let rules_of = |state: StateID| {
+            let (dfa, rules) = (&dfa, &distinct.rules);
+            let patterns = (0..dfa.match_len(state)).map(move |at| dfa.match_pattern(state, at));
+            patterns.map(|pattern| rules[pattern.as_usize()].as_slice())
+        };
+        let outputs: usize = hits.iter().flat_map(|&state| rules_of(state)).map(<[u32]>::len).sum();
+        at_most(outputs.saturating_mul(8), || format!("{outputs} rules in lists of states"))?;
         let ends_in = |&state: &StateID| {
-            let patterns =
-                (0..dfa.match_len(state)).map(|at| dfa.match_pattern(state, at).as_u32());
-            let mut patterns: Vec<u32> = patterns.collect();
-            patterns.sort_unstable();
-            patterns
+            let mut rules: Vec<u32> = rules_of(state).flatten().copied().collect();
+            rules.sort_unstable();
+            rules
         };
         let outputs = hits.iter().map(ends_in).collect();
         Ok(Self { states, stride, output_from: plain.len() * stride, rows, outputs })
@@ -206,7 +272,6 @@ impl Automat {
         for (index, output) in self.outputs.iter().enumerate() {
             self.rows[self.output_from + index * self.stride + classes] = words.len() as u32;
             words.push(output.len() as u32);
-            // Pattern i is the trigger of rule i.
             words.extend(output.iter().flat_map(|&rule| [rule, tables.to_verify[rule as usize]]));
         }
         words[rows..rows + self.rows.len()].copy_from_slice(&self.rows);

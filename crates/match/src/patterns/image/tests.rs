@@ -60,6 +60,37 @@ fn every_value_of_a_byte_can_be_told() {
     assert_eq!(search(image.words(), &all[1..], Kind::Other), 0);
 }
 
+#[test]
+fn what_would_be_too_large_is_refused_before_it_is_made() {
+    let of = |patterns: Vec<Vec<u8>>| {
+        let mut set = PatternSet::new();
+        patterns.into_iter().for_each(|bytes| set.push(Rule::of(Content::of(bytes))).unwrap());
+        Image::build(&set).map(|image| image.header().states).map_err(|error| error.to_string())
+    };
+    let long = |number: u32, byte: u8| {
+        let mut bytes = number.to_be_bytes().to_vec();
+        bytes.resize(PatternSet::LONGEST, byte);
+        bytes
+    };
+    let error = of((0..100_u32).map(|number| long(number << 24, number as u8)).collect());
+    let error = error.unwrap_err();
+    assert!(
+        error.contains("6553501 states for 101 classes of bytes take up to 2550 MiB"),
+        "{error}"
+    );
+    // Short ones end in every state of long ones.
+    let short = (1..2000).map(|length| vec![b'a'; length]);
+    let error = of(short.chain((0..4).map(|number| long(number, b'a'))).collect()).unwrap_err();
+    assert!(error.contains(" patterns that end in others take up to "), "{error}");
+    let mut same = vec![b"a".to_vec(); 20_000];
+    same.push(b"ba".repeat(10_000));
+    let error = of(same).unwrap_err();
+    assert!(error.contains("200020001 rules in lists of states take up to 1527 MiB"), "{error}");
+    // What is the same or shares a beginning takes no more.
+    assert_eq!(of(vec![vec![b'a'; 60_000]; 10]).unwrap(), 60_001);
+    assert_eq!(of(vec![b"abc".to_vec(), b"abd".to_vec(), b"ab".to_vec()]).unwrap(), 5);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
     #[test]
