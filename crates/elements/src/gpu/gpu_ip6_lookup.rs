@@ -11,7 +11,8 @@
 //! With several outputs connected, to other GPU elements, packets go by the route's output. With one, all go on by it,
 //! and a Dispatcher after the Debatcher parts them: `Dispatcher(rt.0, rt.1)`.
 //!
-//! The device has the routes as a trie of bytes, some megabytes for the Internet's; a change makes another one.
+//! The device has the routes as a trie of bytes, some megabytes for the Internet's; a change makes another one. While it
+//! would be larger than 256 MiB, the CPU does the section's work; a router does not start so.
 //!
 //! Packets see the routes before a change or after it, all packets of a batch the same.
 //!

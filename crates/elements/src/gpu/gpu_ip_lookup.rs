@@ -12,7 +12,8 @@
 //! and a Dispatcher after the Debatcher parts them: `Dispatcher(rt.0, rt.1)`.
 //!
 //! The device has the routes as a table of all networks of 24 bits (DIR-24-8), 32 MiB and more: most lookups are one
-//! load. A change paints the addresses of its network; a group of changes by `ctrl` is copied to the device once.
+//! load. A change paints the addresses of its network; a group of changes by `ctrl` is copied to the device once. While
+//! the table would be larger than 256 MiB, the CPU does the section's work; a router does not start so.
 //!
 //! Packets see the routes before a change or after it, all packets of a batch the same.
 //!
@@ -78,7 +79,7 @@ use crate::ip::lookup::{Command, Error, Order, PoptrieWriter};
 /// The element; its manual is at the top of the file.
 pub struct GpuIpLookup {
     book: Arc<Book>,
-    lookup: Arc<Lookup<PoptrieWriter, Ipv4Addr>>,
+    pub(super) lookup: Arc<Lookup<PoptrieWriter, Ipv4Addr>>,
 }
 
 register!(GpuIpLookup, "gpu_ip_lookup.rs");

@@ -110,8 +110,7 @@ pub(crate) struct Lookup<W: FibWriter<A>, A: Family> {
     name: String,
     outputs: u32,
     routing: Routing<W, A>,
-    /// The image, once somebody has asked for it, and how often it has changed.
-    writer: Lock<(Option<A::Image>, u64)>,
+    writer: Lock<Writer<A>>,
     /// The image's epoch and words.
     table: ArcSwapOption<(u64, Arc<Vec<u32>>)>,
     hops: ArcSwap<Hops<A>>,
@@ -121,6 +120,22 @@ pub(crate) struct Lookup<W: FibWriter<A>, A: Family> {
 struct Pinned<W: FibWriter<A>, A: Address> {
     routes: ip::lookup::Snapshot<W::Fib, A>,
     hops: Arc<Hops<A>>,
+}
+
+/// What makes images.
+struct Writer<A: Family> {
+    made: Made<A>,
+    /// How often the routes have changed.
+    epoch: u64,
+}
+
+/// The image of the routes.
+enum Made<A: Family> {
+    /// Nobody has asked for it.
+    NotYet,
+    Image(A::Image),
+    /// The routes are too many for a device, and are looked up on the CPU until a change makes them fewer.
+    Not(TableError),
 }
 
 /// Every hop that a route ever had.
@@ -165,7 +180,7 @@ impl<W: FibWriter<A>, A: Family> Lookup<W, A> {
             name: setup.name().to_owned(),
             outputs,
             routing,
-            writer: Lock::default(),
+            writer: Lock::new(Writer { made: Made::NotYet, epoch: 0 }),
             table: ArcSwapOption::default(),
             hops: ArcSwap::default(),
         });
@@ -185,21 +200,24 @@ impl<W: FibWriter<A>, A: Family> Lookup<W, A> {
     /// # Errors
     /// The routes are too many for a device.
     pub(super) fn prepare(&self) -> Result<(), TableError> {
-        let (image, epoch) = &mut *self.writer.lock();
-        if image.is_none() {
-            let made = self.rebuild()?;
-            self.publish(*epoch, image.insert(made));
+        let writer = &mut *self.writer.lock();
+        if let Made::NotYet = writer.made {
+            self.remake(writer);
         }
-        Ok(())
+        match &writer.made {
+            Made::Not(error) => Err(error.clone()),
+            _ => Ok(()),
+        }
     }
 
-    /// Carries out commands for device and CPU, or for neither.
+    /// Carries out commands for device and CPU, or for neither. Where the device has no room for the routes that there
+    /// are then, the CPU does the section's work.
     ///
     /// # Errors
     /// One of them cannot be carried out.
     pub(super) fn apply(&self, commands: &[Command<A>]) -> Result<(), Error<A>> {
         let table = self.routing.table();
-        let (image, epoch) = &mut *self.writer.lock();
+        let writer = &mut *self.writer.lock();
         table.check(commands)?;
         let mut hops = Hops::clone(&self.hops.load());
         let step = |command: &Command<A>| match *command {
@@ -215,12 +233,15 @@ impl<W: FibWriter<A>, A: Family> Lookup<W, A> {
         // The CPU may find a hop as soon as the routes have it.
         self.hops.store(Arc::new(hops));
         table.apply(commands)?;
-        if let Some(image) = image {
-            if !image.update(&steps, &outputs) {
-                *image = self.rebuild().map_err(|_| Error::NoMemory)?;
-            }
-            *epoch += 1;
-            self.publish(*epoch, image);
+        writer.epoch += 1;
+        let in_step = match &mut writer.made {
+            Made::NotYet => return Ok(()),
+            Made::Image(image) => image.update(&steps, &outputs),
+            Made::Not(_) => false,
+        };
+        match &writer.made {
+            Made::Image(image) if in_step => self.publish(writer.epoch, image),
+            _ => self.remake(writer),
         }
         Ok(())
     }
@@ -230,14 +251,27 @@ impl<W: FibWriter<A>, A: Family> Lookup<W, A> {
     /// # Errors
     /// There is not enough memory.
     pub(super) fn flush(&self) -> Result<(), Error<A>> {
-        let (image, epoch) = &mut *self.writer.lock();
+        let writer = &mut *self.writer.lock();
         self.routing.table().flush()?;
-        if let Some(image) = image {
-            *image = self.rebuild().map_err(|_| Error::NoMemory)?;
-            *epoch += 1;
-            self.publish(*epoch, image);
+        writer.epoch += 1;
+        if !matches!(writer.made, Made::NotYet) {
+            self.remake(writer);
         }
         Ok(())
+    }
+
+    /// Makes the image anew, or withdraws it.
+    fn remake(&self, writer: &mut Writer<A>) {
+        writer.made = match self.rebuild() {
+            Ok(image) => {
+                self.publish(writer.epoch, &image);
+                Made::Image(image)
+            }
+            Err(error) => {
+                self.table.store(None);
+                Made::Not(error)
+            }
+        };
     }
 
     fn rebuild(&self) -> Result<A::Image, TableError> {
@@ -336,5 +370,40 @@ impl<W: FibWriter<A>, A: Family> Stage for Lookup<W, A> {
                 hop.gateway.set_destination(packet);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::Registry;
+    use millrace_core::router::{Options, check};
+    use millrace_lang::SourceMap;
+
+    use super::*;
+    use crate::gpu::gpu_ip_lookup::GpuIpLookup;
+    use crate::ip::lookup::PoptrieWriter;
+
+    #[test]
+    fn routes_that_are_too_many_have_no_image_until_they_are_fewer() {
+        let config = "Idle -> Batcher -> HostToDeviceMemcpy -> rt :: GPUIPLookup(1.0.0.0/8 0)
+            -> DeviceToHostMemcpy -> GPUCompletionQueue -> Debatcher -> Discard";
+        let mut map = SourceMap::default();
+        let source = map.add("router.click", config);
+        let (graph, _) = millrace_lang::compile(&mut map, source, &Default::default());
+        let (router, found) = check(&graph, &Registry::linked(), Options::default());
+        let router = router.unwrap_or_else(|| panic!("{found:?}"));
+        let element = router.element::<GpuIpLookup>(router.find("rt").unwrap()).unwrap();
+        let lookup: &Lookup<PoptrieWriter, Ipv4Addr> = &element.lookup;
+        lookup.apply(&[]).unwrap();
+        assert_eq!(lookup.table().unwrap().epoch, 1);
+        // As a change leaves it that the device has no room for.
+        lookup.writer.lock().made = Made::Not(TableError::TooLarge { bytes: 1 << 30 });
+        lookup.table.store(None);
+        assert!(lookup.table().is_none());
+        assert_eq!(lookup.prepare(), Err(TableError::TooLarge { bytes: 1 << 30 }));
+        lookup.apply(&[]).unwrap();
+        assert_eq!(lookup.table().unwrap().epoch, 2);
+        lookup.flush().unwrap();
+        assert_eq!(lookup.table().unwrap().epoch, 3);
     }
 }
