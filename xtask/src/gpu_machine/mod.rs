@@ -15,7 +15,7 @@ use crate::{data, shell};
 /// Where to put it.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// The folder, which is made anew.
+    /// The folder, which is made anew: a new one, an empty one, or one of this command's.
     #[arg(long, value_name = "FOLDER")]
     to: Option<PathBuf>,
 }
@@ -35,12 +35,8 @@ const TESTED: &[&str] = &["millrace-gpu", "millrace-match"];
 /// Something cannot be built or written, or is too large.
 pub(crate) fn run(options: &Options) -> Result<()> {
     let folder = options.to.clone().unwrap_or_else(|| shell::target().join("gpu-machine"));
-    match fs::remove_dir_all(&folder) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            return Err(error).with_context(|| folder.display().to_string());
-        }
-        _ => fs::create_dir_all(folder.join("tests"))?,
-    }
+    clear(&folder).with_context(|| folder.display().to_string())?;
+    fs::create_dir_all(folder.join("tests"))?;
 
     let mut build = shell::cargo();
     build.args(["build", "--release", "--package", "millrace", "--package", "millrace-bench"]);
@@ -69,6 +65,20 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         script.display()
     );
     Ok(())
+}
+
+/// Removes what an earlier run left, and nothing else.
+fn clear(folder: &Path) -> Result<()> {
+    let mut entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    if entries.next().is_none() {
+        return Ok(());
+    }
+    let is_ours = folder.join("run").is_file() && folder.join("tests").is_dir();
+    ensure!(is_ours, "is not of this command: name a new folder, or an empty one");
+    Ok(fs::remove_dir_all(folder)?)
 }
 
 /// The test programs of the crates, each under a name of its own.
@@ -136,6 +146,20 @@ mod tests {
         let line = r#"{"reason":"compiler-artifact","executable":"/t/release/deps/plans-0a1b"}"#;
         assert_eq!(field(line, "\"executable\":\""), Some("/t/release/deps/plans-0a1b"));
         assert_eq!(field(r#"{"executable":null}"#, "\"executable\":\""), None);
+    }
+
+    #[test]
+    fn a_folder_of_something_else_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        clear(&folder.path().join("new")).unwrap();
+        clear(folder.path()).unwrap();
+        let file = folder.path().join("run");
+        fs::write(&file, "").unwrap();
+        clear(folder.path()).unwrap_err();
+        assert!(file.exists());
+        fs::create_dir(folder.path().join("tests")).unwrap();
+        clear(folder.path()).unwrap();
+        assert!(!file.exists());
     }
 
     #[test]
