@@ -9,6 +9,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 use millrace_core::net::{EtherAddress, Ipv4Prefix};
@@ -160,7 +161,8 @@ impl Backend for OpenLoop {
             next: if device == INGRESS { 0 } else { usize::MAX },
             longest: self.0.frames.iter().map(|frame| frame.len()).max().unwrap_or(0),
             start: None,
-            patience: PATIENCE,
+            until: None,
+            is_over: false,
         };
         Ok(opened(Box::new(queue)))
     }
@@ -198,11 +200,13 @@ struct Arrivals {
     longest: usize,
     /// When the schedule began.
     start: Option<u64>,
-    patience: u32,
+    /// How long to wait for the last packets.
+    until: Option<Instant>,
+    is_over: bool,
 }
 
-/// How often, after the last packet, to look whether all have been transmitted.
-const PATIENCE: u32 = 1000;
+/// How long, after the last packet, to wait until all have been transmitted: a device that hangs costs less.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 impl RxQueue for Arrivals {
     fn receive(&mut self, batch: &mut Batch, max: usize) -> io::Result<usize> {
@@ -236,18 +240,17 @@ impl RxQueue for Arrivals {
     }
 
     fn is_finished(&self) -> bool {
-        self.next == usize::MAX || self.patience == 0
+        self.next == usize::MAX || self.is_over
     }
 }
 
 impl Arrivals {
     /// Stops the router as soon as everything has come out, or should have.
     fn finish(&mut self) {
-        self.patience = self.patience.saturating_sub(1);
-        if self.state.transmitted.load(Relaxed) >= self.state.received.load(Relaxed) {
-            self.patience = 0;
-        }
-        if self.patience == 0
+        let until = *self.until.get_or_insert_with(|| Instant::now() + PATIENCE);
+        let all_came = self.state.transmitted.load(Relaxed) >= self.state.received.load(Relaxed);
+        self.is_over = all_came || Instant::now() >= until;
+        if self.is_over
             && let Some(router) = self.state.router.get()
         {
             router.halt();
