@@ -43,7 +43,8 @@
 //! - `image_bytes` (read): bytes that they take on the device.
 //! - `build_time` (read): seconds that it took to build them.
 //!
-//! New rules are built beside the old ones. What packets have found that are under way meanwhile is counted by its number.
+//! New rules are built beside the old ones. A batch that is under way meanwhile is searched by the rules that it began with, and
+//! its alerts name and count those.
 //!
 //! # Drops
 //! None.
