@@ -16,6 +16,9 @@
 //! A device that fails or hangs costs no packet: the CPU does the work instead, in order, and the device is
 //! tried again later.
 //!
+//! A router that stops keeps the packets that are under way, as it keeps those in a Queue. Where a source stops the
+//! router, `DriverManager(wait, wait 100ms, stop)` gives them time to leave.
+//!
 //! # Arguments
 //! - ANNO: the annotation of 4 bytes that the predicate word goes to. Default 40; a section in which nothing is
 //!   decided leaves it alone.
