@@ -46,7 +46,8 @@
 //! - FORMAT: `PLAIN`, `SNORT`, or `AUTO`: SNORT if the first word is `alert`. Default AUTO.
 //! - NOCASE: whether plain patterns and PATTERN are found in any case. Default false.
 //! - ENGINE: `DFA`; `HYPERSCAN`: the library libhs.so.5 (Hyperscan or Vectorscan), if the machine has it; `AUTO`: DFA, which is
-//!   no slower unless payloads have nothing in common with the patterns. Results are the same. Default AUTO.
+//!   the faster one for thousands of patterns and for small packets; Hyperscan is for few patterns in long payloads.
+//!   Results are the same. Default AUTO.
 //! - FROM: from where on a packet is searched, to its end: `ETHERNET`, `NETWORK`, `TRANSPORT`: from that header on;
 //!   `NETWORK_PAYLOAD`: from behind the IP header; `PAYLOAD`. Default PAYLOAD.
 //! - ALL: whether all rules that alert are counted, and not the first alone. It takes longer. Default false.

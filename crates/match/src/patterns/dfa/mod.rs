@@ -4,7 +4,8 @@
 //! walked [eight side by side](lockstep), and the loads of eight walks overlap.
 //!
 //! Gb/s on one core (AMD EPYC, Zen 5), 1,400 bytes a payload, patterns from the phrases of `modsecurity-crs`, all
-//! without case (`examples/pattern_speed.rs`; median of 7 on a busy machine):
+//! without case (`examples/pattern_speed.rs`; the less disturbed of several runs on a busy machine, Hyperscan's of one of
+//! them; text in which many states are visited came to 1.5 to 3.4 in such runs):
 //!
 //! | patterns | memory | built in | payload | one by one | eight side by side | Hyperscan 5.4 |
 //! |---|---|---|---|---|---|---|
