@@ -48,6 +48,9 @@ const BY_THE_CLOCK: &[&str] = &["Counter"];
 const OFTEN: u64 = 2000;
 const SELDOM: u64 = 50;
 
+/// A name, a function, the packets that it treats, and how often it is called.
+type Call = (&'static str, fn(), u64, u64);
+
 /// The loops that have a budget and a name that is `wanted`.
 ///
 /// # Errors
@@ -60,7 +63,7 @@ pub(super) fn all(wanted: impl Fn(&str) -> bool) -> anyhow::Result<Vec<Loop>> {
         let routes = traffic::routes(ROUTES);
         loops = graphs(&routes, &traffic::trace(&routes)?.into());
     }
-    let calls: [(&str, fn(), u64, u64); 8] = [
+    let calls: [Call; 8] = [
         ("packet, allocate and free 32", || allocate_and_free(32), 32, OFTEN),
         ("packet, allocate and free 256", || allocate_and_free(256), 256, OFTEN),
         ("checksum of 20 bytes", || checksum_of::<20>(), 1, OFTEN),

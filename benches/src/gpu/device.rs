@@ -107,7 +107,7 @@ impl Stage for Bare {
 /// There is not enough memory.
 pub(super) fn packets(frames: &Frames, count: usize) -> anyhow::Result<Vec<Packet>> {
     let frames = frames.iter().cycle().take(count);
-    let packet = |frame: &Box<[u8]>| {
+    let packet = |frame: &[u8]| {
         let packet = Packet::from_bytes(frame);
         let mut packet = packet.context("out of packet memory")?;
         let annotation = packet.annotations_mut().first_chunk_mut();
@@ -118,7 +118,7 @@ pub(super) fn packets(frames: &Frames, count: usize) -> anyhow::Result<Vec<Packe
         }
         anyhow::Ok(packet)
     };
-    frames.map(packet).collect()
+    frames.map(|frame| packet(frame)).collect()
 }
 
 /// Million packets a second through a stage on a device, over a while. The results of the first round must be those that are given.

@@ -96,7 +96,7 @@ fn lookup(bench: &Bench) -> anyhow::Result<Job<'_>> {
         .map(|route| Route {
             prefix: route.prefix.first(),
             length: route.prefix.length(),
-            hop: route.hop.port as u32,
+            hop: route.hop.port,
         })
         .collect();
     let table = RouteTable::<Dir24x8Writer>::new(Order::Address)?;
@@ -112,7 +112,7 @@ fn lookup(bench: &Bench) -> anyhow::Result<Job<'_>> {
             let start = Instant::now();
             snapshot.lookup_batch(&addresses, &mut hops);
             let took = start.elapsed();
-            let port = |hop| snapshot.hop(hop).map_or(NONE, |hop| hop.port as u32);
+            let port = |hop| snapshot.hop(hop).map_or(NONE, |hop| hop.port);
             (hops.into_iter().map(port).collect(), took)
         }),
     })
