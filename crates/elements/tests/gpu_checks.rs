@@ -5,6 +5,7 @@
 #[path = "support/router.rs"]
 mod router;
 
+use millrace_lang::Diagnostic;
 use router::check_text;
 
 /// Configurations with one mistake each: the text, the part of it that the finding points to (the first of its
@@ -154,7 +155,9 @@ fn each_mistake_is_said_where_it_is() {
     for (text, place, message, help) in CASES {
         let (router, found) = check_text(text);
         assert!(router.is_none(), "{text}");
-        let [finding] = found.as_slice() else { panic!("{text}: {found:#?}") };
+        // Lookups in a row are warned of, whatever else is wrong with them.
+        let errors: Vec<_> = found.iter().filter(|finding| finding.is_error()).collect();
+        let [finding] = errors.as_slice() else { panic!("{text}: {found:#?}") };
         assert!(finding.message.starts_with(message), "{text}: {}", finding.message);
         let given = finding.help.as_deref().unwrap_or_default();
         assert!(given.contains(help), "{text}: {given}");
@@ -208,7 +211,9 @@ fn sections_of_every_shape_are_accepted() {
             -> HostToDeviceMemcpy -> GPUIPLookup(0/0 0) -> DeviceToHostMemcpy -> Debatcher -> Discard;",
     ] {
         let (router, found) = check_text(text);
-        assert!(router.is_some() && found.is_empty(), "{text}: {found:#?}");
+        // Of a lookup behind a lookup.
+        let known = |finding: &Diagnostic| finding.message.contains("gets the annotation as it was");
+        assert!(router.is_some() && found.iter().all(known), "{text}: {found:#?}");
     }
 }
 
