@@ -84,7 +84,8 @@ fn clear(folder: &Path) -> Result<()> {
 /// The test programs of the crates, each under a name of its own.
 fn test_programs() -> Result<Vec<(String, PathBuf)>> {
     let mut command = shell::cargo();
-    command.args(["test", "--release", "--no-run", "--message-format=json-render-diagnostics"]);
+    command.args(["test", "--release", "--no-run", "--lib", "--tests"]);
+    command.arg("--message-format=json-render-diagnostics");
     for package in TESTED {
         command.args(["--package", package]);
     }
