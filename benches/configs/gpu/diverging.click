@@ -1,6 +1,6 @@
 // Classification, then one of two matchers, in a section: each launch is over all packets of the batch, and
 // threads of packets with the other predicate return at once.
-GPURuntime(DEVICE $device);
+GPURuntime(DEVICE $gpu);
 FromDevice(eth0, BURST $burst) -> MarkIPHeader(14)
     -> Batcher(CAPACITY $batch, $slices) -> Balancer(MODE gpu) -> HostToDeviceMemcpy
     -> sdn :: GPUSDNClassifier(FILE $rules);

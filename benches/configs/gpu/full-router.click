@@ -41,7 +41,7 @@ elementclass Port { $device, $color |
   fits[1] -> ICMPError($device, unreachable, needfrag, PMTU 1500) -> output;
 }
 
-GPURuntime(DEVICE $device);
+GPURuntime(DEVICE $gpu);
 
 // Lookup and matching in one section; what is alerted goes its way like all others.
 into :: Null

@@ -1,5 +1,5 @@
 // Classification, then one matcher for all packets: what diverging is compared with.
-GPURuntime(DEVICE $device);
+GPURuntime(DEVICE $gpu);
 FromDevice(eth0, BURST $burst) -> MarkIPHeader(14)
     -> Batcher(CAPACITY $batch, $slices) -> Balancer(MODE gpu) -> HostToDeviceMemcpy
     -> sdn :: GPUSDNClassifier(FILE $rules)

@@ -179,7 +179,7 @@ impl Fixture {
             }
         };
         let file = |name: &str| format!("\"{}\"", self.path(name).display());
-        let mut text = text.replace("$batch", &batch.to_string()).replace("$device", &self.device);
+        let mut text = text.replace("$batch", &batch.to_string()).replace("$gpu", &self.device);
         text = text.replace(", $slices", if slices.is_empty() { "" } else { ", $slices" });
         text = text.replace("$slices", slices);
         text = text.replace("$rules", &file("rules")).replace("$patterns", &file("patterns"));
