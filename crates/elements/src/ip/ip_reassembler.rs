@@ -479,9 +479,9 @@ mod tests {
             let mut pieces: Vec<(usize, usize)> =
                 edges.windows(2).map(|edge| (edge[0], edge[1])).collect();
             let more = overlaps.iter().map(|(start, len)| (start * 8, start * 8 + len * 8));
-            pieces.extend(more.map(|(start, end)| (start, end.min(len))).filter(|(start, end)| {
-                // What is cut at the end of the datagram is its last piece.
-                start < end
+            pieces.extend(more.map(|(start, end)| (start, end.min(len))).filter(|&(start, end)| {
+                // What is cut at the end of the datagram is its last piece; all of it is no fragment.
+                start < end && (start, end) != (0, len)
             }));
             fastrand::Rng::with_seed(seed).shuffle(&mut pieces);
 
