@@ -50,6 +50,7 @@ const SOUND: &[Test] = &[
     ("the_device_is_opened_again", &[], the_device_is_opened_again),
     ("tables_are_dropped_before_they_arrive", &[], tables_are_dropped_before_they_arrive),
     ("calibration", &[], calibration),
+    ("kernels_by_themselves", &[], kernels_by_themselves),
 ];
 
 /// Tests with faults, for the fake driver alone.
@@ -104,6 +105,11 @@ const FAULTY: &[Test] = &[
         refuses_to_open("does not come to an end");
         Lookups::open(&reopen()).unwrap().succeeds(0);
     }),
+    (
+        "a_kernel_breaks_the_context_by_itself",
+        &[("FAKE_CUDA", "kernel mr_lpm4 100 700")],
+        kernels_by_themselves_fail,
+    ),
     ("a_kernel_hangs", &[("FAKE_CUDA", "hang mr_lpm4 3")], hang),
     ("a_batch_comes_late", &[("FAKE_CUDA", "late mr_lpm4 2 50")], late),
     ("a_word_is_never_written", &[("FAKE_CUDA", "skip mr_complete 3")], no_word),
@@ -294,6 +300,23 @@ fn calibration() {
     assert!(figures.launch <= figures.launch_and_wait && figures.submit <= figures.round_trip);
 }
 
+/// Slots that hold batches, and what their kernels take.
+fn kernels_by_themselves() {
+    let mut lookups = Lookups::open(&open()).unwrap();
+    (0..3).for_each(|slot| lookups.succeeds(slot));
+    assert!(lookups.time_kernels(1024).unwrap() > Duration::ZERO);
+    assert!(matches!(lookups.time_kernels(1 << 20), Err(DeviceError::Step(_))), "too many rows");
+    (0..3).for_each(|slot| lookups.succeeds(slot));
+}
+
+fn kernels_by_themselves_fail() {
+    let mut lookups = Lookups::open(&open()).unwrap();
+    lookups.succeeds(0);
+    assert!(matches!(lookups.time_kernels(1024), Err(DeviceError::Lost(_))));
+    drop(lookups);
+    Lookups::open(&reopen()).unwrap().succeeds(0);
+}
+
 fn refuses_to_open(why: &str) {
     let error = cuda::open(0).err().expect("there is no device");
     assert!(error.0.contains(why), "{error}");
@@ -337,6 +360,11 @@ impl Lookups {
     fn try_submit(&mut self, slot: usize) -> Result<Ticket, DeviceError> {
         let table = self.table.clone();
         self.lane.submit(SlotId(slot), 1024, 0, &[table])
+    }
+
+    fn time_kernels(&mut self, rows: usize) -> Result<Duration, DeviceError> {
+        let table = self.table.clone();
+        self.lane.time_kernels(rows, 0, &[table], 100)
     }
 
     fn succeeds(&mut self, slot: usize) {

@@ -76,6 +76,28 @@ impl Lookups {
     }
 }
 
+#[test]
+fn kernels_run_by_themselves_on_what_lies_in_the_slots() {
+    // Another table: the results show that the kernels ran, in every slot.
+    let device = Fast::open("");
+    let mut lookups = Lookups::new(&device);
+    (0..3).for_each(|slot| lookups.succeeds(slot));
+    let other = device.load_table(&lookup_table(4)).unwrap();
+    let took = lookups.lane.time_kernels(1024, 0, &[other.clone()], 5).unwrap();
+    assert!(took > Duration::ZERO);
+    (0..3).for_each(|slot| check_lookup(&mut *lookups.lane, slot, 4));
+    assert!(lookups.lane.time_kernels(1 << 20, 0, &[other], 5).is_err(), "too many rows");
+}
+
+#[test]
+fn the_simulator_times_no_kernels() {
+    let mut lookups = Lookups::new(&simulator(&Faults::none()));
+    lookups.succeeds(0);
+    let table = lookups.table.clone();
+    let refused = lookups.lane.time_kernels(1024, 0, &[table], 1);
+    assert!(matches!(refused, Err(DeviceError::Unsupported(_))), "{refused:?}");
+}
+
 const POINTS: [Point; 4] = [Point::CopyIn, Point::Launch(0), Point::CopyOut, Point::Completion];
 
 #[test]

@@ -4,6 +4,8 @@
 //! the smallest that the batch fits in. A plan with packed payload has no graphs: how much payload there is differs too much,
 //! so its steps are put on the stream one by one, with the bytes that there are.
 
+mod kernels;
+
 use std::ffi::c_void;
 use std::slice;
 use std::sync::Arc;
@@ -120,6 +122,38 @@ impl Resources {
         unsafe { AtomicU32::from_ptr(word) }.load(Ordering::Acquire)
     }
 
+    /// Puts the copies to the device on a stream.
+    fn copy_in(
+        &self,
+        stream: &Stream,
+        plan: &Plan,
+        slot: usize,
+        rows: usize,
+        payload: usize,
+    ) -> Result<(), DeviceError> {
+        let (host, device) = (self.host(slot), self.device(slot));
+        for range in Ranges::to_device(plan, rows, payload).iter() {
+            let (to, from) = (device + range.start as u64, host.wrapping_add(range.start));
+            // SAFETY: the plan was checked: the range lies in the slot, whose memory nobody touches before it is idle.
+            unsafe { stream.copy_in(to, from, range.len()) }?;
+        }
+        Ok(())
+    }
+
+    /// Puts the kernels on a stream.
+    fn launch(&self, stream: &Stream, slot: usize, rows: usize) -> Result<(), DeviceError> {
+        let mut device = self.device(slot);
+        for step in &self.steps {
+            let mut launch = step.launch;
+            let mut arguments: [*mut c_void; 2] =
+                [(&raw mut launch).cast(), (&raw mut device).cast()];
+            let blocks = step.kernel.blocks(&launch, rows);
+            // SAFETY: the parameters of every kernel; the plan was checked: all columns lie in the slot.
+            unsafe { stream.launch(&step.function, blocks, TILE, &mut arguments) }?;
+        }
+        Ok(())
+    }
+
     /// Puts a batch's steps on the stream.
     fn enqueue(
         &self,
@@ -129,19 +163,8 @@ impl Resources {
         payload: usize,
     ) -> Result<(), DeviceError> {
         let (host, mut device) = (self.host(slot), self.device(slot));
-        for range in Ranges::to_device(plan, rows, payload).iter() {
-            let (to, from) = (device + range.start as u64, host.wrapping_add(range.start));
-            // SAFETY: the plan was checked: the range lies in the slot, whose memory nobody touches before it is idle.
-            unsafe { self.stream.copy_in(to, from, range.len()) }?;
-        }
-        for step in &self.steps {
-            let mut launch = step.launch;
-            let mut arguments: [*mut c_void; 2] =
-                [(&raw mut launch).cast(), (&raw mut device).cast()];
-            let blocks = step.kernel.blocks(&launch, rows);
-            // SAFETY: the parameters of every kernel; the plan was checked: all columns lie in the slot.
-            unsafe { self.stream.launch(&step.function, blocks, TILE, &mut arguments) }?;
-        }
+        self.copy_in(&self.stream, plan, slot, rows, payload)?;
+        self.launch(&self.stream, slot, rows)?;
         for range in Ranges::to_host(plan, rows).iter() {
             let (to, from) = (host.wrapping_add(range.start), device + range.start as u64);
             // SAFETY: as for the copies in.
@@ -339,6 +362,16 @@ impl DeviceLane for Lane {
             self.ask();
         }
         Poll::Pending
+    }
+
+    fn time_kernels(
+        &mut self,
+        rows: usize,
+        payload: usize,
+        tables: &[Table],
+        times: u32,
+    ) -> Result<Duration, DeviceError> {
+        kernels::time(self, rows, payload, tables, times)
     }
 
     fn quiesce(&mut self, most: Duration) -> bool {

@@ -215,6 +215,24 @@ pub trait DeviceLane: Send {
     /// no call of a driver.
     fn poll(&mut self, ticket: Ticket) -> Poll;
 
+    /// Runs the kernels of the batch that lies in each slot, over and over and without copies, those of all slots at once: for
+    /// measurements of the kernels by themselves. Each slot's run `times` times one behind the other. Gives how long that
+    /// takes by the host's clock, preparations left out; meanwhile nothing else can be submitted. `rows`, `payload` and
+    /// `tables` as in [`submit`](Self::submit), for every slot.
+    ///
+    /// # Errors
+    /// As `submit`, and [`Unsupported`](DeviceError::Unsupported) where kernels do not run by themselves.
+    fn time_kernels(
+        &mut self,
+        rows: usize,
+        payload: usize,
+        tables: &[Table],
+        times: u32,
+    ) -> Result<Duration, DeviceError> {
+        let _ = (rows, payload, tables, times);
+        Err(DeviceError::Unsupported("kernels are not timed by themselves".to_owned()))
+    }
+
     /// Waits until nothing is under way any more, at most so long. False when the device may still write to slots; when true,
     /// every slot is given out again, and what `poll` says is final. Of a lost device with batches under way it is never sure.
     fn quiesce(&mut self, most: Duration) -> bool;

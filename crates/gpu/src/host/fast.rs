@@ -1,7 +1,7 @@
 //! The host backend's fast mode: a batch is done when it is submitted.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::block::Block;
 use super::launch::{HostLaunch, compile_alone};
@@ -154,6 +154,28 @@ impl DeviceLane for FastLane {
 
     fn poll(&mut self, _: Ticket) -> Poll {
         Poll::Done
+    }
+
+    fn time_kernels(
+        &mut self,
+        rows: usize,
+        payload: usize,
+        tables: &[Table],
+        times: u32,
+    ) -> Result<Duration, DeviceError> {
+        check_batch(&self.plan, self.device, self.tables, rows, payload, tables)?;
+        self.sequence = next_sequence(self.sequence);
+        for slot in &mut self.slots {
+            slot.sequence = self.sequence;
+            write_header(slot.block.bytes_mut(), rows, self.sequence, payload, tables);
+        }
+        let start = Instant::now();
+        for _ in 0..times {
+            for slot in &mut self.slots {
+                self.program.iter().for_each(|step| step.run(slot.block.bytes_mut(), 0, rows));
+            }
+        }
+        Ok(start.elapsed())
     }
 
     fn quiesce(&mut self, _: Duration) -> bool {
