@@ -49,28 +49,16 @@
 //! # See also
 //! Batcher, GPURuntime
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use millrace_core::args::{Arg, ArgError, ArgText, Scope, Seconds};
 use millrace_core::{Class, Element, Failed, HandlerError, Handlers, Inspection, Setup, register};
 use millrace_gpu::section::{Mode, PathReport, Report};
 
-use super::book::{Book, Role};
+use super::section::arguments::Part;
+use super::section::book::Member;
+use super::section::role::{Balancing, Role};
 
 /// The element; its manual is at the top of the file.
-pub struct Balancer {
-    book: Arc<Book>,
-    id: usize,
-}
-
-/// How batches are divided.
-#[derive(Clone, Debug)]
-pub(super) struct Choice {
-    pub(super) mode: Mode,
-    pub(super) interval: Duration,
-    pub(super) probe: f64,
-}
+pub struct Balancer(Member);
 
 register!(Balancer, "balancer.rs");
 
@@ -90,12 +78,12 @@ impl Element for Balancer {
             args.error("PROBE", "PROBE must be at most a half");
         }
         args.complete()?;
-        let choice = Choice { mode, interval: interval.into(), probe };
-        Ok(Self { book: Book::enter(setup, Role::Balancer(choice)), id: setup.id() })
+        let balancing = Balancing { mode, interval: interval.into(), probe };
+        Ok(Self(Member::enter(setup, Role::Balancer(balancing))))
     }
 
     fn inspect(&self, inspection: &mut Inspection<'_>) {
-        self.book.inspect(inspection);
+        self.0.inspect(inspection);
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
@@ -106,12 +94,12 @@ impl Element for Balancer {
             format!("{:.1} {:.1}", cycles(report.gpu), cycles(report.cpu))
         });
         handlers.read("mode", |balancer, _| {
-            let unit = balancer.book.unit_of(balancer.id);
+            let unit = balancer.0.unit();
             name_of(unit.map_or(Mode::default(), |unit| unit.section.mode()))
         });
         handlers.write("mode", |balancer, call| {
             let WrittenMode(mode) = call.parse()?;
-            let unit = balancer.book.unit_of(balancer.id);
+            let unit = balancer.0.unit();
             let unit = unit.ok_or_else(|| HandlerError::from("it stands in no GPU section"))?;
             unit.section.set_mode(mode);
             Ok(())
@@ -121,7 +109,7 @@ impl Element for Balancer {
 
 impl Balancer {
     fn report(&self) -> Report {
-        let unit = self.book.unit_of(self.id);
+        let unit = self.0.unit();
         unit.map(|unit| unit.section.report()).unwrap_or_default()
     }
 }
@@ -148,29 +136,5 @@ impl Arg for WrittenMode {
 
     fn placeholder() -> Self {
         Self(Mode::Adaptive)
-    }
-}
-
-/// A part of the whole: `2%` or `0.02`.
-pub(super) struct Part(pub(super) f64);
-
-impl Arg for Part {
-    const EXPECTS: &'static str = "a part such as ‘2%’ or ‘0.02’";
-
-    fn parse(text: &ArgText, _: &Scope<'_>) -> Result<Self, ArgError> {
-        let (number, unit) = match text.as_str().strip_suffix('%') {
-            Some(number) => (number.trim_end(), 100.0),
-            None => (text.as_str(), 1.0),
-        };
-        let number: f64 = number.parse().map_err(|_| ArgError::default())?;
-        let part = number / unit;
-        (0.0..=1.0)
-            .contains(&part)
-            .then_some(Self(part))
-            .ok_or_else(|| ArgError::new("out of range"))
-    }
-
-    fn placeholder() -> Self {
-        Self(0.0)
     }
 }

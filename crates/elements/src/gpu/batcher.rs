@@ -69,7 +69,7 @@
 //! # See also
 //! Debatcher, GPURuntime, Balancer
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use millrace_core::args::{Arg, ArgError, ArgText, Kind, Scope, Seconds};
@@ -78,38 +78,22 @@ use millrace_core::{
     Batch, Class, Context, Element, Failed, Handlers, Init, Inspection, Reason, Refused, Setup,
     register,
 };
-use millrace_gpu::plan::Limits;
 use millrace_gpu::region::{Access, Base, Extent, Region};
-use millrace_gpu::section::{Mode, Settings};
 
-use super::balancer::Choice;
-use super::book::{Book, Role};
-use super::runtime::Runtime;
-use super::unit::{Passage, Unit};
+use super::section::book::Member;
+use super::section::role::{Collecting, Role};
+use super::section::unit::Passage;
 
 /// The element; its manual is at the top of the file.
 pub struct Batcher {
-    book: Arc<Book>,
-    id: usize,
+    member: Member,
     capacity: usize,
-    unit: OnceLock<Arc<Unit>>,
 }
 
 /// What a thread keeps.
 #[derive(Default)]
 pub struct Local {
     passage: Option<Arc<Passage>>,
-}
-
-/// How packets are collected.
-#[derive(Clone, Debug)]
-pub(super) struct Collecting {
-    capacity: usize,
-    timeout: Duration,
-    bytes: usize,
-    slots: Option<usize>,
-    /// What is copied beside what the elements ask for.
-    slices: Vec<Region>,
 }
 
 register!(Batcher, "batcher.rs");
@@ -120,26 +104,24 @@ impl Element for Batcher {
     type Local = Local;
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        let collecting = Collecting::configure(setup)?;
+        let collecting = collecting(setup)?;
         let capacity = collecting.capacity;
-        let book = Book::enter(setup, Role::Batcher(collecting));
-        Ok(Self { book, id: setup.id(), capacity, unit: OnceLock::new() })
+        Ok(Self { member: Member::enter(setup, Role::Batcher(collecting)), capacity })
     }
 
     fn inspect(&self, inspection: &mut Inspection<'_>) {
-        self.book.inspect(inspection);
+        self.member.inspect(inspection);
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        let unit = self.book.unit_of(self.id).ok_or("it stands in no GPU section")?;
-        self.book.runtime.start(unit, init)?;
-        // An element is initialised once.
-        let _ = self.unit.set(unit.clone());
-        Ok(())
+        let unit = self.member.unit().ok_or("it stands in no GPU section")?;
+        self.member.book.runtime.start(&unit.section, init)
     }
 
     fn push(&self, cx: &mut Context, local: &mut Local, _port: usize, batch: &mut Batch) {
-        let Some(unit) = self.unit.get() else { return cx.drop_batch(batch, Reason::Unconnected) };
+        let Some(unit) = self.member.unit() else {
+            return cx.drop_batch(batch, Reason::Unconnected);
+        };
         unit.enter(cx, batch);
         if local.passage.is_none() {
             local.passage = Some(unit.passages.mine(cx).clone());
@@ -153,11 +135,11 @@ impl Element for Batcher {
     }
 
     fn held(&self) -> usize {
-        self.unit.get().map_or(0, |unit| unit.held())
+        self.member.unit().map_or(0, |unit| unit.held())
     }
 
     fn take_state(&self, old: &Self, _init: &Init<'_>) {
-        if let (Some(unit), Some(old)) = (self.unit.get(), old.unit.get()) {
+        if let (Some(unit), Some(old)) = (self.member.unit(), old.member.unit()) {
             unit.take_over(old);
         }
     }
@@ -176,7 +158,7 @@ impl Element for Batcher {
 impl Batcher {
     /// Batches and packets that have left the section.
     fn done(&self) -> (u64, u64) {
-        let report = self.unit.get().map(|unit| unit.section.report()).unwrap_or_default();
+        let report = self.member.unit().map(|unit| unit.section.report()).unwrap_or_default();
         (report.gpu.batches + report.cpu.batches, report.gpu.packets + report.cpu.packets)
     }
 }
@@ -200,92 +182,53 @@ impl Arg for Millis {
     }
 }
 
-impl Collecting {
-    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        let args = &mut setup.args;
-        let capacity = args.in_range("CAPACITY", Kind::Positional, 1..=1u32 << 14).unwrap_or(1024);
-        let timeout: Option<Millis> = args.optional_keyword("TIMEOUT");
-        let bytes = args.in_range("BYTES", Kind::Keyword, 1 << 16..=1u32 << 30);
-        let bytes = bytes.unwrap_or((capacity << 11).max(1 << 16));
-        let slots = args.in_range("SLOTS", Kind::Keyword, 1..=64u32);
-        let begin = args.in_range("SLICE_BEGIN", Kind::Keyword, 0..=i32::from(i16::MAX));
-        let end = args.in_range("SLICE_END", Kind::Keyword, -1..=i32::from(i16::MAX));
-        let flags = args.in_range("ANN_FLAGS", Kind::Keyword, 0..=3u32).unwrap_or(0);
-        // The lengths of slices are always copied.
-        let _: bool = args.keyword("FORCE_PKTLENS", false);
-        if let (begin, Some(end)) = (begin.unwrap_or(0), end)
-            && end > 0
-            && end <= begin
-        {
-            args.error(
-                "SLICE_END",
-                format!("SLICE_END must be beyond SLICE_BEGIN, which is {begin}"),
-            );
-        }
-        args.complete()?;
-        let mut slices = Vec::new();
-        if begin.is_some() || end.is_some() {
-            let (begin, end) = (begin.unwrap_or(0), end.unwrap_or(0));
-            let extent = match u16::try_from(end - begin) {
-                Ok(bytes) if end > 0 => Extent::Bytes(bytes),
-                _ => Extent::ToEnd,
-            };
-            let offset = begin as i16;
-            slices.push(Region { base: Base::Ethernet, offset, extent, access: Access::Read });
-        }
-        let access = match flags {
-            0 => None,
-            1 => Some(Access::Read),
-            // What nobody writes is to come back as it was.
-            _ => Some(Access::ReadWrite),
+/// Reads how packets are collected.
+fn collecting(setup: &mut Setup<'_>) -> Result<Collecting, Failed> {
+    let args = &mut setup.args;
+    let capacity = args.in_range("CAPACITY", Kind::Positional, 1..=1u32 << 14).unwrap_or(1024);
+    let timeout: Option<Millis> = args.optional_keyword("TIMEOUT");
+    let bytes = args.in_range("BYTES", Kind::Keyword, 1 << 16..=1u32 << 30);
+    let bytes = bytes.unwrap_or((capacity << 11).max(1 << 16));
+    let slots = args.in_range("SLOTS", Kind::Keyword, 1..=64u32);
+    let begin = args.in_range("SLICE_BEGIN", Kind::Keyword, 0..=i32::from(i16::MAX));
+    let end = args.in_range("SLICE_END", Kind::Keyword, -1..=i32::from(i16::MAX));
+    let flags = args.in_range("ANN_FLAGS", Kind::Keyword, 0..=3u32).unwrap_or(0);
+    // The lengths of slices are always copied.
+    let _: bool = args.keyword("FORCE_PKTLENS", false);
+    if let (begin, Some(end)) = (begin.unwrap_or(0), end)
+        && end > 0
+        && end <= begin
+    {
+        args.error("SLICE_END", format!("SLICE_END must be beyond SLICE_BEGIN, which is {begin}"));
+    }
+    args.complete()?;
+    let mut slices = Vec::new();
+    if begin.is_some() || end.is_some() {
+        let (begin, end) = (begin.unwrap_or(0), end.unwrap_or(0));
+        let extent = match u16::try_from(end - begin) {
+            Ok(bytes) if end > 0 => Extent::Bytes(bytes),
+            _ => Extent::ToEnd,
         };
-        slices.extend(access.map(|access| Region {
-            base: Base::Annotation,
-            offset: 0,
-            extent: Extent::Bytes(ANNOTATION_LEN as u16),
-            access,
-        }));
-        Ok(Self {
-            capacity: capacity as usize,
-            timeout: timeout.map_or(Duration::from_micros(50), |Millis(time)| time.into()),
-            bytes: bytes as usize,
-            slots: slots.map(|slots| slots as usize),
-            slices,
-        })
+        let offset = begin as i16;
+        slices.push(Region { base: Base::Ethernet, offset, extent, access: Access::Read });
     }
-
-    /// How large batches may become.
-    pub(super) fn limits(&self) -> Limits {
-        Limits { packets: self.capacity, payload: self.bytes }
-    }
-
-    /// What is copied beside what the elements ask for.
-    pub(super) fn slices(&self) -> &[Region] {
-        &self.slices
-    }
-
-    /// The section's sizes and times: with `length` batches under way at most, and this choice of path.
-    pub(super) fn settings(
-        &self,
-        runtime: &Runtime,
-        length: Option<usize>,
-        choice: Option<&Choice>,
-        inline: bool,
-    ) -> Settings {
-        let slots = self.slots.unwrap_or(runtime.streams());
-        let length = length.unwrap_or(2 * slots);
-        let default = Settings::default();
-        Settings {
-            packets: self.capacity,
-            timeout: self.timeout,
-            slots,
-            length,
-            bytes: self.bytes.saturating_mul(length + 1),
-            patience: runtime.patience(),
-            mode: choice.map_or(Mode::Gpu, |choice| choice.mode),
-            interval: choice.map_or(default.interval, |choice| choice.interval),
-            probe: choice.map_or(default.probe, |choice| choice.probe),
-            inline,
-        }
-    }
+    let access = match flags {
+        0 => None,
+        1 => Some(Access::Read),
+        // What nobody writes is to come back as it was.
+        _ => Some(Access::ReadWrite),
+    };
+    slices.extend(access.map(|access| Region {
+        base: Base::Annotation,
+        offset: 0,
+        extent: Extent::Bytes(ANNOTATION_LEN as u16),
+        access,
+    }));
+    Ok(Collecting {
+        capacity: capacity as usize,
+        timeout: timeout.map_or(Duration::from_micros(50), |Millis(time)| time.into()),
+        bytes: bytes as usize,
+        slots: slots.map(|slots| slots as usize),
+        slices,
+    })
 }

@@ -56,28 +56,21 @@
 //! Batcher, Dispatcher
 
 use std::fmt::Write;
-use std::sync::{Arc, OnceLock};
 
 use millrace_core::args::Annotation;
 use millrace_core::element::Receiver;
-use millrace_core::{
-    Class, Context, Element, Failed, Handlers, Init, Inspection, Refused, Setup, register,
-};
+use millrace_core::{Class, Context, Element, Failed, Handlers, Inspection, Setup, register};
 use millrace_gpu::section::{Fault, Report};
 
-use super::book::{Book, Role};
-use super::unit::Unit;
+use super::section::arguments::PREDICATE_ANNOTATION;
+use super::section::book::Member;
+use super::section::role::Role;
 
 /// The element; its manual is at the top of the file.
 pub struct Debatcher {
-    book: Arc<Book>,
-    id: usize,
+    member: Member,
     tasks: Receiver,
-    unit: OnceLock<Arc<Unit>>,
 }
-
-/// Where the predicate word goes unless the configuration says otherwise: annotations there are of rare use.
-pub(super) const PREDICATE_ANNOTATION: usize = 40;
 
 register!(Debatcher, "debatcher.rs");
 
@@ -90,23 +83,16 @@ impl Element for Debatcher {
             setup.args.keyword("ANNO", Annotation(PREDICATE_ANNOTATION));
         setup.args.complete()?;
         let tasks = setup.tasks_where_reached();
-        let book = Book::enter(setup, Role::Debatcher(tasks.clone(), annotation));
-        Ok(Self { book, id: setup.id(), tasks, unit: OnceLock::new() })
+        let member = Member::enter(setup, Role::Debatcher(tasks.clone(), annotation));
+        Ok(Self { member, tasks })
     }
 
     fn inspect(&self, inspection: &mut Inspection<'_>) {
-        self.book.inspect(inspection);
-    }
-
-    fn initialize(&self, _init: &mut Init<'_>) -> Result<(), Refused> {
-        let unit = self.book.unit_of(self.id).ok_or("it stands in no GPU section")?;
-        // An element is initialised once.
-        let _ = self.unit.set(unit.clone());
-        Ok(())
+        self.member.inspect(inspection);
     }
 
     fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
-        let Some(unit) = self.unit.get() else { return false };
+        let Some(unit) = self.member.unit() else { return false };
         let (busy, empty) = unit.attend(cx);
         if empty && let Some(task) = self.tasks.tasks().get(self.tasks.slot(cx.index())) {
             task.rest();
@@ -129,7 +115,7 @@ impl Element for Debatcher {
         handlers.read("cpu_batches", |debatcher, _| debatcher.report().cpu.batches);
         handlers.read("failures", |debatcher, _| failures(&debatcher.report()));
         handlers.read("fields", |debatcher, call| {
-            let Some(unit) = debatcher.unit.get() else { return String::new() };
+            let Some(unit) = debatcher.member.unit() else { return String::new() };
             let mut text = String::new();
             for (placed, turn) in unit.layout.stages.iter().zip(&unit.turns) {
                 if let Some(field) = turn.field {
@@ -144,7 +130,7 @@ impl Element for Debatcher {
 
 impl Debatcher {
     fn report(&self) -> Report {
-        self.unit.get().map(|unit| unit.section.report()).unwrap_or_default()
+        self.member.unit().map(|unit| unit.section.report()).unwrap_or_default()
     }
 }
 

@@ -36,17 +36,13 @@
 //! # See also
 //! HostToDeviceMemcpy, GPUCompletionQueue
 
-use std::sync::Arc;
-
 use millrace_core::{Class, Element, Failed, Handlers, Inspection, Setup, register};
 
-use super::book::{Book, Role};
+use super::section::book::Member;
+use super::section::role::Role;
 
 /// The element; its manual is at the top of the file.
-pub struct DeviceToHostMemcpy {
-    book: Arc<Book>,
-    id: usize,
-}
+pub struct DeviceToHostMemcpy(Member);
 
 register!(DeviceToHostMemcpy, "device_to_host_memcpy.rs");
 
@@ -56,16 +52,16 @@ impl Element for DeviceToHostMemcpy {
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         setup.args.complete()?;
-        Ok(Self { book: Book::enter(setup, Role::ToHost), id: setup.id() })
+        Ok(Self(Member::enter(setup, Role::ToHost)))
     }
 
     fn inspect(&self, inspection: &mut Inspection<'_>) {
-        self.book.inspect(inspection);
+        self.0.inspect(inspection);
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("bytes", |element, _| {
-            let unit = element.book.unit_of(element.id);
+            let unit = element.0.unit();
             unit.map_or(0, |unit| unit.section.plan().bytes_a_packet().1)
         });
     }

@@ -59,10 +59,10 @@ use millrace_gpu::kernel::Condition;
 use millrace_gpu::plan::Decision;
 use millrace_lang::{Diagnostic, Span};
 
-use super::book::Book;
-use super::debatcher::PREDICATE_ANNOTATION;
-use super::predicate::Predicate;
-use super::unit::Unit;
+use super::section::arguments::PREDICATE_ANNOTATION;
+use super::section::book::Book;
+use super::section::predicate::Predicate;
+use super::section::unit::Unit;
 
 /// The element; its manual is at the top of the file.
 pub struct Dispatcher {
@@ -220,9 +220,7 @@ impl Dispatcher {
         inspection: &Inspection<'_>,
     ) -> Result<Condition, Option<Box<Diagnostic>>> {
         let user = inspection.id();
-        let resolved =
-            self.book.with_roles(|roles| predicate.resolve(user, &unit.layout, roles, inspection));
-        let (place, output) = resolved.map_err(Some)?;
+        let (place, output) = predicate.resolve(user, &unit.layout, inspection).map_err(Some)?;
         let field = unit.turns.get(place).and_then(|turn| turn.field).ok_or(None)?;
         Ok(field.is(Decision::Output(output)))
     }

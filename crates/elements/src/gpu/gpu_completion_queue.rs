@@ -41,18 +41,14 @@
 //! # See also
 //! Batcher, Debatcher
 
-use std::sync::Arc;
-
 use millrace_core::args::Kind;
 use millrace_core::{Class, Element, Failed, Handlers, Inspection, Setup, register};
 
-use super::book::{Book, Role};
+use super::section::book::Member;
+use super::section::role::Role;
 
 /// The element; its manual is at the top of the file.
-pub struct GpuCompletionQueue {
-    book: Arc<Book>,
-    id: usize,
-}
+pub struct GpuCompletionQueue(Member);
 
 register!(GpuCompletionQueue, "gpu_completion_queue.rs");
 
@@ -64,20 +60,20 @@ impl Element for GpuCompletionQueue {
         let length = setup.args.in_range("LENGTH", Kind::Positional, 1..=64u32);
         setup.args.complete()?;
         let role = Role::CompletionQueue(length.map(|length| length as usize));
-        Ok(Self { book: Book::enter(setup, role), id: setup.id() })
+        Ok(Self(Member::enter(setup, role)))
     }
 
     fn inspect(&self, inspection: &mut Inspection<'_>) {
-        self.book.inspect(inspection);
+        self.0.inspect(inspection);
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("length", |queue, _| {
-            let unit = queue.book.unit_of(queue.id);
+            let unit = queue.0.unit();
             unit.map_or(0, |unit| unit.section.report().under_way)
         });
         handlers.read("capacity", |queue, _| {
-            let unit = queue.book.unit_of(queue.id);
+            let unit = queue.0.unit();
             unit.map_or(0, |unit| unit.section.settings().length)
         });
     }

@@ -82,15 +82,16 @@ use millrace_gpu::region::{Base, Region};
 use millrace_gpu::{Rows, Snapshot, Stage, StageSpec, StageTable};
 use millrace_match::patterns::{EngineChoice, Kind as Protocol, Scratch, Text};
 
-use super::book::{Book, Role, StageRole};
-use super::predicate::Predicate;
+use super::section::book::Member;
+use super::section::predicate::Predicate;
+use super::section::role::{Role, StageRole};
 use crate::ids::alarm::Alarm;
 use crate::ids::payload::{From, HEADER, locate};
 use crate::ids::rules::{Compiled, InForce, Source, Target};
 
 /// The element; its manual is at the top of the file.
 pub struct GpuIdsMatcher {
-    book: Arc<Book>,
+    member: Member,
     matching: Arc<Matching>,
 }
 
@@ -137,12 +138,12 @@ impl Element for GpuIdsMatcher {
         let stage = matching.clone();
         let notes = Some(matching.alarm.anno()..matching.alarm.anno() + 4);
         let role = StageRole { stage, only, ports, reason: Reason::Filtered, notes };
-        Ok(Self { book: Book::enter(setup, Role::Stage(role)), matching })
+        Ok(Self { member: Member::enter(setup, Role::Stage(role)), matching })
     }
 
     fn inspect(&self, inspection: &mut Inspection<'_>) {
-        self.book.inspect(inspection);
-        let Some(unit) = self.book.unit_of(inspection.id()) else { return };
+        self.member.inspect(inspection);
+        let Some(unit) = self.member.unit() else { return };
         let stages = unit.layout.stages.iter().map(|placed| placed.element);
         let mut before = stages.take_while(|&stage| stage != inspection.id());
         let follows = before.any(|stage| {

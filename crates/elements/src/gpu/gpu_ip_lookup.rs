@@ -69,8 +69,8 @@ use std::sync::Arc;
 use millrace_core::{Class, Element, Failed, Handlers, Init, Inspection, Refused, Setup, register};
 use millrace_gpu::Stage;
 
-use super::book::Book;
 use super::lookup::Lookup;
+use super::section::book::Book;
 use crate::ip::lookup::routing::{
     Routing, RoutingElement, flush_handler, read_handlers, write_handlers,
 };

@@ -60,9 +60,9 @@ use std::sync::Arc;
 use millrace_core::args::{Arg, ArgError, ArgText, Kind, Scope, Seconds};
 use millrace_core::{Class, Element, Failed, Handlers, Setup, register};
 
-use super::balancer::Part;
-use super::book::Book;
-use super::runtime::{Choice, Options};
+use super::section::arguments::Part;
+use super::section::book::Book;
+use super::section::runtime::{Choice, Options};
 
 /// The element; its manual is at the top of the file.
 pub struct GpuRuntime(Arc<Book>);

@@ -72,14 +72,15 @@ use millrace_gpu::kernel::{CLASSIFY_REGIONS, Kernel, NONE};
 use millrace_gpu::{Rows, Snapshot, Stage, StageSpec, StageTable};
 use millrace_match::rules::Key;
 
-use super::book::{Book, Role, StageRole};
-use super::lookup::outputs_of;
-use super::predicate::Predicate;
+use super::section::arguments::outputs_of;
+use super::section::book::Member;
+use super::section::predicate::Predicate;
+use super::section::role::{Role, StageRole};
 use crate::classify::sdn_rules::{self, FILTERED, NO_MATCH, RulesInForce, SdnRules, key_of};
 
 /// The element; its manual is at the top of the file.
 pub struct GpuSdnClassifier {
-    book: Arc<Book>,
+    member: Member,
     classifying: Arc<Classifying>,
 }
 
@@ -109,11 +110,11 @@ impl Element for GpuSdnClassifier {
         let classifying = Arc::new(Classifying { name, rules, outputs, counts });
         let stage = classifying.clone();
         let role = StageRole { stage, only, ports, reason: Reason::Filtered, notes: None };
-        Ok(Self { book: Book::enter(setup, Role::Stage(role)), classifying })
+        Ok(Self { member: Member::enter(setup, Role::Stage(role)), classifying })
     }
 
     fn inspect(&self, inspection: &mut Inspection<'_>) {
-        self.book.inspect(inspection);
+        self.member.inspect(inspection);
     }
 
     fn initialize(&self, _init: &mut Init<'_>) -> Result<(), Refused> {

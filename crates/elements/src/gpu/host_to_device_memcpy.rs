@@ -43,17 +43,13 @@
 //! # See also
 //! Batcher, DeviceToHostMemcpy, GPURuntime
 
-use std::sync::Arc;
-
 use millrace_core::{Class, Element, Failed, Handlers, Inspection, Setup, register};
 
-use super::book::{Book, Role};
+use super::section::book::Member;
+use super::section::role::Role;
 
 /// The element; its manual is at the top of the file.
-pub struct HostToDeviceMemcpy {
-    book: Arc<Book>,
-    id: usize,
-}
+pub struct HostToDeviceMemcpy(Member);
 
 register!(HostToDeviceMemcpy, "host_to_device_memcpy.rs");
 
@@ -63,20 +59,20 @@ impl Element for HostToDeviceMemcpy {
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         setup.args.complete()?;
-        Ok(Self { book: Book::enter(setup, Role::ToDevice), id: setup.id() })
+        Ok(Self(Member::enter(setup, Role::ToDevice)))
     }
 
     fn inspect(&self, inspection: &mut Inspection<'_>) {
-        self.book.inspect(inspection);
+        self.0.inspect(inspection);
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("plan", |element, _| {
-            let unit = element.book.unit_of(element.id);
+            let unit = element.0.unit();
             unit.map(|unit| unit.section.plan().to_string()).unwrap_or_default()
         });
         handlers.read("bytes", |element, _| {
-            let unit = element.book.unit_of(element.id);
+            let unit = element.0.unit();
             unit.map_or(0, |unit| unit.section.plan().bytes_a_packet().0)
         });
     }

@@ -11,33 +11,19 @@ use std::sync::Arc;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use foldhash::fast::RandomState;
-use millrace_core::args::Kind;
-use millrace_core::{Args, Batch, Context, Failed, Lock, Packet, Reason, Setup};
+use millrace_core::{Batch, Context, Failed, Lock, Packet, Reason, Setup};
 use millrace_gpu::kernel::{DROP, Kernel, NONE};
 use millrace_gpu::region::{Base, Region};
 use millrace_gpu::table::{self, Decisions, Lpm4, Lpm6, TableError};
 use millrace_gpu::{Rows, Snapshot, Stage, StageSpec, StageTable};
 
-use super::book::{Book, Role, StageRole};
-use super::predicate::Predicate;
+use super::section::arguments::outputs_of;
+use super::section::book::Member;
+use super::section::predicate::Predicate;
+use super::section::role::{Role, StageRole};
 use crate::ip;
 use crate::ip::lookup::routing::Routing;
 use crate::ip::lookup::{Address, Command, Error, FibWriter, Hop, HopId, Order, Route};
-
-/// Outputs of an element that has one port and does not say OUTPUTS: four bits of the predicate word.
-const MANY: u32 = 14;
-
-/// Reads OUTPUTS: between how many outputs an element decides of which `ports` are connected.
-pub(super) fn outputs_of(args: &mut Args<'_>, ports: usize) -> u32 {
-    let outputs = args.in_range("OUTPUTS", Kind::Keyword, 1..=1022u32);
-    if let Some(outputs) = outputs.filter(|&outputs| ports > 1 && outputs as usize != ports) {
-        args.error("OUTPUTS", format!("OUTPUTS is {outputs}, but {ports} outputs are connected"));
-    }
-    match ports {
-        0 | 1 => outputs.unwrap_or(MANY),
-        ports => ports as u32,
-    }
-}
 
 /// A family of addresses that the device can look up.
 pub(crate) trait Family: Address {
@@ -187,7 +173,7 @@ impl<W: FibWriter<A>, A: Family> Lookup<W, A> {
         let stage = lookup.clone();
         let notes = Some(0..usize::from(A::LENGTH) / 8);
         let role = StageRole { stage, only, ports, reason: Reason::NoRoute, notes };
-        Book::enter(setup, Role::Stage(role));
+        Member::enter(setup, Role::Stage(role));
         Ok(lookup)
     }
 

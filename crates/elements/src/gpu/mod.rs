@@ -2,7 +2,6 @@
 
 pub mod balancer;
 pub mod batcher;
-mod book;
 pub mod debatcher;
 pub mod device_to_host_memcpy;
 pub mod dispatcher;
@@ -14,8 +13,4 @@ pub mod gpu_runtime;
 pub mod gpu_sdn_classifier;
 pub mod host_to_device_memcpy;
 mod lookup;
-mod notes;
-mod predicate;
-mod runtime;
-mod unit;
-mod walk;
+mod section;

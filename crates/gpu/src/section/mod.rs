@@ -153,6 +153,12 @@ impl Section {
         &self.settings
     }
 
+    /// Bytes of the tables that its stages have now.
+    pub fn table_bytes(&self) -> u64 {
+        let tables = self.stages.iter().filter_map(|stage| stage.table());
+        tables.map(|table| table.words.len() as u64 * 4).sum()
+    }
+
     /// Which path batches take.
     pub fn mode(&self) -> Mode {
         match self.mode.load(Relaxed) {

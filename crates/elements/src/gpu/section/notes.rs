@@ -8,11 +8,11 @@ use millrace_gpu::kernel::Kernel;
 use millrace_gpu::region::{Base, Extent};
 use millrace_lang::Diagnostic;
 
-use super::book::StageRole;
-use super::unit::Layout;
+use super::layout::Layout;
+use super::role::StageRole;
 
 /// Reports what writes over something else. `predicate` is the annotation of the predicate word, if there is one.
-pub(super) fn check(
+pub(crate) fn check(
     layout: &Layout,
     stages: &[&StageRole],
     predicate: Option<usize>,
@@ -44,7 +44,7 @@ pub(super) fn check(
         }
     }
     for (place, (placed, role)) in layout.stages.iter().zip(stages).enumerate() {
-        let early = ancestors(layout, place).find(|&early| {
+        let early = layout.ancestors(place).find(|&early| {
             let apart =
                 role.only.is_some() || stages.get(early).is_some_and(|early| early.only.is_some());
             let notes = stages.get(early).and_then(|early| early.notes.as_ref());
@@ -101,22 +101,6 @@ fn reads(role: &StageRole) -> impl Iterator<Item = Range<usize>> {
             Extent::ToEnd => begin..usize::MAX,
         }
     })
-}
-
-/// The stages whose packets come to the stage at `place`, by their places.
-fn ancestors(layout: &Layout, place: usize) -> impl Iterator<Item = usize> {
-    // Stages stand after those that lead to them, and there are 64 at most.
-    let mut before: Vec<u64> = Vec::with_capacity(layout.stages.len());
-    for placed in &layout.stages {
-        let joined = placed.from.iter().fold(0, |joined, &(from, _)| {
-            joined
-                | before.get(from).copied().unwrap_or(0)
-                | 1u64.checked_shl(from as u32).unwrap_or(0)
-        });
-        before.push(joined);
-    }
-    let found = before.get(place).copied().unwrap_or(0);
-    (0..64).filter(move |from| found >> from & 1 == 1)
 }
 
 fn overlap(one: &Range<usize>, other: &Range<usize>) -> bool {

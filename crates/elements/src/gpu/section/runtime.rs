@@ -8,14 +8,12 @@ use millrace_core::{Init, Lock, Refused};
 use millrace_gpu::cuda;
 use millrace_gpu::device::WhyNot;
 use millrace_gpu::host::{self, Fast, Simulator};
-use millrace_gpu::section::{Open, Source};
+use millrace_gpu::section::{Open, Section, Source};
 use millrace_gpu::{Caps, DeviceError};
-
-use super::unit::Unit;
 
 /// Which device.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Choice {
+pub(crate) enum Choice {
     /// The first GPU, or else the host.
     Auto,
     /// This GPU, and no other.
@@ -63,13 +61,13 @@ impl Choice {
 
 /// What GPURuntime says.
 #[derive(Clone, Debug)]
-pub(super) struct Options {
-    pub(super) device: Choice,
-    pub(super) streams: usize,
+pub(crate) struct Options {
+    pub(crate) device: Choice,
+    pub(crate) streams: usize,
     /// Bytes.
-    pub(super) host_memory: Option<u64>,
-    pub(super) device_memory: Option<u64>,
-    pub(super) patience: Duration,
+    pub(crate) host_memory: Option<u64>,
+    pub(crate) device_memory: Option<u64>,
+    pub(crate) patience: Duration,
 }
 
 impl Default for Options {
@@ -86,7 +84,7 @@ impl Default for Options {
 
 /// The device of a router, and how it may be used.
 #[derive(Default)]
-pub(super) struct Runtime {
+pub(crate) struct Runtime {
     options: OnceLock<Options>,
     source: OnceLock<Arc<Source>>,
     started: Lock<Started>,
@@ -102,37 +100,37 @@ struct Started {
 
 impl Runtime {
     /// Says how the device is to be used; false when another element has done so.
-    pub(super) fn configure(&self, options: Options) -> bool {
+    pub(crate) fn configure(&self, options: Options) -> bool {
         self.options.set(options).is_ok()
     }
 
-    pub(super) fn options(&self) -> &Options {
+    pub(crate) fn options(&self) -> &Options {
         self.options.get_or_init(Options::default)
     }
 
     /// Where the device comes from. Opens none.
-    pub(super) fn source(&self) -> Arc<Source> {
+    pub(crate) fn source(&self) -> Arc<Source> {
         let source = || Source::new(self.options().device.opener());
         self.source.get_or_init(source).clone()
     }
 
     /// Batches of a thread that are under way at once, unless a Batcher says otherwise.
-    pub(super) fn streams(&self) -> usize {
+    pub(crate) fn streams(&self) -> usize {
         self.options().streams
     }
 
     /// How long the device may take for a batch.
-    pub(super) fn patience(&self) -> Duration {
+    pub(crate) fn patience(&self) -> Duration {
         self.options().patience
     }
 
     /// What is known of the device, while there is one.
-    pub(super) fn caps(&self) -> Option<Caps> {
+    pub(crate) fn caps(&self) -> Option<Caps> {
         self.source.get()?.caps()
     }
 
     /// Bytes of host memory and of device memory that batches take.
-    pub(super) fn memory(&self) -> (u64, u64) {
+    pub(crate) fn memory(&self) -> (u64, u64) {
         let started = self.started.lock();
         (started.host_memory, started.device_memory)
     }
@@ -141,10 +139,9 @@ impl Runtime {
     ///
     /// # Errors
     /// It needs more memory than it may have, or the device that was asked for is not to be had.
-    pub(super) fn start(&self, unit: &Unit, init: &Init<'_>) -> Result<(), Refused> {
+    pub(crate) fn start(&self, section: &Arc<Section>, init: &Init<'_>) -> Result<(), Refused> {
         let threads = init.threads().count_ones() as usize;
-        self.take_memory(unit, threads)?;
-        let section = &unit.section;
+        self.take_memory(section, threads)?;
         match section.prepare(threads.max(1)) {
             Ok(caps) => self.tell(init, &format!("GPU sections run on {}", caps.name)),
             Err(error) if self.options().device.is_free() => self.tell(
@@ -164,10 +161,10 @@ impl Runtime {
     }
 
     /// Takes the memory of a section's batches.
-    fn take_memory(&self, unit: &Unit, threads: usize) -> Result<(), Refused> {
-        let slots = (unit.section.settings().slots * threads) as u64;
-        let bytes = slots * unit.section.plan().slot_bytes as u64;
-        let tables = unit.tables().map(|words| words.len() as u64 * 4).sum::<u64>();
+    fn take_memory(&self, section: &Section, threads: usize) -> Result<(), Refused> {
+        let slots = (section.settings().slots * threads) as u64;
+        let bytes = slots * section.plan().slot_bytes as u64;
+        let tables = section.table_bytes();
         let mut started = self.started.lock();
         let Options { host_memory, device_memory, .. } = self.options();
         let bounds = [

@@ -4,17 +4,16 @@ use millrace_core::Inspection;
 use millrace_core::args::{Arg, ArgError, ArgText, Scope};
 use millrace_lang::{Diagnostic, Span, nearest};
 
-use super::book::{Role, Roles};
-use super::unit::Layout;
+use super::layout::Layout;
 
 /// `element.output`: the packets that a GPU element decided to send by that output.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Predicate {
+pub(crate) struct Predicate {
     /// The element's name, as it is written.
-    pub(super) element: String,
-    pub(super) output: u32,
+    pub(crate) element: String,
+    pub(crate) output: u32,
     /// Where it is written.
-    pub(super) span: Option<Span>,
+    pub(crate) span: Option<Span>,
 }
 
 impl Arg for Predicate {
@@ -39,22 +38,17 @@ impl Predicate {
     ///
     /// # Errors
     /// There is none; the finding says what may have been meant.
-    pub(super) fn resolve(
+    pub(crate) fn resolve(
         &self,
         user: usize,
         layout: &Layout,
-        roles: &Roles,
         inspection: &Inspection<'_>,
     ) -> Result<(usize, u32), Box<Diagnostic>> {
         let span = self.span.or_else(|| inspection.span_of(user));
-        let outputs = |element: usize| match roles.get(&element) {
-            Some(Role::Stage(role)) => role.stage.spec().outputs,
-            _ => 0,
-        };
         let element = inspection.resolve(user, &self.element);
         let place = element.and_then(|element| layout.place_of(element));
         if let (Some(element), Some(place)) = (element, place) {
-            let outputs = outputs(element);
+            let outputs = layout.stages.get(place).map_or(0, |placed| placed.outputs);
             if self.output < outputs {
                 return Ok((place, self.output));
             }
@@ -70,7 +64,7 @@ impl Predicate {
         let known: Vec<String> = layout
             .stages
             .iter()
-            .filter(|placed| outputs(placed.element) > 0)
+            .filter(|placed| placed.outputs > 0)
             .map(|placed| inspection.name_of(placed.element).to_owned())
             .collect();
         let message = match element {

@@ -7,18 +7,15 @@
 use millrace_core::Inspection;
 use millrace_lang::{Diagnostic, Span};
 
-use super::book::{Role, Roles};
-use super::unit::{Layout, Placed};
+use super::layout::{Layout, Placed};
+use super::role::{Role, Roles};
 
 /// How a section is written, for messages.
 const SHAPE: &str = "a GPU section is Batcher -> HostToDeviceMemcpy -> GPU elements -> DeviceToHostMemcpy -> \
                      GPUCompletionQueue -> Debatcher";
 
-/// More elements than a plan has launches for.
-const MOST: usize = 64;
-
 /// The sections of a graph that are right; what is wrong is reported.
-pub(super) fn sections(roles: &Roles, inspection: &mut Inspection<'_>) -> Vec<Layout> {
+pub(crate) fn sections(roles: &Roles, inspection: &mut Inspection<'_>) -> Vec<Layout> {
     let mut sound = true;
     let batchers = roles.iter().filter(|(_, role)| matches!(role, Role::Batcher(_)));
     let mut found: Vec<Layout> = Vec::new();
@@ -129,8 +126,8 @@ impl Walk<'_, '_> {
                     format!("‘{}’ comes after itself: a GPU section has no loops", self.name(at));
                 return self.refuse(Diagnostic::error(way, message));
             }
-            None if self.seen.len() > MOST => {
-                let message = format!("more than {MOST} elements in one GPU section");
+            None if self.seen.len() > Layout::MOST => {
+                let message = format!("more than {} elements in one GPU section", Layout::MOST);
                 return self.refuse(Diagnostic::error(self.inspection.span_of(at), message));
             }
             None => self.seen.push((at, true)),
@@ -186,7 +183,11 @@ impl Walk<'_, '_> {
             }
         }
         from.sort_unstable();
-        Some(Placed { element: stage, from, only: None })
+        let outputs = match self.roles.get(&stage) {
+            Some(Role::Stage(role)) => role.stage.spec().outputs,
+            _ => 0,
+        };
+        Some(Placed { element: stage, outputs, from, only: None })
     }
 
     /// Refuses packets that come from elsewhere than `allowed`.
@@ -219,12 +220,12 @@ impl Walk<'_, '_> {
             };
             let Some(Role::Stage(role)) = self.roles.get(&element) else { continue };
             let Some(only) = &role.only else { continue };
-            let resolved = only.resolve(element, layout, self.roles, self.inspection);
+            let resolved = only.resolve(element, layout, self.inspection);
             let (before, output) = match resolved {
                 Ok(found) => found,
                 Err(finding) => return self.refuse(*finding),
             };
-            if before >= place || !is_upstream(layout, before, place) {
+            if before >= place || !layout.is_passed(before, place) {
                 let message = format!(
                     "‘{}’ has not decided yet when packets come to ‘{}’",
                     only.element,
@@ -270,17 +271,4 @@ impl Walk<'_, '_> {
         self.inspection.report(finding);
         None
     }
-}
-
-/// Whether stage `before` lies on every way to stage `place`.
-fn is_upstream(layout: &Layout, before: usize, place: usize) -> bool {
-    // Stages stand after those that lead to them.
-    let mut after: Vec<bool> = Vec::with_capacity(layout.stages.len());
-    for placed in &layout.stages {
-        let passed = |&(from, _): &(usize, usize)| {
-            from == before || after.get(from).copied().unwrap_or(false)
-        };
-        after.push(!placed.from.is_empty() && placed.from.iter().all(passed));
-    }
-    after.get(place).copied().unwrap_or(false)
 }

@@ -1,0 +1,70 @@
+//! The GPU elements of a router, as they find one another.
+
+use std::sync::{Arc, OnceLock};
+
+use millrace_core::{Inspection, Lock, Setup};
+
+use super::layout::Layout;
+use super::planning;
+use super::role::{Role, Roles};
+use super::runtime::Runtime;
+use super::unit::Unit;
+use super::walk;
+
+/// The GPU elements of a router by index, and the sections that they make.
+#[derive(Default)]
+pub(crate) struct Book {
+    roles: Lock<Roles>,
+    pub(crate) runtime: Runtime,
+    units: OnceLock<Vec<Arc<Unit>>>,
+}
+
+impl Book {
+    /// Finds the sections of the router and makes their plans, for whichever element asks first, and reports
+    /// what is wrong.
+    pub(crate) fn inspect(&self, inspection: &mut Inspection<'_>) {
+        self.units.get_or_init(|| {
+            let roles = self.roles.lock();
+            let layouts = walk::sections(&roles, inspection);
+            let unit = |layout: Layout| planning::plan(layout, &roles, &self.runtime, inspection);
+            layouts.into_iter().filter_map(unit).map(Arc::new).collect()
+        });
+    }
+
+    /// The sections, once they have been [found](Self::inspect).
+    pub(crate) fn units(&self) -> &[Arc<Unit>] {
+        self.units.get().map_or(&[], Vec::as_slice)
+    }
+}
+
+/// An element that stands in the book.
+pub(crate) struct Member {
+    pub(crate) book: Arc<Book>,
+    element: usize,
+    unit: OnceLock<Arc<Unit>>,
+}
+
+impl Member {
+    /// Enters the element that `setup` is for in the book of its router, with its role.
+    pub(crate) fn enter(setup: &mut Setup<'_>, role: Role) -> Self {
+        let book: Arc<Book> = setup.shared();
+        book.roles.lock().insert(setup.id(), role);
+        Self { book, element: setup.id(), unit: OnceLock::new() }
+    }
+
+    /// Sees to it that the sections are [found](Book::inspect).
+    pub(crate) fn inspect(&self, inspection: &mut Inspection<'_>) {
+        self.book.inspect(inspection);
+    }
+
+    /// The section that the element belongs to, once it has been found: none while there is something wrong.
+    #[inline]
+    pub(crate) fn unit(&self) -> Option<&Arc<Unit>> {
+        if let Some(unit) = self.unit.get() {
+            return Some(unit);
+        }
+        let mut units = self.book.units().iter();
+        let found = units.find(|unit| unit.layout.elements().any(|id| id == self.element))?;
+        Some(self.unit.get_or_init(|| found.clone()))
+    }
+}
