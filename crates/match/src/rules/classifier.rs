@@ -65,82 +65,99 @@ struct Search<'a> {
     keys: &'a [Key],
 }
 
+/// Packets that are in a leaf, and the entry of it that each is compared with next.
+struct Waiting {
+    packets: [u8; BLOCK],
+    entries: [u32; BLOCK],
+}
+
 impl Search<'_> {
     /// Tree by tree; packets that have a rule in front of all those of a tree need not see it.
     #[inline(always)]
     fn run(&self, found: &mut [u32]) {
         found.fill(NONE);
-        let mut lanes = [0_u8; BLOCK];
+        let mut waiting = Waiting { packets: [0; BLOCK], entries: [0; BLOCK] };
         for &[root, first_rule] in self.parts.trees {
             let mut count = 0;
             for (at, best) in found.iter().enumerate().take(self.keys.len()) {
-                lanes[count % BLOCK] = at as u8;
+                waiting.packets[count % BLOCK] = at as u8;
                 count += usize::from(first_rule < *best);
             }
-            for lanes in lanes[..count].chunks(LANES) {
-                self.walk(root, lanes, found);
+            let packets = waiting.packets[..count].chunks(LANES);
+            for (packets, entries) in packets.zip(waiting.entries.chunks_mut(LANES)) {
+                self.walk(root, packets, entries);
             }
+            self.compare(&mut waiting, count, found);
         }
     }
 
     /// Walks down a tree with several packets at once: while one's node is on its way from memory, the others take
-    /// their step.
+    /// their step. Gives the first entries of their leaves.
     #[inline(always)]
-    fn walk(&self, root: u32, lanes: &[u8], found: &mut [u32]) {
-        const LEADS_NOWHERE: [u32; 2] = [7 << 5, 1];
-        const NO_KEY: Key = Key::from_words([0; Key::WORDS]);
-        let mut keys = [&NO_KEY; LANES];
-        for (key, &lane) in keys.iter_mut().zip(lanes) {
-            *key = self.keys.get(usize::from(lane)).unwrap_or(&NO_KEY);
+    fn walk(&self, root: u32, packets: &[u8], entries: &mut [u32]) {
+        let nodes = self.parts.nodes;
+        let mut keys = [Key::from_words([0; Key::WORDS]); LANES];
+        for (key, &packet) in keys.iter_mut().zip(packets) {
+            *key = self.keys.get(usize::from(packet)).copied().unwrap_or_default();
         }
         let mut at = [root; LANES];
-        let mut first = [0; LANES];
         loop {
             let mut moved = 0;
-            for lane in 0..LANES {
-                let node = self.parts.nodes.get(at[lane] as usize).unwrap_or(&LEADS_NOWHERE);
-                let [step, value] = *node;
-                let field = keys[lane].words()[(step >> 5 & 7) as usize] << (step & 31);
-                let next = (step >> 8) + u32::from(field >= value);
-                moved |= next ^ at[lane];
-                at[lane] = next;
-                first[lane] = value;
+            for (at, keys) in at.as_chunks_mut::<4>().0.iter_mut().zip(keys.as_chunks::<4>().0) {
+                for (at, key) in at.iter_mut().zip(keys) {
+                    let Some(&[step, value]) = nodes.get(*at as usize) else { return };
+                    let field = key.words()[(step >> 5 & 7) as usize] << (step & 31);
+                    let next = (step >> 8) + u32::from(field >= value);
+                    moved |= next ^ *at;
+                    *at = next;
+                }
             }
             if moved == 0 {
                 break;
             }
         }
-        for (lane, &packet) in lanes.iter().enumerate() {
-            let best = &mut found[usize::from(packet)];
-            *best = self.first_in_leaf(first[lane % LANES], keys[lane % LANES], *best);
+        for (entry, at) in entries.iter_mut().zip(at) {
+            *entry = nodes.get(at as usize).map_or(0, |node| node[1]);
         }
     }
 
-    /// The first rule of a leaf that a packet satisfies, or `best` if that is in front of it.
+    /// Lowers `found` to the first rules of their leaves that packets satisfy.
+    ///
+    /// Which rule of a leaf holds cannot be foretold; so there is no branch on it. Packets take turns, one entry each, and
+    /// those that are not done stay in the list.
     #[inline(always)]
-    fn first_in_leaf(&self, first: u32, key: &Key, best: u32) -> u32 {
-        let mut at = first as usize;
-        while let (Some(entry), Some(&number)) =
-            (self.parts.entries.get(at), self.parts.numbers.get(at))
-        {
-            let rule = number & !LAST;
-            if rule >= best {
-                break;
+    fn compare(&self, waiting: &mut Waiting, mut count: usize, found: &mut [u32]) {
+        while count > 0 {
+            let mut left = 0;
+            for turn in 0..count {
+                let packet = waiting.packets[turn % BLOCK];
+                let at = waiting.entries[turn % BLOCK];
+                let key = &self.keys[usize::from(packet)];
+                let best = &mut found[usize::from(packet)];
+                let (Some(entry), Some(&number)) =
+                    (self.parts.entries.get(at as usize), self.parts.numbers.get(at as usize))
+                else {
+                    continue;
+                };
+                let rule = number & !LAST;
+                let mut holds = holds(entry, key);
+                if entry[6] & ETHER != 0 {
+                    holds &= self.holds_ether(rule, key);
+                }
+                if !self.removed.is_empty() {
+                    holds &= !self.is_removed(rule);
+                }
+                let is_in_front = rule < *best;
+                *best = if holds & is_in_front { rule } else { *best };
+                waiting.packets[left % BLOCK] = packet;
+                waiting.entries[left % BLOCK] = at + 1;
+                left += usize::from(!holds & is_in_front & (number & LAST == 0));
             }
-            if holds(entry, key)
-                && (entry[6] & ETHER == 0 || self.holds_ether(rule, key))
-                && !self.is_removed(rule)
-            {
-                return rule;
-            }
-            if number & LAST != 0 {
-                break;
-            }
-            at += 1;
+            count = left;
         }
-        best
     }
 
+    #[inline(always)]
     fn holds_ether(&self, rule: u32, key: &Key) -> bool {
         self.parts.ether.get(rule as usize).is_some_and(|ether| holds_ether(ether, key))
     }
