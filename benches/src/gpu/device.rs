@@ -15,7 +15,8 @@ use millrace_gpu::plan::{Limits, Node, Plan};
 use millrace_gpu::region::{Base, Region};
 use millrace_gpu::table::{Decisions, Lpm4, Route};
 use millrace_gpu::{
-    Device, DeviceLane, Poll, Rows, SlotId, Snapshot, Stage, StageSpec, StageTable, Table, Ticket,
+    Device, DeviceLane, Poll, Results, Rows, SlotId, Snapshot, Stage, StageSpec, StageTable, Table,
+    Ticket,
 };
 use serde_json::json;
 
@@ -98,7 +99,7 @@ impl Stage for Bare {
 
     fn run(&self, _: &Snapshot, _: &mut Rows<'_>) {}
 
-    fn deliver(&self, _: &mut Engine, _: &Snapshot, _: &mut [Packet], _: &[u32]) {}
+    fn deliver(&self, _: &mut Engine, _: &Snapshot, _: &mut [Packet], _: &Results<'_>) {}
 }
 
 /// Packets of frames, with the destination annotation of each.

@@ -23,7 +23,7 @@ use millrace_gpu::plan::{Limits, Node, Plan};
 use millrace_gpu::region::{Base, Region};
 use millrace_gpu::section::{Mode, Section, Settings, Source};
 use millrace_gpu::{
-    Caps, Device, DeviceError, DeviceLane, Poll, Rows, SlotId, Snapshot, Stage, StageSpec,
+    Caps, Device, DeviceError, DeviceLane, Poll, Results, Rows, SlotId, Snapshot, Stage, StageSpec,
     StageTable, Table, Ticket,
 };
 
@@ -55,7 +55,7 @@ impl Stage for Idle {
 
     fn run(&self, _: &Snapshot, _: &mut Rows<'_>) {}
 
-    fn deliver(&self, _: &mut Context, _: &Snapshot, _: &mut [Packet], _: &[u32]) {}
+    fn deliver(&self, _: &mut Context, _: &Snapshot, _: &mut [Packet], _: &Results<'_>) {}
 }
 
 /// A device that does nothing.

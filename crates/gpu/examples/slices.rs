@@ -15,7 +15,7 @@ use millrace_gpu::batch::{Gather, Outcome};
 use millrace_gpu::kernel::Kernel;
 use millrace_gpu::plan::{Limits, Node, Plan, PlanError};
 use millrace_gpu::region::{Access, Base, Region};
-use millrace_gpu::{Rows, Snapshot, Stage, StageSpec, StageTable};
+use millrace_gpu::{Results, Rows, Snapshot, Stage, StageSpec, StageTable};
 
 /// A stage that asks for slices and does nothing with them.
 struct Asks(Vec<Region>);
@@ -37,7 +37,7 @@ impl Stage for Asks {
         None
     }
     fn run(&self, _: &Snapshot, _: &mut Rows<'_>) {}
-    fn deliver(&self, _: &mut Context, _: &Snapshot, _: &mut [Packet], _: &[u32]) {}
+    fn deliver(&self, _: &mut Context, _: &Snapshot, _: &mut [Packet], _: &Results<'_>) {}
 }
 
 const BATCH: usize = 1024;

@@ -26,4 +26,4 @@ mod stage;
 pub mod table;
 
 pub use device::{Caps, Device, DeviceError, DeviceLane, Poll, SlotId, Table, Ticket};
-pub use stage::{Rows, Snapshot, Stage, StageSpec, StageTable};
+pub use stage::{Results, Rows, Snapshot, Stage, StageSpec, StageTable};

@@ -1,11 +1,13 @@
 //! What an element of a section is to the rest of it.
 
 use std::any::Any;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use millrace_core::{Context, Packet};
 
 use crate::kernel::{Kernel, NONE};
+use crate::plan::{Decision, Field};
 use crate::region::{Layers, Region};
 
 /// What a stage needs of the plan.
@@ -50,15 +52,47 @@ pub trait Stage: Send + Sync {
 
     /// Hands results to the packets (annotations), and counts. Called once for the packets of each batch, on the lane's
     /// thread and in order, as many as an engine batch holds at a time, whichever side did the work; `results` are
-    /// those of the packets in their order, [`NONE`] of packets that were not treated. `snapshot` is that of the
+    /// those of the packets in their order. `snapshot` is that of the
     /// [table](StageTable::snapshot) that the kernel had, or the one that [`run`](Self::run) had.
     fn deliver(
         &self,
         cx: &mut Context,
         snapshot: &Snapshot,
         packets: &mut [Packet],
-        results: &[u32],
+        results: &Results<'_>,
     );
+}
+
+/// What a stage found about packets, in their order: the results, [`NONE`] of packets that it did not treat, and what it
+/// decided.
+#[derive(Clone, Copy, Debug)]
+pub struct Results<'a> {
+    results: &'a [u32],
+    predicates: &'a [u32],
+    field: Option<Field>,
+}
+
+impl<'a> Results<'a> {
+    pub(crate) fn new(results: &'a [u32], predicates: &'a [u32], field: Option<Field>) -> Self {
+        Self { results, predicates, field }
+    }
+
+    /// What the stage decided about each packet: [`Decision::Open`] about those that it did not treat, and about all
+    /// when it decides nothing.
+    pub fn decisions(&self) -> impl Iterator<Item = Decision> + use<'a> {
+        let field = self.field;
+        let decision =
+            move |predicate| field.map_or(Decision::Open, |field| field.decision(predicate));
+        self.predicates.iter().map(move |&predicate| decision(predicate))
+    }
+}
+
+impl Deref for Results<'_> {
+    type Target = [u32];
+
+    fn deref(&self) -> &[u32] {
+        self.results
+    }
 }
 
 /// A stage's table at one time.

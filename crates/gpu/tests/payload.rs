@@ -12,7 +12,9 @@ use millrace_gpu::host::{Fast, Faults, Settings, Simulator};
 use millrace_gpu::kernel::{Kernel, NONE};
 use millrace_gpu::plan::{Decision, Edge, Limits, Node, Plan};
 use millrace_gpu::region::{Base, Region, View};
-use millrace_gpu::{Device, Poll, Rows, SlotId, Snapshot, Stage, StageSpec, StageTable, Table};
+use millrace_gpu::{
+    Device, Poll, Results, Rows, SlotId, Snapshot, Stage, StageSpec, StageTable, Table,
+};
 use millrace_match::patterns::{Content, Dfa, Kind, Kinds, PatternSet, Rule, Scratch, Text};
 use millrace_testkit::generate::frame::Frame;
 use millrace_testkit::generate::payload::{NearMiss, Part, Place, http, noise, plant};
@@ -69,7 +71,7 @@ impl Stage for Search {
         unreachable!("the CPU does not run {} rows", rows.len())
     }
 
-    fn deliver(&self, _: &mut Context, _: &Snapshot, _: &mut [Packet], _: &[u32]) {}
+    fn deliver(&self, _: &mut Context, _: &Snapshot, _: &mut [Packet], _: &Results<'_>) {}
 }
 
 /// A set of rules of one or two contents, some of them for one protocol or without case.

@@ -9,4 +9,5 @@ mod ip_packet;
 pub mod program;
 mod rule_list;
 pub mod sdn_classifier;
+pub(crate) mod sdn_counts;
 pub(crate) mod sdn_rules;

@@ -78,8 +78,6 @@
 //! # See also
 //! IPFilter, IPClassifier, Classifier, IDSMatcher
 
-use std::sync::OnceLock;
-
 use millrace_core::args::Kind;
 use millrace_core::memory::Ports;
 use millrace_core::{
@@ -88,21 +86,21 @@ use millrace_core::{
 };
 use millrace_match::rules::{FlowCache, Key, NONE};
 
+use super::sdn_counts::{self, SdnCounts};
 use super::sdn_rules::{self, FILTERED, NO_MATCH, SdnRules, key_of};
 
 /// The element; its manual is at the top of the file.
 pub struct SdnClassifier {
     rules: SdnRules,
-    outputs: usize,
+    counts: SdnCounts,
+    /// Flows that each thread keeps at hand.
     cache: usize,
-    counts: PerThread<Counts>,
+    at_hand: PerThread<AtHand>,
 }
 
-/// What a thread counts.
+/// How often a thread had a packet's rule at hand.
 #[derive(Default)]
-struct Counts {
-    /// By output; behind them packets that rules dropped, and packets dropped for lack of a rule.
-    packets: OnceLock<Box<[Count]>>,
+struct AtHand {
     hits: Count,
     misses: Count,
 }
@@ -120,7 +118,8 @@ impl Element for SdnClassifier {
         let cache = setup.args.in_range("CACHE", Kind::Keyword, 0..=MOST_FLOWS).unwrap_or(0);
         let rules = SdnRules::configure(&mut setup.args, outputs);
         setup.args.complete()?;
-        Ok(Self { rules, outputs, cache: cache as usize, counts: PerThread::default() })
+        let (counts, at_hand) = (SdnCounts::new(outputs), PerThread::default());
+        Ok(Self { rules, counts, cache: cache as usize, at_hand })
     }
 
     fn initialize(&self, _init: &mut Init<'_>) -> Result<(), Refused> {
@@ -150,14 +149,9 @@ impl Element for SdnClassifier {
 
     fn handlers(handlers: &mut Handlers<Self>) {
         sdn_rules::handlers(handlers, |sdn: &Self| &sdn.rules);
-        handlers.read("counts", |sdn, _| sdn.counts());
-        handlers.write("reset_counts", |sdn, _| {
-            let counts = sdn.counts.iter().filter_map(|counts| counts.packets.get());
-            counts.flatten().for_each(|count| count.set(0));
-            Ok(())
-        });
-        handlers.read("cache_hits", |sdn, _| sdn.sum(|counts| counts.hits.get()));
-        handlers.read("cache_misses", |sdn, _| sdn.sum(|counts| counts.misses.get()));
+        sdn_counts::handlers(handlers, |sdn: &Self| &sdn.counts);
+        handlers.read("cache_hits", |sdn, _| sdn.sum(|at_hand| at_hand.hits.get()));
+        handlers.read("cache_misses", |sdn, _| sdn.sum(|at_hand| at_hand.misses.get()));
     }
 }
 
@@ -171,7 +165,6 @@ impl SdnClassifier {
         ports: &'p mut Ports,
     ) -> &'p [u16] {
         let rules = self.rules.load();
-        let mine = self.counts.mine(cx);
         let mut keys = [Key::default(); Batch::CAPACITY];
         let mut found = [NONE; Batch::CAPACITY];
         let len = batch.len().min(Batch::CAPACITY);
@@ -191,43 +184,20 @@ impl SdnClassifier {
                 || cache.classify(&rules.live, rules.number, keys, found),
             );
             let (hits, misses) = cache.take_counts();
-            mine.hits.add(hits);
-            mine.misses.add(misses);
+            let at_hand = self.at_hand.mine(cx);
+            at_hand.hits.add(hits);
+            at_hand.misses.add(misses);
         }
-        let packets =
-            mine.packets.get_or_init(|| (0..self.outputs + 2).map(|_| Count::default()).collect());
         let ports = &mut ports[..len];
         for (port, found) in ports.iter_mut().zip(found) {
             *port = rules.port(*found);
-            let count = match *port {
-                FILTERED => self.outputs,
-                NO_MATCH => self.outputs + 1,
-                port => port.into(),
-            };
-            if let Some(count) = packets.get(count) {
-                count.add(1);
-            }
         }
+        self.counts.add(cx, ports.iter().copied());
         ports
     }
 
-    /// Packets by output, a line each.
-    fn counts(&self) -> String {
-        let line = |at: usize| {
-            let name = match at.checked_sub(self.outputs) {
-                None => at.to_string(),
-                Some(0) => "drop".to_owned(),
-                Some(_) => "none".to_owned(),
-            };
-            let of_thread = |counts: &Counts| counts.packets.get()?.get(at).map(Count::get);
-            let count: u64 = self.counts.iter().filter_map(of_thread).sum();
-            format!("{name} {count}\n")
-        };
-        (0..self.outputs + 2).map(line).collect()
-    }
-
-    fn sum(&self, of: impl Fn(&Counts) -> u64) -> u64 {
-        self.counts.iter().map(of).sum()
+    fn sum(&self, of: impl Fn(&AtHand) -> u64) -> u64 {
+        self.at_hand.iter().map(of).sum()
     }
 }
 

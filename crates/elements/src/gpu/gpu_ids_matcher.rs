@@ -79,7 +79,7 @@ use millrace_core::{
 };
 use millrace_gpu::kernel::{Kernel, NONE};
 use millrace_gpu::region::{Base, Region};
-use millrace_gpu::{Rows, Snapshot, Stage, StageSpec, StageTable};
+use millrace_gpu::{Results, Rows, Snapshot, Stage, StageSpec, StageTable};
 use millrace_match::patterns::{EngineChoice, Kind as Protocol, Scratch, Text};
 
 use super::section::book::Member;
@@ -137,7 +137,7 @@ impl Element for GpuIdsMatcher {
         let matching = Arc::new(matching);
         let stage = matching.clone();
         let notes = Some(matching.alarm.anno()..matching.alarm.anno() + 4);
-        let role = StageRole { stage, only, ports, reason: Reason::Filtered, notes };
+        let role = StageRole { stage, only, ports, reason: |_| Reason::Filtered, notes };
         Ok(Self { member: Member::enter(setup, Role::Stage(role)), matching })
     }
 
@@ -252,11 +252,11 @@ impl Stage for Matching {
         cx: &mut Context,
         snapshot: &Snapshot,
         packets: &mut [Packet],
-        results: &[u32],
+        results: &Results<'_>,
     ) {
         let rules = self.rules_of(snapshot);
         let follows = self.follows.load(Relaxed);
-        for (packet, &result) in packets.iter_mut().zip(results) {
+        for (packet, &result) in packets.iter_mut().zip(results.iter()) {
             if result != NONE {
                 self.alarm.note(packet, result + 1);
                 cx.run_as(self.element, |cx| {

@@ -34,14 +34,16 @@
 //! - `replace N RULE` (write): puts a rule in the place of rule N.
 //! - `remove N` (write): takes rule N out.
 //! - `load` (write): reads the rules from this file, or FILE again, and RULE.
-//! - `counts` (read): packets that satisfied a rule by output, a line each: the number, or `drop`, and how many.
+//! - `counts` (read): packets by output, a line each: the number, or `drop` for what rules dropped and `none` for what
+//!   was dropped for lack of a rule, and how many.
 //! - `reset_counts` (write): counts from 0 again.
 //! - `memory` (read): bytes of the trees.
 //! - `image_bytes` (read): bytes that they take on the device.
 //! - `build_time` (read): seconds that it took to make them.
 //!
 //! # Drops
-//! - filtered: a rule says so, or no rule is satisfied and DEFAULT says so.
+//! - filtered: a rule says so.
+//! - no match: no rule is satisfied, and DEFAULT says so.
 //!
 //! # Example
 //! ```click
@@ -62,20 +64,22 @@
 //! # See also
 //! SDNClassifier, Dispatcher, GPUIDSMatcher
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use millrace_core::{
-    Batch, Class, Context, Count, Element, Failed, Handlers, Init, Inspection, Packet, PerThread,
-    Reason, Refused, Setup, isa, register,
+    Batch, Class, Context, Element, Failed, Handlers, Init, Inspection, Packet, Reason, Refused,
+    Setup, isa, register,
 };
 use millrace_gpu::kernel::{CLASSIFY_REGIONS, Kernel, NONE};
-use millrace_gpu::{Rows, Snapshot, Stage, StageSpec, StageTable};
+use millrace_gpu::plan::Decision;
+use millrace_gpu::{Results, Rows, Snapshot, Stage, StageSpec, StageTable};
 use millrace_match::rules::Key;
 
 use super::section::arguments::outputs_of;
 use super::section::book::Member;
 use super::section::predicate::Predicate;
 use super::section::role::{Role, StageRole};
+use crate::classify::sdn_counts::{self, SdnCounts};
 use crate::classify::sdn_rules::{self, FILTERED, NO_MATCH, RulesInForce, SdnRules, key_of};
 
 /// The element; its manual is at the top of the file.
@@ -89,8 +93,7 @@ struct Classifying {
     name: String,
     rules: SdnRules,
     outputs: u32,
-    /// By output; behind them packets that rules dropped.
-    counts: PerThread<OnceLock<Box<[Count]>>>,
+    counts: SdnCounts,
 }
 
 register!(GpuSdnClassifier, "gpu_sdn_classifier.rs");
@@ -106,10 +109,11 @@ impl Element for GpuSdnClassifier {
         let outputs = outputs_of(args, ports);
         let rules = SdnRules::configure(args, outputs as usize);
         args.complete()?;
-        let counts = PerThread::default();
+        let counts = SdnCounts::new(outputs as usize);
         let classifying = Arc::new(Classifying { name, rules, outputs, counts });
         let stage = classifying.clone();
-        let role = StageRole { stage, only, ports, reason: Reason::Filtered, notes: None };
+        let reason = |rule| if rule == NONE { Reason::NoMatch } else { Reason::Filtered };
+        let role = StageRole { stage, only, ports, reason, notes: None };
         Ok(Self { member: Member::enter(setup, Role::Stage(role)), classifying })
     }
 
@@ -123,12 +127,7 @@ impl Element for GpuSdnClassifier {
 
     fn handlers(handlers: &mut Handlers<Self>) {
         sdn_rules::handlers(handlers, |sdn: &Self| &sdn.classifying.rules);
-        handlers.read("counts", |sdn, _| sdn.classifying.counts());
-        handlers.write("reset_counts", |sdn, _| {
-            let counts = sdn.classifying.counts.iter().filter_map(OnceLock::get);
-            counts.flatten().for_each(|count| count.set(0));
-            Ok(())
-        });
+        sdn_counts::handlers(handlers, |sdn: &Self| &sdn.classifying.counts);
         handlers.read("image_bytes", |sdn, _| {
             sdn.classifying.table().map_or(0, |table| table.words.len() * 4)
         });
@@ -191,22 +190,18 @@ impl Stage for Classifying {
     fn deliver(
         &self,
         cx: &mut Context,
-        snapshot: &Snapshot,
+        _snapshot: &Snapshot,
         _packets: &mut [Packet],
-        results: &[u32],
+        results: &Results<'_>,
     ) {
-        let rules = self.rules_of(snapshot);
-        let zeros = || (0..=self.outputs).map(|_| Count::default()).collect();
-        let counts = self.counts.mine(cx).get_or_init(zeros);
-        for &rule in results.iter().filter(|&&rule| rule != NONE) {
-            let at = match rules.port(rule) {
-                FILTERED | NO_MATCH => self.outputs as usize,
-                port => port.into(),
-            };
-            if let Some(count) = counts.get(at) {
-                count.add(1);
-            }
-        }
+        let ports = results.iter().zip(results.decisions());
+        let ports = ports.filter_map(|(&rule, decision)| match decision {
+            Decision::Open => None,
+            Decision::Output(output) => u16::try_from(output).ok(),
+            Decision::Drop if rule == NONE => Some(NO_MATCH),
+            Decision::Drop => Some(FILTERED),
+        });
+        self.counts.add(cx, ports);
     }
 }
 
@@ -214,18 +209,5 @@ impl Classifying {
     /// The rules that a batch is classified by.
     fn rules_of(&self, snapshot: &Snapshot) -> Arc<RulesInForce> {
         snapshot.get().unwrap_or_else(|| self.rules.keep())
-    }
-
-    /// Packets by output, a line each.
-    fn counts(&self) -> String {
-        let line = |at: usize| {
-            let name = match at == self.outputs as usize {
-                true => "drop".to_owned(),
-                false => at.to_string(),
-            };
-            let counts = self.counts.iter().filter_map(|counts| counts.get()?.get(at));
-            format!("{name} {}\n", counts.map(Count::get).sum::<u64>())
-        };
-        (0..=self.outputs as usize).map(line).collect()
     }
 }

@@ -15,7 +15,7 @@ use millrace_core::{Batch, Context, Failed, Lock, Packet, Reason, Setup};
 use millrace_gpu::kernel::{DROP, Kernel, NONE};
 use millrace_gpu::region::{Base, Region};
 use millrace_gpu::table::{self, Decisions, Lpm4, Lpm6, TableError};
-use millrace_gpu::{Rows, Snapshot, Stage, StageSpec, StageTable};
+use millrace_gpu::{Results, Rows, Snapshot, Stage, StageSpec, StageTable};
 
 use super::section::arguments::outputs_of;
 use super::section::book::Member;
@@ -172,7 +172,7 @@ impl<W: FibWriter<A>, A: Family> Lookup<W, A> {
         });
         let stage = lookup.clone();
         let notes = Some(0..usize::from(A::LENGTH) / 8);
-        let role = StageRole { stage, only, ports, reason: Reason::NoRoute, notes };
+        let role = StageRole { stage, only, ports, reason: |_| Reason::NoRoute, notes };
         Member::enter(setup, Role::Stage(role));
         Ok(lookup)
     }
@@ -345,10 +345,10 @@ impl<W: FibWriter<A>, A: Family> Stage for Lookup<W, A> {
         _cx: &mut Context,
         _snapshot: &Snapshot,
         packets: &mut [Packet],
-        results: &[u32],
+        results: &Results<'_>,
     ) {
         let hops = self.hops.load();
-        for (packet, &result) in packets.iter_mut().zip(results) {
+        for (packet, &result) in packets.iter_mut().zip(results.iter()) {
             if result != NONE
                 && let Some(hop) = hops.by_number.get(result as usize)
                 && hop.has_gateway()

@@ -6,4 +6,4 @@ mod outcome;
 mod scatter;
 
 pub use gather::Gather;
-pub use outcome::Outcome;
+pub use outcome::{Outcome, Part};

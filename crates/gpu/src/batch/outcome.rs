@@ -1,8 +1,11 @@
 //! What became of a batch.
 
+use std::ops::Range;
+
 use crate::kernel::{Column, TILE};
-use crate::plan::Plan;
+use crate::plan::{Field, Plan};
 use crate::region::Layers;
+use crate::stage::Results;
 
 /// What became of a batch, on a device or on the CPU: each step's results, and the predicate words. Kept for the next batch, it
 /// allocates no more once it has seen the largest.
@@ -36,6 +39,35 @@ impl Outcome {
     /// The predicate words, one a packet: 0 when no stage decides.
     pub fn predicates(&self) -> &[u32] {
         &self.predicates
+    }
+
+    /// What became of some of the packets.
+    pub(crate) fn part(&self, rows: Range<usize>) -> Part<'_> {
+        Part { outcome: self, rows }
+    }
+}
+
+/// What became of some packets of a batch, in their order.
+#[derive(Clone, Debug)]
+pub struct Part<'a> {
+    outcome: &'a Outcome,
+    rows: Range<usize>,
+}
+
+impl<'a> Part<'a> {
+    /// A step's results, one a packet: [`NONE`](crate::kernel::NONE) where there is none.
+    pub fn results(&self, step: usize) -> &'a [u32] {
+        self.outcome.results(step).get(self.rows.clone()).unwrap_or_default()
+    }
+
+    /// The predicate words, one a packet: 0 when no stage decides.
+    pub fn predicates(&self) -> &'a [u32] {
+        self.outcome.predicates().get(self.rows.clone()).unwrap_or_default()
+    }
+
+    /// What a step's stage is given to deliver, whose field of the predicate word is `field`.
+    pub(crate) fn of_step(&self, step: usize, field: Option<Field>) -> Results<'a> {
+        Results::new(self.results(step), self.predicates(), field)
     }
 }
 

@@ -7,7 +7,7 @@ use crate::batch::Gather;
 use crate::kernel::{Condition, Kernel};
 use crate::region::Access;
 use crate::stage::{Rows, Snapshot};
-use crate::{StageSpec, StageTable};
+use crate::{Results, StageSpec, StageTable};
 
 /// A stage that is only asked for its needs.
 struct Asks(StageSpec);
@@ -23,7 +23,7 @@ impl Stage for Asks {
         None
     }
     fn run(&self, _: &Snapshot, _: &mut Rows<'_>) {}
-    fn deliver(&self, _: &mut Context, _: &Snapshot, _: &mut [Packet], _: &[u32]) {}
+    fn deliver(&self, _: &mut Context, _: &Snapshot, _: &mut [Packet], _: &Results<'_>) {}
 }
 
 fn node(regions: &[Region], outputs: u32, from: &[(usize, u32)]) -> Node {

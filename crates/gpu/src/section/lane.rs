@@ -13,6 +13,7 @@ use super::recovery::{Connection, Link, Order};
 use super::report::{Counters, Fault};
 use super::tables::Resident;
 use super::{Mode, Path, Section};
+use crate::batch::Part;
 use crate::kernel::TILE;
 use crate::{DeviceError, Poll};
 
@@ -148,14 +149,14 @@ impl Lane {
         by_packets.min(batches.saturating_sub(self.queue.len()) * FEWEST)
     }
 
-    /// Gives the oldest batch to `sink`, if it is done: packets, at most an engine batch at a time, and the predicate word of
-    /// each. The stages have delivered their results to the packets before. Returns whether it was done.
+    /// Gives the oldest batch to `sink`, if it is done: packets, at most an engine batch at a time, and what became of
+    /// them. The stages have delivered their results to the packets before. Returns whether it was done.
     ///
     /// `sink` empties the batches that it gets; what it leaves is dropped as unclaimed.
     pub fn take(
         &mut self,
         cx: &mut Context,
-        mut sink: impl FnMut(&mut Context, &mut Batch, &[u32]),
+        mut sink: impl FnMut(&mut Context, &mut Batch, &Part<'_>),
     ) -> bool {
         let Some(mut flight) = self.queue.pop_front_if(|flight| flight.is_done()) else {
             return false;
@@ -174,19 +175,18 @@ impl Lane {
 
         let mut first = 0;
         for mut tile in flight.tiles.drain(..) {
-            let rows = first..first + tile.len();
+            let part = flight.outcome.part(first..first + tile.len());
+            first += tile.len();
             let stages = self.section.stages().iter().zip(&flight.snapshots);
             for (step, (stage, snapshot)) in stages.enumerate() {
-                let results = flight.outcome.results(step).get(rows.clone()).unwrap_or_default();
-                stage.deliver(cx, snapshot, &mut tile, results);
+                let field = self.section.plan().steps.get(step).and_then(|step| step.field);
+                stage.deliver(cx, snapshot, &mut tile, &part.of_step(step, field));
             }
-            let predicates = flight.outcome.predicates().get(rows.clone()).unwrap_or_default();
-            sink(cx, &mut tile, predicates);
+            sink(cx, &mut tile, &part);
             if !tile.is_empty() {
                 cx.drop_batch(&mut tile, Reason::Unclaimed);
             }
             self.tiles.push(tile);
-            first = rows.end;
         }
         // What they hold may be large, and no longer in use.
         flight.snapshots.clear();

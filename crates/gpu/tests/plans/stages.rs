@@ -8,7 +8,7 @@ use millrace_gpu::kernel::{Column, DROP, Header, Kernel, NONE};
 use millrace_gpu::plan::{Decision, Edge, Node, Plan, Step};
 use millrace_gpu::region::{Access, Base, Extent, Region};
 use millrace_gpu::table::{Decisions, Lpm4, Lpm6, Route};
-use millrace_gpu::{Rows, Snapshot, Stage, StageSpec, StageTable};
+use millrace_gpu::{Results, Rows, Snapshot, Stage, StageSpec, StageTable};
 use millrace_match::patterns::{Content, Image, Kind, PatternSet, Rule};
 use millrace_match::rules::{self as classify, Action, Key, LiveRules, Masked, RuleSet};
 
@@ -319,7 +319,7 @@ impl Stage for TestStage {
         }
     }
 
-    fn deliver(&self, _: &mut Context, _: &Snapshot, _: &mut [Packet], _: &[u32]) {}
+    fn deliver(&self, _: &mut Context, _: &Snapshot, _: &mut [Packet], _: &Results<'_>) {}
 }
 
 /// What became of one packet.

@@ -66,8 +66,8 @@ pub(crate) struct StageRole {
     pub(crate) only: Option<Predicate>,
     /// How many outputs its element has.
     pub(crate) ports: usize,
-    /// Why packets are dropped that it decides to drop.
-    pub(crate) reason: Reason,
+    /// Why a packet is dropped that it decides to drop, by its result.
+    pub(crate) reason: fn(u32) -> Reason,
     /// Bytes of the annotations that it writes when packets leave the section.
     pub(crate) notes: Option<Range<usize>>,
 }

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use millrace_core::element::Receiver;
 use millrace_core::{Batch, Context, Count, PerThread, Reason, Task};
+use millrace_gpu::batch::Part;
+use millrace_gpu::kernel::NONE;
 use millrace_gpu::plan::{Decision, Field};
 use millrace_gpu::section::{Lanes, Section};
 
@@ -29,7 +31,7 @@ pub(crate) struct Turn {
     pub(crate) field: Option<Field>,
     /// Outputs of the element: with one, all packets that are not dropped leave by it.
     pub(crate) ports: usize,
-    pub(crate) reason: Reason,
+    pub(crate) reason: fn(u32) -> Reason,
 }
 
 /// How many packets a thread has brought into the section, and out of it.
@@ -47,7 +49,7 @@ impl Unit {
         lane.add(cx.now(), batch);
         while !batch.is_empty() {
             lane.tick(cx.now());
-            lane.take(cx, |cx, batch, predicates| self.leave(cx, batch, predicates));
+            lane.take(cx, |cx, batch, part| self.leave(cx, batch, part));
             lane.add(cx.now(), batch);
         }
         drop(lane);
@@ -61,7 +63,7 @@ impl Unit {
     pub(crate) fn attend(&self, cx: &mut Context) -> (bool, bool) {
         let Some(mut lane) = self.lanes.own(cx) else { return (false, true) };
         let mut busy = lane.tick(cx.now());
-        while lane.take(cx, |cx, batch, predicates| self.leave(cx, batch, predicates)) {
+        while lane.take(cx, |cx, batch, part| self.leave(cx, batch, part)) {
             busy = true;
         }
         (busy, lane.held() == 0)
@@ -81,7 +83,8 @@ impl Unit {
     }
 
     /// Sends packets on whose batch is done, and books their way with the elements that they have passed.
-    fn leave(&self, cx: &mut Context, batch: &mut Batch, predicates: &[u32]) {
+    fn leave(&self, cx: &mut Context, batch: &mut Batch, part: &Part<'_>) {
+        let predicates = part.predicates();
         let n = batch.len();
         self.passages.mine(cx).left.add(n as u64);
         let Layout { batcher, balancer, to_device, to_host, queue, debatcher, .. } = self.layout;
@@ -90,7 +93,7 @@ impl Unit {
             cx.passed(element, n, n);
         }
         if let Some(annotation) = self.annotation {
-            self.book_turns(cx, predicates);
+            self.book_turns(cx, part);
             if predicates.iter().any(|&predicate| self.drops(predicate)) {
                 let mut predicate = predicates.iter();
                 batch.map_filter(|packet| {
@@ -127,10 +130,10 @@ impl Unit {
     }
 
     /// Books packets with the stages that they have come to.
-    fn book_turns(&self, cx: &mut Context, predicates: &[u32]) {
+    fn book_turns(&self, cx: &mut Context, part: &Part<'_>) {
         let mut came = vec![0usize; self.turns.len()];
         let mut dropped = vec![0usize; self.turns.len()];
-        for &predicate in predicates {
+        for (row, &predicate) in part.predicates().iter().enumerate() {
             let mut reached = 0u64;
             for (at, (placed, turn)) in self.layout.stages.iter().zip(&self.turns).enumerate() {
                 let comes = |&(from, port): &(usize, usize)| {
@@ -142,14 +145,15 @@ impl Unit {
                 reached |= 1 << at;
                 came[at] += 1;
                 let drop = |field: Field| field.decision(predicate) == Decision::Drop;
-                dropped[at] += usize::from(turn.field.is_some_and(drop));
+                if turn.field.is_some_and(drop) {
+                    let result = part.results(at).get(row).copied().unwrap_or(NONE);
+                    cx.dropped_at(placed.element, 1, (turn.reason)(result));
+                    dropped[at] += 1;
+                }
             }
         }
-        for ((placed, turn), (came, dropped)) in
-            self.layout.stages.iter().zip(&self.turns).zip(came.into_iter().zip(dropped))
-        {
+        for ((placed, came), dropped) in self.layout.stages.iter().zip(came).zip(dropped) {
             cx.passed(placed.element, came, came - dropped);
-            cx.dropped_at(placed.element, dropped, turn.reason);
         }
     }
 

@@ -17,7 +17,7 @@ use crate::kernel::{DROP, Kernel, NONE};
 use crate::plan::{Edge, Limits, Node, Plan};
 use crate::region::{Access, Base, Region};
 use crate::table::{Decisions, Lpm6, Route};
-use crate::{Rows, Snapshot, Stage, StageSpec, StageTable};
+use crate::{Results, Rows, Snapshot, Stage, StageSpec, StageTable};
 
 type Work = Box<dyn FnOnce(&mut Context)>;
 
@@ -150,11 +150,11 @@ impl Stage for Routes {
         _: &mut Context,
         snapshot: &Snapshot,
         packets: &mut [Packet],
-        results: &[u32],
+        results: &Results<'_>,
     ) {
         assert_eq!(packets.len(), results.len());
         let epoch = *snapshot.get::<u64>().unwrap() as u32;
-        for (packet, result) in packets.iter_mut().zip(results) {
+        for (packet, result) in packets.iter_mut().zip(results.iter()) {
             assert!(*result == NONE || result / HOPS == epoch, "results of the snapshot's epoch");
             packet.set_anno_u32(ROUTED, *result);
         }
@@ -205,8 +205,14 @@ impl Stage for Turn {
         }
     }
 
-    fn deliver(&self, _: &mut Context, _: &Snapshot, packets: &mut [Packet], results: &[u32]) {
-        for (packet, result) in packets.iter_mut().zip(results) {
+    fn deliver(
+        &self,
+        _: &mut Context,
+        _: &Snapshot,
+        packets: &mut [Packet],
+        results: &Results<'_>,
+    ) {
+        for (packet, result) in packets.iter_mut().zip(results.iter()) {
             packet.set_anno_u32(TURNED, *result);
         }
     }
@@ -288,7 +294,8 @@ impl Traffic {
     /// The oldest batch, if it is done: each packet must be the next one, with the right results.
     pub(super) fn take_one(&mut self, cx: &mut Context, lane: &mut Lane, writes: bool) -> bool {
         let mut epoch = None;
-        lane.take(cx, |_, batch, predicates| {
+        lane.take(cx, |_, batch, part| {
+            let predicates = part.predicates();
             assert_eq!(batch.len(), predicates.len());
             for (packet, predicate) in batch.iter().zip(predicates) {
                 let of = self.check(packet, *predicate, writes);

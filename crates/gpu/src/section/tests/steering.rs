@@ -14,7 +14,7 @@ use crate::kernel::Kernel;
 use crate::plan::{Limits, Node, Plan};
 use crate::region::{Base, Region};
 use crate::{
-    Caps, Device, DeviceError, DeviceLane, Poll, Rows, SlotId, Snapshot, Stage, StageSpec,
+    Caps, Device, DeviceError, DeviceLane, Poll, Results, Rows, SlotId, Snapshot, Stage, StageSpec,
     StageTable, Table, Ticket,
 };
 
@@ -53,7 +53,7 @@ impl Stage for Toil {
         (0..rows.len()).for_each(|row| rows.set_result(row, 4));
     }
 
-    fn deliver(&self, _: &mut Context, _: &Snapshot, _: &mut [Packet], results: &[u32]) {
+    fn deliver(&self, _: &mut Context, _: &Snapshot, _: &mut [Packet], results: &Results<'_>) {
         assert!(results.iter().all(|result| *result == 4));
     }
 }

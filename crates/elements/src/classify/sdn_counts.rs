@@ -1,0 +1,68 @@
+//! What a classifier of seven fields counts, and the handlers that show it. [`SDNClassifier`](super::sdn_classifier)
+//! and its form for GPUs share them.
+
+use std::sync::OnceLock;
+
+use millrace_core::{Context, Count, Element, Handlers, PerThread};
+
+use super::sdn_rules::{FILTERED, NO_MATCH};
+
+/// Packets by where they went.
+pub(crate) struct SdnCounts {
+    outputs: usize,
+    /// By output; behind them packets that rules dropped, and packets dropped for lack of a rule.
+    of_threads: PerThread<OnceLock<Box<[Count]>>>,
+}
+
+impl SdnCounts {
+    /// Nothing yet, of a classifier with so many outputs.
+    pub(crate) fn new(outputs: usize) -> Self {
+        Self { outputs, of_threads: PerThread::default() }
+    }
+
+    /// Counts packets by their ports, as [`Compiled::port`](super::sdn_rules::Compiled::port) says them.
+    #[inline]
+    pub(crate) fn add(&self, cx: &Context, ports: impl Iterator<Item = u16>) {
+        let zeros = || (0..self.outputs + 2).map(|_| Count::default()).collect();
+        let counts = self.of_threads.mine(cx).get_or_init(zeros);
+        for port in ports {
+            let at = match port {
+                FILTERED => self.outputs,
+                NO_MATCH => self.outputs + 1,
+                port => port.into(),
+            };
+            if let Some(count) = counts.get(at) {
+                count.add(1);
+            }
+        }
+    }
+
+    fn of(&self, at: usize) -> u64 {
+        let counts = self.of_threads.iter().filter_map(|counts| counts.get()?.get(at));
+        counts.map(Count::get).sum()
+    }
+
+    fn reset(&self) {
+        let counts = self.of_threads.iter().filter_map(OnceLock::get);
+        counts.flatten().for_each(|count| count.set(0));
+    }
+
+    /// A line each: the number of the output, `drop` or `none`, and how many.
+    fn show(&self) -> String {
+        let name = |at: usize| match at.checked_sub(self.outputs) {
+            None => at.to_string(),
+            Some(0) => "drop".to_owned(),
+            Some(_) => "none".to_owned(),
+        };
+        (0..self.outputs + 2).map(|at| format!("{} {}\n", name(at), self.of(at))).collect()
+    }
+}
+
+/// The handlers `counts` and `reset_counts`.
+pub(crate) fn handlers<E: Element>(handlers: &mut Handlers<E>, counts: fn(&E) -> &SdnCounts) {
+    handlers.read("counts", move |element, _| counts(element).show());
+    handlers.write("reset_counts", move |element, _| {
+        counts(element).reset();
+        Ok(())
+    });
+}
