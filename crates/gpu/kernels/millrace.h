@@ -277,6 +277,8 @@ INLINE u32 lanes_of(const struct launch *launch)
             const u32 other = __shfl_xor_sync(0xffffffffu, lowest, distance);                                         \
             lowest = other < lowest ? other : lowest;                                                                 \
         }                                                                                                             \
+        /* What the others read in `is_active`, the first of them writes: an exchange orders no memory. */            \
+        __syncwarp();                                                                                                 \
         if (!here || i != 0)                                                                                          \
             return;                                                                                                   \
         if (treated)                                                                                                  \

@@ -15,6 +15,8 @@ pub(crate) mod testing;
 
 use std::ffi::CStr;
 
+use zerocopy::{Immutable, IntoBytes};
+
 pub use classify::CLASSIFY_REGIONS;
 pub use host::HostFunction;
 
@@ -125,7 +127,7 @@ pub struct Header {
 
 /// A column of a slot: row `r` is at `at + (r / TILE) * tile + (r % TILE) * stride`, in bytes from the slot's start.
 /// With stride 0 there is no such column. Columns of `u32` and `u16` are aligned to their size, slices need not be.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Column {
     /// Where the first tile's part begins.
@@ -145,7 +147,7 @@ impl Column {
 }
 
 /// `(predicate & mask) == value`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Condition {
     /// The bits that are looked at.
@@ -155,7 +157,7 @@ pub struct Condition {
 }
 
 /// What one launch of a kernel is given beside the slot.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Launch {
     /// Slices, in the order in which the stage asked for them.

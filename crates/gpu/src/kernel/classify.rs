@@ -13,7 +13,7 @@ pub const CLASSIFY_REGIONS: [Region; 4] = [
 ];
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use fastrand::Rng;
     use millrace_core::Packet;
     use millrace_match::rules::{Action, Key, LiveRules, NONE, Rule, RuleSet};
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn generated_rules_and_their_changes() {
+    pub(crate) fn generated_rules_and_their_changes() {
         let mut random = Rng::with_seed(31);
         for round in 0..12 {
             let fields = [Fields::Five, Fields::Seven][round % 2];
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn no_rules_and_none_that_holds() {
+    pub(crate) fn no_rules_and_none_that_holds() {
         let mut random = Rng::with_seed(32);
         let made = [rules::Rule::any(0)];
         let packets = packets(&made, 300, &mut random);
@@ -132,7 +132,7 @@ mod tests {
 
     /// Packets without marks are read the same as whole frames and as slices.
     #[test]
-    fn slices_are_those_of_the_frame() {
+    pub(crate) fn slices_are_those_of_the_frame() {
         let mut random = Rng::with_seed(33);
         let set = rules::RuleSet { fields: Fields::Seven, ..rules::RuleSet::new(&KINDS[0], 50) };
         for packet in packets(&set.make(), 3000, &mut random) {

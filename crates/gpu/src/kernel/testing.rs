@@ -1,8 +1,12 @@
 //! Batches for tests of kernels: columns laid out as a plan lays them out, treated in any order, and proof that nothing else
-//! was written.
+//! was written. The kernel's PTX treats each of them, too ([`ptx`]).
 
 #![allow(unsafe_code, reason = "calls the kernels, which are C")]
 
+pub(crate) mod case;
+mod ptx;
+
+use case::Case;
 use fastrand::Rng;
 
 use super::{Column, Condition, Header, Kernel, Launch, NONE, TILE};
@@ -22,6 +26,8 @@ pub(crate) struct Batch {
     memory: Vec<u128>,
     pub(crate) launch: Launch,
     rows: usize,
+    /// Bytes of each slice.
+    widths: Vec<usize>,
 }
 
 impl Batch {
@@ -67,7 +73,8 @@ impl Batch {
             payloads.iter().map(|payload| payload.len().next_multiple_of(16)).sum();
         let bytes = launch.payload as usize + payload;
         let memory = vec![u128::from_ne_bytes([POISON; 16]); bytes / 16];
-        let mut batch = Self { memory, launch, rows };
+        let widths = slices.iter().map(|slice| slice.width).collect();
+        let mut batch = Self { memory, launch, rows, widths };
         batch.put(0, &(rows as u32).to_ne_bytes());
         batch.put(8, &(payload as u32).to_ne_bytes());
         for (index, slice) in slices.iter().enumerate() {
@@ -153,8 +160,8 @@ impl Batch {
             self.call(kernel, block * TILE, TILE);
         }
         assert!(self.memory == at_once, "{kernel:?}: the order of blocks matters");
-        let mut restored = Self { memory: at_once.clone(), launch: self.launch, rows: self.rows };
-        let old = Self { memory: before, launch: self.launch, rows: self.rows };
+        let with = |memory| Self { memory, widths: self.widths.clone(), ..*self };
+        let (mut restored, old) = (with(at_once.clone()), with(before));
         for row in 0..self.rows {
             let mut parts =
                 vec![(self.launch.predicate.of(row), 4), (self.launch.result.of(row), 4)];
@@ -165,6 +172,19 @@ impl Batch {
             }
         }
         assert!(restored.memory == old.memory, "{kernel:?} wrote elsewhere");
+        let written = written.map(|(slice, _)| slice);
+        let grants = case::grants(&self.launch, old.bytes(), &self.widths, written);
+        let case = Case {
+            kernel,
+            launch: self.launch,
+            before: &old.bytes()[..grants.len()],
+            after: &self.bytes()[..grants.len()],
+            grants: &grants,
+            table,
+        };
+        if !case::is_observed(&case) {
+            ptx::check(&case, rng);
+        }
     }
 
     /// Calls the kernel once.
@@ -193,7 +213,7 @@ impl Launch {
 }
 
 #[test]
-fn invert_turns_the_bytes_that_are_there_and_no_others() {
+pub(crate) fn invert_turns_the_bytes_that_are_there_and_no_others() {
     let mut rng = Rng::with_seed(1);
     for rows in [0, 1, 255, 256, 257, 700] {
         let bytes =

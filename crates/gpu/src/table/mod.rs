@@ -9,7 +9,7 @@
 mod lpm4;
 mod lpm6;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use lpm4::Lpm4;
 pub use lpm6::Lpm6;

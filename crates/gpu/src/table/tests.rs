@@ -133,7 +133,7 @@ fn outputs(hops: u32) -> Vec<u32> {
 }
 
 #[test]
-fn random_routes_of_ipv4() {
+pub(crate) fn random_routes_of_ipv4() {
     let mut rng = Rng::with_seed(4);
     for (count, hops) in [(0, 0), (1, 1), (40, 9), (10_000, 300)] {
         let outputs = outputs(hops);
@@ -147,7 +147,7 @@ fn random_routes_of_ipv4() {
 }
 
 #[test]
-fn many_hops_of_ipv4_take_wide_entries() {
+pub(crate) fn many_hops_of_ipv4_take_wide_entries() {
     let mut rng = Rng::with_seed(5);
     let outputs = outputs(40_000);
     let decisions = Decisions { hops: &outputs, miss: 2 };
@@ -160,7 +160,7 @@ fn many_hops_of_ipv4_take_wide_entries() {
 }
 
 #[test]
-fn random_routes_of_ipv6() {
+pub(crate) fn random_routes_of_ipv6() {
     let mut rng = Rng::with_seed(6);
     for (count, hops) in [(0, 0), (1, 1), (40, 9), (10_000, 300)] {
         let outputs = outputs(hops);
@@ -175,7 +175,7 @@ fn random_routes_of_ipv6() {
 
 /// Hosts behind long paths that part late, with a default route and without.
 #[test]
-fn hosts_of_ipv6() {
+pub(crate) fn hosts_of_ipv6() {
     let mut rng = Rng::with_seed(7);
     let outputs = outputs(8);
     let decisions = Decisions { hops: &outputs, miss: DROP };
@@ -202,7 +202,7 @@ fn hosts_of_ipv6() {
 
 /// A table that changed a route at a time is that which is built of the routes that are left.
 #[test]
-fn changes_of_ipv4() {
+pub(crate) fn changes_of_ipv4() {
     let mut rng = Rng::with_seed(8);
     let outputs = outputs(20);
     let decisions = Decisions { hops: &outputs, miss: DROP };
@@ -246,7 +246,7 @@ fn changes_of_ipv4() {
 }
 
 #[test]
-fn decisions_of_ipv4_change_and_grow() {
+pub(crate) fn decisions_of_ipv4_change_and_grow() {
     let mut rng = Rng::with_seed(9);
     let mut outputs = vec![0];
     let mut routes = vec![Route { prefix: 0, length: 0, hop: 0 }];
@@ -267,7 +267,7 @@ fn decisions_of_ipv4_change_and_grow() {
 }
 
 #[test]
-fn a_packet_without_a_whole_address_has_no_route() {
+pub(crate) fn a_packet_without_a_whole_address_has_no_route() {
     let mut rng = Rng::with_seed(10);
     let decisions = Decisions { hops: &[5], miss: 2 };
     let four = Lpm4::build([Route { prefix: 0, length: 0, hop: 0 }], decisions).unwrap();
@@ -291,7 +291,7 @@ fn a_packet_without_a_whole_address_has_no_route() {
 }
 
 #[test]
-fn what_cannot_be_a_table_is_refused() {
+pub(crate) fn what_cannot_be_a_table_is_refused() {
     let decisions = Decisions { hops: &[0, 1], miss: 0 };
     let wrong = [
         (33, 0, TableError::PrefixLength { length: 33, most: 32 }),
@@ -331,7 +331,7 @@ fn some_addresses<A: Address>(rng: &mut Rng, routes: &[Route<A>]) -> Vec<A> {
 }
 
 #[test]
-fn real_routes() {
+pub(crate) fn real_routes() {
     let Some(four) = millrace_testkit::routes!() else { return };
     let mut rng = Rng::with_seed(11);
     let outputs = outputs(200);

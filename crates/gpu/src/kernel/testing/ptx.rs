@@ -1,0 +1,100 @@
+//! The embedded PTX, run without a GPU: an interpreter of the part of PTX that the kernels are made of, and of its memory.
+//!
+//! It shows that the CUDA form of a kernel does what the host form does, of which the tests of kernels show that it is right:
+//! the macros of `millrace.h` that differ (threads of blocks, loads through the read-only cache, the exchange between the
+//! threads of a warp), and the translation by NVIDIA's compiler. [`Batch::run`](super::Batch::run) runs it for every batch.
+//!
+//! It is strict where a GPU is not. It refuses
+//!
+//! * loads and stores beside what a [row](super::case) may touch, byte by byte, and unaligned ones;
+//! * what one thread writes and another reads or writes, unless both are of one warp and a `bar.warp.sync` lies between;
+//! * loads through the read-only cache of what the launch writes;
+//! * an exchange that not all threads of the warp take part in;
+//! * instructions that it does not know.
+//!
+//! What a driver's compiler makes of the PTX it does not show, nor anything of time. Numbers are NVIDIA's "Parallel Thread
+//! Execution ISA", version 8.0.
+
+mod machine;
+mod memory;
+mod parse;
+#[cfg(test)]
+mod tests;
+
+use std::sync::OnceLock;
+
+use fastrand::Rng;
+use zerocopy::IntoBytes;
+
+use super::case::{Case, Owner};
+use crate::kernel::{Kernel, Launch, TILE};
+use memory::Memory;
+use parse::Program;
+
+/// Instructions for a case; blocks beyond are left out. Tests make thousands of cases, unoptimized.
+const BUDGET: u64 = 60_000;
+
+fn program(kernel: Kernel) -> &'static Program {
+    static PROGRAMS: [OnceLock<Program>; Kernel::ALL.len()] =
+        [const { OnceLock::new() }; Kernel::ALL.len()];
+    PROGRAMS[kernel as usize].get_or_init(|| match Program::parse(kernel.ptx()) {
+        Ok(program) => program,
+        Err(error) => panic!("kernels/ptx/{}.ptx: {error}", kernel.name()),
+    })
+}
+
+/// Runs the PTX of a case, and compares with what the host form made.
+pub(crate) fn check(case: &Case<'_>, rng: &mut Rng) {
+    if let Err(error) = run(case, rng) {
+        panic!("kernels/ptx/{}.ptx, {} rows: {error}", case.kernel.name(), case.rows());
+    }
+}
+
+/// Runs blocks in any order: the last one with rows, and others as far as the budget goes. Grids are of the capacity's
+/// buckets, so that there may be blocks without rows.
+fn run(case: &Case<'_>, rng: &mut Rng) -> Result<(), String> {
+    let lanes = case.kernel.lanes(&case.launch);
+    let used = case.kernel.blocks(&case.launch, case.rows());
+    let mut blocks: Vec<usize> = (0..=used).filter(|&block| block + 1 != used).collect();
+    rng.shuffle(&mut blocks);
+    blocks.extend(used.checked_sub(1));
+
+    let program = program(case.kernel);
+    let mut memory = Memory::new(case, lanes as u32);
+    if program.parameters != memory.parameters() {
+        return Err(format!("{} bytes of parameters", program.parameters));
+    }
+    let mut expected = case.before.to_vec();
+    let mut left = BUDGET;
+    while left > 0
+        && let Some(block) = blocks.pop()
+    {
+        let steps = machine::run_block(program, block as u32, &mut memory, rng)?;
+        left = left.saturating_sub(steps);
+        let rows = block * TILE / lanes..(block + 1) * TILE / lanes;
+        for (at, grant) in case.grants.iter().enumerate() {
+            if matches!(grant.owner, Owner::Row(row) if rows.contains(&(row as usize))) {
+                expected[at] = case.after[at];
+            }
+        }
+    }
+    let table = case.table_at()..case.table_at() + 8;
+    expected[table.clone()].copy_from_slice(&memory.slot()[table]);
+    match memory.slot().iter().zip(&expected).position(|(got, expected)| got != expected) {
+        None => Ok(()),
+        Some(at) => Err(format!(
+            "byte {at} of the slot, of {:?}, is {:#04x} and not {:#04x}",
+            case.grants[at].owner,
+            memory.slot()[at],
+            expected[at]
+        )),
+    }
+}
+
+/// What a kernel is given: the launch, and the address of the slot.
+fn parameters(launch: &Launch, slot: u64) -> Vec<u8> {
+    let mut bytes = launch.as_bytes().to_vec();
+    bytes.resize(bytes.len().next_multiple_of(8), 0);
+    bytes.extend_from_slice(&slot.to_ne_bytes());
+    bytes
+}
