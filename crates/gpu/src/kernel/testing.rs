@@ -1,10 +1,12 @@
 //! Batches for tests of kernels: columns laid out as a plan lays them out, treated in any order, and proof that nothing else
-//! was written. The kernel's PTX treats each of them, too ([`ptx`]).
+//! was written. The kernel's PTX treats each of them, too ([`ptx`]), and [`sanitize`] goes through all of them again.
 
 #![allow(unsafe_code, reason = "calls the kernels, which are C")]
 
 pub(crate) mod case;
+mod hostile;
 mod ptx;
+mod sanitize;
 
 use case::Case;
 use fastrand::Rng;
