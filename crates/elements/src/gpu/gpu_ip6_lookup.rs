@@ -14,7 +14,8 @@
 //! The device has the routes as a trie of bytes, some megabytes for the Internet's; a change makes another one. While it
 //! would be larger than 256 MiB, the CPU does the section's work; a router does not start so.
 //!
-//! Packets see the routes before a change or after it, all packets of a batch the same.
+//! Packets see the routes before a change or after it, all packets of a batch the same. After a hot swap the routes are those
+//! of the new configuration.
 //!
 //! # Arguments
 //! - Routes, one an argument: a network, or an address for itself alone; perhaps a gateway, `-` being none; an
@@ -67,65 +68,37 @@
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 
-use millrace_core::{Class, Element, Failed, Handlers, Init, Inspection, Refused, Setup, register};
-use millrace_gpu::Stage;
+use millrace_core::{Class, register};
+use millrace_gpu::kernel::{DROP, Kernel};
+use millrace_gpu::table::{Decisions, Lpm6, Route, TableError};
 
-use super::lookup::Lookup;
-use super::section::book::Book;
-use crate::ip::lookup::routing::{
-    Routing, RoutingElement, flush_handler, read_handlers, write_handlers,
-};
-use crate::ip::lookup::{Command, Error, Order};
+use super::lookup::{Family, GpuLookup, Image, Step};
+use crate::ip::lookup::Order;
 use crate::ip6::lookup::TreeWriter;
 
 /// The element; its manual is at the top of the file.
-pub struct GpuIp6Lookup {
-    book: Arc<Book>,
-    lookup: Arc<Lookup<TreeWriter, Ipv6Addr>>,
-}
+pub type GpuIp6Lookup = GpuLookup<Ipv6Addr>;
 
 register!(GpuIp6Lookup, "gpu_ip6_lookup.rs");
 
-impl Element for GpuIp6Lookup {
+impl Family for Ipv6Addr {
     const CLASS: Class = Class::new("GPUIP6Lookup", "1/1-", "h/h");
-    type Local = ();
-
-    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        let lookup = Lookup::configure(setup, Order::FirstFree)?;
-        Ok(Self { book: setup.shared(), lookup })
-    }
-
-    fn inspect(&self, inspection: &mut Inspection<'_>) {
-        self.book.inspect(inspection);
-    }
-
-    fn initialize(&self, _init: &mut Init<'_>) -> Result<(), Refused> {
-        self.lookup.prepare().map_err(|error| Refused(error.to_string()))
-    }
-
-    fn handlers(handlers: &mut Handlers<Self>) {
-        read_handlers(handlers);
-        write_handlers(handlers);
-        flush_handler(handlers);
-        handlers.read("image_bytes", |element, _| {
-            element.lookup.table().map_or(0, |table| table.words.len() * 4)
-        });
-        handlers.read("epoch", |element, _| element.lookup.table().map_or(0, |table| table.epoch));
-    }
+    const ORDER: Order = Order::FirstFree;
+    const KERNEL: Kernel = Kernel::Lpm6;
+    type Writer = TreeWriter;
+    type Image = Lpm6;
 }
 
-impl RoutingElement<Ipv6Addr> for GpuIp6Lookup {
-    type Writer = TreeWriter;
-
-    fn routing(&self) -> &Routing<TreeWriter, Ipv6Addr> {
-        self.lookup.routing()
+impl Image<Ipv6Addr> for Lpm6 {
+    fn build(routes: &[Route<u128>], outputs: &[u32]) -> Result<Self, TableError> {
+        Lpm6::build(routes.iter().copied(), Decisions { hops: outputs, miss: DROP })
     }
 
-    fn apply(&self, commands: &[Command<Ipv6Addr>]) -> Result<(), Error<Ipv6Addr>> {
-        self.lookup.apply(commands)
+    fn words(&self) -> &Arc<Vec<u32>> {
+        Lpm6::words(self)
     }
 
-    fn flush(&self) -> Result<(), Error<Ipv6Addr>> {
-        self.lookup.flush()
+    fn update(&mut self, _: &[Step<Ipv6Addr>], _: &[u32]) -> bool {
+        false
     }
 }

@@ -15,7 +15,8 @@
 //! load. A change paints the addresses of its network; a group of changes by `ctrl` is copied to the device once. While
 //! the table would be larger than 256 MiB, the CPU does the section's work; a router does not start so.
 //!
-//! Packets see the routes before a change or after it, all packets of a batch the same.
+//! Packets see the routes before a change or after it, all packets of a batch the same. After a hot swap the routes are those
+//! of the new configuration.
 //!
 //! # Arguments
 //! - Routes, one an argument: a network, or an address for itself alone; perhaps a gateway, `-` being none; an
@@ -66,64 +67,41 @@
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use millrace_core::{Class, Element, Failed, Handlers, Init, Inspection, Refused, Setup, register};
-use millrace_gpu::Stage;
+use millrace_core::{Class, register};
+use millrace_gpu::kernel::{DROP, Kernel};
+use millrace_gpu::table::{Decisions, Lpm4, Route, TableError};
 
-use super::lookup::Lookup;
-use super::section::book::Book;
-use crate::ip::lookup::routing::{
-    Routing, RoutingElement, flush_handler, read_handlers, write_handlers,
-};
-use crate::ip::lookup::{Command, Error, Order, PoptrieWriter};
+use super::lookup::{Family, GpuLookup, Image, Step};
+use crate::ip::lookup::{Order, PoptrieWriter};
 
 /// The element; its manual is at the top of the file.
-pub struct GpuIpLookup {
-    book: Arc<Book>,
-    pub(super) lookup: Arc<Lookup<PoptrieWriter, Ipv4Addr>>,
-}
+pub type GpuIpLookup = GpuLookup<Ipv4Addr>;
 
 register!(GpuIpLookup, "gpu_ip_lookup.rs");
 
-impl Element for GpuIpLookup {
+impl Family for Ipv4Addr {
     const CLASS: Class = Class::new("GPUIPLookup", "1/1-", "h/h");
-    type Local = ();
-
-    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        let lookup = Lookup::configure(setup, Order::LastLeft)?;
-        Ok(Self { book: setup.shared(), lookup })
-    }
-
-    fn inspect(&self, inspection: &mut Inspection<'_>) {
-        self.book.inspect(inspection);
-    }
-
-    fn initialize(&self, _init: &mut Init<'_>) -> Result<(), Refused> {
-        self.lookup.prepare().map_err(|error| Refused(error.to_string()))
-    }
-
-    fn handlers(handlers: &mut Handlers<Self>) {
-        read_handlers(handlers);
-        write_handlers(handlers);
-        flush_handler(handlers);
-        handlers.read("image_bytes", |element, _| {
-            element.lookup.table().map_or(0, |table| table.words.len() * 4)
-        });
-        handlers.read("epoch", |element, _| element.lookup.table().map_or(0, |table| table.epoch));
-    }
+    const ORDER: Order = Order::LastLeft;
+    const KERNEL: Kernel = Kernel::Lpm4;
+    type Writer = PoptrieWriter;
+    type Image = Lpm4;
 }
 
-impl RoutingElement for GpuIpLookup {
-    type Writer = PoptrieWriter;
-
-    fn routing(&self) -> &Routing<PoptrieWriter> {
-        self.lookup.routing()
+impl Image<Ipv4Addr> for Lpm4 {
+    fn build(routes: &[Route<u32>], outputs: &[u32]) -> Result<Self, TableError> {
+        Lpm4::build(routes.iter().copied(), Decisions { hops: outputs, miss: DROP })
     }
 
-    fn apply(&self, commands: &[Command]) -> Result<(), Error> {
-        self.lookup.apply(commands)
+    fn words(&self) -> &Arc<Vec<u32>> {
+        Lpm4::words(self)
     }
 
-    fn flush(&self) -> Result<(), Error> {
-        self.lookup.flush()
+    fn update(&mut self, changes: &[Step<Ipv4Addr>], outputs: &[u32]) -> bool {
+        let mut known = (0u32..).zip(outputs);
+        known.all(|(hop, &output)| self.set_output(hop, output).is_ok())
+            && changes.iter().all(|&Step { bits: prefix, length, hop }| match hop {
+                Some(hop) => self.insert(Route { prefix, length, hop }).is_ok(),
+                None => self.remove(prefix, length).is_ok(),
+            })
     }
 }

@@ -1,4 +1,4 @@
-//! What GPUIPLookup and GPUIP6Lookup share: routes for the device and for the CPU, in step.
+//! The one element behind GPUIPLookup and GPUIP6Lookup: routes for the device and for the CPU, in step.
 //!
 //! The routes themselves, their text and their handlers are those of [`ip::lookup`](crate::ip::lookup). The device has
 //! an image of them; each change makes another one, and a batch sees one of them from its beginning to its end.
@@ -6,15 +6,17 @@
 //! Hops are numbered once and for all: what a batch brings back from the device means the same after any number of changes.
 
 use std::collections::HashMap;
-use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use foldhash::fast::RandomState;
-use millrace_core::{Batch, Context, Failed, Lock, Packet, Reason, Setup};
-use millrace_gpu::kernel::{DROP, Kernel, NONE};
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Handlers, Init, Inspection, Lock, Packet, Reason,
+    Refused, Setup,
+};
+use millrace_gpu::kernel::{Kernel, NONE};
 use millrace_gpu::region::{Base, Region};
-use millrace_gpu::table::{self, Decisions, Lpm4, Lpm6, TableError};
+use millrace_gpu::table::{self, TableError};
 use millrace_gpu::{Results, Rows, Snapshot, Stage, StageSpec, StageTable};
 
 use super::section::arguments::outputs_of;
@@ -22,19 +24,34 @@ use super::section::book::Member;
 use super::section::predicate::Predicate;
 use super::section::role::{Role, StageRole};
 use crate::ip;
-use crate::ip::lookup::routing::Routing;
+use crate::ip::lookup::routing::{
+    Routing, RoutingElement, flush_handler, read_handlers, write_handlers,
+};
 use crate::ip::lookup::{Address, Command, Error, FibWriter, Hop, HopId, Order, Route};
 
-/// A family of addresses that the device can look up.
-pub(crate) trait Family: Address {
+/// A family of addresses that the device can look up: what tells the elements from each other.
+pub trait Family: Address {
+    /// The class.
+    const CLASS: Class;
+    /// How routes are listed.
+    const ORDER: Order;
+    /// What looks addresses up on the device.
     const KERNEL: Kernel;
+    /// What the CPU looks them up in.
+    type Writer: FibWriter<Self>;
+    /// The routes as the device has them.
     type Image: Image<Self>;
 }
 
 /// Routes as the device has them.
-pub(crate) trait Image<A: Address>: Sized + Send + Sync + 'static {
+pub trait Image<A: Address>: Sized + Send + Sync + 'static {
+    /// An image of routes; `outputs` are the decisions of their hops.
+    ///
+    /// # Errors
+    /// They are too many for a device.
     fn build(routes: &[table::Route<A::Bits>], outputs: &[u32]) -> Result<Self, TableError>;
 
+    /// The image itself.
     fn words(&self) -> &Arc<Vec<u32>>;
 
     /// Carries out changes; false when the image is to be built anew instead.
@@ -42,60 +59,81 @@ pub(crate) trait Image<A: Address>: Sized + Send + Sync + 'static {
 }
 
 /// A change of a route in terms of the image: the network, and its hop if it has one now.
-pub(crate) struct Step<A: Address> {
-    bits: A::Bits,
-    length: u8,
-    hop: Option<u32>,
+pub struct Step<A: Address> {
+    pub(super) bits: A::Bits,
+    pub(super) length: u8,
+    pub(super) hop: Option<u32>,
 }
 
-impl Family for Ipv4Addr {
-    const KERNEL: Kernel = Kernel::Lpm4;
-    type Image = Lpm4;
+/// The element of a family.
+pub struct GpuLookup<A: Family> {
+    member: Member,
+    lookup: Arc<Lookup<A>>,
 }
 
-impl Image<Ipv4Addr> for Lpm4 {
-    fn build(routes: &[table::Route<u32>], outputs: &[u32]) -> Result<Self, TableError> {
-        Lpm4::build(routes.iter().copied(), Decisions { hops: outputs, miss: DROP })
+impl<A: Family> Element for GpuLookup<A> {
+    const CLASS: Class = A::CLASS;
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let ports = setup.outputs();
+        let only: Option<Predicate> = setup.args.optional_keyword("CHK_ANNO");
+        let outputs = outputs_of(&mut setup.args, ports);
+        let routing = Routing::configure_for(setup, A::ORDER, outputs as usize)?;
+        let lookup = Arc::new(Lookup {
+            name: setup.name().to_owned(),
+            outputs,
+            routing,
+            writer: Lock::new(Writer { made: Made::NotYet, epoch: 0 }),
+            table: ArcSwapOption::default(),
+            hops: ArcSwap::default(),
+        });
+        let stage = lookup.clone();
+        let notes = Some(0..usize::from(A::LENGTH) / 8);
+        let role = StageRole { stage, only, ports, reason: |_| Reason::NoRoute, notes };
+        Ok(Self { member: Member::enter(setup, Role::Stage(role)), lookup })
     }
 
-    fn words(&self) -> &Arc<Vec<u32>> {
-        Lpm4::words(self)
+    fn inspect(&self, inspection: &mut Inspection<'_>) {
+        self.member.inspect(inspection);
     }
 
-    fn update(&mut self, changes: &[Step<Ipv4Addr>], outputs: &[u32]) -> bool {
-        let mut known = (0u32..).zip(outputs);
-        known.all(|(hop, &output)| self.set_output(hop, output).is_ok())
-            && changes.iter().all(|&Step { bits: prefix, length, hop }| match hop {
-                Some(hop) => self.insert(table::Route { prefix, length, hop }).is_ok(),
-                None => self.remove(prefix, length).is_ok(),
-            })
+    fn initialize(&self, _init: &mut Init<'_>) -> Result<(), Refused> {
+        self.lookup.prepare().map_err(|error| Refused(error.to_string()))
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        read_handlers(handlers);
+        write_handlers(handlers);
+        flush_handler(handlers);
+        handlers.read("image_bytes", |element, _| {
+            element.lookup.table().map_or(0, |table| table.words.len() * 4)
+        });
+        handlers.read("epoch", |element, _| element.lookup.table().map_or(0, |table| table.epoch));
     }
 }
 
-impl Family for Ipv6Addr {
-    const KERNEL: Kernel = Kernel::Lpm6;
-    type Image = Lpm6;
-}
+impl<A: Family> RoutingElement<A> for GpuLookup<A> {
+    type Writer = A::Writer;
 
-impl Image<Ipv6Addr> for Lpm6 {
-    fn build(routes: &[table::Route<u128>], outputs: &[u32]) -> Result<Self, TableError> {
-        Lpm6::build(routes.iter().copied(), Decisions { hops: outputs, miss: DROP })
+    fn routing(&self) -> &Routing<A::Writer, A> {
+        &self.lookup.routing
     }
 
-    fn words(&self) -> &Arc<Vec<u32>> {
-        Lpm6::words(self)
+    fn apply(&self, commands: &[Command<A>]) -> Result<(), Error<A>> {
+        self.lookup.apply(commands)
     }
 
-    fn update(&mut self, _: &[Step<Ipv6Addr>], _: &[u32]) -> bool {
-        false
+    fn flush(&self) -> Result<(), Error<A>> {
+        self.lookup.flush()
     }
 }
 
 /// Routes for device and CPU.
-pub(crate) struct Lookup<W: FibWriter<A>, A: Family> {
+struct Lookup<A: Family> {
     name: String,
     outputs: u32,
-    routing: Routing<W, A>,
+    routing: Routing<A::Writer, A>,
     writer: Lock<Writer<A>>,
     /// The image's epoch and words.
     table: ArcSwapOption<(u64, Arc<Vec<u32>>)>,
@@ -103,8 +141,8 @@ pub(crate) struct Lookup<W: FibWriter<A>, A: Family> {
 }
 
 /// Routes at one time, and their hops.
-struct Pinned<W: FibWriter<A>, A: Address> {
-    routes: ip::lookup::Snapshot<W::Fib, A>,
+struct Pinned<A: Family> {
+    routes: ip::lookup::Snapshot<<A::Writer as FibWriter<A>>::Fib, A>,
     hops: Arc<Hops<A>>,
 }
 
@@ -151,41 +189,12 @@ impl<A: Address> Hops<A> {
     }
 }
 
-impl<W: FibWriter<A>, A: Family> Lookup<W, A> {
-    /// Reads routes, OUTPUTS and CHK_ANNO, and makes the stage known.
-    ///
-    /// # Errors
-    /// An argument is wrong.
-    pub(super) fn configure(setup: &mut Setup<'_>, order: Order) -> Result<Arc<Self>, Failed> {
-        let ports = setup.outputs();
-        let args = &mut setup.args;
-        let only: Option<Predicate> = args.optional_keyword("CHK_ANNO");
-        let outputs = outputs_of(args, ports);
-        let routing = Routing::configure_for(setup, order, outputs as usize)?;
-        let lookup = Arc::new(Self {
-            name: setup.name().to_owned(),
-            outputs,
-            routing,
-            writer: Lock::new(Writer { made: Made::NotYet, epoch: 0 }),
-            table: ArcSwapOption::default(),
-            hops: ArcSwap::default(),
-        });
-        let stage = lookup.clone();
-        let notes = Some(0..usize::from(A::LENGTH) / 8);
-        let role = StageRole { stage, only, ports, reason: |_| Reason::NoRoute, notes };
-        Member::enter(setup, Role::Stage(role));
-        Ok(lookup)
-    }
-
-    pub(super) fn routing(&self) -> &Routing<W, A> {
-        &self.routing
-    }
-
+impl<A: Family> Lookup<A> {
     /// Makes the image, which takes its time: not before the router is to run.
     ///
     /// # Errors
     /// The routes are too many for a device.
-    pub(super) fn prepare(&self) -> Result<(), TableError> {
+    fn prepare(&self) -> Result<(), TableError> {
         let writer = &mut *self.writer.lock();
         if let Made::NotYet = writer.made {
             self.remake(writer);
@@ -201,7 +210,7 @@ impl<W: FibWriter<A>, A: Family> Lookup<W, A> {
     ///
     /// # Errors
     /// One of them cannot be carried out.
-    pub(super) fn apply(&self, commands: &[Command<A>]) -> Result<(), Error<A>> {
+    fn apply(&self, commands: &[Command<A>]) -> Result<(), Error<A>> {
         let table = self.routing.table();
         let writer = &mut *self.writer.lock();
         table.check(commands)?;
@@ -236,7 +245,7 @@ impl<W: FibWriter<A>, A: Family> Lookup<W, A> {
     ///
     /// # Errors
     /// There is not enough memory.
-    pub(super) fn flush(&self) -> Result<(), Error<A>> {
+    fn flush(&self) -> Result<(), Error<A>> {
         let writer = &mut *self.writer.lock();
         self.routing.table().flush()?;
         writer.epoch += 1;
@@ -275,7 +284,7 @@ impl<W: FibWriter<A>, A: Family> Lookup<W, A> {
 
     /// What the twin looks a batch up in. It is kept until the batch is delivered, for which neither structure of routes
     /// [waits](crate::ip::lookup::Readers::settle).
-    fn pin(&self) -> Arc<Pinned<W, A>> {
+    fn pin(&self) -> Arc<Pinned<A>> {
         let routes = self.routing.table().keep();
         // After the routes, so that it has every hop of theirs.
         Arc::new(Pinned { routes, hops: self.hops.load_full() })
@@ -286,7 +295,7 @@ impl<W: FibWriter<A>, A: Family> Lookup<W, A> {
     }
 }
 
-impl<W: FibWriter<A>, A: Family> Stage for Lookup<W, A> {
+impl<A: Family> Stage for Lookup<A> {
     fn name(&self) -> &str {
         &self.name
     }
@@ -316,7 +325,7 @@ impl<W: FibWriter<A>, A: Family> Stage for Lookup<W, A> {
     }
 
     fn run(&self, snapshot: &Snapshot, rows: &mut Rows<'_>) {
-        let pinned = snapshot.get::<Pinned<W, A>>().unwrap_or_else(|| self.pin());
+        let pinned = snapshot.get::<Pinned<A>>().unwrap_or_else(|| self.pin());
         let Pinned { routes, hops } = &*pinned;
         let mut addresses = [A::Bits::default(); Batch::CAPACITY];
         let mut found = [HopId::NONE; Batch::CAPACITY];
@@ -367,7 +376,7 @@ mod tests {
 
     use super::*;
     use crate::gpu::gpu_ip_lookup::GpuIpLookup;
-    use crate::ip::lookup::PoptrieWriter;
+    use std::net::Ipv4Addr;
 
     #[test]
     fn routes_that_are_too_many_have_no_image_until_they_are_fewer() {
@@ -379,7 +388,7 @@ mod tests {
         let (router, found) = check(&graph, &Registry::linked(), Options::default());
         let router = router.unwrap_or_else(|| panic!("{found:?}"));
         let element = router.element::<GpuIpLookup>(router.find("rt").unwrap()).unwrap();
-        let lookup: &Lookup<PoptrieWriter, Ipv4Addr> = &element.lookup;
+        let lookup: &Lookup<Ipv4Addr> = &element.lookup;
         lookup.apply(&[]).unwrap();
         assert_eq!(lookup.table().unwrap().epoch, 1);
         // As a change leaves it that the device has no room for.
