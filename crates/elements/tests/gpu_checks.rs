@@ -14,12 +14,88 @@ type Case = (&'static str, &'static str, &'static str, &'static str);
 
 const CASES: &[Case] = &[
     (
+        "Idle -> Batcher -> rt :: GPUIPLookup(0/0 0) -> DeviceToHostMemcpy -> Debatcher -> Discard;",
+        "rt",
+        "‘rt :: GPUIPLookup’ is out of place in the GPU section of ‘Batcher@2 :: Batcher’",
+        "put HostToDeviceMemcpy before it",
+    ),
+    (
+        "Idle -> Batcher -> b :: Batcher -> HostToDeviceMemcpy -> GPUIPLookup(0/0 0) -> DeviceToHostMemcpy
+            -> Debatcher -> Discard;",
+        "b ::",
+        "‘b :: Batcher’ is out of place",
+        "one Batcher",
+    ),
+    (
+        "Idle -> Batcher -> HostToDeviceMemcpy -> b :: Balancer -> GPUIPLookup(0/0 0) -> DeviceToHostMemcpy
+            -> Debatcher -> Discard;",
+        "b ::",
+        "‘b :: Balancer’ is out of place",
+        "put it before HostToDeviceMemcpy",
+    ),
+    (
+        "Idle -> Batcher -> HostToDeviceMemcpy -> GPUIPLookup(0/0 0) -> DeviceToHostMemcpy
+            -> h :: HostToDeviceMemcpy -> GPUIPLookup(0/0 0) -> DeviceToHostMemcpy -> Debatcher -> Discard;",
+        "h ::",
+        "‘h :: HostToDeviceMemcpy’ is out of place",
+        "nothing is copied in between",
+    ),
+    (
+        "h :: HostToDeviceMemcpy -> GPUIPLookup(0/0 0) -> DeviceToHostMemcpy -> Debatcher -> Discard;
+         Idle -> a :: Batcher -> h; Idle -> b :: Batcher -> h; Idle -> Discard",
+        "h; Idle -> D",
+        "the GPU sections of ‘a :: Batcher’ and ‘b :: Batcher’ share ‘h :: HostToDeviceMemcpy’",
+        "a section has elements of its own",
+    ),
+    (
+        "Idle -> a :: Batcher -> HostToDeviceMemcpy -> GPUIPLookup(0/0 0) -> dh :: DeviceToHostMemcpy
+            -> Debatcher -> Discard;
+         Idle -> b :: Batcher -> HostToDeviceMemcpy -> GPUIPLookup(0/0 0) -> dh;",
+        "dh;",
+        "the GPU sections of ‘a :: Batcher’ and ‘b :: Batcher’ share ‘dh :: DeviceToHostMemcpy’",
+        "",
+    ),
+    (
+        "Idle -> b :: Batcher -> HostToDeviceMemcpy -> rt :: GPUIPLookup(1/8 0, 2/8 1) -> DeviceToHostMemcpy
+            -> Debatcher -> Discard; rt [1] -> b;",
+        "b;",
+        "‘b :: Batcher’ comes after itself",
+        "",
+    ),
+    (
+        "Idle -> Batcher -> HostToDeviceMemcpy -> GPUIPLookup(0/0 0) -> DeviceToHostMemcpy
+            -> d :: Debatcher -> q :: GPUCompletionQueue -> Discard;",
+        "q ::",
+        "‘q :: GPUCompletionQueue’ stands in no GPU section",
+        "packets leave their section by ‘d :: Debatcher’",
+    ),
+    (
+        "Idle -> h :: HostToDeviceMemcpy -> GPUIPLookup(0/0 0) -> DeviceToHostMemcpy -> Debatcher -> Discard;",
+        "h ::",
+        "‘h :: HostToDeviceMemcpy’ stands in no GPU section",
+        "put a Batcher before it",
+    ),
+    (
+        "a :: GPUIPLookup(0/0 0) -> b :: GPUIPLookup(0/0 0) -> a;",
+        "a ::",
+        "‘a :: GPUIPLookup’ stands in no GPU section",
+        "put a Batcher before it",
+    ),
+    (
+        "Idle -> Batcher -> HostToDeviceMemcpy -> ids :: GPUIPLookup(0/0 0) -> DeviceToHostMemcpy
+            -> Debatcher -> Batcher -> HostToDeviceMemcpy -> GPUIPLookup(0/0 0, CHK_ANNO ids.1)
+            -> DeviceToHostMemcpy -> Debatcher -> Discard;",
+        "ids.1",
+        "‘ids :: GPUIPLookup’ is no element of this GPU section",
+        "no element before this one decides",
+    ),
+    (
         "Idle -> Batcher -> HostToDeviceMemcpy -> s :: Strip(14) -> GPUIPLookup(0/0 0)
             -> DeviceToHostMemcpy -> GPUCompletionQueue -> Debatcher -> Discard;",
         "s",
         "‘s :: Strip’ is out of place in the GPU section of ‘Batcher@2 :: Batcher’: between \
          HostToDeviceMemcpy and DeviceToHostMemcpy is room for GPU elements only",
-        "Batcher -> HostToDeviceMemcpy -> GPU elements",
+        "put it before the Batcher or behind the Debatcher",
     ),
     (
         "Idle -> rt :: GPUIPLookup(0/0 0) -> Discard;",
@@ -38,7 +114,7 @@ const CASES: &[Case] = &[
             -> Debatcher -> Discard;",
         "q",
         "‘q :: GPUCompletionQueue’ is out of place",
-        "DeviceToHostMemcpy",
+        "put DeviceToHostMemcpy before it",
     ),
     (
         "Idle -> Batcher -> HostToDeviceMemcpy -> rt :: GPUIPLookup(1/8 0, 2/8 1);
@@ -68,7 +144,7 @@ const CASES: &[Case] = &[
             -> GPUCompletionQueue -> c :: Counter -> Debatcher -> Discard;",
         "c",
         "‘c :: Counter’ is out of place",
-        "",
+        "put a Debatcher before it",
     ),
     (
         "Idle -> Batcher -> HostToDeviceMemcpy -> rt :: GPUIPLookup(0/0 0) -> DeviceToHostMemcpy
@@ -239,6 +315,7 @@ fn wrong_arguments_are_refused() {
         ("GPUIP6Lookup(10/8 0)", "should be"),
         ("Dispatcher(32)", "bits 0 to 31"),
         ("Dispatcher(a, b)", "PREDICATE"),
+        ("Dispatcher(1, 2)", "2 predicates for 1 output"),
     ] {
         let (router, found) = check_text(&format!("Idle -> {element} -> Discard;"));
         assert!(router.is_none(), "{element}");

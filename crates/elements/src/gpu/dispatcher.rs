@@ -105,7 +105,12 @@ impl Element for Dispatcher {
             }
         }
         if !wishes.is_empty() && wishes.len() != outputs && !args.has_errors() {
-            args.error((), format!("{} predicates for {outputs} outputs", wishes.len()));
+            let message = format!(
+                "{} for {}",
+                counted(wishes.len(), "predicate"),
+                counted(outputs, "output")
+            );
+            args.error((), message);
         }
         args.complete()?;
         Ok(Self {
@@ -251,8 +256,8 @@ impl Dispatcher {
         };
         if self.outputs > field.outputs as usize {
             let message = format!(
-                "{} outputs, but ‘{}’ decides between {}",
-                self.outputs,
+                "{}, but ‘{}’ decides between {}",
+                counted(self.outputs, "output"),
                 inspection.described(element),
                 field.outputs
             );
@@ -269,6 +274,11 @@ impl Dispatcher {
         };
         conditions.of_outputs.iter().enumerate().map(line).collect()
     }
+}
+
+/// So many of something.
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 impl Arg for Wish {

@@ -4,7 +4,7 @@ use millrace_core::Inspection;
 use millrace_core::args::{Arg, ArgError, ArgText, Scope};
 use millrace_lang::{Diagnostic, Span, nearest};
 
-use super::layout::Layout;
+use super::layout::{Layout, Placed};
 
 /// `element.output`: the packets that a GPU element decided to send by that output.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -61,12 +61,14 @@ impl Predicate {
             };
             return Err(Box::new(Diagnostic::error(span, message)));
         }
-        let known: Vec<String> = layout
-            .stages
-            .iter()
-            .filter(|placed| placed.outputs > 0)
-            .map(|placed| inspection.name_of(placed.element).to_owned())
-            .collect();
+        // An element of the section itself can mean those before it alone.
+        let place = layout.place_of(user);
+        let decides = |&(at, placed): &(usize, &Placed)| {
+            placed.outputs > 0 && place.is_none_or(|place| layout.is_passed(at, place))
+        };
+        let known = layout.stages.iter().enumerate().filter(decides);
+        let known: Vec<String> =
+            known.map(|(_, placed)| inspection.name_of(placed.element).to_owned()).collect();
         let message = match element {
             Some(element) => {
                 format!("‘{}’ is no element of this GPU section", inspection.described(element))
@@ -77,6 +79,9 @@ impl Predicate {
         let meant = nearest(&self.element, known.iter().map(String::as_str));
         Err(Box::new(match (meant, known.as_slice()) {
             (Some(name), _) => error.help(format!("did you mean ‘{name}.{}’?", self.output)),
+            (None, []) if place.is_some() => {
+                error.help("no element before this one decides between outputs")
+            }
             (None, []) => error.help("no element of the section decides between outputs"),
             (None, known) => {
                 error.help(format!("elements with predicates here: {}", known.join(", ")))

@@ -30,15 +30,67 @@ pub(crate) fn sections(roles: &Roles, inspection: &mut Inspection<'_>) -> Vec<La
     }
     // Where a way breaks off, what would follow stands in no section for that reason.
     if sound {
-        for &element in roles.keys().filter(|element| !walked.contains(element)) {
-            let message = format!("‘{}’ stands in no GPU section", inspection.described(element));
-            inspection.report(
-                Diagnostic::error(inspection.span_of(element), message)
-                    .help(format!("{SHAPE}: put a Batcher before it")),
-            );
-        }
+        strays(roles, &walked, &found, inspection);
     }
     found
+}
+
+/// Reports elements that no section has: of those in a row the first one.
+fn strays(roles: &Roles, walked: &[usize], found: &[Layout], inspection: &mut Inspection<'_>) {
+    let strays: Vec<usize> =
+        roles.keys().copied().filter(|element| !walked.contains(element)).collect();
+    let before = |element: usize| inspection.coming(element).map(|(_, (from, _), _)| from);
+    let is_first = |element: &usize| !before(*element).any(|from| strays.contains(&from));
+    let mut first: Vec<usize> = strays.iter().copied().filter(is_first).collect();
+    if first.is_empty() {
+        // They stand in a circle.
+        first.extend(strays.first());
+    }
+    for element in first {
+        let before: Vec<usize> = inspection.coming(element).map(|(_, (from, _), _)| from).collect();
+        let message = format!("‘{}’ stands in no GPU section", inspection.described(element));
+        let left = found.iter().find(|layout| before.contains(&layout.debatcher));
+        let help = match left {
+            Some(layout) => format!(
+                "packets leave their section by ‘{}’ before they come here; {SHAPE}",
+                inspection.described(layout.debatcher)
+            ),
+            None => format!("{SHAPE}: put a Batcher before it"),
+        };
+        inspection.report(Diagnostic::error(inspection.span_of(element), message).help(help));
+    }
+}
+
+/// What is expected at a place of a section.
+#[derive(Clone, Copy)]
+enum Expected {
+    ToDevice,
+    Stages,
+    Debatcher,
+}
+
+impl Expected {
+    /// What may mend a section that has an element of this role in the place, or one of none.
+    fn help(self, role: Option<&Role>) -> &'static str {
+        match (self, role) {
+            (Self::ToDevice, None) => "put it before the Batcher",
+            (Self::ToDevice, Some(Role::Batcher(_))) => "a GPU section has one Batcher",
+            (Self::ToDevice, Some(Role::Stage(_))) => "put HostToDeviceMemcpy before it",
+            (Self::Stages, None) => {
+                "it works on the CPU: put it before the Batcher or behind the Debatcher"
+            }
+            (Self::Stages, Some(Role::CompletionQueue(_) | Role::Debatcher(..))) => {
+                "put DeviceToHostMemcpy before it"
+            }
+            (Self::Stages, Some(Role::Balancer(_))) => "put it before HostToDeviceMemcpy",
+            (Self::Debatcher, None) => "put a Debatcher before it",
+            (Self::Debatcher, Some(Role::ToDevice | Role::Stage(_))) => {
+                "several GPU elements may stand between HostToDeviceMemcpy and DeviceToHostMemcpy: \
+                 nothing is copied in between"
+            }
+            _ => SHAPE,
+        }
+    }
 }
 
 /// The way from one Batcher.
@@ -63,11 +115,8 @@ impl Walk<'_, '_> {
         }
         if !matches!(self.roles.get(&at), Some(Role::ToDevice)) {
             let before = self.name(layout.balancer.unwrap_or(self.batcher));
-            return self.out_of_place(
-                at,
-                way,
-                &format!("‘{before}’ is to lead to HostToDeviceMemcpy"),
-            );
+            let why = format!("‘{before}’ is to lead to HostToDeviceMemcpy");
+            return self.out_of_place(at, way, Expected::ToDevice, &why);
         }
         self.come_to(at, &[layout.balancer.unwrap_or(self.batcher)])?;
         layout.to_device = at;
@@ -100,7 +149,8 @@ impl Walk<'_, '_> {
         }
         if !matches!(self.roles.get(&at), Some(Role::Debatcher(..))) {
             let before = self.name(before);
-            return self.out_of_place(at, way, &format!("‘{before}’ is to lead to Debatcher"));
+            let why = format!("‘{before}’ is to lead to Debatcher");
+            return self.out_of_place(at, way, Expected::Debatcher, &why);
         }
         self.come_to(at, &[before])?;
         layout.debatcher = at;
@@ -114,18 +164,17 @@ impl Walk<'_, '_> {
         match self.roles.get(&at) {
             Some(Role::Stage(_)) => {}
             Some(Role::ToHost) => return self.end(at, way, ends),
+            Some(_) if at == self.batcher || self.seen.iter().any(|step| step.0 == at) => {
+                return self.looped(at, way);
+            }
             _ => {
                 let why = "between HostToDeviceMemcpy and DeviceToHostMemcpy is room for GPU elements only";
-                return self.out_of_place(at, way, why);
+                return self.out_of_place(at, way, Expected::Stages, why);
             }
         }
         match self.seen.iter().find(|step| step.0 == at) {
             Some((_, false)) => return Some(()),
-            Some((_, true)) => {
-                let message =
-                    format!("‘{}’ comes after itself: a GPU section has no loops", self.name(at));
-                return self.refuse(Diagnostic::error(way, message));
-            }
+            Some((_, true)) => return self.looped(at, way),
             None if self.seen.len() > Layout::MOST => {
                 let message = format!("more than {} elements in one GPU section", Layout::MOST);
                 return self.refuse(Diagnostic::error(self.inspection.span_of(at), message));
@@ -194,6 +243,20 @@ impl Walk<'_, '_> {
     fn only_from(&mut self, at: usize, allowed: &[usize]) -> Option<()> {
         let stranger = self.inspection.coming(at).find(|(_, (from, _), _)| !allowed.contains(from));
         let Some((_, (from, _), way)) = stranger else { return Some(()) };
+        if let Some(other) = self.batcher_before(from) {
+            // Of two sections that share an element, the first one to be walked says so.
+            if other < self.batcher {
+                return None;
+            }
+            let message = format!(
+                "the GPU sections of ‘{}’ and ‘{}’ share ‘{}’",
+                self.name(self.batcher),
+                self.name(other),
+                self.name(at)
+            );
+            let help = "a section has elements of its own; its Batcher takes packets of any number of elements";
+            return self.refuse(Diagnostic::error(way, message).help(help));
+        }
         let message = format!(
             "packets of ‘{}’ come to ‘{}’ past ‘{}’",
             self.name(from),
@@ -243,6 +306,25 @@ impl Walk<'_, '_> {
         Some(())
     }
 
+    /// Another section's Batcher that packets come from to an element, inside of that section.
+    fn batcher_before(&self, element: usize) -> Option<usize> {
+        let mut before = vec![element];
+        let mut next = 0;
+        while let Some(&at) = before.get(next) {
+            next += 1;
+            match self.roles.get(&at) {
+                Some(Role::Batcher(_)) if at != self.batcher => return Some(at),
+                None | Some(Role::Batcher(_) | Role::Debatcher(..)) => {}
+                Some(_) => {
+                    let coming = self.inspection.coming(at).map(|(_, (from, _), _)| from);
+                    let new: Vec<_> = coming.filter(|from| !before.contains(from)).collect();
+                    before.extend(new);
+                }
+            }
+        }
+        None
+    }
+
     fn next(&mut self, at: usize) -> Option<(usize, Span)> {
         // Without a connection there is an error already.
         let (_, (next, _), way) = self.inspection.leaving(at).next()?;
@@ -253,18 +335,30 @@ impl Walk<'_, '_> {
         self.inspection.described(element)
     }
 
-    fn out_of_place<T>(&mut self, at: usize, way: Span, why: &str) -> Option<T> {
+    fn looped<T>(&mut self, at: usize, way: Span) -> Option<T> {
+        let message = format!("‘{}’ comes after itself: a GPU section has no loops", self.name(at));
+        self.refuse(Diagnostic::error(way, message))
+    }
+
+    fn out_of_place<T>(
+        &mut self,
+        at: usize,
+        way: Span,
+        expected: Expected,
+        why: &str,
+    ) -> Option<T> {
         let span = self.inspection.span_of(at);
         let message = format!(
             "‘{}’ is out of place in the GPU section of ‘{}’: {why}",
             self.name(at),
             self.name(self.batcher)
         );
-        self.refuse(
-            Diagnostic::error(span, message)
-                .remark(way, "the section comes to it here")
-                .help(SHAPE),
-        )
+        let mut finding = Diagnostic::error(span, message);
+        // Not where the element is declared on the way itself.
+        if span.is_none_or(|span| span.start != way.start) {
+            finding = finding.remark(way, "the section comes to it here");
+        }
+        self.refuse(finding.help(expected.help(self.roles.get(&at))))
     }
 
     fn refuse<T>(&mut self, finding: Diagnostic) -> Option<T> {
