@@ -6,7 +6,7 @@
 //! and a differential test beside the others; an empty `kernels/ptx/NAME.ptx` lets `cargo xtask kernels` begin.
 
 #[cfg(test)]
-mod aho_corasick;
+pub(crate) mod aho_corasick;
 mod classify;
 mod host;
 mod source;

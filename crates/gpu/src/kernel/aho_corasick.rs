@@ -46,6 +46,7 @@ pub(crate) fn real_phrases() {
 /// Runs the kernel over texts, with all numbers of threads, and compares.
 fn check(rng: &mut Rng, set: &PatternSet, texts: &[Vec<u8>], kind: Kind) {
     let image = Image::build(set).unwrap();
+    assert_eq!(crate::table::check(image.words()), Ok(()));
     let expected: Vec<u32> =
         texts.iter().map(|text| search(image.words(), text, kind).wrapping_sub(1)).collect();
     for lanes in [0, 1, 2, 3, 8, 32, 33] {

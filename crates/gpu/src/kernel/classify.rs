@@ -42,7 +42,9 @@ pub(crate) mod tests {
         let mut batch = Batch::new(random, packets.len(), &[of(0), of(1), of(2), of(3)], &[]);
         (batch.launch.field_shift, batch.launch.field_mask) = (4, 0xf0);
         let miss = [3, DROP][random.usize(..2)];
-        batch.run(random, Kernel::Classify, &live.table(miss), None);
+        let table = live.table(miss);
+        assert_eq!(crate::table::check(&table), Ok(()));
+        batch.run(random, Kernel::Classify, &table, None);
         let [ethernet, ether_type, network, transport] = &rows;
         let key = |row: usize| {
             Key::of_slices(&ethernet[row], &ether_type[row], &network[row], &transport[row])
@@ -73,6 +75,8 @@ pub(crate) mod tests {
             match random.u8(..8) {
                 0 => bytes.truncate(random.usize(..=bytes.len())),
                 1 => bytes[random.usize(12..40)] = random.u8(..),
+                // The last length and the first type.
+                2 => bytes[12..14].copy_from_slice(&[[5, 0xff], [6, 0]][random.usize(..2)]),
                 _ => {}
             }
             bytes

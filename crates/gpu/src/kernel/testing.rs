@@ -189,6 +189,20 @@ impl Batch {
         }
     }
 
+    /// Whether the kernel's PTX reads and writes only what it may, with a table that may be wrong.
+    pub(crate) fn stays_inside(
+        &mut self,
+        rng: &mut Rng,
+        kernel: Kernel,
+        table: &[u32],
+    ) -> Result<(), String> {
+        let grants = case::grants(&self.launch, self.bytes(), &self.widths, None);
+        let before = &self.bytes()[..grants.len()];
+        let launch = self.launch;
+        ptx::run(&Case { kernel, launch, before, after: before, grants: &grants, table }, rng)
+            .map(drop)
+    }
+
     /// Calls the kernel once.
     pub(crate) fn call(&mut self, kernel: Kernel, first: usize, rows: usize) {
         let slot = self.memory.as_mut_ptr().cast();

@@ -28,11 +28,11 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use super::{Decisions, HEADER, MORE, NO_ROUTE, Route, TableError, check_route, check_size};
 
-const MAGIC: u32 = u32::from_le_bytes(*b"LPM4");
+pub(super) const MAGIC: u32 = u32::from_le_bytes(*b"LPM4");
 /// Entries of the first level.
-const FIRST: usize = 1 << 24;
+pub(super) const FIRST: usize = 1 << 24;
 /// Entries of a group.
-const GROUP: usize = 256;
+pub(super) const GROUP: usize = 256;
 /// Room for decisions grows in steps of so many words.
 const OUTPUTS_STEP: usize = 64;
 /// Most hops and groups with entries of 16 bits: 15 bits for a number, and 0 is no hop.

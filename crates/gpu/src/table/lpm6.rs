@@ -40,18 +40,18 @@ use std::sync::Arc;
 
 use super::{Decisions, HEADER, MORE, NO_ROUTE, Route, TableError, check_route, check_size};
 
-const MAGIC: u32 = u32::from_le_bytes(*b"LPM6");
+pub(super) const MAGIC: u32 = u32::from_le_bytes(*b"LPM6");
 /// Bytes of the address that the root treats, and its entries.
 const ROOT_BYTES: usize = 2;
-const ROOT: usize = 1 << 16;
+pub(super) const ROOT: usize = 1 << 16;
 /// Words of a node, of a cell, and of a path.
-const NODE: usize = 32;
-const CELL: usize = 4;
-const PATH: usize = 4;
+pub(super) const NODE: usize = 32;
+pub(super) const CELL: usize = 4;
+pub(super) const PATH: usize = 4;
 /// Most bytes of a path.
 const PATH_BYTES: usize = 4;
 /// Bits of an entry: it leads to a path, not to a node.
-const TO_PATH: u32 = MORE | 1 << 30;
+pub(super) const TO_PATH: u32 = MORE | 1 << 30;
 
 /// A table of routes of IPv6. It is built as a whole: some 10 ms for the Internet's routes.
 #[derive(Clone, Debug)]

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use fastrand::Rng;
 
+use super::check as check_table;
 use super::*;
 use crate::kernel::testing::{Batch, Slice};
 use crate::kernel::{Condition, DROP, Kernel, NONE};
@@ -90,6 +91,7 @@ fn check<A: Address>(
     decisions: Decisions<'_>,
     addresses: &[A],
 ) {
+    assert_eq!(check_table(table), Ok(()));
     for chunk in addresses.chunks(3000) {
         let slices: Vec<Vec<u8>> = chunk.iter().map(|address| address.to_bytes()).collect();
         let width = usize::from(A::BITS / 8);

@@ -4,6 +4,7 @@
 //!   Each allocation stands between red zones, which are looked at after each step.
 //! * It is **asynchronous** (`stream`): a lane is a stream, whose steps run in order on the device's thread, between those of
 //!   other lanes and with pauses, both by a seed; within a launch, rows come in any order.
+//! * It **looks through tables** before kernels do ([`table::check`]).
 //! * It **fails** when [`Faults`] say so.
 //!
 //! What is seeded does not depend on the clock, but which batches are there to choose between does: one seed gives like runs, not
@@ -30,6 +31,7 @@ use stream::Machine;
 use crate::device::slot::check_plan;
 use crate::device::{Caps, Device, DeviceError, DeviceId, DeviceLane, Table, TableMemory, WhyNot};
 use crate::plan::Plan;
+use crate::table;
 
 /// Most lanes that were dropped and on which work is still under way.
 const MOST_ABANDONED: usize = 4;
@@ -160,6 +162,14 @@ impl SimDevice {
     }
 }
 
+/// A GPU would read anywhere. What says nothing of itself is a test's, for a part of a kernel.
+fn check_table(words: &[u32]) -> Result<(), DeviceError> {
+    match table::check(words) {
+        Ok(()) | Err(table::Fault::Unknown(_)) => Ok(()),
+        Err(fault) => Err(DeviceError::Unsupported(format!("the table: {fault}"))),
+    }
+}
+
 impl Device for SimDevice {
     fn caps(&self) -> &Caps {
         &self.caps
@@ -175,6 +185,7 @@ impl Device for SimDevice {
 
     fn load_table(&self, words: &Arc<Vec<u32>>) -> Result<Table, DeviceError> {
         self.refuse(Call::Table)?;
+        check_table(words)?;
         let memory = Mutex::new(self.allocate(words.len() * 4)?);
         let address = lock(&memory).address();
         let state = AtomicU8::new(LOADING);

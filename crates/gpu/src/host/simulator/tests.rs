@@ -73,3 +73,16 @@ fn what_no_kernel_writes_comes_back_as_poison() {
     let area = &one[at..at + RESULTS];
     assert!(area.iter().any(|byte| *byte != 0), "the host's own zeros, or an earlier batch's");
 }
+
+#[test]
+fn a_table_that_leads_a_kernel_out_of_it_is_refused() {
+    let simulator = Simulator::new(Settings::default(), Faults::none());
+    let device = simulator.open().unwrap();
+    let decisions = table::Decisions { hops: &[1], miss: 0 };
+    let built = table::Lpm6::build([], decisions).unwrap();
+    device.load_table(built.words()).unwrap();
+    let mut spoilt = built.words().to_vec();
+    spoilt[2] += 1;
+    let error = device.load_table(&Arc::new(spoilt)).unwrap_err();
+    assert!(error.to_string().contains("the root"), "{error}");
+}
