@@ -152,9 +152,9 @@ impl Rig {
         Ok(())
     }
 
-    /// Stops the router: elements flush and clean up.
+    /// Stops the router in good order: elements finish what they have under way, flush and clean up.
     pub fn stop(self) -> Outcome {
-        self.router().halt();
+        self.router().stop();
         self.engine.run()
     }
 

@@ -30,6 +30,7 @@ pub(crate) trait Node: Send {
     fn run_task(&mut self, cx: &mut Context) -> bool;
     fn run_timer(&mut self, cx: &mut Context);
     fn stop_requested(&mut self, cx: &mut Context) -> bool;
+    fn drain(&mut self, cx: &mut Context) -> bool;
     fn handed_over(&self, thread: usize, rings: &mut Vec<(u64, u64)>);
 }
 
@@ -101,6 +102,10 @@ impl<E: Element> Node for Instance<E> {
 
     fn stop_requested(&mut self, cx: &mut Context) -> bool {
         self.element.stop_requested(cx, &mut self.local)
+    }
+
+    fn drain(&mut self, cx: &mut Context) -> bool {
+        self.element.drain(cx, &mut self.local)
     }
 
     fn handed_over(&self, thread: usize, rings: &mut Vec<(u64, u64)>) {

@@ -7,6 +7,10 @@
 //! on what all of them left for it. Nothing is called recursively on the push side; a pull
 //! ([`Context::pull`]) calls upstream at once.
 //!
+//! A router that stops in good order ([`Router::stop`](crate::Router::stop)) ends its round on every thread and runs no
+//! task and no timer any more. Then elements finish the packets that they have under way
+//! ([`Element::drain`](crate::Element::drain)), which go on through the graph as ever, and after that each is cleaned up.
+//!
 //! Where the graph optimiser has made a chain of elements in a row, a batch that reaches the first of them
 //! goes through all of them in one loop.
 
@@ -14,6 +18,7 @@ mod biased;
 mod chain;
 mod context;
 mod dispatch;
+mod drain;
 mod notifier;
 mod round;
 mod run;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use rustix::thread::CpuSet;
 
+use super::drain::drain;
 use super::{Context, Task};
 use crate::memory::{Arena, PlainCounts};
 use crate::router::Router;
@@ -12,7 +13,7 @@ use crate::time::Timestamp;
 /// A router with everything that its threads need, ready to run.
 pub struct Engine {
     router: Arc<Router>,
-    contexts: Vec<Context>,
+    pub(super) contexts: Vec<Context>,
     stop_when_idle: bool,
 }
 
@@ -38,8 +39,9 @@ impl Engine {
         self.stop_when_idle = true;
     }
 
-    /// Runs the router on its threads, the caller's being the first, until it is stopped; then
-    /// drops what is on its way and cleans every element up.
+    /// Runs the router on its threads, the caller's being the first, until it is stopped; then has elements
+    /// [finish](crate::Element::drain) what they have under way, unless it is to end at once, and cleans every
+    /// element up.
     ///
     /// When another router is to [take its place](Router::replace), that one runs on, on threads
     /// of its own.
@@ -47,6 +49,7 @@ impl Engine {
         loop {
             if self.router.clock().is_virtual() {
                 self.run_virtual();
+                drain(&mut self.contexts, &self.router);
             } else {
                 self.run_real();
             }
@@ -126,7 +129,7 @@ impl Engine {
                 (None, Some(first)) if !self.stop_when_idle => {
                     first.sleep(Timestamp::MAX, true, heard);
                 }
-                _ => self.router.halt(),
+                _ => self.router.stop(),
             }
         }
     }
@@ -152,7 +155,7 @@ impl Engine {
 const SPIN_ROUNDS: u32 = 256;
 
 fn run_thread(cx: &mut Context, router: &Router) {
-    let _halt = HaltAll(router);
+    let _end = EndAll(router);
     sit_down(cx, router);
     let counts = router.plan().counts_plainly(cx.thread()).then(PlainCounts::begin).flatten();
     let mut idle_rounds = 0u32;
@@ -177,14 +180,17 @@ fn run_thread(cx: &mut Context, router: &Router) {
             in_vain = in_vain.saturating_add(rung.into());
         }
     }
+    drain(std::slice::from_mut(cx), router);
 }
 
-/// When one thread ends, even by a panic, all do: who waits for them would wait for ever.
-struct HaltAll<'a>(&'a Router);
+/// When one thread ends by a panic, all do: who waits for them would wait for ever.
+struct EndAll<'a>(&'a Router);
 
-impl Drop for HaltAll<'_> {
+impl Drop for EndAll<'_> {
     fn drop(&mut self) {
-        self.0.halt();
+        if std::thread::panicking() {
+            self.0.halt();
+        }
     }
 }
 
@@ -199,7 +205,7 @@ fn heed_stop(cx: &mut Context, router: &Router) {
     while router.take_stop_request() {
         let goes_on = router.driver().is_some_and(|driver| cx.stop_requested(driver));
         if !goes_on {
-            return router.halt();
+            return router.stop();
         }
     }
 }

@@ -14,7 +14,7 @@ mod wiring;
 use std::any::{Any, TypeId};
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, MutexGuard};
 
 use millrace_lang::{Diagnostic, Span, ascii_quotes};
@@ -107,8 +107,15 @@ impl Member {
 #[derive(Default)]
 struct Stop {
     requests: AtomicUsize,
-    halted: AtomicBool,
+    /// [`RUNNING`], and then one of the others.
+    phase: AtomicU8,
 }
+
+const RUNNING: u8 = 0;
+/// The threads end their round, and then finish what elements have under way.
+const STOPPING: u8 = 1;
+/// They end their round, and that is all.
+const HALTED: u8 = 2;
 
 /// As many requests to stop as no driver outlives.
 const FINAL: usize = usize::MAX / 2;
@@ -322,17 +329,34 @@ impl Router {
         self.wake();
     }
 
-    /// Stops the router at once, whatever drives it.
+    /// Stops the router in good order, whatever drives it: elements [finish](crate::Element::drain) what they
+    /// have under way.
+    pub fn stop(&self) {
+        self.enter_phase(STOPPING);
+    }
+
+    /// Stops the router at once, whatever drives it: packets stay where they are, also when it is
+    /// [stopping](Self::stop) already.
     pub fn halt(&self) {
-        if !self.stop.halted.swap(true, Ordering::SeqCst) {
+        self.enter_phase(HALTED);
+    }
+
+    /// Goes on to a later phase; there is no way back.
+    fn enter_phase(&self, phase: u8) {
+        if self.stop.phase.fetch_max(phase, Ordering::SeqCst) == RUNNING {
             self.wakers.iter().for_each(|waker| waker.wake());
         }
     }
 
-    /// Whether the router stops.
+    /// Whether the router stops, in whichever way.
     #[inline]
     pub fn is_halted(&self) -> bool {
-        self.stop.halted.load(Ordering::Relaxed)
+        self.stop.phase.load(Ordering::Relaxed) != RUNNING
+    }
+
+    /// Whether elements are to finish what they have under way.
+    pub(crate) fn drains(&self) -> bool {
+        self.stop.phase.load(Ordering::Relaxed) == STOPPING
     }
 
     /// Whether the router stops, or has been asked [for the last time](Self::request_final_stop) to: a thread

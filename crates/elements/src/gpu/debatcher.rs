@@ -16,8 +16,8 @@
 //! A device that fails or hangs costs no packet: the CPU does the work instead, in order, and the device is
 //! tried again later.
 //!
-//! A router that stops keeps the packets that are under way, as it keeps those in a Queue. Where a source stops the
-//! router, `DriverManager(wait, wait 100ms, stop)` gives them time to leave.
+//! Nor does a stop: before the router ends, batches are finished and their packets are sent on, those of batches
+//! that are not full too. What is behind then gets them as ever (a ToDump writes them, a Queue keeps them).
 //!
 //! # Arguments
 //! - ANNO: the annotation of 4 bytes that the predicate word goes to. Default 40; a section in which nothing is
@@ -98,6 +98,10 @@ impl Element for Debatcher {
             task.rest();
         }
         busy
+    }
+
+    fn drain(&self, cx: &mut Context, (): &mut ()) -> bool {
+        self.member.unit().is_some_and(|unit| unit.drain(cx))
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {

@@ -207,14 +207,14 @@ impl Run {
         let router = engine.router().clone();
         if router.clock().is_virtual() {
             engine.run_until(router.clock().now() + Timestamp::from(time));
-            router.halt();
+            router.stop();
             return Ok(engine.run());
         }
         let (ended, end) = channel::<()>();
         let alarm = std::thread::Builder::new().name("alarm".to_owned()).spawn(move || {
             // Either the time is over or the router has stopped by itself.
             let _ = end.recv_timeout(time);
-            router.halt();
+            router.stop();
         })?;
         let outcome = engine.run();
         drop(ended);

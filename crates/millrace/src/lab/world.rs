@@ -284,7 +284,7 @@ impl World {
         self.finished = true;
         if let Some(router) = self.router.get() {
             router.request_stop();
-            router.halt();
+            router.stop();
         }
     }
 

@@ -102,10 +102,10 @@ fn a_run_on_virtual_time_ends_when_nothing_is_left_to_do() {
     assert!(done.stdout.contains(": 3 packets in"), "{}", done.stdout);
 }
 
-#[test]
-fn ctrl_c_stops_in_good_order() {
+/// Runs a router for a moment and interrupts it.
+fn interrupted(text: &str) -> Done {
     let mut child = millrace_command()
-        .args(["run", "-p", "0", "-e", "RatedSource(RATE 1000) -> Queue -> Unqueue -> Discard"])
+        .args(["run", "-p", "0", "-e", text])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -116,8 +116,24 @@ fn ctrl_c_stops_in_good_order() {
     std::thread::sleep(Duration::from_millis(200));
     let id = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(id, rustix::process::Signal::INT).unwrap();
-    let done = Done::from(child.wait_with_output().unwrap());
+    Done::from(child.wait_with_output().unwrap())
+}
+
+#[test]
+fn ctrl_c_stops_in_good_order() {
+    let done = interrupted("RatedSource(RATE 1000) -> Queue -> Unqueue -> Discard");
     assert_eq!(done.status, 0);
+    assert!(done.stdout.contains("Every packet is accounted for."), "{}", done.stdout);
+}
+
+#[test]
+fn ctrl_c_leaves_no_packet_on_a_device() {
+    let section = "GPURuntime(DEVICE simulator); InfiniteSource(LENGTH 60) -> GetIPAddress(16)
+        -> Batcher(5000, TIMEOUT 1h) -> HostToDeviceMemcpy -> GPUIP6Lookup(::/0 0) -> DeviceToHostMemcpy
+        -> Debatcher -> Discard";
+    let done = interrupted(section);
+    assert_eq!(done.status, 0);
+    assert!(done.stdout.contains(" dropped + 0 held."), "{}", done.stdout);
     assert!(done.stdout.contains("Every packet is accounted for."), "{}", done.stdout);
 }
 

@@ -3,6 +3,7 @@
 mod running;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use self::running::Leaving;
 use super::biased::Identity;
@@ -52,6 +53,8 @@ pub struct Context {
     tasks: Vec<Task>,
     leaving: Vec<Leaving>,
     timers: TimerQueue,
+    /// How long elements may take to finish what they have under way, once they do.
+    drains_until: Option<Instant>,
     waker: Arc<Waker>,
     random: fastrand::Rng,
 }
@@ -449,6 +452,7 @@ impl From<Parts> for Context {
             tasks,
             leaving: Vec::new(),
             timers: TimerQueue::default(),
+            drains_until: None,
             waker,
             random: fastrand::Rng::with_seed(seed),
         }

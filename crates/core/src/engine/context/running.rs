@@ -1,6 +1,7 @@
 //! One round of the thread's loop, in parts: tasks, timers, inputs with packets, chains.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::{Context, Running};
 use crate::drops::Reason;
@@ -172,6 +173,19 @@ impl Context {
         go_on
     }
 
+    /// Has each element go on to finish what it has under way, and runs what it sent. Returns whether one had
+    /// anything left.
+    pub(in crate::engine) fn drain(&mut self, until: Instant) -> bool {
+        self.begin_round();
+        self.drains_until = Some(until);
+        let mut left = false;
+        for element in 0..self.nodes.len() {
+            left |= self.run_node(element, 0, |node, cx| node.drain(cx));
+            left |= self.run_waiting();
+        }
+        left
+    }
+
     /// When the next timer expires.
     pub(in crate::engine) fn next_timer(&mut self) -> Option<Timestamp> {
         self.timers.next()
@@ -215,18 +229,26 @@ impl Context {
         result
     }
 
-    /// Runs the inputs at which packets wait until there are none, or the router is halted.
-    fn run_waiting(&mut self) {
+    /// Runs the inputs at which packets wait until there are none, or the router is halted. Returns whether
+    /// there were any.
+    fn run_waiting(&mut self) -> bool {
         const LOOK_UP: u32 = 1 << 14;
         let mut runs: u32 = 0;
         while let Some((frame, batch)) = self.waiting.next() {
             self.run_frame(frame as usize, batch);
             runs = runs.wrapping_add(1);
-            if runs.is_multiple_of(LOOK_UP) && self.router.is_halted() {
+            if runs.is_multiple_of(LOOK_UP) && self.is_to_end() {
                 // Packets that run in a circle do not keep the program from stopping.
-                return;
+                break;
             }
         }
+        runs > 0
+    }
+
+    /// Whether packets are to stop where they are.
+    fn is_to_end(&self) -> bool {
+        let in_time = self.drains_until.is_some_and(|until| Instant::now() < until);
+        self.router.is_halted() && !(in_time && self.router.drains())
     }
 
     #[inline]

@@ -69,6 +69,16 @@ impl Unit {
         (busy, lane.held() == 0)
     }
 
+    /// Goes on to finish the running thread's packets when no more come, and sends those on that are done. Whether
+    /// there are any left.
+    pub(crate) fn drain(&self, cx: &mut Context) -> bool {
+        if let Some(mut lane) = self.lanes.own(cx) {
+            lane.flush();
+        }
+        let (_, empty) = self.attend(cx);
+        !empty
+    }
+
     /// Takes over the packets of the section before a hot swap; they are treated anew.
     pub(crate) fn take_over(&self, old: &Self) {
         let first = self.tasks.tasks().first().map_or(0, Task::home);

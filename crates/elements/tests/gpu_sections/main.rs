@@ -3,10 +3,11 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
-#[path = "support/hostile.rs"]
+#[path = "../support/hostile.rs"]
 mod hostile;
-#[path = "support/router.rs"]
+#[path = "../support/router.rs"]
 mod router;
+mod stops;
 
 use fastrand::Rng;
 use millrace_core::Timestamp;
