@@ -16,24 +16,39 @@ pub(crate) struct Graph {
     pub(crate) name: String,
     /// Its text.
     pub(crate) text: String,
+    /// Values of its variables, beside those that [`engine`](Self::engine) is given.
+    pub(crate) variables: Vec<(&'static str, String)>,
     /// What is written to handlers before the run: handler and text.
     pub(crate) writes: Vec<(String, String)>,
 }
 
 impl Graph {
+    /// A configuration of its own: no variables, and nothing is written.
+    pub(crate) fn new(name: impl Into<String>, text: impl Into<String>) -> Self {
+        let (name, text) = (name.into(), text.into());
+        Self { name, text, variables: Vec::new(), writes: Vec::new() }
+    }
+
+    /// Gives a variable another value.
+    pub(crate) fn set(&mut self, variable: &'static str, value: String) {
+        self.variables.retain(|(name, _)| *name != variable);
+        self.variables.push((variable, value));
+    }
+
     /// An engine for the configuration, with values for its variables.
     ///
     /// # Errors
     /// The configuration is wrong, or refuses what is written to it.
     pub(crate) fn engine(
         &self,
-        variables: &[(&str, String)],
+        variables: &[(&'static str, String)],
         options: Options,
     ) -> anyhow::Result<Engine> {
         let mut map = SourceMap::default();
         let source = map.add(self.name.as_str(), self.text.as_str());
+        let variables = self.variables.iter().chain(variables);
         let params: Vec<_> =
-            variables.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+            variables.map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
         let language = millrace_lang::Options { params: &params, classes: None, library: None };
         let (graph, found) = compile(&mut map, source, &language);
         refuse(&found, &map)?;

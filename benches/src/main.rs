@@ -3,6 +3,7 @@
 mod callgrind;
 mod cycles;
 mod elements;
+mod feed;
 mod figures;
 mod gate;
 mod gpu;
@@ -14,7 +15,6 @@ mod machine;
 mod matching;
 mod mixed;
 mod nat;
-mod open_loop;
 mod overhead;
 mod peers;
 mod pyasn;

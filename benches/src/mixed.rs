@@ -55,7 +55,7 @@ fn routers(routes: usize) -> anyhow::Result<[Router; 2]> {
     let table = ("route.ctrl".to_owned(), traffic::commands(&routes4));
     let table6 = ("route6.ctrl".to_owned(), traffic::commands(&routes6));
     let router = |name: &str, text: &str, writes, trace: Vec<_>| {
-        let graph = Graph { name: name.to_owned(), text: text.to_owned(), writes };
+        let graph = Graph { writes, ..Graph::new(name, text) };
         Router { configuration: Configuration { graph, class: None }, trace: trace.into() }
     };
     let minimal = include_str!("../configs/minimal-router.click");

@@ -59,7 +59,7 @@ pub(crate) fn frames(flows: u32, least: usize) -> anyhow::Result<Vec<[u8; FRAME_
 }
 
 fn configuration(name: &str, text: &str) -> Configuration {
-    let graph = Graph { name: name.to_owned(), text: text.to_owned(), writes: Vec::new() };
+    let graph = Graph::new(name, text);
     Configuration { graph, class: None }
 }
 

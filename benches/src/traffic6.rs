@@ -145,7 +145,7 @@ pub(crate) fn mixed(
 const LOCAL: u16 = 0x88b5;
 
 /// A packet without an upper layer (RFC 8200, 4.7): there is no room for UDP in the shortest frame.
-fn ipv6(to: Ipv6Addr, random: &mut fastrand::Rng) -> anyhow::Result<[u8; FRAME_LEN]> {
+pub(crate) fn ipv6(to: Ipv6Addr, random: &mut fastrand::Rng) -> anyhow::Result<[u8; FRAME_LEN]> {
     const NO_NEXT_HEADER: IpNumber = IpNumber(59);
     let header = Ipv6Header {
         traffic_class: 0,

@@ -72,7 +72,13 @@ pub(crate) fn run(options: &Options) -> Result<()> {
                 command.env("MILLRACE_ROUTES", data::routes().context(WITHOUT)?);
             }
         }
-        "match" if !options.wants_help() => add_match(&mut command, options),
+        "match" if !options.wants_help() => {
+            add_data(&mut command, &[Data::Phrases, Data::Texts]);
+            add_rivals(&mut command, options);
+        }
+        "gpu" if !options.wants_help() => {
+            add_data(&mut command, &[Data::Phrases, Data::Texts, Data::Routes]);
+        }
         "lookup" => match data::routes() {
             Ok(folder) => drop(command.env("MILLRACE_ROUTES", folder)),
             Err(error) => eprintln!("measuring tables that are made up: {error:#}"),
@@ -84,14 +90,18 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     shell::run(&mut command)
 }
 
-/// What the suite `match` compares with and searches in: whatever can be had.
-fn add_match(command: &mut Command, options: &Options) {
-    for data in [Data::Phrases, Data::Texts] {
-        match data::fetch(data) {
+/// What is searched in and looked for, as far as it can be had.
+fn add_data(command: &mut Command, wanted: &[Data]) {
+    for data in wanted {
+        match data::fetch(*data) {
             Ok(folder) => drop(command.env(data.variable(), folder)),
             Err(error) => eprintln!("measuring without {}: {error:#}", data.name()),
         }
     }
+}
+
+/// What the suite `match` compares with, as far as it can be had.
+fn add_rivals(command: &mut Command, options: &Options) {
     if options.has("--without-rivals") {
         return;
     }

@@ -127,7 +127,7 @@ mod tests {
     /// What the gate says of a chain between two devices.
     fn gate(chain: &str) -> Result<(), String> {
         let text = format!("FromDevice(eth0, BURST $burst) -> {chain} -> ToDevice(eth1);");
-        let graph = Graph { name: "x".to_owned(), text, writes: Vec::new() };
+        let graph = Graph::new("x", text);
         let configuration = Configuration { graph, class: None };
         let trace: Trace = traffic::trace(&traffic::routes(100)).unwrap().into();
         let core = crate::machine::last_core().unwrap();

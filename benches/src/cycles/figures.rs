@@ -203,7 +203,7 @@ mod tests {
 
     /// Rounds of three slices, one of them disturbed.
     fn figures(class: Option<&'static str>) -> Figures {
-        let graph = Graph { name: "x".into(), text: String::new(), writes: Vec::new() };
+        let graph = Graph::new("x", "");
         let configuration = Configuration { graph, class };
         let mut figures = Figures::new(&configuration, 32);
         for cycles in [1000, 1200, 1100] {

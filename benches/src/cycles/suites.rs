@@ -13,7 +13,7 @@ pub(crate) fn routers(routes: &[Route]) -> Vec<Configuration> {
         .into_iter()
         .map(|(network, entry)| (format!("eth{network}/arp.insert"), entry));
     let router = |name: &str, text: &str, writes| Configuration {
-        graph: Graph { name: name.to_owned(), text: text.to_owned(), writes },
+        graph: Graph { writes, ..Graph::new(name, text) },
         class: None,
     };
     let full = std::iter::once(table.clone()).chain(neighbours).collect();
@@ -83,13 +83,15 @@ const LOOKUPS: &[&str] = &["DirectIPLookup", "RangeIPLookup", "RadixIPLookup"];
 pub(crate) fn elements(routes: &[Route]) -> Vec<Configuration> {
     let lookup = |class: &'static str| Configuration {
         graph: Graph {
-            name: class.to_owned(),
-            text: format!(
-                "FromDevice(eth0, BURST $burst) -> {MARK} -> route :: {class};\n\
-                 out :: ToDevice(eth1);\n\
-                 route[0] -> out; route[1] -> out; route[2] -> out; route[3] -> out;\n"
-            ),
             writes: vec![("route.ctrl".to_owned(), traffic::commands(routes))],
+            ..Graph::new(
+                class,
+                format!(
+                    "FromDevice(eth0, BURST $burst) -> {MARK} -> route :: {class};\n\
+                     out :: ToDevice(eth1);\n\
+                     route[0] -> out; route[1] -> out; route[2] -> out; route[3] -> out;\n"
+                ),
+            )
         },
         class: Some(class),
     };
@@ -104,7 +106,7 @@ fn chain(&(class, before, link): &Chain) -> Configuration {
         text.push_str(part);
     }
     text.push_str("\n  -> ToDevice(eth1);\n");
-    let graph = Graph { name: class.to_owned(), text, writes: Vec::new() };
+    let graph = Graph::new(class, text);
     Configuration { graph, class: Some(class) }
 }
 

@@ -52,6 +52,7 @@ pub(super) fn figure(bench: &Bench) -> anyhow::Result<Figure> {
             y: Axis::new("Mpps, one core", Scale::Linear),
             series: series.into(),
         }],
+        targets: Vec::new(),
         notes: vec![
             "Devices in memory: a burst saves them calls, but none of the system calls and doorbells that make \
              I/O batching pay on interfaces. The cycles of the element that takes bursts apart are left out."

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::target::{self, Target};
 use crate::report::rounded;
 
 /// A figure.
@@ -13,6 +14,8 @@ pub(crate) struct Figure {
     pub(crate) title: String,
     /// Its panels.
     pub(crate) panels: Vec<Panel>,
+    /// What is to be reached.
+    pub(crate) targets: Vec<Target>,
     /// What one must know to read it right.
     pub(crate) notes: Vec<String>,
 }
@@ -89,6 +92,7 @@ impl Figure {
             text.push_str(&format!("\n  {}; {}\n", panel.title, panel.y.label));
             text.push_str(&panel.table());
         }
+        text.push_str(&target::table(&self.targets));
         for note in &self.notes {
             text.push_str(&format!("\n  {note}\n"));
         }
@@ -114,7 +118,7 @@ impl Figure {
                 })
             })
         });
-        rows.collect()
+        rows.chain(self.targets.iter().map(|target| target.row(self.name))).collect()
     }
 }
 
@@ -196,6 +200,7 @@ pub(crate) mod tests {
                     series: vec![Series::new("c", vec![(0.0, 1.0), (1.0, 2.0)])],
                 },
             ],
+            targets: Vec::new(),
             notes: vec!["Made up.".into()],
         }
     }

@@ -40,6 +40,7 @@ pub(super) fn figure(bench: &Bench) -> anyhow::Result<Figure> {
             panel("Rules, in one element", "rules", Scale::Log10, rules(bench)?),
             panel("Elements that do nothing, in a chain", "elements", Scale::Log2, elements(bench)?),
         ],
+        targets: Vec::new(),
         notes: vec![
             format!("Bursts of {BURST}, where nothing else is said; cycles of the whole configuration."),
             "Each rule denies UDP from a network to a network and port; no packet matches one but the last, which \
@@ -138,7 +139,6 @@ fn filter(class: &str, rules: u32) -> Configuration {
         "FromDevice(eth0, BURST $burst) -> MarkIPHeader(14) -> filter :: {class}({}\n{allow});\n{outputs}",
         rules.join("\n")
     );
-    let graph =
-        Graph { name: format!("{class}, {} rules", rules.len() + 1), text, writes: Vec::new() };
+    let graph = Graph::new(format!("{class}, {} rules", rules.len() + 1), text);
     Configuration { graph, class: None }
 }

@@ -6,8 +6,8 @@ use anyhow::Context;
 use super::Bench;
 use super::figure::{Axis, Figure, Panel, Scale, Series};
 use crate::cycles::{Trace, suites};
+use crate::feed::{Arrivals, Frames, Run, Schedule};
 use crate::graph::Graph;
-use crate::open_loop::{self, Frames, Passage, Schedule};
 use crate::report::median;
 
 /// Loads, in percent of capacity. The targets name 10, 50 and 90.
@@ -36,8 +36,11 @@ pub(super) fn figure(bench: &Bench) -> anyhow::Result<Figure> {
             for (load, (p50, p99)) in loads.iter().zip(&mut found) {
                 let gap = gap * 100.0 / f64::from(*load);
                 let schedule = poisson(packets(bench), gap, u64::from(round * 100 + load));
-                let passage = open_loop::run(&router.graph, burst, bench.core, &frames, schedule)?;
-                let (middle, late) = percentiles(passage);
+                let arrivals = Arrivals::At(schedule);
+                let cores = [bench.core];
+                let run =
+                    Run { graph: &router.graph, burst, cores: &cores, frames: &frames, arrivals };
+                let (middle, late) = percentiles(run.run()?.latencies);
                 p50.push(middle / bench.machine.hertz * 1e6);
                 p99.push(late / bench.machine.hertz * 1e6);
             }
@@ -60,6 +63,7 @@ pub(super) fn figure(bench: &Bench) -> anyhow::Result<Figure> {
         name: "latency",
         title: "Through the full router, packets arriving at random".to_owned(),
         panels: vec![panel("The median", middle), panel("The 99th percentile", late)],
+        targets: Vec::new(),
         notes: vec![
             "Poisson arrivals that wait for nobody, on devices in memory; capacity is that with the same bursts. \
              A neighbour on the machine shows in the 99th percentile."
@@ -84,10 +88,9 @@ fn gap_at_capacity(bench: &Bench, graph: &Graph, burst: usize) -> anyhow::Result
     let count = packets(bench);
     let mut gaps = Vec::new();
     for _ in 0..bench.rounds {
-        // All are due at once.
-        let schedule = vec![0; count].into();
-        let passage = open_loop::run(graph, burst, bench.core, &frames(&bench.trace), schedule)?;
-        gaps.push(passage.took as f64 / count as f64);
+        let (arrivals, cores) = (Arrivals::at_once(count), [bench.core]);
+        let frames = frames(&bench.trace);
+        gaps.push(Run { graph, burst, cores: &cores, frames: &frames, arrivals }.run()?.gap());
     }
     median(gaps).context("no rounds")
 }
@@ -104,8 +107,7 @@ pub(crate) fn poisson(count: usize, gap: f64, seed: u64) -> Schedule {
 }
 
 /// The median and the 99th percentile, in cycles.
-pub(crate) fn percentiles(passage: Passage) -> (f64, f64) {
-    let mut latencies = passage.latencies;
+pub(crate) fn percentiles(mut latencies: Vec<u64>) -> (f64, f64) {
     latencies.sort_unstable();
     let at = |part: usize| {
         let place = latencies.len().saturating_sub(1) * part / 100;
@@ -131,24 +133,21 @@ mod tests {
 
     #[test]
     fn percentiles_are_values_that_occurred() {
-        let passage =
-            Passage { latencies: (1..=200).rev().collect(), took: 0, sent: Default::default() };
-        assert_eq!(percentiles(passage), (100.0, 198.0));
-        assert_eq!(
-            percentiles(Passage { latencies: Vec::new(), took: 0, sent: Default::default() }),
-            (0.0, 0.0)
-        );
+        assert_eq!(percentiles((1..=200).rev().collect()), (100.0, 198.0));
+        assert_eq!(percentiles(Vec::new()), (0.0, 0.0));
     }
 
     #[test]
     fn a_packet_is_late_from_its_due_time_on() {
         let trace: Trace = traffic::trace(&traffic::routes(10)).unwrap().into();
         let text = "FromDevice(eth0, BURST $burst) -> ToDevice(eth1);".to_owned();
-        let graph = Graph { name: "forward".to_owned(), text, writes: Vec::new() };
-        let core = crate::machine::last_core().unwrap();
+        let graph = Graph::new("forward", text);
+        let cores = [crate::machine::last_core().unwrap()];
         // Ten packets a million cycles apart: none can come out sooner.
         let schedule: Schedule = (0..10).map(|n| n * 1_000_000).collect();
-        let passage = open_loop::run(&graph, 32, core, &frames(&trace), schedule).unwrap();
+        let (frames, arrivals) = (frames(&trace), Arrivals::At(schedule));
+        let run = Run { graph: &graph, burst: 32, cores: &cores, frames: &frames, arrivals };
+        let passage = run.run().unwrap();
         assert_eq!(passage.latencies.len(), 10);
         assert!(passage.took >= 9_000_000, "{}", passage.took);
     }

@@ -73,6 +73,7 @@ pub(super) fn figure(bench: &Bench) -> anyhow::Result<Figure> {
         name: "loops",
         title: "Looking ahead, and several packets together (VPP, figure 3)".to_owned(),
         panels,
+        targets: Vec::new(),
         notes: vec![
             "The work: verify a header's checksum, one hop less, new Ethernet addresses. The library's loops \
              look 4 packets ahead."

@@ -13,7 +13,7 @@
 //! | `lookups`, `rules` | what the suites of these names have found, drawn from their reports |
 //!
 //! Everything runs in memory, on the devices of [`crate::cycles`] or, where packets must arrive at given times,
-//! on devices of its own ([`crate::open_loop`]).
+//! on devices of its own ([`crate::feed`]).
 
 mod batching;
 pub(crate) mod figure;
@@ -22,35 +22,28 @@ pub(crate) mod latency;
 mod loops;
 mod plot;
 mod reports;
+pub(crate) mod runner;
 mod split;
 mod steps;
+pub(crate) mod target;
 mod vectors;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use millrace_elements::ip::lookup::Route;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use self::figure::Figure;
-use crate::cycles::{Length, Trace, Turns};
-use crate::machine::{self, Machine};
-use crate::{cycles, report, traffic};
+use self::runner::{Choice, List};
+use crate::cycles::{self, Length, Trace, Turns};
+use crate::machine::Machine;
+use crate::traffic;
 
 /// Which figures, and where they go.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Makes only the figure of this name; may be given several times.
-    #[arg(long, value_name = "NAME", value_parser = NAMES)]
-    only: Vec<String>,
-
-    /// Writes each figure's plot into this directory, as NAME.svg.
-    #[arg(long, value_name = "DIRECTORY")]
-    svg: Option<PathBuf>,
-
-    /// Writes each figure's report for programs into this directory, as NAME.json.
-    #[arg(long, value_name = "DIRECTORY")]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    choice: Choice,
 
     /// Draws `lookups` from this report of `bench lookup --json`.
     #[arg(long, value_name = "FILE")]
@@ -59,21 +52,10 @@ pub(crate) struct Options {
     /// Draws `rules` from this report of `bench rules --json`.
     #[arg(long, value_name = "FILE")]
     rules: Option<PathBuf>,
-
-    /// How often each case is measured; the figures show medians.
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
-    rounds: u32,
-
-    /// The core to run on; the last one unless given.
-    #[arg(long, value_name = "N")]
-    core: Option<usize>,
 }
 
-/// Makes a figure.
-type Maker = fn(&Bench) -> anyhow::Result<Figure>;
-
 /// The figures, in the order of the book's page.
-const FIGURES: [(&str, Maker); 7] = [
+const FIGURES: &List<Bench> = &[
     ("vectors", vectors::figure),
     ("loops", loops::figure),
     ("batching", batching::figure),
@@ -82,16 +64,6 @@ const FIGURES: [(&str, Maker); 7] = [
     ("latency", latency::figure),
     ("growth", growth::figure),
 ];
-
-const NAMES: [&str; 7] = {
-    let mut names = [""; 7];
-    let mut at = 0;
-    while at < names.len() {
-        names[at] = FIGURES[at].0;
-        at += 1;
-    }
-    names
-};
 
 /// What every figure is made on.
 struct Bench {
@@ -107,6 +79,9 @@ struct Bench {
     brief: bool,
 }
 
+/// How often each case is measured unless said.
+const ROUNDS: u32 = 3;
+
 /// Routes in tables: as many as keep the first cache busy and are filled in no time.
 const ROUTES: usize = 10_000;
 
@@ -119,71 +94,23 @@ impl Options {
         let routes = traffic::routes(ROUTES);
         let bench = Bench {
             machine: Machine::look(),
-            core: self.core.map_or_else(machine::last_core, Ok)?,
-            rounds: self.rounds,
+            core: self.choice.core()?,
+            rounds: self.choice.rounds.unwrap_or(ROUNDS),
             length: cycles::LENGTH,
             trace: traffic::trace(&routes)?.into(),
             routes,
             brief: false,
         };
-        for place in self.svg.iter().chain(&self.json) {
-            std::fs::create_dir_all(place).with_context(|| place.display().to_string())?;
-        }
-        println!("{}, commit {}\n", bench.machine.cpu, bench.machine.commit);
-        for (name, make) in FIGURES {
-            if self.wants(name) {
-                let figure = make(&bench).with_context(|| format!("the figure {name}"))?;
-                println!("{}", figure.table());
-                self.write(&bench, &figure)?;
-            }
-        }
+        let options = json!({"suite": "figures", "rounds": bench.rounds, "core": bench.core});
         let lookups = self.lookups.as_deref().map(reports::lookups);
         let rules = self.rules.as_deref().map(reports::rules);
-        for figure in [lookups, rules].into_iter().flatten() {
-            let figure = figure?;
-            println!("{}", figure.table());
-            self.write(&bench, &figure)?;
+        let drawn: Vec<_> = [lookups, rules].into_iter().flatten().collect::<Result<_, _>>()?;
+        // Where a report is to be drawn, only those others that are named.
+        if drawn.is_empty() || !self.choice.only.is_empty() {
+            self.choice.make(FIGURES, &bench, &bench.machine, &options)?;
         }
-        Ok(())
+        drawn.iter().try_for_each(|figure| self.choice.keep(figure, &bench.machine, &options))
     }
-
-    /// Whether a figure that is measured here is wanted: those that are named, or all when none is named and
-    /// no report is to be drawn.
-    fn wants(&self, name: &str) -> bool {
-        match self.only.is_empty() {
-            true => self.lookups.is_none() && self.rules.is_none(),
-            false => self.only.iter().any(|only| only == name),
-        }
-    }
-
-    fn write(&self, bench: &Bench, figure: &Figure) -> anyhow::Result<()> {
-        let options = json!({
-            "suite": "figures",
-            "rounds": self.rounds,
-            "core": bench.core,
-            "notes": figure.notes,
-        });
-        write(figure, self.svg.as_deref(), self.json.as_deref(), &bench.machine, options)
-    }
-}
-
-/// Writes a figure's plot and its report for programs into the directories where they are wanted.
-///
-/// # Errors
-/// A file cannot be written.
-pub(crate) fn write(
-    figure: &Figure,
-    svg: Option<&Path>,
-    json: Option<&Path>,
-    machine: &Machine,
-    options: Value,
-) -> anyhow::Result<()> {
-    if let Some(place) = svg {
-        let file = place.join(format!("{}.svg", figure.name));
-        std::fs::write(&file, plot::svg(figure)).with_context(|| file.display().to_string())?;
-    }
-    let file = json.map(|place| place.join(format!("{}.json", figure.name)));
-    report::write(file.as_deref(), machine, options, figure.rows())
 }
 
 impl Bench {
@@ -241,7 +168,7 @@ mod tests {
         let routes = traffic::routes(100);
         let bench = Bench {
             machine: Machine { cpu: String::new(), hertz: 2e9, commit: String::new() },
-            core: machine::last_core().unwrap(),
+            core: crate::machine::last_core().unwrap(),
             rounds: 1,
             length: Length { warm_up: 256, slice: 512, slices: 1, keep: false },
             trace: traffic::trace(&routes).unwrap().into(),
@@ -250,7 +177,7 @@ mod tests {
         };
         for (name, make) in FIGURES {
             let figure = make(&bench).unwrap_or_else(|error| panic!("{name}: {error:#}"));
-            assert_eq!(figure.name, name);
+            assert_eq!(figure.name, *name);
             assert!(!figure.panels.is_empty(), "{name}");
             for panel in &figure.panels {
                 assert!(!panel.series.is_empty(), "{name}: {}", panel.title);

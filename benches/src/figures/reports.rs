@@ -60,7 +60,7 @@ fn figure(
 ) -> anyhow::Result<Figure> {
     let drawn = panels.iter().any(|panel| !panel.series.is_empty());
     ensure!(drawn, "{}: nothing in it is for the figure {name}", report.display());
-    Ok(Figure { name, title: title.to_owned(), panels, notes: Vec::new() })
+    Ok(Figure { name, title: title.to_owned(), panels, targets: Vec::new(), notes: Vec::new() })
 }
 
 /// The rows of a report.

@@ -54,6 +54,7 @@ pub(super) fn figure(bench: &Bench) -> anyhow::Result<Figure> {
             panel("The mean batch at the join", "percent of the source's", batches),
             panel("Speed", "Mpps, one core", speeds),
         ],
+        targets: Vec::new(),
         notes: vec!["Each way keeps its order.".to_owned()],
     })
 }
@@ -70,7 +71,7 @@ split[3] -> BenchPass -> join;
 
 /// In the engine's order.
 fn merged() -> Configuration {
-    let graph = Graph { name: "split".to_owned(), text: GRAPH.to_owned(), writes: Vec::new() };
+    let graph = Graph::new("split", GRAPH);
     Configuration { graph, class: None }
 }
 

@@ -103,6 +103,7 @@ pub(super) fn figure(bench: &Bench) -> anyhow::Result<Figure> {
             y: Axis::new("Mpps, one core", Scale::Linear),
             series: series.collect(),
         }],
+        targets: Vec::new(),
         notes,
     })
 }

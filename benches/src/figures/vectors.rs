@@ -71,7 +71,7 @@ pub(super) fn figure(bench: &Bench) -> anyhow::Result<Figure> {
         }
     }
     let title = "Longer vectors: fewer instructions, fewer misses (VPP, figure 2)".to_owned();
-    Ok(Figure { name: "vectors", title, panels, notes })
+    Ok(Figure { name: "vectors", title, panels, targets: Vec::new(), notes })
 }
 
 /// What was counted of each case.

@@ -2,7 +2,6 @@
 //! `benches/configs/gpu`, and what they work on.
 
 use std::fs;
-use std::path::Path;
 
 use anyhow::{Context, ensure};
 use millrace_elements::ip::lookup::Route;
@@ -12,8 +11,8 @@ use millrace_testkit::generate::rules::{self, Header, Kind, RuleSet};
 use millrace_testkit::generate::trace::Trace;
 use tempfile::TempDir;
 
+use crate::feed::{Arrivals, Frames, Run};
 use crate::graph::Graph;
-use crate::open_loop::{self, Frames};
 use crate::traffic;
 
 /// An application.
@@ -40,6 +39,8 @@ impl App {
     pub(super) const FORWARDER: Self = app!("forwarder", "forwarder", "forwarder");
     /// IPv4 lookup.
     pub(super) const ROUTER: Self = app!("IP router", "router-cpu", "router");
+    /// IPv6 lookup.
+    pub(super) const ROUTER6: Self = app!("IPv6 router", "router6-cpu", "router6");
     /// Classification by seven fields.
     pub(super) const SDN: Self = app!("SDN forwarder", "sdn-cpu", "sdn");
     /// Patterns in payloads.
@@ -90,24 +91,26 @@ pub(super) struct Fixture {
 /// The protocol of every packet.
 const UDP: u8 = 17;
 
-/// Routes in tables.
-const ROUTES: usize = 130_000;
-
 /// Frames of a trace.
-const FRAMES: usize = 8192;
+const FRAMES: usize = if cfg!(test) { 300 } else { 8192 };
 
 /// One frame in so many has a phrase that is looked for.
-const ALERTS: usize = 1000;
+const ALERTS: usize = if cfg!(test) { 10 } else { 1000 };
 
-/// Bytes at the end of each frame that are the open loop's.
+/// Bytes at the end of each frame that are the feed's, where packets are due at times.
 const STAMP: usize = 8;
 
 impl Fixture {
-    /// Makes routes, rules and patterns, and files of them.
+    /// Makes so many routes and rules, and files of these and of the patterns.
     ///
     /// # Errors
     /// A file cannot be written.
-    pub(super) fn new(device: &str, rules: usize, patterns: Vec<Vec<u8>>) -> anyhow::Result<Self> {
+    pub(super) fn new(
+        device: &str,
+        routes: usize,
+        rules: usize,
+        patterns: Vec<Vec<u8>>,
+    ) -> anyhow::Result<Self> {
         let folder = TempDir::new().context("a temporary folder")?;
         let kind = Kind::named("acl1").context("no rules of the kind acl1")?;
         let set = RuleSet::new(kind, rules).make();
@@ -117,7 +120,7 @@ impl Fixture {
         fs::write(folder.path().join("rules"), text)?;
         fs::write(folder.path().join("patterns"), pattern_file(&patterns))?;
 
-        let routes = traffic::routes(ROUTES);
+        let routes = traffic::routes(routes);
         let mut headers = Trace { misses: 0, ..Trace::new(FRAMES) }.make(&set);
         headers.retain(|header| header.ether_type == rules::IPV4);
         let mut random = fastrand::Rng::with_seed(7);
@@ -132,12 +135,12 @@ impl Fixture {
         Ok(Self { folder, device: device.to_owned(), routes, headers, patterns })
     }
 
-    /// Frames of so many bytes, the check sequence of Ethernet included, with text in them.
+    /// Frames of so many bytes, the check sequence of Ethernet included, with requests and answers of HTTP in them, and now and
+    /// then a phrase that is looked for.
     pub(super) fn frames(&self, bytes: usize) -> Frames {
-        let mut random = fastrand::Rng::with_seed(bytes as u64);
-        let frames = self.headers.iter().enumerate().map(|(at, header)| {
-            let room = bytes.saturating_sub(4 + Frame::new(*header, &[]).headers());
-            let mut text = payload::http(&mut random, room);
+        let mut at = 0;
+        self.frames_with(bytes, |random, room| {
+            let mut text = payload::http(random, room);
             if at % ALERTS == 0
                 && let Some(pattern) = random.choice(&self.patterns)
                 && let Some(before_stamp) = text.len().checked_sub(STAMP)
@@ -146,22 +149,46 @@ impl Fixture {
                 // Where it fits.
                 let _ = payload::plant(text, pattern, Place::Last);
             }
-            Box::from(Frame::new(*header, &text).bytes())
+            at += 1;
+            text
+        })
+    }
+
+    /// Frames of so many bytes with payloads that are made for their room.
+    pub(super) fn frames_with(
+        &self,
+        bytes: usize,
+        mut payload: impl FnMut(&mut fastrand::Rng, usize) -> Vec<u8>,
+    ) -> Frames {
+        let mut random = fastrand::Rng::with_seed(bytes as u64);
+        let frames = self.headers.iter().map(|header| {
+            let room = bytes.saturating_sub(4 + Frame::new(*header, &[]).headers());
+            Box::from(Frame::new(*header, &payload(&mut random, room)).bytes())
         });
         frames.collect()
     }
 
-    /// The routes in tables.
-    pub(super) fn routes(&self) -> &[Route] {
-        &self.routes
+    /// The shortest frames, to these addresses.
+    pub(super) fn frames_to(&self, addresses: &[u32]) -> Frames {
+        let headers = self.headers.iter().cycle();
+        let frames = headers.zip(addresses).map(|(header, &to)| {
+            let header = Header { addresses: [header.addresses[0], to], ..*header };
+            Box::from(Frame::new(header, &[]).bytes())
+        });
+        frames.collect()
     }
 
-    /// The text of the file of rules.
+    /// Writes a file that elements read, and gives its name as configurations have it.
     ///
     /// # Errors
-    /// It cannot be read.
-    pub(super) fn rules(&self) -> anyhow::Result<String> {
-        fs::read_to_string(self.path("rules")).context("the file of rules")
+    /// It cannot be written.
+    pub(super) fn file(&self, name: &str, text: &str) -> anyhow::Result<String> {
+        fs::write(self.folder.path().join(name), text).with_context(|| name.to_owned())?;
+        Ok(self.quoted(name))
+    }
+
+    fn quoted(&self, name: &str) -> String {
+        format!("\"{}\"", self.folder.path().join(name).display())
     }
 
     /// What is looked for in payloads.
@@ -178,22 +205,22 @@ impl Fixture {
                 (app.section, batch, "SLICE_BEGIN 0, SLICE_END -1")
             }
         };
-        let file = |name: &str| format!("\"{}\"", self.path(name).display());
-        let mut text = text.replace("$batch", &batch.to_string()).replace("$gpu", &self.device);
-        text = text.replace(", $slices", if slices.is_empty() { "" } else { ", $slices" });
-        text = text.replace("$slices", slices);
-        text = text.replace("$rules", &file("rules")).replace("$patterns", &file("patterns"));
-        let mut writes = Vec::new();
+        let mut graph = Graph::new(format!("{}, {form:?}", app.name), text);
+        graph.variables = vec![
+            ("gpu", self.device.clone()),
+            ("batch", batch.to_string()),
+            ("slices", slices.to_owned()),
+            ("rules", self.quoted("rules")),
+            ("patterns", self.quoted("patterns")),
+        ];
         if text.contains("rt ::") {
-            writes.push(("rt.ctrl".to_owned(), traffic::commands(&self.routes)));
+            graph.writes.push(("rt.ctrl".to_owned(), traffic::commands(&self.routes)));
         }
         if text.contains("Port(eth1") {
-            let arp = traffic::neighbours();
-            writes.extend(
-                arp.into_iter().map(|(net, entry)| (format!("eth{net}/arp.insert"), entry)),
-            );
+            let arp = traffic::neighbours().into_iter();
+            graph.writes.extend(arp.map(|(net, entry)| (format!("eth{net}/arp.insert"), entry)));
         }
-        Graph { name: format!("{}, {form:?}", app.name), text, writes }
+        graph
     }
 
     /// Checks that an application does the same on the CPU and in a section.
@@ -205,22 +232,29 @@ impl Fixture {
         app: App,
         form: Form,
         frames: &Frames,
-        core: usize,
+        cores: &[usize],
     ) -> anyhow::Result<()> {
-        const PACKETS: usize = 3 * FRAMES / 2;
-        let sent = |form| open_loop::sent(&self.graph(app, form), BURST, core, frames, PACKETS);
-        let (cpu, section) = (sent(Form::Cpu)?, sent(form)?);
-        ensure!(
-            cpu == section,
-            "{}: {form:?} sends {section:?}, the CPU's elements {cpu:?}",
-            app.name
-        );
-        Ok(())
+        agree(&self.graph(app, Form::Cpu), &self.graph(app, form), frames, cores)
     }
+}
 
-    fn path(&self, name: &str) -> std::path::PathBuf {
-        Path::join(self.folder.path(), name)
-    }
+/// Checks that two configurations send the same.
+///
+/// # Errors
+/// They do not, or lose packets.
+pub(super) fn agree(
+    one: &Graph,
+    other: &Graph,
+    frames: &Frames,
+    cores: &[usize],
+) -> anyhow::Result<()> {
+    let sent = |graph| {
+        let arrivals = Arrivals::AtOnce { warm_up: 0, packets: 3 * frames.len() / 2 };
+        Run { graph, burst: BURST, cores, frames, arrivals }.sent()
+    };
+    let (expected, found) = (sent(one)?, sent(other)?);
+    ensure!(expected == found, "{} sends {found:?}, {} {expected:?}", other.name, one.name);
+    Ok(())
 }
 
 /// Most packets that are received at a time.

@@ -1,31 +1,32 @@
-//! A device by itself: slots that were filled once go through one stage over and over, from pinned memory to results in pinned
-//! memory, with all copies. What gathering packets costs is not in it.
+//! A device by itself: slots that were filled once go through one stage over and over. With all copies, from pinned memory to
+//! results in pinned memory (C), or the kernels alone (K). What gathering packets costs is not in it.
 
-use std::path::Path;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail, ensure};
 use millrace_core::{Context as Engine, Packet};
 use millrace_gpu::batch::{Gather, Outcome};
-use millrace_gpu::cuda::{self, calibrate::calibrate};
+use millrace_gpu::cuda;
 use millrace_gpu::host::{Fast, Faults, Settings, Simulator};
 use millrace_gpu::kernel::{CLASSIFY_REGIONS, Kernel};
 use millrace_gpu::plan::{Limits, Node, Plan};
 use millrace_gpu::region::{Base, Region};
-use millrace_gpu::table::{Decisions, Lpm4, Route};
+use millrace_gpu::table::{Decisions, Lpm4, Lpm6, Route};
 use millrace_gpu::{
-    Device, DeviceLane, Poll, Results, Rows, SlotId, Snapshot, Stage, StageSpec, StageTable, Table,
-    Ticket,
+    Device, DeviceError, DeviceLane, Poll, Results, Rows, SlotId, Snapshot, Stage, StageSpec,
+    StageTable, Table, Ticket,
 };
-use serde_json::json;
 
-use crate::machine::Machine;
-use crate::open_loop::Frames;
-use crate::report;
+use crate::feed::Frames;
 
-/// Batches under way at a time.
+/// Batches under way at a time, of one lane.
 const SLOTS: usize = 6;
+
+/// Batches of which the kernels run at a time: as many as several lanes have under way, since one of some thousand rows leaves
+/// most of a large GPU idle.
+const KERNELS: usize = 16;
 
 /// Opens a device by the name that GPURuntime takes.
 ///
@@ -44,6 +45,7 @@ pub(super) fn open(name: &str) -> anyhow::Result<Arc<dyn Device>> {
 }
 
 /// A stage without an element: a kernel and its table.
+#[derive(Clone)]
 pub(super) struct Bare {
     spec: StageSpec,
     table: Arc<Vec<u32>>,
@@ -56,9 +58,18 @@ impl Bare {
     /// There are too many routes.
     pub(super) fn lookup(routes: &[Route<u32>], hops: usize) -> anyhow::Result<Self> {
         let outputs: Vec<u32> = (0..hops as u32).collect();
-        let decisions = Decisions { hops: &outputs, miss: millrace_gpu::kernel::DROP };
-        let table = Lpm4::build(routes.iter().copied(), decisions)?.words().clone();
+        let table = Lpm4::build(routes.iter().copied(), decisions(&outputs))?.words().clone();
         Ok(Self::new(Kernel::Lpm4, vec![Region::read(Base::Annotation, 0, 4)], [0; 4], table))
+    }
+
+    /// The same of IPv6.
+    ///
+    /// # Errors
+    /// There are too many routes.
+    pub(super) fn lookup6(routes: &[Route<u128>], hops: usize) -> anyhow::Result<Self> {
+        let outputs: Vec<u32> = (0..hops as u32).collect();
+        let table = Lpm6::build(routes.iter().copied(), decisions(&outputs))?.words().clone();
+        Ok(Self::new(Kernel::Lpm6, vec![Region::read(Base::Annotation, 0, 16)], [0; 4], table))
     }
 
     /// First rule of seven fields; result: its number.
@@ -83,6 +94,10 @@ impl Bare {
     }
 }
 
+fn decisions(outputs: &[u32]) -> Decisions<'_> {
+    Decisions { hops: outputs, miss: millrace_gpu::kernel::DROP }
+}
+
 impl Stage for Bare {
     fn name(&self) -> &str {
         self.spec.kernel.name()
@@ -102,96 +117,127 @@ impl Stage for Bare {
     fn deliver(&self, _: &mut Engine, _: &Snapshot, _: &mut [Packet], _: &Results<'_>) {}
 }
 
-/// Packets of frames, with the destination annotation of each.
+/// Packets of frames, the bytes of each at a place as its destination annotation.
 ///
 /// # Errors
 /// There is not enough memory.
-pub(super) fn packets(frames: &Frames, count: usize) -> anyhow::Result<Vec<Packet>> {
-    let frames = frames.iter().cycle().take(count);
+pub(super) fn packets(
+    frames: &Frames,
+    count: usize,
+    address: Range<usize>,
+) -> anyhow::Result<Vec<Packet>> {
     let packet = |frame: &[u8]| {
-        let packet = Packet::from_bytes(frame);
-        let mut packet = packet.context("out of packet memory")?;
-        let annotation = packet.annotations_mut().first_chunk_mut();
-        if let (Some(annotation), Some(to)) =
-            (annotation, frame.get(30..).and_then(<[u8]>::first_chunk::<4>))
-        {
-            *annotation = *to;
+        let mut packet = Packet::from_bytes(frame).context("out of packet memory")?;
+        let from = frame.get(address.clone()).unwrap_or_default();
+        if let Some(to) = packet.annotations_mut().get_mut(..from.len()) {
+            to.copy_from_slice(from);
         }
         anyhow::Ok(packet)
     };
-    frames.map(|frame| packet(frame)).collect()
+    frames.iter().cycle().take(count).map(|frame| packet(frame)).collect()
 }
 
-/// Million packets a second through a stage on a device, over a while. The results of the first round must be those that are given.
-///
-/// # Errors
-/// The device fails, or gives other results.
-pub(super) fn rate(
-    device: &dyn Device,
-    stage: Bare,
-    packets: &[Packet],
-    expected: &[u32],
-    time: Duration,
-) -> anyhow::Result<f64> {
-    let bytes: usize = packets.iter().map(|packet| packet.len().next_multiple_of(16)).sum();
-    let table = stage.table.clone();
-    let node = Node { stage: Arc::new(stage), from: Vec::new(), only: None };
-    let limits = Limits { packets: packets.len(), payload: bytes };
-    let plan = Arc::new(Plan::new(&[node], limits)?);
-    let table = device.load_table(&table)?;
-    while !table.is_resident()? {
-        std::thread::sleep(Duration::from_micros(100));
-    }
-    let mut run = Run {
-        lane: device.open_lane(&plan, SLOTS)?,
-        tables: vec![table],
-        rows: packets.len(),
-        payload: 0,
-    };
-    for slot in 0..SLOTS {
-        let block = run.lane.block(SlotId(slot)).context("a new slot is not free")?;
-        let mut gather = Gather::new();
-        ensure!(gather.add(&plan, packets, block) == packets.len(), "the packets do not fit");
-        run.payload = gather.payload();
-    }
-
-    let ticket = run.submit(SlotId(0))?;
-    run.wait(ticket)?;
-    let mut outcome = Outcome::default();
-    outcome.clear(&plan);
-    let block = run.lane.block(SlotId(0)).context("the slot is not free")?;
-    plan.collect(block, packets.len(), &mut outcome);
-    ensure!(outcome.results(0) == expected, "the device gives other results than the CPU");
-
-    let mut flying = Vec::new();
-    for slot in 0..SLOTS {
-        flying.push(run.submit(SlotId(slot))?);
-    }
-    let start = Instant::now();
-    let mut batches = 0u64;
-    while start.elapsed() < time {
-        for ticket in &mut flying {
-            run.wait(*ticket)?;
-            batches += 1;
-            *ticket = run.submit(ticket.slot)?;
-        }
-    }
-    let seconds = start.elapsed().as_secs_f64();
-    for ticket in flying {
-        run.wait(ticket)?;
-    }
-    Ok(batches as f64 * packets.len() as f64 / seconds / 1e6)
-}
-
-/// A lane and the batch that goes through it.
-struct Run {
+/// A stage on a device, with batches of the same packets in slots.
+pub(super) struct Loaded {
+    device: Arc<dyn Device>,
+    plan: Arc<Plan>,
     lane: Box<dyn DeviceLane>,
     tables: Vec<Table>,
     rows: usize,
     payload: usize,
 }
 
-impl Run {
+impl Loaded {
+    /// Loads the table and fills the slots.
+    ///
+    /// # Errors
+    /// The device fails.
+    pub(super) fn new(
+        device: &Arc<dyn Device>,
+        stage: &Bare,
+        packets: &[Packet],
+    ) -> anyhow::Result<Self> {
+        let payload = packets.iter().map(|packet| packet.len().next_multiple_of(16)).sum();
+        let node = Node { stage: Arc::new(stage.clone()), from: Vec::new(), only: None };
+        let plan = Plan::new(&[node], Limits { packets: packets.len(), payload })?;
+        let plan = Arc::new(plan);
+        let table = device.load_table(&stage.table)?;
+        while !table.is_resident()? {
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        let mut lane = device.open_lane(&plan, SLOTS)?;
+        let payload = fill(&mut *lane, &plan, packets)?;
+        let device = device.clone();
+        Ok(Self { device, plan, lane, tables: vec![table], rows: packets.len(), payload })
+    }
+
+    /// What the kernel finds of each packet.
+    ///
+    /// # Errors
+    /// The device fails.
+    pub(super) fn results(&mut self) -> anyhow::Result<Vec<u32>> {
+        let ticket = self.submit(SlotId(0))?;
+        self.wait(ticket)?;
+        let mut outcome = Outcome::default();
+        outcome.clear(&self.plan);
+        let block = self.lane.block(SlotId(0)).context("the slot is not free")?;
+        self.plan.collect(block, self.rows, &mut outcome);
+        Ok(outcome.results(0).to_vec())
+    }
+
+    /// Million packets a second with all copies, from one lane, over a while.
+    ///
+    /// # Errors
+    /// The device fails.
+    pub(super) fn copied(&mut self, time: Duration) -> anyhow::Result<f64> {
+        let mut flying = Vec::new();
+        for slot in 0..SLOTS {
+            flying.push(self.submit(SlotId(slot))?);
+        }
+        let start = Instant::now();
+        let mut batches = 0u64;
+        while start.elapsed() < time {
+            for ticket in &mut flying {
+                self.wait(*ticket)?;
+                batches += 1;
+                *ticket = self.submit(ticket.slot)?;
+            }
+        }
+        let took = start.elapsed();
+        for ticket in flying {
+            self.wait(ticket)?;
+        }
+        Ok(self.millions(batches, took))
+    }
+
+    /// Million packets a second in the kernel alone, measured so often for a while each; nothing where kernels do not run by
+    /// themselves.
+    ///
+    /// # Errors
+    /// The device fails.
+    pub(super) fn kernels(
+        &mut self,
+        packets: &[Packet],
+        rounds: u32,
+        time: Duration,
+    ) -> anyhow::Result<Vec<f64>> {
+        let mut lane = self.device.open_lane(&self.plan, KERNELS)?;
+        fill(&mut *lane, &self.plan, packets)?;
+        let mut run = |times| lane.time_kernels(self.rows, self.payload, &self.tables, times);
+        // How many runs take that long.
+        let once = match run(1) {
+            Err(DeviceError::Unsupported(_)) => return Ok(Vec::new()),
+            took => took?.max(Duration::from_nanos(1)),
+        };
+        let times = (time.as_secs_f64() / once.as_secs_f64()).clamp(1.0, 1e6) as u32;
+        let rate = |_| Ok(self.millions(u64::from(times) * KERNELS as u64, run(times)?));
+        (0..rounds).map(rate).collect()
+    }
+
+    fn millions(&self, batches: u64, took: Duration) -> f64 {
+        batches as f64 * self.rows as f64 / took.as_secs_f64() / 1e6
+    }
+
     fn submit(&mut self, slot: SlotId) -> anyhow::Result<Ticket> {
         Ok(self.lane.submit(slot, self.rows, self.payload, &self.tables)?)
     }
@@ -207,49 +253,14 @@ impl Run {
     }
 }
 
-/// What the bus, a launch and a submission cost: for a GPU alone.
-#[derive(clap::Args)]
-pub(crate) struct Calibration {
-    /// The GPU's number.
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    gpu: usize,
-
-    /// MiB that are copied at once for the rates.
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1024))]
-    size: u32,
-
-    /// Writes the report for programs to this file.
-    #[arg(long, value_name = "FILE")]
-    json: Option<std::path::PathBuf>,
-}
-
-impl Calibration {
-    /// Measures and reports.
-    ///
-    /// # Errors
-    /// There is no GPU, or it fails.
-    pub(crate) fn run(&self) -> anyhow::Result<()> {
-        let found =
-            calibrate(self.gpu, (self.size as usize) << 20).map_err(|why| anyhow!("{why}"))?;
-        let micros = |time: Duration| time.as_secs_f64() * 1e6;
-        let rows = [
-            ("GB/s to the device", found.to_device / 1e9),
-            ("GB/s to the host", found.to_host / 1e9),
-            ("GB/s to the device, both ways at once", found.to_device_beside / 1e9),
-            ("GB/s to the host, both ways at once", found.to_host_beside / 1e9),
-            ("\u{b5}s for a copy of 4 KiB", micros(found.small_copy)),
-            ("\u{b5}s for a launch", micros(found.launch)),
-            ("\u{b5}s for a launch and its end", micros(found.launch_and_wait)),
-            ("\u{b5}s for a submission", micros(found.submit)),
-            ("\u{b5}s from submission to the batch's end", micros(found.round_trip)),
-        ];
-        println!("{}", found.device);
-        for (what, value) in rows {
-            println!("{value:10.2}  {what}");
-        }
-        let json = rows.iter().map(|(what, value)| json!({"what": what, "value": value})).collect();
-        let options =
-            json!({"suite": "gpu-calibrate", "device": found.device, "bytes": found.bytes});
-        report::write(self.json.as_deref().map(Path::new), &Machine::look(), options, json)
+/// Gathers the packets into every slot of a lane. Gives the bytes of payload.
+fn fill(lane: &mut dyn DeviceLane, plan: &Plan, packets: &[Packet]) -> anyhow::Result<usize> {
+    let mut payload = 0;
+    for slot in 0..lane.slots() {
+        let block = lane.block(SlotId(slot)).context("a new slot is not free")?;
+        let mut gather = Gather::new();
+        ensure!(gather.add(plan, packets, block) == packets.len(), "the packets do not fit");
+        payload = gather.payload();
     }
+    Ok(payload)
 }

@@ -1,45 +1,36 @@
-//! Lookup, classifier and matcher on the device alone, beside the engines of one core.
+//! Lookups, classifier and matcher by themselves: the kernel alone (K), with all copies (C), from packets to packets (E), and the
+//! CPU's engines.
+//!
+//! Before anything is timed the kernel, our engine and the one as in Snap must find the same of every packet, and the section must
+//! send what the CPU's elements send.
 
-use std::time::{Duration, Instant};
-
-use anyhow::Context;
-use millrace_elements::ip::lookup::{Dir24x8Writer, HopId, Order, RouteTable};
-use millrace_gpu::kernel::NONE;
-use millrace_gpu::table::Route;
-use millrace_match::patterns::{Content, Dfa, Kind, Kinds, PatternSet, Rule, Scratch, Text};
-use millrace_match::rules::{Key, LiveRules, RuleSet};
-use millrace_testkit::generate::frame;
+use anyhow::{Context, ensure};
 
 use super::Bench;
-use super::device::{self, Bare};
+use super::apps::{self, Form};
+use super::device::Loaded;
+use super::jobs::{self, Job, PACKETS, Subject};
 use crate::figures::figure::{Axis, Figure, Panel, Scale, Series};
-use crate::open_loop::Frames;
+use crate::figures::target::{Bound, Target};
 use crate::report::median;
 
 /// Packets of a batch.
-const BATCHES: [usize; 6] = [256, 512, 1024, 2048, 4096, 8192];
+const BATCHES: [usize; 6] = [256, 512, 1024, 2048, 4096, PACKETS];
 
-/// Bytes of frames whose payload is searched.
-const SEARCHED: usize = 1024;
-
-/// Threads of the device for each payload.
-const THREADS: u32 = 4;
-
-/// Hops of the routes, by the numbers of their outputs.
-const HOPS: usize = 8;
-
-/// How long each rate is measured.
-const TIME: Duration = Duration::from_millis(300);
-
-/// What one thread of the device or of the CPU does with frames: results, and how long it takes.
-type Engine<'a> = Box<dyn FnMut(&[Vec<u8>]) -> (Vec<u32>, Duration) + 'a>;
-
-/// A job: its name, its stage, and the engine of the CPU.
-struct Job<'a> {
-    name: &'static str,
-    frames: Frames,
-    stage: Box<dyn Fn() -> anyhow::Result<Bare> + 'a>,
-    cpu: Engine<'a>,
+/// What was measured of a job, in million packets a second.
+struct Measured {
+    subject: Subject,
+    name: String,
+    /// Bits of a packet that are searched.
+    bits: f64,
+    /// By the size of batches: the kernel alone, where that can be measured, and with all copies.
+    kernel: Vec<(f64, f64)>,
+    copied: Vec<(f64, f64)>,
+    /// From packets to packets, in batches of the largest size, and by the CPU's elements.
+    section: f64,
+    elements: f64,
+    /// Our engine and one as in Snap: the name, on one core, on all cores.
+    engines: Vec<(&'static str, f64, f64)>,
 }
 
 /// Makes the figure.
@@ -47,137 +38,171 @@ struct Job<'a> {
 /// # Errors
 /// The device fails, or gives other results than the CPU.
 pub(super) fn figure(bench: &Bench) -> anyhow::Result<Figure> {
-    let device = device::open(&bench.device)?;
-    let mut panels = Vec::new();
-    for mut job in jobs(bench)? {
-        let (mut on_device, mut on_cpu) = (Vec::new(), Vec::new());
-        for batch in BATCHES {
-            let packets = device::packets(&job.frames, batch)?;
-            let frames: Vec<Vec<u8>> =
-                packets.iter().map(|packet| packet.data().to_vec()).collect();
-            let (mut rates, mut cores) = (Vec::new(), Vec::new());
-            for _ in 0..bench.rounds {
-                let (expected, took) = (job.cpu)(&frames);
-                cores.push(batch as f64 / took.as_secs_f64() / 1e6);
-                rates.push(device::rate(&*device, (job.stage)()?, &packets, &expected, TIME)?);
-            }
-            on_device.push((batch as f64, median(rates).context("no rounds")?));
-            on_cpu.push((batch as f64, median(cores).context("no rounds")?));
+    let mut all = Vec::new();
+    jobs::each(bench, |job| {
+        all.push(Measured::of(bench, job).with_context(|| job.name.clone())?);
+        Ok(())
+    })?;
+    let names = Scale::Names(all.iter().map(|one| one.name.clone()).collect());
+    let of_all = |label: String, value: &dyn Fn(&Measured) -> f64| {
+        let points = all.iter().enumerate().map(|(at, one)| (at as f64, value(one)));
+        Series::new(label, points.collect())
+    };
+    let rates = || Axis::new("million packets a second", Scale::Log10);
+    let panel = |title: String, series| Panel {
+        title,
+        x: Axis::new("job", names.clone()),
+        y: rates(),
+        series,
+    };
+    let mut panels: Vec<Panel> = all.iter().map(Measured::panel).collect();
+    let cores = bench.cores.len();
+    let engine = |of: usize, on_all: bool| {
+        move |one: &Measured| {
+            let found = one.engines.get(of).map(|&(_, one, all)| if on_all { all } else { one });
+            found.unwrap_or(f64::NAN)
         }
-        panels.push(Panel {
-            title: job.name.to_owned(),
-            x: Axis::new("packets of a batch", Scale::Log2),
-            y: Axis::new("million packets a second", Scale::Linear),
-            series: vec![
-                Series::new("on the device", on_device),
-                Series::new("on one core", on_cpu),
-            ],
-        });
-    }
-    let mut notes = bench
-        .notes("From slices in pinned memory to results there, all copies among it, one lane.");
-    notes.push(format!("Payloads are those of frames of {SEARCHED} bytes."));
+    };
+    panels.push(panel(
+        format!("E: from packets to packets, batches of {PACKETS}, one core"),
+        vec![
+            of_all("in a section".to_owned(), &|one| one.section),
+            of_all("by the CPU's elements".to_owned(), &|one| one.elements),
+        ],
+    ));
+    panels.push(panel(
+        "Engines of the CPU".to_owned(),
+        vec![
+            of_all("as in Snap, 1 core".to_owned(), &engine(1, false)),
+            of_all(format!("as in Snap, {cores} cores"), &engine(1, true)),
+            of_all("ours, 1 core".to_owned(), &engine(0, false)),
+            of_all(format!("ours, {cores} cores"), &engine(0, true)),
+        ],
+    ));
+    let mut notes = bench.notes(
+        "K: the kernel alone, on sixteen batches at a time. C: from slices in pinned memory to results there, one lane. \
+         E: from receiving to transmitting, on devices in memory.",
+    );
+    notes.extend(bench.bus.map(|bus| {
+        format!("Copies to the device go at {:.1} GB/s, measured in this run.", bus / 1e9)
+    }));
+    notes.extend(all.iter().map(|one| {
+        let names: Vec<_> = one.engines.iter().map(|(name, ..)| *name).collect();
+        format!("{}: ours is {}.", one.name, names.join(", as in Snap "))
+    }));
     Ok(Figure {
         name: "kernels",
-        title: "A device alone, by the size of batches".to_owned(),
+        title: "Kernels, copies, packets".to_owned(),
         panels,
+        targets: all.iter().flat_map(|one| one.targets(bench)).collect(),
         notes,
     })
 }
 
-fn jobs(bench: &Bench) -> anyhow::Result<Vec<Job<'_>>> {
-    Ok(vec![lookup(bench)?, classify(bench)?, search(bench)?])
-}
-
-fn lookup(bench: &Bench) -> anyhow::Result<Job<'_>> {
-    let all = bench.fixture.routes();
-    let routes: Vec<Route<u32>> = all
-        .iter()
-        .map(|route| Route {
-            prefix: route.prefix.first(),
-            length: route.prefix.length(),
-            hop: route.hop.port,
-        })
-        .collect();
-    let table = RouteTable::<Dir24x8Writer>::new(Order::Address)?;
-    table.load(all)?;
-    Ok(Job {
-        name: "IPv4 lookup",
-        frames: bench.fixture.frames(64),
-        stage: Box::new(move || Bare::lookup(&routes, HOPS)),
-        cpu: Box::new(move |frames| {
-            let addresses: Vec<u32> = frames.iter().map(|frame| destination(frame)).collect();
-            let mut hops = vec![HopId::default(); addresses.len()];
-            let snapshot = table.snapshot();
-            let start = Instant::now();
-            snapshot.lookup_batch(&addresses, &mut hops);
-            let took = start.elapsed();
-            let port = |hop| snapshot.hop(hop).map_or(NONE, |hop| hop.port);
-            (hops.into_iter().map(port).collect(), took)
-        }),
-    })
-}
-
-fn destination(frame: &[u8]) -> u32 {
-    frame.get(30..34).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_be_bytes)
-}
-
-fn classify(bench: &Bench) -> anyhow::Result<Job<'_>> {
-    let text = bench.fixture.rules()?;
-    let rules = RuleSet::parse(&text).map_err(|errors| anyhow::anyhow!("{errors:?}"))?;
-    let live = LiveRules::new(rules);
-    let table = live.table(NONE - 1);
-    Ok(Job {
-        name: "rules of seven fields",
-        frames: bench.fixture.frames(64),
-        stage: Box::new(move || Ok(Bare::classify(table.clone()))),
-        cpu: Box::new(move |frames| {
-            let part = |frame: &'_ [u8], from: usize, to: usize| {
-                frame.get(from..to).unwrap_or_default().to_vec()
+impl Measured {
+    fn of(bench: &Bench, job: &Job) -> anyhow::Result<Self> {
+        let [ours, snaps] = &job.engines;
+        let expected = ours.results();
+        ensure!(expected == snaps.results(), "{} and {} find other things", ours.name, snaps.name);
+        let (mut kernel, mut copied) = (Vec::new(), Vec::new());
+        for batch in bench.values(&BATCHES) {
+            let packets = job.packets.get(..batch).unwrap_or(&job.packets);
+            let mut loaded = Loaded::new(&bench.device, &job.stage, packets)?;
+            let found = loaded.results()?;
+            ensure!(expected.starts_with(&found), "the device finds other things than the CPU");
+            let rounds = loaded.kernels(packets, bench.rounds, bench.window)?;
+            kernel.extend(median(rounds).map(|rate| (batch as f64, rate)));
+            let rounds: Result<_, _> =
+                (0..bench.rounds).map(|_| loaded.copied(bench.window)).collect();
+            copied.push((batch as f64, median(rounds?).context("no rounds")?));
+        }
+        let section = job.graph(bench, Form::section(PACKETS));
+        let elements = job.graph(bench, Form::Cpu);
+        apps::agree(&elements, &section, &job.frames, &[bench.core])?;
+        let mut engines = Vec::new();
+        for engine in &job.engines {
+            let rate = |cores: &[usize]| {
+                let rounds = (0..bench.rounds).map(|_| engine.rate(cores, bench.window));
+                median(rounds.collect::<Result<_, _>>()?).context("no rounds")
             };
-            let keys: Vec<Key> = frames
-                .iter()
-                .map(|frame| {
-                    Key::of_slices(
-                        &part(frame, 0, 14),
-                        &part(frame, 12, 14),
-                        &part(frame, 14, 34),
-                        &part(frame, 34, 38),
-                    )
-                })
-                .collect();
-            let mut found = vec![0; keys.len()];
-            let start = Instant::now();
-            live.classify(&keys, &mut found);
-            (found, start.elapsed())
-        }),
-    })
-}
-
-fn search(bench: &Bench) -> anyhow::Result<Job<'_>> {
-    let mut set = PatternSet::new();
-    for pattern in bench.fixture.patterns() {
-        set.push(Rule::of(Content::of(pattern.clone())))?;
+            engines.push((engine.name, rate(&[bench.core])?, rate(&bench.cores)?));
+        }
+        Ok(Self {
+            subject: job.subject,
+            name: job.name.clone(),
+            bits: job.bits,
+            kernel,
+            copied,
+            section: bench.rate_of(&section, &job.frames, &[bench.core])?,
+            elements: bench.rate_of(&elements, &job.frames, &[bench.core])?,
+            engines,
+        })
     }
-    let dfa = Dfa::new(&set)?;
-    let image = dfa.image().words().to_vec();
-    let mut scratch = Scratch::default();
-    let udp = Kinds::only(Kind::Udp).bits();
-    Ok(Job {
-        name: "patterns in payloads",
-        frames: bench.fixture.frames(SEARCHED),
-        stage: Box::new(move || Ok(Bare::search(&image, THREADS, udp))),
-        cpu: Box::new(move |frames| {
-            let text = |frame: &'_ Vec<u8>| frame::payload(frame).unwrap_or_default().to_vec();
-            let payloads: Vec<Vec<u8>> = frames.iter().map(text).collect();
-            let texts: Vec<Text<'_>> =
-                payloads.iter().map(|bytes| Text { bytes, kind: Kind::Udp }).collect();
-            let mut found = vec![0; texts.len()];
-            let start = Instant::now();
-            dfa.firsts(&texts, &mut found, &mut scratch);
-            let took = start.elapsed();
-            // The kernel counts rules from 0, and has a word for none.
-            (found.into_iter().map(|rule| rule.wrapping_sub(1)).collect(), took)
-        }),
-    })
+
+    /// By the size of batches, beside one core.
+    fn panel(&self) -> Panel {
+        let mut series = vec![
+            Series::new("K: the kernel alone", self.kernel.clone()),
+            Series::new("C: with all copies", self.copied.clone()),
+        ];
+        series.retain(|series| !series.points.is_empty());
+        series.extend(self.engines.iter().map(|&(name, one, _)| {
+            let line = self.copied.iter().map(|&(batch, _)| (batch, one));
+            Series::new(format!("{name}, 1 core"), line.collect())
+        }));
+        Panel {
+            title: self.name.clone(),
+            x: Axis::new("packets of a batch", Scale::Log2),
+            y: Axis::new("million packets a second", Scale::Log10),
+            series,
+        }
+    }
+
+    /// What the design asks for, of the largest batches.
+    fn targets(&self, bench: &Bench) -> Vec<Target> {
+        let last = |points: &[(f64, f64)]| points.last().map(|(_, rate)| *rate);
+        let (kernel, copied) = (last(&self.kernel), last(&self.copied).unwrap_or(f64::NAN));
+        let gigabits = |rate: f64| rate * self.bits / 1e3;
+        let mut targets = Vec::new();
+        let mut ask = |what: &str, value: Option<f64>, floor: f64, aim: f64| {
+            let bound = Bound::AtLeast(floor, aim);
+            targets.extend(value.map(|value| Target {
+                what: format!("{}: {what}", self.name),
+                value,
+                bound,
+                judged: bench.is_gpu,
+            }));
+        };
+        match self.subject {
+            Subject::Lookup => {
+                ask("K, G/s", kernel.map(|rate| rate / 1e3), 8.0, 20.0);
+                ask("C, M/s from one lane", Some(copied), 500.0, 1200.0);
+                if let Some(&(name, one, _)) = self.engines.last() {
+                    ask(&format!("C over one core's {name}"), Some(copied / one), 16.0, 16.0);
+                }
+            }
+            Subject::Lookup6 => {}
+            Subject::Classify(kind) => {
+                let (floor, aim) = match kind {
+                    "acl1" => (250.0, 800.0),
+                    "fw1" => (100.0, 300.0),
+                    _ => (200.0, 600.0),
+                };
+                ask("C, M/s from one lane", Some(copied), floor, aim);
+                let cores = bench.cores.len();
+                for (name, one, all) in &self.engines {
+                    ask(&format!("C over one core's {name}"), Some(copied / one), 20.0, 20.0);
+                    let what = format!("C over {cores} cores' {name}");
+                    ask(&what, Some(copied / all), 3.0, 3.0);
+                }
+            }
+            Subject::Search => {
+                ask("K, Gb/s", kernel.map(gigabits), 300.0, 800.0);
+                let share = bench.bus.map(|bus| 100.0 * gigabits(copied) * 1e9 / 8.0 / bus);
+                ask("C, % of the rate of copies to the device", share, 60.0, 80.0);
+            }
+            Subject::NearMiss => ask("K, Gb/s", kernel.map(gigabits), 60.0, 200.0),
+        }
+        targets
+    }
 }

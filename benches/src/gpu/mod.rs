@@ -3,110 +3,152 @@
 //!
 //! | name | after |
 //! |---|---|
-//! | `kernels` | lookup, classifier and matcher on the device alone, by the size of batches |
+//! | `kernels` | lookups, classifier and matcher by themselves: kernel, copies, packets, and the CPU's engines |
 //! | `batch` | figure 2: a device against the CPU, by the size of batches |
 //! | `applications` | table 1: forwarder, router, IDS, SDN |
 //! | `sizes` | figure 8: three applications by packet size; slices against whole packets |
 //! | `divergence` | figure 9: packets that go to two matchers |
 //! | `router` | figure 11: the full router with an intrusion detection |
+//! | `cores` | the IDS router on several cores, beside a forwarder |
 //! | `latency` | how long packets take, by the size of batches |
+//! | `faults` | order and loss while the device fails |
+//!
+//! Where the design sets a floor and an aim, the figure has them, and says on a GPU whether they are met.
 //!
 //! On the host backend the figures show that all is right, and what the frame around a device costs; what a device would give
 //! they do not show.
 
 mod apps;
+mod bitmaps;
+mod calibration;
 mod device;
+mod jobs;
 mod kernels;
 mod sweep;
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
+use millrace_elements::ip::lookup::Route;
+use millrace_gpu::Device;
+use millrace_gpu::cuda::calibrate::calibrate;
+use millrace_testkit::data::Data;
 use millrace_testkit::generate::patterns;
 use serde_json::json;
 
 use self::apps::Fixture;
-pub(crate) use self::device::Calibration;
-use crate::figures::{self, figure::Figure};
+pub(crate) use self::calibration::Calibration;
+use crate::figures::runner::{Choice, List};
+use crate::lookup::tables;
 use crate::machine::{self, Machine};
+use crate::traffic;
 
 /// Which figures, on what, and where they go.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Makes only the figure of this name; may be given several times.
-    #[arg(long, value_name = "NAME", value_parser = NAMES)]
-    only: Vec<String>,
+    #[command(flatten)]
+    choice: Choice,
 
     /// What sections run on, as the element GPURuntime takes it: auto, cuda, host or simulator.
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     device: String,
 
-    /// Writes each figure's plot into this directory, as NAME.svg.
-    #[arg(long, value_name = "DIRECTORY")]
-    svg: Option<PathBuf>,
-
-    /// Writes each figure's report for programs into this directory, as NAME.json.
-    #[arg(long, value_name = "DIRECTORY")]
-    json: Option<PathBuf>,
-
-    /// How often each case is measured; the figures show medians.
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
-    rounds: u32,
-
-    /// Packets of a run.
+    /// Packets of a run from device to device.
     #[arg(long, value_name = "N", default_value_t = 400_000, value_parser = clap::value_parser!(u32).range(10_000..))]
     packets: u32,
+
+    /// Milliseconds that a kernel, copies and engines are timed each time.
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    window: u64,
 
     /// Rules of the classifier.
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     rules: u32,
 
-    /// Patterns, one a line; made up unless given.
+    /// Patterns, one a line; the phrases of modsecurity-crs unless given, or made up where these are not there.
     #[arg(long, value_name = "FILE")]
     patterns: Option<PathBuf>,
-
-    /// The core to run on; the last one unless given.
-    #[arg(long, value_name = "N")]
-    core: Option<usize>,
 }
 
-/// Makes a figure.
-type Maker = fn(&Bench) -> anyhow::Result<Figure>;
-
 /// The figures, in the order of the book's page.
-const FIGURES: [(&str, Maker); 7] = [
+const FIGURES: &List<Bench> = &[
     ("kernels", kernels::figure),
     ("batch", sweep::batch),
     ("applications", sweep::applications),
     ("sizes", sweep::sizes),
     ("divergence", sweep::divergence),
     ("router", sweep::router),
+    ("cores", sweep::cores),
     ("latency", sweep::latency),
+    ("faults", sweep::faults),
 ];
 
-const NAMES: [&str; 7] = {
-    let mut names = [""; 7];
-    let mut at = 0;
-    while at < names.len() {
-        names[at] = FIGURES[at].0;
-        at += 1;
-    }
-    names
-};
+/// How often each case is measured unless said.
+const ROUNDS: u32 = 7;
 
-/// Patterns that are made up where no file is given: as many as the largest free set of phrases has.
+/// Patterns that are made up where there are none: as many as the largest free set of phrases has.
 const PATTERNS: usize = 3640;
+
+/// Routes in the applications' tables.
+const ROUTES: usize = 130_000;
+
+/// Routes that are made up where there are no real ones, for the kernel by itself.
+const MANY_ROUTES: usize = 512_000;
+
+/// Bytes that are copied at once to see how fast that goes.
+const COPIED: usize = 64 << 20;
+
+/// Routes, and of what kind they are.
+struct Routes {
+    kind: &'static str,
+    routes: Vec<Route>,
+}
+
+impl Routes {
+    /// The Internet's, where they have been fetched and named, else as many that are made up.
+    fn find() -> anyhow::Result<Self> {
+        let real = Data::Routes.folder().map(|folder| tables::all(Some(&folder))).transpose()?;
+        Ok(match real.and_then(|tables| tables.into_iter().next()) {
+            Some((_, routes)) => Self { kind: "real", routes },
+            None => Self { kind: "made-up", routes: traffic::routes(MANY_ROUTES) },
+        })
+    }
+}
 
 /// What every figure is made on.
 struct Bench {
     hertz: f64,
     core: usize,
+    /// All cores that this program may use.
+    cores: Vec<usize>,
     rounds: u32,
     packets: usize,
-    device: String,
+    window: Duration,
+    rules: usize,
+    /// For the kernel by itself.
+    routes: Routes,
+    device: Arc<dyn Device>,
+    /// Whether what the design asks of a GPU is asked of the device.
+    is_gpu: bool,
+    /// Bytes a second to the device, of a GPU.
+    bus: Option<f64>,
     fixture: Fixture,
     /// What the figures are true of, for the notes.
     place: String,
+    /// Whether to do no more than shows that the figures can be made: two values of what varies.
+    brief: bool,
+}
+
+impl Bench {
+    /// The values of what varies: all, or in brief the first and the last one.
+    fn values<T: Copy>(&self, all: &[T]) -> Vec<T> {
+        match all {
+            [first, .., last] if self.brief => vec![*first, *last],
+            all => all.to_vec(),
+        }
+    }
 }
 
 impl Options {
@@ -115,51 +157,64 @@ impl Options {
     /// # Errors
     /// A configuration is wrong, does not in a section what it does on the CPU or loses packets, or a file cannot be written.
     pub(crate) fn run(&self) -> anyhow::Result<()> {
+        self.choice.check(FIGURES)?;
         let machine = Machine::look();
-        let patterns = match &self.patterns {
-            None => patterns::made_up(PATTERNS, 1),
-            Some(file) => lines(file)?,
+        let bench = self.bench(&machine)?;
+        let options = json!({
+            "suite": "gpu",
+            "device": bench.device.caps().name,
+            "backend": bench.device.caps().backend,
+            "bytes_a_second_to_the_device": bench.bus,
+            "rounds": bench.rounds,
+            "packets": self.packets,
+            "window_milliseconds": self.window,
+            "rules": self.rules,
+            "cores": bench.cores.len(),
+        });
+        self.choice.make(FIGURES, &bench, &machine, &options)
+    }
+
+    fn bench(&self, machine: &Machine) -> anyhow::Result<Bench> {
+        let (patterns, origin) = self.patterns()?;
+        let device = device::open(&self.device)?;
+        let caps = device.caps();
+        let is_gpu = caps.backend == "cuda";
+        let bus = match is_gpu {
+            true => Some(calibrate(0, COPIED).map_err(|why| anyhow!("{why}"))?.to_device),
+            false => None,
         };
-        let bench = Bench {
+        Ok(Bench {
             hertz: machine.hertz,
-            core: self.core.map_or_else(machine::last_core, Ok)?,
-            rounds: self.rounds,
+            core: self.choice.core()?,
+            cores: machine::cores()?,
+            rounds: self.choice.rounds.unwrap_or(ROUNDS),
             packets: self.packets as usize,
-            device: self.device.clone(),
+            window: Duration::from_millis(self.window),
+            rules: self.rules as usize,
+            routes: Routes::find()?,
+            is_gpu,
+            bus,
             place: format!(
-                "Device: {}; {} rules of the kind acl1, {} patterns; one core.",
-                self.device,
+                "Device: {}; {} rules of the kind acl1 where no other is named, {} patterns ({origin}).",
+                caps.name,
                 self.rules,
                 patterns.len()
             ),
-            fixture: Fixture::new(&self.device, self.rules as usize, patterns)?,
-        };
-        for place in self.svg.iter().chain(&self.json) {
-            std::fs::create_dir_all(place).with_context(|| place.display().to_string())?;
+            brief: false,
+            fixture: Fixture::new(&self.device, ROUTES, self.rules as usize, patterns)?,
+            device,
+        })
+    }
+
+    /// What is looked for in payloads, and where it comes from.
+    fn patterns(&self) -> anyhow::Result<(Vec<Vec<u8>>, &'static str)> {
+        if let Some(file) = &self.patterns {
+            return Ok((lines(file)?, "of a file"));
         }
-        println!("{}, commit {}\n", machine.cpu, machine.commit);
-        for (name, make) in FIGURES {
-            if self.only.is_empty() || self.only.iter().any(|only| only == name) {
-                let figure = make(&bench).with_context(|| format!("the figure {name}"))?;
-                println!("{}", figure.table());
-                let options = json!({
-                    "suite": "gpu",
-                    "device": self.device,
-                    "rounds": self.rounds,
-                    "packets": self.packets,
-                    "rules": self.rules,
-                    "notes": figure.notes,
-                });
-                figures::write(
-                    &figure,
-                    self.svg.as_deref(),
-                    self.json.as_deref(),
-                    &machine,
-                    options,
-                )?;
-            }
+        match Data::Phrases.folder() {
+            Some(folder) => Ok((patterns::phrases(&folder)?, "phrases of modsecurity-crs")),
+            None => Ok((patterns::made_up(PATTERNS, 1), "made up")),
         }
-        Ok(())
     }
 }
 
@@ -167,4 +222,41 @@ fn lines(file: &std::path::Path) -> anyhow::Result<Vec<Vec<u8>>> {
     let text = std::fs::read(file).with_context(|| file.display().to_string())?;
     let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     Ok(lines.map(<[u8]>::to_vec).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every figure checks what it measures: that it is made is the test.
+    #[test]
+    fn every_figure_can_be_made() {
+        let cores = machine::cores().unwrap();
+        let bench = Bench {
+            hertz: 2e9,
+            core: machine::last_core().unwrap(),
+            cores: cores.into_iter().take(2).collect(),
+            rounds: 1,
+            packets: 2000,
+            window: Duration::from_millis(1),
+            rules: 40,
+            routes: Routes { kind: "few", routes: traffic::routes(1000) },
+            device: device::open("host").unwrap(),
+            is_gpu: false,
+            bus: None,
+            fixture: Fixture::new("host", 1000, 40, patterns::made_up(20, 1)).unwrap(),
+            place: String::new(),
+            brief: true,
+        };
+        for (name, make) in FIGURES {
+            let figure = make(&bench).unwrap_or_else(|error| panic!("{name}: {error:#}"));
+            assert_eq!(figure.name, *name);
+            for series in figure.panels.iter().flat_map(|panel| &panel.series) {
+                let sane = |&(_, y): &(f64, f64)| y.is_finite() && y >= 0.0;
+                assert!(!series.points.is_empty(), "{name}: {}", series.label);
+                assert!(series.points.iter().all(sane), "{name}: {series:?}");
+            }
+            assert!(figure.targets.iter().all(|target| target.value.is_finite()), "{name}");
+        }
+    }
 }

@@ -3,10 +3,12 @@
 use anyhow::Context;
 
 use super::Bench;
-use super::apps::{App, BURST, Form};
+use super::apps::{App, BURST, Form, agree};
+use crate::feed::{Arrivals, Frames, Run};
 use crate::figures::figure::{Axis, Figure, Panel, Scale, Series};
 use crate::figures::latency::{percentiles, poisson};
-use crate::open_loop::{self, Frames, Schedule};
+use crate::figures::target::{Bound, Target};
+use crate::graph::Graph;
 use crate::report::median;
 
 /// Packets of a batch, where nothing else is said.
@@ -25,25 +27,47 @@ const MIDDLE: usize = 512;
 const GAP: usize = 20;
 
 impl Bench {
-    /// Million packets a second through an application as fast as it goes, the median of the rounds.
-    fn rate(&self, app: App, form: Form, frames: &Frames) -> anyhow::Result<f64> {
-        let graph = self.fixture.graph(app, form);
+    /// Million packets a second through a configuration as fast as it goes, the median of the rounds.
+    ///
+    /// # Errors
+    /// It is wrong, or loses packets.
+    pub(super) fn rate_of(
+        &self,
+        graph: &Graph,
+        frames: &Frames,
+        cores: &[usize],
+    ) -> anyhow::Result<f64> {
         let mut rates = Vec::new();
         for _ in 0..self.rounds {
-            // All are due at once.
-            let schedule: Schedule = vec![0; self.packets].into();
-            let passage = open_loop::run(&graph, BURST, self.core, frames, schedule)?;
-            rates.push(self.packets as f64 / (passage.took as f64 / self.hertz) / 1e6);
+            let arrivals = Arrivals::at_once(self.packets);
+            let passage = Run { graph, burst: BURST, cores, frames, arrivals }.run()?;
+            rates.push(self.hertz / passage.gap() / 1e6);
         }
         median(rates).context("no rounds")
     }
 
-    /// As [`rate`](Self::rate), after a check that the form does what the CPU's elements do.
-    fn checked_rate(&self, app: App, form: Form, frames: &Frames) -> anyhow::Result<f64> {
+    /// The same of an application, after a check that the form does what the CPU's elements do.
+    fn checked_rate(
+        &self,
+        app: App,
+        form: Form,
+        frames: &Frames,
+        cores: &[usize],
+    ) -> anyhow::Result<f64> {
         if form != Form::Cpu {
-            self.fixture.gate(app, form, frames, self.core)?;
+            self.fixture.gate(app, form, frames, cores)?;
         }
-        self.rate(app, form, frames)
+        self.rate_of(&self.fixture.graph(app, form), frames, cores)
+    }
+
+    /// The same on one core.
+    fn rate(&self, app: App, form: Form, frames: &Frames) -> anyhow::Result<f64> {
+        self.checked_rate(app, form, frames, &[self.core])
+    }
+
+    /// A target of the design, for the GPU.
+    fn target(&self, what: impl Into<String>, value: f64, bound: Bound) -> Target {
+        Target { what: what.into(), value, bound, judged: self.is_gpu }
     }
 
     /// What one must know to read a figure right.
@@ -57,12 +81,12 @@ pub(super) fn batch(bench: &Bench) -> anyhow::Result<Figure> {
     let mut panels = Vec::new();
     for (app, size) in [(App::ROUTER, 64), (App::SDN, 64), (App::IDS, MIDDLE)] {
         let frames = bench.fixture.frames(size);
-        let cpu = bench.checked_rate(app, Form::Cpu, &frames)?;
+        let cpu = bench.rate(app, Form::Cpu, &frames)?;
         let mut points = Vec::new();
-        for batch in BATCHES {
-            points.push((batch as f64, bench.checked_rate(app, Form::section(batch), &frames)?));
+        for batch in bench.values(&BATCHES) {
+            points.push((batch as f64, bench.rate(app, Form::section(batch), &frames)?));
         }
-        let line = BATCHES.iter().map(|&batch| (batch as f64, cpu)).collect();
+        let line = points.iter().map(|&(batch, _)| (batch, cpu)).collect();
         panels.push(Panel {
             title: format!("{}, frames of {size} bytes", app.name),
             x: Axis::new("packets of a batch", Scale::Log2),
@@ -74,6 +98,7 @@ pub(super) fn batch(bench: &Bench) -> anyhow::Result<Figure> {
         name: "batch",
         title: "A device against the CPU, by the size of batches".to_owned(),
         panels,
+        targets: Vec::new(),
         notes: bench.notes("From receiving to transmitting, on devices in memory."),
     })
 }
@@ -83,13 +108,13 @@ pub(super) fn applications(bench: &Bench) -> anyhow::Result<Figure> {
     const APPS: [App; 5] = [App::FORWARDER, App::ROUTER, App::SDN, App::IDS, App::IDS_ROUTER];
     let names = APPS.iter().map(|app| app.name.to_owned()).collect::<Vec<_>>();
     let mut panels = Vec::new();
-    for size in [64, MIDDLE, 1518] {
+    for size in bench.values(&[64, MIDDLE, 1518]) {
         let frames = bench.fixture.frames(size);
         let mut series = Vec::new();
         for (label, form) in [("on the CPU", Form::Cpu), ("in a section", Form::section(BATCH))] {
             let mut points = Vec::new();
             for (at, app) in APPS.into_iter().enumerate() {
-                points.push((at as f64, gigabits(size, bench.checked_rate(app, form, &frames)?)));
+                points.push((at as f64, gigabits(size, bench.rate(app, form, &frames)?)));
             }
             series.push(Series::new(label, points));
         }
@@ -104,6 +129,7 @@ pub(super) fn applications(bench: &Bench) -> anyhow::Result<Figure> {
         name: "applications",
         title: "Forwarder, router, classifier, matcher, and all three in a row".to_owned(),
         panels,
+        targets: Vec::new(),
         notes: bench.notes("Gaps between frames count as on Ethernet."),
     })
 }
@@ -117,7 +143,16 @@ pub(super) fn sizes(bench: &Bench) -> anyhow::Result<Figure> {
         ("in a section, whole packets", whole),
     ];
     let apps = [App::SDN, App::DPI_ROUTER, App::IDS_ROUTER];
-    by_size(bench, "sizes", "Three applications by packet size", &apps, &forms)
+    let mut figure = by_size(bench, "sizes", "Three applications by packet size", &apps, &forms)?;
+    let first = |series: &Series| series.points.first().map(|(_, rate)| *rate);
+    let sdn = figure.panels.first().map(|panel| panel.series.as_slice()).unwrap_or_default();
+    let sdn: Vec<f64> = sdn.iter().filter_map(first).collect();
+    if let [_, slices, whole] = *sdn {
+        let more = 100.0 * (slices / whole - 1.0);
+        let what = "SDN forwarder at 64 bytes: slices over whole packets, % more";
+        figure.targets.push(bench.target(what, more, Bound::AtLeast(13.7, 200.0)));
+    }
+    Ok(figure)
 }
 
 /// Figure 11.
@@ -143,10 +178,10 @@ fn by_size(
     for &app in apps {
         let mut series: Vec<Series> =
             forms.iter().map(|(label, _)| Series::new(*label, Vec::new())).collect();
-        for size in SIZES {
+        for size in bench.values(&SIZES) {
             let frames = bench.fixture.frames(size);
             for ((_, form), series) in forms.iter().zip(&mut series) {
-                let rate = bench.checked_rate(app, *form, &frames)?;
+                let rate = bench.rate(app, *form, &frames)?;
                 series.points.push((size as f64, gigabits(size, rate)));
             }
         }
@@ -161,6 +196,7 @@ fn by_size(
         name,
         title: title.to_owned(),
         panels,
+        targets: Vec::new(),
         notes: bench.notes("Gaps between frames count as on Ethernet."),
     })
 }
@@ -170,13 +206,19 @@ pub(super) fn divergence(bench: &Bench) -> anyhow::Result<Figure> {
     let forms = [("all to one matcher", App::STRAIGHT), ("to one of two matchers", App::DIVERGING)];
     let mut series: Vec<Series> =
         forms.iter().map(|(label, _)| Series::new(*label, Vec::new())).collect();
-    for size in SIZES {
+    for size in bench.values(&SIZES) {
         let frames = bench.fixture.frames(size);
         for ((_, app), series) in forms.iter().zip(&mut series) {
-            let rate = bench.checked_rate(*app, Form::section(BATCH), &frames)?;
+            let rate = bench.rate(*app, Form::section(BATCH), &frames)?;
             series.points.push((size as f64, gigabits(size, rate)));
         }
     }
+    let rates = |series: &Series| series.points.iter().map(|(_, rate)| *rate).collect::<Vec<_>>();
+    let [straight, diverging] = [0, 1].map(|at| series.get(at).map(rates).unwrap_or_default());
+    let lost = straight.iter().zip(diverging).map(|(one, two)| 100.0 * (1.0 - two / one));
+    let most = lost.fold(f64::NEG_INFINITY, f64::max);
+    let what = "packets to two matchers: % lost, at the size where it is most";
+    let targets = vec![bench.target(what, most, Bound::AtMost(4.3, 2.0))];
     Ok(Figure {
         name: "divergence",
         title: "Packets of a batch that go different ways".to_owned(),
@@ -186,6 +228,7 @@ pub(super) fn divergence(bench: &Bench) -> anyhow::Result<Figure> {
             y: Axis::new("Gbit/s", Scale::Linear),
             series,
         }],
+        targets,
         notes: bench.notes("The classifier's four outputs lead to the two matchers in turn."),
     })
 }
@@ -193,23 +236,32 @@ pub(super) fn divergence(bench: &Bench) -> anyhow::Result<Figure> {
 /// Latency by the size of batches.
 pub(super) fn latency(bench: &Bench) -> anyhow::Result<Figure> {
     let frames = bench.fixture.frames(MIDDLE);
-    let mut middle = Vec::new();
-    let mut late = Vec::new();
-    for batch in BATCHES {
+    let (mut middle, mut late) = (Vec::new(), Vec::new());
+    let mut targets = Vec::new();
+    let cores = [bench.core];
+    for batch in bench.values(&BATCHES) {
         let form = Form::section(batch);
-        let rate = bench.checked_rate(App::IDS_ROUTER, form, &frames)?;
+        let graph = bench.fixture.graph(App::IDS_ROUTER, form);
+        let rate = bench.rate(App::IDS_ROUTER, form, &frames)?;
         let gap = bench.hertz / (rate * 1e6);
-        let (mut p50, mut p99) = (Vec::new(), Vec::new());
+        let mut found = (Vec::new(), Vec::new());
         for round in 0..bench.rounds {
             let schedule = poisson(bench.packets / 4, 2.0 * gap, u64::from(round));
-            let graph = bench.fixture.graph(App::IDS_ROUTER, form);
-            let passage = open_loop::run(&graph, BURST, bench.core, &frames, schedule)?;
-            let (middle, late) = percentiles(passage);
-            p50.push(middle / bench.hertz * 1e6);
-            p99.push(late / bench.hertz * 1e6);
+            let arrivals = Arrivals::At(schedule);
+            let run = Run { graph: &graph, burst: BURST, cores: &cores, frames: &frames, arrivals };
+            let (p50, p99) = percentiles(run.run()?.latencies);
+            found.0.push(p50 / bench.hertz * 1e6);
+            found.1.push(p99 / bench.hertz * 1e6);
         }
-        middle.push((batch as f64, median(p50).context("no rounds")?));
-        late.push((batch as f64, median(p99).context("no rounds")?));
+        let p50 = median(found.0).context("no rounds")?;
+        let p99 = median(found.1).context("no rounds")?;
+        middle.push((batch as f64, p50));
+        late.push((batch as f64, p99));
+        if batch == BATCH || bench.brief {
+            let what = |which| format!("{which} of latency, batches of {batch}, \u{b5}s");
+            targets.push(bench.target(what("median"), p50, Bound::AtMost(60.0, 30.0)));
+            targets.push(bench.target(what("99th percentile"), p99, Bound::AtMost(200.0, 100.0)));
+        }
     }
     Ok(Figure {
         name: "latency",
@@ -218,9 +270,113 @@ pub(super) fn latency(bench: &Bench) -> anyhow::Result<Figure> {
             title: format!("Frames of {MIDDLE} bytes"),
             x: Axis::new("packets of a batch", Scale::Log2),
             y: Axis::new("\u{b5}s from due to transmitted", Scale::Log10),
-            series: vec![Series::new("the median", middle), Series::new("the 99th percentile", late)],
+            series: vec![
+                Series::new("the median", middle),
+                Series::new("the 99th percentile", late),
+            ],
         }],
-        notes: bench.notes("Poisson arrivals that wait for nobody; a batch that is not full ends after 50 \u{b5}s."),
+        targets,
+        notes: bench.notes(
+            "Poisson arrivals that wait for nobody; a batch that is not full ends after 50 \u{b5}s.",
+        ),
+    })
+}
+
+/// Cores that the design's figure is for.
+const CORES: usize = 4;
+
+/// The IDS router on several cores, beside its bound.
+pub(super) fn cores(bench: &Bench) -> anyhow::Result<Figure> {
+    const SIZE: usize = 64;
+    let frames = bench.fixture.frames(SIZE);
+    let forms = [
+        ("nothing but forwarding", App::FORWARDER, Form::Cpu),
+        ("on the CPU", App::IDS_ROUTER, Form::Cpu),
+        ("in a section", App::IDS_ROUTER, Form::section(BATCH)),
+    ];
+    let mut series = forms.map(|(label, ..)| Series::new(label, Vec::new()));
+    let counts: Vec<usize> =
+        [1, 2, CORES].into_iter().filter(|count| *count <= bench.cores.len()).collect();
+    for &count in &counts {
+        let used = bench.cores.get(bench.cores.len() - count..).unwrap_or_default();
+        for ((_, app, form), series) in forms.iter().zip(&mut series) {
+            let rate = bench.checked_rate(*app, *form, &frames, used)?;
+            series.points.push((count as f64, gigabits(SIZE, rate)));
+        }
+    }
+    let most = counts.last().copied().unwrap_or(1);
+    let last = series.each_ref().map(|one| one.points.last().map_or(f64::NAN, |(_, rate)| *rate));
+    let [forwarder, cpu, section] = last;
+    // With fewer cores it is another figure.
+    let ask = |what: &str, value, bound| Target {
+        judged: bench.is_gpu && most == CORES,
+        ..bench.target(format!("IDS router at {SIZE} bytes on {most} cores: {what}"), value, bound)
+    };
+    let targets = vec![
+        ask("section over the CPU's elements", section / cpu, Bound::AtLeast(1.9, 4.0)),
+        ask("section, % of forwarding", 100.0 * section / forwarder, Bound::AtLeast(90.0, 90.0)),
+    ];
+    Ok(Figure {
+        name: "cores",
+        title: "The IDS router on several cores, and what devices in memory allow".to_owned(),
+        panels: vec![Panel {
+            title: format!("Frames of {SIZE} bytes"),
+            x: Axis::new("cores", Scale::Log2),
+            y: Axis::new("Gbit/s", Scale::Linear),
+            series: series.into(),
+        }],
+        targets,
+        notes: bench.notes("Gaps between frames count as on Ethernet."),
+    })
+}
+
+/// Order and loss on a device that fails: the simulator, whatever the device of the other figures.
+pub(super) fn faults(bench: &Bench) -> anyhow::Result<Figure> {
+    let seeds = bench.values(&[1, 2, 3]);
+    let numbered = bench.packets as u64 / 10;
+    let frames = bench.fixture.frames(MIDDLE);
+    let cores = [bench.core];
+    let elements = bench.fixture.graph(App::IDS_ROUTER, Form::Cpu);
+    let mut points = Vec::new();
+    for seed in seeds {
+        let mut graph = bench.fixture.graph(App::IDS_ROUTER, Form::section(256));
+        graph.set("gpu", format!("simulator, FAULTS 1%, SEED {seed}, PATIENCE 20ms"));
+        // What comes out is what the CPU's elements send; a packet that is lost is an error.
+        agree(&elements, &graph, &frames, &cores)?;
+        // Due one cycle after the other, so that the time is a number.
+        let arrivals = Arrivals::At((0..numbered).collect());
+        let run = Run { graph: &graph, burst: BURST, cores: &cores, frames: &frames, arrivals };
+        let passage = run.run()?;
+        let lost = numbered - passage.packets.min(numbered);
+        points.push((f64::from(seed), lost as f64, passage.reordered as f64));
+    }
+    let lost: Vec<_> = points.iter().map(|&(seed, lost, _)| (seed, lost)).collect();
+    let reordered: Vec<_> = points.iter().map(|&(seed, _, count)| (seed, count)).collect();
+    let sum = |points: &[(f64, f64)]| points.iter().map(|(_, count)| count).sum();
+    let none = |what: &str, value| Target {
+        what: format!("{what}, a step in a hundred failing"),
+        value,
+        bound: Bound::AtMost(0.0, 0.0),
+        judged: true,
+    };
+    Ok(Figure {
+        name: "faults",
+        title: "Order and loss while the device fails".to_owned(),
+        targets: vec![
+            none("packets lost", sum(&lost)),
+            none("packets out of order", sum(&reordered)),
+        ],
+        panels: vec![Panel {
+            title: format!(
+                "The IDS router, {numbered} packets, one step of a batch in a hundred fails"
+            ),
+            x: Axis::new("seed", Scale::Linear),
+            y: Axis::new("packets", Scale::Linear),
+            series: vec![Series::new("lost", lost), Series::new("out of order", reordered)],
+        }],
+        notes: vec![
+            "On the simulator. What is sent is the same as by the CPU's elements.".to_owned(),
+        ],
     })
 }
 

@@ -10,7 +10,7 @@ mod measure;
 mod oracle;
 mod subject;
 mod table;
-mod tables;
+pub(crate) mod tables;
 mod updates;
 mod worker;
 

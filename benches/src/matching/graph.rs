@@ -1,11 +1,6 @@
 //! The elements SDNClassifier and IDSMatcher from device to device, beside a graph without them.
 
-use std::sync::Arc;
-
 use anyhow::{Context, ensure};
-use millrace_core::router::Options;
-use millrace_core::services::Services;
-use millrace_io::Devices;
 use millrace_testkit::generate::frame::{self, Frame};
 use millrace_testkit::generate::rules::{ACL1, Header, Rule, RuleSet, first_match, text};
 use millrace_testkit::generate::trace::Trace;
@@ -13,15 +8,15 @@ use millrace_testkit::generate::{patterns, payload};
 use serde_json::{Value, json};
 
 use super::Bench;
-use super::feed::Feed;
-use crate::graph::{Graph, drops};
+use crate::feed::{Arrivals, Frames, Run};
+use crate::graph::Graph;
 use crate::report::{median, rounded};
 
 /// Packets of which a trace is made.
 const PACKETS: usize = 2048;
 
 /// How often the trace is run with the watch.
-const TIMES: u64 = 16;
+const TIMES: usize = 16;
 
 /// A name, the elements between the devices, and whether they have rules, and patterns.
 const CHAINS: [(&str, &str, bool, bool); 4] = [
@@ -39,7 +34,7 @@ const CHAINS: [(&str, &str, bool, bool); 4] = [
 
 /// What goes through the graphs, and what must be found in it.
 struct Traffic {
-    frames: Arc<Vec<Vec<u8>>>,
+    frames: Frames,
     /// Packets of the trace by the action of their rule.
     actions: [u64; 4],
     /// Packets of the trace with a pattern.
@@ -67,7 +62,7 @@ impl Traffic {
             found.iter().any(|pattern| memchr::memmem::find(&payload, pattern).is_some())
         };
         let alerts = frames.iter().filter(contains).count() as u64;
-        Self { frames: Arc::new(frames), actions, alerts }
+        Self { frames: frames.into_iter().map(Box::from).collect(), actions, alerts }
     }
 }
 
@@ -88,9 +83,13 @@ pub(super) fn measure(
     for _ in 0..bench.length.rounds {
         for ((name, chain, has_rules, has_patterns), times) in CHAINS.iter().zip(&mut nanoseconds) {
             let sdn = if *has_rules { "sdn[1] -> out; sdn[2] -> out; sdn[3] -> out;" } else { "" };
-            let text =
-                format!("out :: ToDevice(eth1); FromDevice(eth0, BURST 256) {chain} -> out; {sdn}");
-            let graph = Graph { name: (*name).to_owned(), text, writes: Vec::new() };
+            let text = format!(
+                "out :: ToDevice(eth1); FromDevice(eth0, BURST $burst) {chain} -> out; {sdn}"
+            );
+            let mut graph = Graph::new(*name, text);
+            let file = |name: &str| format!("\"{}\"", folder.join(name).display());
+            graph.set("rules", file("rules.txt"));
+            graph.set("patterns", file("patterns.txt"));
             times.push(run(bench, &graph, &traffic, *has_rules, *has_patterns)?);
         }
     }
@@ -127,26 +126,14 @@ fn run(
     has_rules: bool,
     has_patterns: bool,
 ) -> anyhow::Result<f64> {
-    let feed = Feed::new(traffic.frames.clone(), TIMES);
-    let mut services = Services::default();
-    services.insert(Devices(Box::new(feed.clone())));
-    let options = Options { cores: vec![bench.core], services, ..Options::default() };
-    let file = |name: &str| format!("\"{}\"", bench.folder().join(name).display());
-    let variables = [("rules", file("rules.txt")), ("patterns", file("patterns.txt"))];
-    let engine = graph.engine(&variables, options)?;
-    let router = engine.router().clone();
-    feed.attach(&router);
-    let outcome = engine.run();
-    ensure!(outcome.complaints.is_empty(), "{}", outcome.complaints.join("; "));
-    let (received, transmitted) = feed.counts();
-    ensure!(
-        received == transmitted,
-        "{}: of {received} packets {transmitted} came out; dropped: {:?}",
-        graph.name,
-        drops(&router)
-    );
+    let once = traffic.frames.len();
+    let arrivals = Arrivals::AtOnce { warm_up: once, packets: once * TIMES };
+    let cores = [bench.core];
+    let run = Run { graph, burst: 256, cores: &cores, frames: &traffic.frames, arrivals };
+    let passage = run.run()?;
+    let rounds = TIMES as u64 + 1;
     let read = |handler: &str| -> anyhow::Result<String> {
-        let text = router.read(handler, b"").map_err(|error| anyhow::anyhow!("{error}"))?;
+        let text = passage.router.read(handler, b"").map_err(|error| anyhow::anyhow!("{error}"))?;
         Ok(String::from_utf8_lossy(&text).into_owned())
     };
     if has_rules {
@@ -157,12 +144,12 @@ fn run(
             found.and_then(|(_, count)| count.trim().parse::<u64>().ok()).unwrap_or_default()
         };
         let found = [0, 1, 2, 3].map(count);
-        let wanted = traffic.actions.map(|count| count * (TIMES + 1));
+        let wanted = traffic.actions.map(|count| count * rounds);
         ensure!(found == wanted, "SDNClassifier: {found:?} packets by output, not {wanted:?}");
     }
     if has_patterns {
-        let (found, wanted) = (read("ids.alerts")?, traffic.alerts * (TIMES + 1));
+        let (found, wanted) = (read("ids.alerts")?, traffic.alerts * rounds);
         ensure!(found.trim() == wanted.to_string(), "IDSMatcher: {found} alerts, not {wanted}");
     }
-    Ok(feed.nanoseconds())
+    Ok(passage.processor.as_nanos() as f64 / passage.packets as f64)
 }

@@ -5,7 +5,6 @@
 //! ([`rival`]), which `cargo xtask bench` builds. At last there are the elements themselves, from device to device. Times are of the processor: who shares the machine slows all alike.
 
 mod classifier;
-mod feed;
 mod graph;
 mod patterns;
 mod race;

@@ -156,7 +156,7 @@ pub(crate) fn chain(link: &str, links: usize) -> Configuration {
         text.push_str(link);
     }
     text.push_str("\n  -> ToDevice(eth1);\n");
-    let graph = Graph { name: format!("{links} of {link}"), text, writes: Vec::new() };
+    let graph = Graph::new(format!("{links} of {link}"), text);
     Configuration { graph, class: None }
 }
 
@@ -197,7 +197,7 @@ mod tests {
                 "FromDevice(eth0, BURST $burst) -> {link} -> check :: CheckPaint(60) -> ToDevice(eth1);\n\
                  check[1] -> ToDevice(eth2);"
             );
-            let graph = Graph { name: link.to_owned(), text, writes: Vec::new() };
+            let graph = Graph::new(link, text);
             let length = Length { warm_up: 0, slice: 300, slices: 1, keep: true };
             Configuration { graph, class: None }.run(32, core, &trace, length).unwrap().transmitted
         };

@@ -266,11 +266,7 @@ impl Options {
         services.insert(Devices(Box::new(rig.clone())));
         let options =
             RouterOptions { threads, cores: cores.to_vec(), services, ..RouterOptions::default() };
-        let graph = Graph {
-            name: name.to_owned(),
-            text: format!("{}{text}", row.work.class()),
-            writes: Vec::new(),
-        };
+        let graph = Graph::new(name, format!("{}{text}", row.work.class()));
         let engine = graph.engine(&[("burst", self.burst.to_string())], options)?;
         let router = engine.router().clone();
         if row.work == Work::Route {
