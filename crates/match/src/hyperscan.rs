@@ -3,6 +3,19 @@
 //! It is opened at run time; nothing here links against it. Of its many modes this uses one: whole texts, and
 //! patterns that are plain strings (`hs_compile_lit_multi`, since version 5.2). The interface is that of its manual,
 //! <https://intel.github.io/hyperscan/dev-reference/api_files.html>.
+//!
+//! What keeps it sound, beside the reasons at each block:
+//! * **Version.** The name that it is opened by ends in the major version of its interface, and what it says of itself must
+//!   agree. A function that is missing, as `hs_compile_lit_multi` is before 5.2, is an error, and so is one that the
+//!   library resolves to nothing.
+//! * **Processor.** `hs_valid_platform` is asked before anything else.
+//! * **Lifetime.** The library is opened once and never closed, so that its functions stay.
+//! * **Threads.** A database is only read. Space is used through `&mut`, and made to fit before each scan another
+//!   database's; the library is never called from within its callback with the same space, for the callback cannot
+//!   reach it.
+//! * **Callback.** A panic ends the program instead of passing through C.
+//! * **Limits.** Strings without bytes, of which the library would read the first, never get there. Texts beyond 4 GiB,
+//!   and failures to allocate, are errors; the caller then searches without the library.
 #![allow(unsafe_code, reason = "calls of a C library; each says why it is sound")]
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
@@ -60,15 +73,17 @@ macro_rules! functions {
         }
 
         impl Functions {
-            fn of(library: Library) -> Result<Self, libloading::Error> {
-                // SAFETY: the types are those of the library's manual for these names, in its version 5. The
-                // pointers are used no longer than `_library` lives, beside them.
-                unsafe {
-                    Ok(Self {
-                        $($name: *library.get::<$type>(concat!(stringify!($name), "\0").as_bytes())?,)+
-                        _library: library,
-                    })
-                }
+            fn of(library: Library) -> Result<Self, String> {
+                $(
+                    let name = stringify!($name);
+                    // SAFETY: the type is that of the library's manual for this name, in its version 5, and none where
+                    // it is resolved to nothing.
+                    let function = unsafe { library.get::<Option<$type>>(name) };
+                    let function = *function.map_err(|error| error.to_string())?;
+                    let $name = function.ok_or_else(|| format!("{NAME} has no {name}"))?;
+                )+
+                // The functions are used no longer than the library lives, beside them.
+                Ok(Self { $($name,)+ _library: library })
             }
         }
     };
@@ -111,17 +126,23 @@ struct CompileError {
     expression: c_int,
 }
 
+/// Its major version; `NAME` ends in it.
+const VERSION: &str = "5.";
+
 /// The library, opened when it is first asked for.
 fn library() -> Result<&'static Functions, String> {
     static LIBRARY: OnceLock<Result<Functions, String>> = OnceLock::new();
     let opened = LIBRARY.get_or_init(|| {
         // SAFETY: loading it runs what it does at its start, which is to choose functions by the processor.
         let library = unsafe { Library::new(NAME) };
-        let functions = library.and_then(Functions::of).map_err(|error| error.to_string())?;
+        let functions = Functions::of(library.map_err(|error| error.to_string())?)?;
         // SAFETY: it takes nothing.
-        match unsafe { (functions.hs_valid_platform)() } {
-            SUCCESS => Ok(functions),
-            _ => Err(format!("{NAME} does not run on this processor")),
+        if unsafe { (functions.hs_valid_platform)() } != SUCCESS {
+            return Err(format!("{NAME} does not run on this processor"));
+        }
+        match functions.version() {
+            version if version.starts_with(VERSION) => Ok(functions),
+            version => Err(format!("{NAME} says that its version is ‘{version}’")),
         }
     });
     opened.as_ref().map_err(Clone::clone)
@@ -129,9 +150,7 @@ fn library() -> Result<&'static Functions, String> {
 
 /// What the library says of its version; `Err` says why there is none.
 pub(crate) fn version() -> Result<String, String> {
-    let version = library()?.hs_version;
-    // SAFETY: it takes nothing and gives a string that stays.
-    Ok(unsafe { CStr::from_ptr(version()) }.to_string_lossy().into_owned())
+    Ok(library()?.version())
 }
 
 // SAFETY: nothing of it belongs to a thread, and the library's manual has threads share it.
@@ -146,6 +165,9 @@ impl Database {
     pub(crate) fn compile(literals: &[Literal<'_>]) -> Result<Self, String> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let library = library()?;
+        if literals.iter().any(|literal| literal.bytes.is_empty()) {
+            return Err("a string to search for is empty".into());
+        }
         let count = c_uint::try_from(literals.len()).map_err(|error| error.to_string())?;
         let strings: Vec<*const c_char> =
             literals.iter().map(|literal| literal.bytes.as_ptr().cast()).collect();
@@ -158,8 +180,8 @@ impl Database {
         let ids: Vec<c_uint> = (0..count).collect();
         let mut database = ptr::null_mut();
         let mut error = ptr::null_mut();
-        // SAFETY: four arrays of `count` elements, each string as long as is said beside it; no platform is this
-        // machine's. What is given back is set to a database or to an error.
+        // SAFETY: four arrays of `count` elements, each string as long as is said beside it and at least a byte; no
+        // platform is this machine's. What is given back is set to a database or to an error.
         let code = unsafe {
             (library.hs_compile_lit_multi)(
                 strings.as_ptr(),
@@ -279,20 +301,106 @@ impl Drop for ScanSpace {
 }
 
 impl Functions {
+    /// What it says of its version.
+    fn version(&self) -> String {
+        // SAFETY: it takes nothing.
+        let version = unsafe { (self.hs_version)() };
+        // SAFETY: it is none, or a string that stays.
+        unsafe { text(version) }
+    }
+
     /// What is wrong by an error of the compiler, which is freed.
     fn message(&self, code: c_int, error: *mut CompileError) -> String {
-        // SAFETY: it is none or one that the compiler made.
-        let Some(error) = (unsafe { error.as_mut() }) else {
+        // SAFETY: it is none, or one that the compiler made. Two threads that run out of memory get the same one, which
+        // is constant: nobody may have it alone.
+        let Some(&CompileError { message, expression }) = (unsafe { error.as_ref() }) else {
             return format!("hs_compile_lit_multi failed with {code}");
         };
-        // SAFETY: every error has a message.
-        let message = unsafe { CStr::from_ptr(error.message) }.to_string_lossy().into_owned();
-        let place = error.expression;
-        // SAFETY: it is used no more.
+        // SAFETY: it is none, or the error's, which lives.
+        let message = unsafe { text(message) };
+        // SAFETY: it is used no more. The library knows those that are constant.
         unsafe { (self.hs_free_compile_error)(error) };
-        match place {
-            0.. => format!("hyperscan: pattern {}: {message}", place + 1),
+        match expression {
+            0.. => format!("hyperscan: pattern {}: {message}", expression + 1),
             _ => format!("hyperscan: {message}"),
         }
+    }
+}
+
+/// A string of the library's; empty if there is none.
+///
+/// # Safety
+/// It is none, or one that ends in a zero and lives as long as this takes.
+unsafe fn text(string: *const c_char) -> String {
+    if string.is_null() {
+        return String::new();
+    }
+    // SAFETY: the caller says so.
+    unsafe { CStr::from_ptr(string) }.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Compiles, where the library is there.
+    fn compile(test: &str, strings: &[&[u8]]) -> Option<Result<Database, String>> {
+        if let Err(error) = library() {
+            millrace_testkit::announce(test, &error);
+            return None;
+        }
+        let literals: Vec<Literal<'_>> =
+            strings.iter().map(|bytes| Literal { bytes, nocase: false, once: false }).collect();
+        Some(Database::compile(&literals))
+    }
+
+    fn ends(database: &Database, text: &[u8], space: &mut ScanSpace) -> Vec<(u32, usize)> {
+        let mut ends = Vec::new();
+        let scanned = database.scan(text, space, |string, end| {
+            ends.push((string, end));
+            true
+        });
+        assert_eq!(scanned, Ok(()));
+        ends
+    }
+
+    #[test]
+    fn what_is_empty_is_refused() {
+        for strings in [&[][..], &[&b"a"[..], b""]] {
+            let Some(compiled) = compile("what_is_empty_is_refused", strings) else { return };
+            assert!(compiled.is_err());
+        }
+    }
+
+    #[test]
+    fn zeros_are_bytes() {
+        let strings: [&[u8]; 3] = [b"\0", b"\0a", b"a\0"];
+        let Some(database) = compile("zeros_are_bytes", &strings) else { return };
+        let mut found = ends(&database.unwrap(), b"a\0a", &mut ScanSpace::default());
+        found.sort_unstable();
+        assert_eq!(found, [(0, 2), (1, 3), (2, 2)]);
+    }
+
+    /// Each thread has a space; the databases are shared, and the spaces go from one to the other.
+    #[test]
+    fn threads_share_databases() {
+        let name = "threads_share_databases";
+        let long: Vec<Vec<u8>> = (0..500).map(|n| format!("pattern {n};").into_bytes()).collect();
+        let long: Vec<&[u8]> = long.iter().map(Vec::as_slice).collect();
+        let (Some(one), Some(many)) = (compile(name, &[b"7;"]), compile(name, &long)) else {
+            return;
+        };
+        let (one, many) = (one.unwrap(), many.unwrap());
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let mut space = ScanSpace::default();
+                    for _ in 0..100 {
+                        assert_eq!(ends(&one, b"pattern 17;", &mut space), [(0, 11)]);
+                        assert_eq!(ends(&many, b"pattern 17;", &mut space), [(17, 11)]);
+                    }
+                });
+            }
+        });
     }
 }
