@@ -369,7 +369,7 @@ fn automata(patterns: &[Vec<u8>]) -> anyhow::Result<(Automata, Arc<Vec<u32>>)> {
         set.push(Rule::of(Content::of(pattern.clone())))?;
     }
     let dfa = Dfa::new(&set)?;
-    let image = Arc::new(dfa.image().words().to_vec());
+    let image = Arc::new(dfa.image().context("the image is too large")?.words().to_vec());
     let plain =
         AhoCorasick::builder().kind(Some(AhoCorasickKind::DFA)).prefilter(false).build(patterns)?;
     Ok((Arc::new((dfa, plain)), image))

@@ -63,7 +63,7 @@ impl Stage for Search {
     }
 
     fn table(&self) -> Option<StageTable> {
-        let words = Arc::new(self.engine.image().words().to_vec());
+        let words = Arc::new(self.engine.image().unwrap().words().to_vec());
         Some(StageTable { epoch: 0, words, snapshot: Snapshot::default() })
     }
 

@@ -37,7 +37,7 @@ pub(crate) fn real_phrases() {
     for lanes in [1, PAYLOAD_LANES] {
         let mut batch = Batch::new(&mut rng, texts.len(), &[], &texts);
         batch.launch.constants = [lanes, 0, Kind::Tcp as u32, 0];
-        batch.run(&mut rng, Kernel::AhoCorasick, engine.image().words(), None);
+        batch.run(&mut rng, Kernel::AhoCorasick, engine.image().unwrap().words(), None);
         let results: Vec<u32> = (0..texts.len()).map(|row| batch.result(row)).collect();
         assert_eq!(results, expected);
     }

@@ -45,7 +45,7 @@ impl Matcher {
     /// The image that a GPU can search by, if the engine has one.
     pub fn image(&self) -> Option<&Image> {
         match &self.0 {
-            Engine::Dfa(engine) => Some(engine.image()),
+            Engine::Dfa(engine) => engine.image(),
             Engine::Hyperscan(_) => None,
         }
     }

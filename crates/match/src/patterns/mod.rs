@@ -6,6 +6,7 @@
 //! result, bit for bit: the one of the CPU ([`Dfa`]), the kernel of a GPU, and the plain walk over an image
 //! ([`image::search`]) that defines it.
 
+mod automaton;
 mod dfa;
 pub mod image;
 mod matcher;

@@ -1,6 +1,6 @@
 //! What follows a hit: whether the rule alerts whose trigger was found.
 
-use memchr::memmem::Finder;
+use memchr::memmem::{self, Finder};
 
 use super::{Content, Kinds, PatternSet, Rule, Text};
 
@@ -28,8 +28,8 @@ struct Window {
     nocase: bool,
     offset: usize,
     end: usize,
-    /// Finds the bytes, if they have a case.
-    finder: Option<Finder<'static>>,
+    /// Finds the bytes, if they have a case and are no trigger.
+    finder: Option<Box<Finder<'static>>>,
 }
 
 /// Of which rules it is known that they cannot alert in the texts at hand, because another content than the trigger
@@ -63,7 +63,7 @@ impl Verifier {
                 kinds: rule.kinds,
                 compare: folds && rule.contents[trigger].has_case(),
                 trigger: Window::of(&rule.contents[trigger]),
-                others: others.map(|(_, content)| Window::of(content)).collect(),
+                others: others.map(|(_, content)| Window::of(content).with_finder()).collect(),
             }
         };
         let rules: Vec<Verified> = set.rules().iter().map(verified).collect();
@@ -121,15 +121,17 @@ impl Verifier {
     /// Bytes that it takes.
     pub(super) fn memory(&self) -> usize {
         let windows = self.rules.iter().flat_map(|rule| rule.others.iter().chain([&rule.trigger]));
-        let bytes = |window: &Window| size_of::<Window>() + 2 * window.bytes.len();
+        let bytes = |window: &Window| {
+            let finder = window.finder.as_ref().map_or(0, |_| size_of::<Finder<'_>>());
+            let copies = if window.finder.is_some() { 2 } else { 1 };
+            size_of::<Window>() + finder + copies * window.bytes.len()
+        };
         self.rules.len() * size_of::<Verified>() + windows.map(bytes).sum::<usize>()
     }
 }
 
 impl Window {
     fn of(content: &Content) -> Self {
-        let bytes = content.folded().into_boxed_slice();
-        let finder = (!content.nocase).then(|| Finder::new(&bytes).into_owned());
         Self {
             nocase: content.nocase,
             offset: content.offset as usize,
@@ -137,9 +139,15 @@ impl Window {
                 u32::MAX => usize::MAX,
                 end => end as usize,
             },
-            bytes,
-            finder,
+            bytes: content.folded().into(),
+            finder: None,
         }
+    }
+
+    /// For a content that is searched for often.
+    fn with_finder(self) -> Self {
+        let finder = (!self.nocase).then(|| Finder::new(&self.bytes).into_owned().into());
+        Self { finder, ..self }
     }
 
     /// Whether what was found to end before `end` lies in its window, and is it, if that is to be compared.
@@ -163,6 +171,7 @@ impl Window {
         let Some(window) = text.get(self.offset..text.len().min(self.end)) else { return false };
         match &self.finder {
             Some(finder) => finder.find(window).is_some(),
+            None if !self.nocase => memmem::find(window, &self.bytes).is_some(),
             None => window.windows(self.bytes.len()).any(|found| self.equals(found)),
         }
     }

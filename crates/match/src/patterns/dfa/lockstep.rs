@@ -25,7 +25,7 @@ struct Lane<'a> {
 impl Dfa {
     pub(super) fn lockstep(&self, texts: &[Text<'_>], results: &mut [u32], missed: &mut Missed) {
         results.fill(0);
-        let shortest = self.header.shortest.max(1);
+        let shortest = self.shortest.max(1);
         let long = texts.iter().enumerate().filter(|(_, text)| text.bytes.len() >= shortest);
         let mut waiting = long.map(|(index, &text)| (index, text));
         let mut lanes: [Lane<'_>; LANES] =
@@ -67,27 +67,36 @@ impl Dfa {
     #[inline]
     fn round(&self, lanes: &mut [Lane<'_>; LANES], states: &mut [u32; LANES], missed: &mut Missed) {
         let blocks: [[u8; BLOCK]; LANES] = std::array::from_fn(|lane| lanes[lane].block());
-        for step in 0..BLOCK {
-            for ((state, block), lane) in states.iter_mut().zip(&blocks).zip(&mut *lanes) {
-                *state = self.next(*state, block[step]);
-                self.check(*state, lane, step, missed);
-            }
+        match self.table.advance(&self.classes, states, &blocks) {
+            Some(after) => *states = after,
+            None => self.slowly(lanes, states, &blocks, missed),
         }
         for lane in lanes {
             lane.at += BLOCK;
         }
     }
 
-    #[inline(always)]
-    fn next(&self, state: u32, byte: u8) -> u32 {
-        let class = u32::from(self.classes[usize::from(byte)]);
-        // Every transition leads into the table.
-        self.rows().get((state + class) as usize).copied().unwrap_or(0)
+    /// Walks the blocks of a round in which there is a state with output.
+    #[cold]
+    #[inline(never)]
+    fn slowly(
+        &self,
+        lanes: &mut [Lane<'_>; LANES],
+        states: &mut [u32; LANES],
+        blocks: &[[u8; BLOCK]; LANES],
+        missed: &mut Missed,
+    ) {
+        for step in 0..BLOCK {
+            for ((state, block), lane) in states.iter_mut().zip(blocks).zip(&mut *lanes) {
+                *state = self.next(*state, block[step]);
+                self.check(*state, lane, step, missed);
+            }
+        }
     }
 
     #[inline(always)]
     fn check(&self, state: u32, lane: &mut Lane<'_>, step: usize, missed: &mut Missed) {
-        if state >= self.header.output_from {
+        if self.table.has_output(state) {
             self.lane_hit(state, lane, step, missed);
         }
     }

@@ -1,36 +1,43 @@
-//! The engine of the CPU: a walk over the [image](super::image).
+//! The engine of the CPU: an Aho-Corasick [automaton](super::automaton) in a [table](table) for small caches.
 //!
 //! One transition a byte: a load that waits for the one before. A single walk is bound by that latency, so texts are
 //! walked [eight side by side](lockstep), and the loads of eight walks overlap.
 //!
-//! Gb/s on one core (AMD EPYC, Zen 5), 1,400 bytes a payload, patterns from the phrases of `modsecurity-crs`, all
-//! without case (`examples/pattern_speed.rs`; the less disturbed of several runs on a busy machine, Hyperscan's of one of
-//! them; text in which many states are visited came to 1.5 to 3.4 in such runs):
+//! Memory goes by states: 8 bytes for each, 8 bytes a class for each row that is kept, and what verifying takes, about 100
+//! bytes a rule. Building takes time in proportion. The patterns here are phrases of `modsecurity-crs`, all without case:
 //!
-//! | patterns | memory | built in | payload | one by one | eight side by side | Hyperscan 5.4 |
-//! |---|---|---|---|---|---|---|
-//! | 1,000 | 4.1 MB | 34 ms | web requests | 2.6 | 15 | 3.9 |
-//! | | | | beginnings of patterns | 0.7 | 3.1 | 1.9 |
-//! | 3,640 | 13.5 MB | 170 ms | web requests | 2.0 | 13 | 2.0 |
-//! | | | | beginnings of patterns | 0.3 | 1.8 | 1.0 |
-//! | | | | bytes by lot | 2.6 | 15 | 26 |
+//! | patterns | states | rows | memory | built in |
+//! |---|---|---|---|---|
+//! | 100 | 1,881 | 118 | 0.07 MB | 0.2 ms |
+//! | 1,000 | 14,258 | 850 | 0.6 MB | 1.5 ms |
+//! | 3,640 | 40,282 | 2,541 | 2.0 MB | 8 ms |
 
 mod lockstep;
+mod table;
 #[cfg(test)]
 mod tests;
 
+use std::sync::OnceLock;
+
+use super::automaton::Triggers;
 use super::verify::{LANES, Mark, Missed, Verifier};
-use super::{BuildError, Image, PatternSet, Text, image};
+use super::{BuildError, Image, PatternSet, Text};
 use crate::hyperscan::ScanSpace;
+use table::{Found, Table};
 
 /// A pattern set compiled for the CPU; shared by threads, each with a [`Scratch`] of its own.
 #[derive(Debug)]
 pub struct Dfa {
-    image: Image,
-    /// The class map, the table's place and so on, read from the image once.
     classes: [u8; 256],
-    header: image::Header,
+    table: Table,
     verifier: Verifier,
+    /// How many rules there are.
+    rules: usize,
+    /// Bytes of the shortest trigger.
+    shortest: usize,
+    set: PatternSet,
+    /// Built when somebody asks for it; none if it would be too large.
+    image: OnceLock<Option<Image>>,
 }
 
 /// What a thread needs beside the engine to search; for any engine.
@@ -59,20 +66,29 @@ pub(super) struct Lowest(u32);
 impl Dfa {
     /// Compiles a pattern set.
     pub fn new(set: &PatternSet) -> Result<Self, BuildError> {
-        let image = Image::build(set)?;
-        let header = image.header();
-        let verifier = Verifier::new(set, header.flags & image::FOLDS != 0);
-        Ok(Self { classes: image.class_map(), header, verifier, image })
+        let triggers = Triggers::of(set);
+        Ok(Self {
+            table: Table::of(&triggers)?,
+            verifier: Verifier::new(set, triggers.folds),
+            classes: triggers.classes.map,
+            rules: set.len(),
+            shortest: triggers.shortest,
+            set: set.clone(),
+            image: OnceLock::new(),
+        })
     }
 
-    /// The image, for a GPU.
-    pub fn image(&self) -> &Image {
-        &self.image
+    /// The image, for a GPU: it is built when it is first asked for. `None` if it would be larger than
+    /// [`Image::MOST_BYTES`].
+    pub fn image(&self) -> Option<&Image> {
+        self.image.get_or_init(|| Image::build(&self.set).ok()).as_ref()
     }
 
-    /// Bytes that it takes.
+    /// Bytes that it takes; those of the [image](Self::image) are counted once it is built.
     pub fn memory(&self) -> usize {
-        4 * self.image.words().len() + self.verifier.memory()
+        let image = self.image.get().and_then(Option::as_ref);
+        let image = image.map_or(0, |image| size_of_val(image.words()));
+        self.table.memory() + self.verifier.memory() + image
     }
 
     /// The result of one text: the lowest rule that alerts plus 1, or 0.
@@ -93,22 +109,19 @@ impl Dfa {
     pub fn each(&self, text: Text<'_>, scratch: &mut Scratch, tell: impl FnMut(u32)) {
         let Scratch { missed, told, .. } = scratch;
         missed.begin(&self.verifier);
-        let mut each = Each::new(told, self.header.rule_count, tell);
+        let mut each = Each::new(told, self.rules, tell);
         self.walk(text, missed, &mut each);
     }
 
     fn walk(&self, text: Text<'_>, missed: &mut Missed, sink: &mut impl Sink) {
-        if text.bytes.len() < self.header.shortest {
+        if text.bytes.len() < self.shortest {
             return;
         }
         let mark = missed.mark(0);
-        let rows = self.rows();
         let mut state = 0;
         for (index, &byte) in text.bytes.iter().enumerate() {
-            let class = u32::from(self.classes[usize::from(byte)]);
-            // Every transition leads into the table.
-            state = rows.get((state + class) as usize).copied().unwrap_or(0);
-            if state >= self.header.output_from {
+            state = self.next(state, byte);
+            if self.table.has_output(state) {
                 self.hit(state, text, index + 1, missed, mark, sink);
                 if sink.below() == 0 {
                     return;
@@ -120,28 +133,19 @@ impl Dfa {
     /// Follows a text that goes on from `state`, and tells the rule and the end of every trigger, verified by
     /// nobody.
     pub(super) fn follow(&self, state: &mut u32, bytes: &[u8], mut tell: impl FnMut(u32, usize)) {
-        let rows = self.rows();
         for (index, &byte) in bytes.iter().enumerate() {
-            let class = u32::from(self.classes[usize::from(byte)]);
-            *state = rows.get((*state + class) as usize).copied().unwrap_or(0);
-            if *state >= self.header.output_from {
-                let entries = self.output(*state).iter();
-                entries.for_each(|&[rule, _]| tell(rule, index + 1));
+            *state = self.next(*state, byte);
+            if self.table.has_output(*state) {
+                let found = self.table.found(*state).iter();
+                found.for_each(|found| tell(found.rule, index + 1));
             }
         }
     }
 
-    /// The transition table.
-    fn rows(&self) -> &[u32] {
-        let header = &self.header;
-        &self.image.words()[header.rows..][..header.states * header.stride]
-    }
-
-    /// The output list of a state that has one.
-    fn output(&self, state: u32) -> &[[u32; 2]] {
-        let words = self.image.words();
-        let list = words[self.header.rows + state as usize + self.header.classes] as usize;
-        words[list + 1..][..2 * words[list] as usize].as_chunks().0
+    /// The state behind another one.
+    #[inline(always)]
+    fn next(&self, state: u32, byte: u8) -> u32 {
+        self.table.next(state, self.classes[usize::from(byte)])
     }
 
     /// Verifies the rules whose triggers end before `end`, in a state with output.
@@ -154,13 +158,11 @@ impl Dfa {
         mark: Mark,
         sink: &mut impl Sink,
     ) {
-        for &[rule, trigger] in self.output(state) {
+        for &Found { rule, certain } in self.table.found(state) {
             if rule >= sink.below() {
                 return;
             }
-            if sink.wants(rule)
-                && (trigger == image::CERTAIN
-                    || self.verifier.alerts(rule, text, end, missed, mark))
+            if sink.wants(rule) && (certain || self.verifier.alerts(rule, text, end, missed, mark))
             {
                 sink.alert(rule);
             }

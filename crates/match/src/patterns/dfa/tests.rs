@@ -28,6 +28,53 @@ proptest! {
     }
 }
 
+/// Many texts with and without hits at once, with patterns on both sides of every block: lanes are refilled in between.
+#[test]
+fn rounds_with_hits_go_on_as_others_do() {
+    let mut set = PatternSet::new();
+    for pattern in [&b"needle"[..], b"needles and", b"dle", b"\0x", b"xyzzy"] {
+        set.push(Rule::of(Content::of(pattern))).unwrap();
+    }
+    let dfa = Dfa::new(&set).unwrap();
+    let texts: Vec<Vec<u8>> = (0..400)
+        .map(|number| {
+            let mut text = vec![b'n'; number % 61];
+            if number % 3 == 0 {
+                text.extend([&b"needle"[..], b"dle", b"\0x", b"needles an"][number % 4]);
+            }
+            text.resize(text.len() + number % 7, b'e');
+            text
+        })
+        .collect();
+    let texts: Vec<Text<'_>> = texts.iter().map(|bytes| Text { bytes, kind: Kind::Tcp }).collect();
+    let mut results = vec![7; texts.len()];
+    dfa.firsts(&texts, &mut results, &mut Scratch::default());
+    for (text, result) in texts.iter().zip(results) {
+        assert_eq!(result, naive::first(&set, text.bytes, text.kind), "{text:?}");
+    }
+}
+
+#[test]
+fn what_has_too_many_states_is_refused_before_it_is_made() {
+    let mut set = PatternSet::new();
+    for number in 0..130_u8 {
+        set.push(Rule::of(Content::of(vec![number; crate::patterns::PatternSet::LONGEST])))
+            .unwrap();
+    }
+    let error = Dfa::new(&set).unwrap_err().to_string();
+    assert!(error.ends_with("8519551 states, 8388608 are too many"), "{error}");
+}
+
+#[test]
+fn the_image_is_built_when_somebody_wants_it() {
+    let mut set = PatternSet::new();
+    set.push(Rule::of(Content::of("ab"))).unwrap();
+    let dfa = Dfa::new(&set).unwrap();
+    let before = dfa.memory();
+    assert_eq!(dfa.image(), Some(&super::super::Image::build(&set).unwrap()));
+    assert!(dfa.memory() > before);
+}
+
 #[test]
 fn the_filling_of_the_last_block_is_not_in_the_text() {
     let mut set = PatternSet::new();

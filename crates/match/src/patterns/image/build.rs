@@ -1,11 +1,8 @@
-//! Building an image: the crate `aho-corasick` compiles the triggers, and its states are laid out anew.
-
-use aho_corasick::automaton::{Automaton, StateID};
-use aho_corasick::dfa::DFA;
-use aho_corasick::{Anchored, MatchKind, StartKind};
+//! Building an image: every row of the [automaton](crate::patterns::automaton) is written out.
 
 use super::{ASKS_KIND, CERTAIN, COMPARE, FOLDS, HEADER, Image, MAGIC, NOCASE, TRIGGER, VERSION};
-use crate::patterns::{Content, Kinds, PatternSet, Rule};
+use crate::patterns::automaton::{Automaton, Triggers};
+use crate::patterns::{Kinds, PatternSet};
 
 /// Why a pattern set has no image.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -25,52 +22,53 @@ impl Image {
     /// Compiles a pattern set.
     ///
     /// Time and memory go by the bytes of all triggers: one state for each that no earlier one has as prefix, each
-    /// state of `4 * (classes + 1)` bytes; while the compiler works it has up to three times as much in all. What would
-    /// be larger than [`MOST_BYTES`](Self::MOST_BYTES) is seen before it is made.
+    /// state of `4 * (classes + 1)` bytes. What would be larger than [`MOST_BYTES`](Self::MOST_BYTES) is seen before it
+    /// is made.
     ///
     /// # Errors
     /// The set is too large.
     pub fn build(set: &PatternSet) -> Result<Self, BuildError> {
-        let triggers: Vec<usize> = set.rules().iter().map(Rule::trigger).collect();
-        let contents = || set.rules().iter().zip(&triggers).map(|(rule, &at)| &rule.contents[at]);
-        let folds = contents().any(|trigger| trigger.nocase && trigger.has_letters());
-        let fold = |content: &Content| match folds {
-            true => content.bytes.to_ascii_lowercase(),
-            false => content.bytes.clone(),
-        };
-        let patterns: Vec<Vec<u8>> = contents().map(fold).collect();
-        let classes = Classes::of(&patterns, folds);
-        let distinct = Distinct::of(&patterns);
-        distinct.check(&classes)?;
-        let mut automaton = Automat::compile(&distinct, &classes)?;
+        let triggers = Triggers::of(set);
+        check(&triggers)?;
+        let automaton = triggers.automaton(Self::MOST_BYTES / 4)?;
+        let outputs = automaton.outputs(&triggers.distinct);
+        let lists = outputs.iter().fold(0, |sum: usize, &rules| sum.saturating_add(rules));
+        at_most(lists.saturating_mul(8), || format!("{lists} rules in lists of states"))?;
+        let rows = Rows::of(&automaton, &outputs);
 
+        let (folds, classes) = (triggers.folds, &triggers.classes);
         let mut flags = if folds { FOLDS } else { 0 };
         if set.rules().iter().any(|rule| rule.kinds != Kinds::ALL) {
             flags |= ASKS_KIND;
         }
         let mut words = vec![0; HEADER];
         let class_map = push_bytes(&mut words, &classes.map);
-        let rows = words.len();
-        words.resize(rows + automaton.rows.len(), 0);
-        let tables = Tables::push(&mut words, set, &triggers, folds);
-        automaton.push_lists(&mut words, rows, &tables);
-        let lengths = || patterns.iter().map(Vec::len);
+        let table = words.len();
+        rows.push(&mut words, &automaton);
+        let tables = Tables::push(&mut words, set, &triggers);
+        for &number in &rows.order[rows.plain..] {
+            let list = words.len() as u32;
+            words[table + rows.place(number) + classes.count] = list;
+            let found = triggers.rules(&automaton, number);
+            words.push(found.len() as u32);
+            words.extend(found.iter().flat_map(|&rule| [rule, tables.to_verify[rule as usize]]));
+        }
         let header = [
             MAGIC as usize,
             VERSION as usize,
             words.len(),
             flags as usize,
-            automaton.states,
+            rows.order.len(),
             classes.count,
-            classes.count + 1,
+            rows.stride,
             class_map,
-            rows,
-            automaton.output_from,
+            table,
+            rows.plain * rows.stride,
             tables.contents,
             tables.rules,
             set.len(),
-            lengths().max().unwrap_or(0),
-            lengths().min().unwrap_or(0),
+            triggers.longest,
+            triggers.shortest,
             0,
         ];
         if u32::try_from(words.len()).is_err() {
@@ -94,82 +92,32 @@ fn push_bytes(words: &mut Vec<u32>, bytes: &[u8]) -> usize {
     at
 }
 
-/// Bytes that no pattern tells apart are one class.
-struct Classes {
-    map: [u8; 256],
-    count: usize,
-    /// A byte of each class.
-    bytes: Vec<u8>,
-}
-
-impl Classes {
-    fn of(patterns: &[Vec<u8>], folds: bool) -> Self {
-        let mut used = [false; 256];
-        patterns.iter().flatten().for_each(|&byte| used[usize::from(byte)] = true);
-        let mut bytes = Vec::new();
-        // An upper case letter is in no folded pattern; it becomes its lower case below.
-        bytes.extend((0..=255).find(|&byte: &u8| !used[usize::from(byte)]));
-        bytes.extend((0..=255).filter(|&byte: &u8| used[usize::from(byte)]));
-        let mut map = [0; 256];
-        for (class, &byte) in bytes.iter().enumerate() {
-            map[usize::from(byte)] = class as u8;
-        }
-        if folds {
-            for upper in b'A'..=b'Z' {
-                map[usize::from(upper)] = map[usize::from(upper.to_ascii_lowercase())];
-            }
-        }
-        Self { map, count: bytes.len(), bytes }
+/// Whether an image of these triggers is not too large: how many states it has exactly, and at most how many patterns
+/// are found in all of them together.
+fn check(triggers: &Triggers) -> Result<(), BuildError> {
+    let patterns = &triggers.distinct.patterns;
+    // A state is a prefix, and what is found in it are suffixes of that: one at most of each length.
+    let mut lengths = vec![0_usize; triggers.longest + 1];
+    patterns.iter().for_each(|pattern| lengths[pattern.len()] = 1);
+    let mut found = vec![0_usize; triggers.longest + 1];
+    let (mut of_depth, mut outputs) = (0, 0_usize);
+    for depth in 1..=triggers.longest {
+        of_depth += lengths[depth];
+        found[depth] = found[depth - 1] + of_depth;
     }
-}
-
-/// The patterns, each once, in order.
-struct Distinct<'a> {
-    patterns: Vec<&'a [u8]>,
-    /// For each of them where the rules are that search for it, in ascending order.
-    rules: Vec<Vec<u32>>,
-}
-
-impl<'a> Distinct<'a> {
-    fn of(patterns: &'a [Vec<u8>]) -> Self {
-        let mut sorted: Vec<(&[u8], u32)> = patterns.iter().map(Vec::as_slice).zip(0..).collect();
-        sorted.sort_unstable();
-        let mut distinct = Self { patterns: Vec::new(), rules: Vec::new() };
-        for same in sorted.chunk_by(|(one, _), (other, _)| one == other) {
-            distinct.patterns.extend(same.first().map(|(pattern, _)| *pattern));
-            distinct.rules.push(same.iter().map(|(_, rule)| *rule).collect());
-        }
-        distinct
+    for (pattern, shared) in patterns.iter().zip(triggers.distinct.shared()) {
+        outputs += found[pattern.len()] - found[shared];
     }
-
-    /// Whether an automaton of them is not too large: how many states it has exactly, and at most how many
-    /// patterns are found in all of them together.
-    fn check(&self, classes: &Classes) -> Result<(), BuildError> {
-        // A state is a prefix, and what is found in it are suffixes of that: one at most of each length.
-        let longest = self.patterns.iter().map(|pattern| pattern.len()).max().unwrap_or(0);
-        let mut lengths = vec![0_usize; longest + 1];
-        self.patterns.iter().for_each(|pattern| lengths[pattern.len()] = 1);
-        let mut found = vec![0_usize; longest + 1];
-        let (mut of_depth, mut states, mut outputs) = (0, 1_usize, 0_usize);
-        for depth in 1..=longest {
-            of_depth += lengths[depth];
-            found[depth] = found[depth - 1] + of_depth;
-        }
-        let mut before: &[u8] = &[];
-        for &pattern in &self.patterns {
-            let shared = before.iter().zip(pattern).take_while(|(one, other)| one == other).count();
-            states += pattern.len() - shared;
-            outputs += found[pattern.len()] - found[shared];
-            before = pattern;
-        }
-        at_most(states.saturating_mul(4 * (classes.count + 1)), || {
-            format!("{states} states for {} classes of bytes", classes.count)
-        })?;
-        at_most(outputs.saturating_mul(8), || format!("{outputs} patterns that end in others"))
-    }
+    let (states, classes) = (triggers.states(), triggers.classes.count);
+    at_most(states.saturating_mul(4 * (classes + 1)), || {
+        format!("{states} states for {classes} classes of bytes")
+    })?;
+    at_most(outputs.saturating_mul(8), || format!("{outputs} patterns that end in others"))
 }
-
-fn at_most(bytes: usize, what: impl FnOnce() -> String) -> Result<(), BuildError> {
+pub(in crate::patterns) fn at_most(
+    bytes: usize,
+    what: impl FnOnce() -> String,
+) -> Result<(), BuildError> {
     let mib = |bytes: usize| bytes.div_ceil(1 << 20);
     if bytes <= Image::MOST_BYTES {
         return Ok(());
@@ -178,106 +126,47 @@ fn at_most(bytes: usize, what: impl FnOnce() -> String) -> Result<(), BuildError
     Err(BuildError::TooLarge(format!("{} take up to {needed} MiB, {most} is the most", what())))
 }
 
-/// Our numbers of the compiler's states.
-#[derive(Default)]
-struct Numbers(Vec<u32>);
-
-impl Numbers {
-    const NONE: u32 = u32::MAX;
-
-    fn get(&self, state: StateID) -> Option<u32> {
-        self.0.get(state.as_usize()).copied().filter(|&number| number != Self::NONE)
-    }
-
-    fn set(&mut self, state: StateID, number: u32) {
-        let at = state.as_usize();
-        if self.0.len() <= at {
-            self.0.resize(at + 1, Self::NONE);
-        }
-        self.0[at] = number;
-    }
-}
-
-/// The automaton with its states in our order.
-struct Automat {
-    states: usize,
+/// The transition table: in which order states have their rows.
+struct Rows {
     stride: usize,
-    /// The number of the first state with output.
-    output_from: usize,
-    /// The transition table, its last column empty.
-    rows: Vec<u32>,
-    /// The rules whose triggers end in each state from `output_from` on.
-    outputs: Vec<Vec<u32>>,
+    /// States without output, then those with output, each breadth first.
+    order: Vec<u32>,
+    /// How many are without.
+    plain: usize,
+    /// The place of each state in the order.
+    places: Vec<u32>,
 }
 
-impl Automat {
-    fn compile(distinct: &Distinct<'_>, classes: &Classes) -> Result<Self, BuildError> {
-        let too_large = |error: &dyn std::fmt::Display| BuildError::TooLarge(error.to_string());
-        let dfa = DFA::builder()
-            .match_kind(MatchKind::Standard)
-            .start_kind(StartKind::Unanchored)
-            .prefilter(false)
-            .build(&distinct.patterns)
-            .map_err(|error| too_large(&error))?;
-        let start = dfa.start_state(Anchored::No).map_err(|error| too_large(&error))?;
-        let next = |state, byte| dfa.next_state(Anchored::No, state, byte);
-
-        // Breadth first, then those with output behind the others.
-        let mut numbers = Numbers::default();
-        numbers.set(start, 0);
-        let mut found = vec![start];
-        let mut at = 0;
-        while let Some(&state) = found.get(at) {
-            for &byte in &classes.bytes {
-                let to = next(state, byte);
-                if numbers.get(to).is_none() {
-                    numbers.set(to, 0);
-                    found.push(to);
-                }
-            }
-            at += 1;
+impl Rows {
+    fn of(automaton: &Automaton, outputs: &[usize]) -> Self {
+        let has_output = |&&number: &&u32| outputs[number as usize] > 0;
+        let (hits, mut order): (Vec<u32>, Vec<u32>) = automaton.order.iter().partition(has_output);
+        let plain = order.len();
+        order.extend(hits);
+        let mut places = vec![0; order.len()];
+        for (&number, place) in order.iter().zip(0..) {
+            places[number as usize] = place;
         }
-        let (plain, hits): (Vec<StateID>, _) =
-            found.into_iter().partition(|&state| !dfa.is_match(state));
-        let stride = classes.count + 1;
-        let states = plain.len() + hits.len();
-        for (index, state) in plain.iter().chain(&hits).enumerate() {
-            numbers.set(*state, (index * stride) as u32);
-        }
-        let mut rows = Vec::with_capacity(states * stride);
-        for &state in plain.iter().chain(&hits) {
-            let to = classes.bytes.iter().map(|&byte| numbers.get(next(state, byte)));
-            rows.extend(to.map(Option::unwrap_or_default));
-            rows.push(0);
-        }
-        let rules_of = |state: StateID| {
-            let (dfa, rules) = (&dfa, &distinct.rules);
-            let patterns = (0..dfa.match_len(state)).map(move |at| dfa.match_pattern(state, at));
-            patterns.map(|pattern| rules[pattern.as_usize()].as_slice())
-        };
-        let outputs: usize = hits.iter().flat_map(|&state| rules_of(state)).map(<[u32]>::len).sum();
-        at_most(outputs.saturating_mul(8), || format!("{outputs} rules in lists of states"))?;
-        let ends_in = |&state: &StateID| {
-            let mut rules: Vec<u32> = rules_of(state).flatten().copied().collect();
-            rules.sort_unstable();
-            rules
-        };
-        let outputs = hits.iter().map(ends_in).collect();
-        Ok(Self { states, stride, output_from: plain.len() * stride, rows, outputs })
+        Self { stride: automaton.classes + 1, order, plain, places }
     }
 
-    /// Puts the rows in their place, and the output lists behind everything.
-    fn push_lists(&mut self, words: &mut Vec<u32>, rows: usize, tables: &Tables) {
-        let classes = self.stride - 1;
-        for (index, output) in self.outputs.iter().enumerate() {
-            self.rows[self.output_from + index * self.stride + classes] = words.len() as u32;
-            words.push(output.len() as u32);
-            words.extend(output.iter().flat_map(|&rule| [rule, tables.to_verify[rule as usize]]));
+    /// Where the row of a state is, which is how the image calls it.
+    fn place(&self, number: u32) -> usize {
+        self.places[number as usize] as usize * self.stride
+    }
+
+    fn push(&self, words: &mut Vec<u32>, automaton: &Automaton) {
+        words.reserve(self.order.len() * self.stride);
+        for &number in &self.order {
+            let state = automaton.states[number as usize];
+            let from = words.len();
+            let row = &automaton.rows[state.row as usize..][..automaton.classes];
+            words.extend(row.iter().map(|&to| self.place(to) as u32));
+            words[from + usize::from(state.class)] = self.place(state.to) as u32;
+            words.push(0);
         }
-        words[rows..rows + self.rows.len()].copy_from_slice(&self.rows);
     }
 }
-
 /// Where contents and rules are.
 struct Tables {
     contents: usize,
@@ -287,17 +176,17 @@ struct Tables {
 }
 
 impl Tables {
-    fn push(words: &mut Vec<u32>, set: &PatternSet, triggers: &[usize], folds: bool) -> Self {
+    fn push(words: &mut Vec<u32>, set: &PatternSet, triggers: &Triggers) -> Self {
         let mut records = Vec::new();
         let mut rules = Vec::new();
         let mut to_verify = Vec::new();
-        for (index, (rule, &trigger)) in set.rules().iter().zip(triggers).enumerate() {
+        for (index, (rule, &trigger)) in set.rules().iter().zip(&triggers.contents).enumerate() {
             let first = records.len();
             for (at, content) in rule.contents.iter().enumerate() {
                 let mut flags = if content.nocase { NOCASE } else { 0 };
                 if at == trigger {
                     flags |= TRIGGER;
-                    if folds && content.has_case() {
+                    if triggers.folds && content.has_case() {
                         flags |= COMPARE;
                     }
                 }
@@ -309,11 +198,7 @@ impl Tables {
             let trigger = first + trigger;
             let (count, kinds) = (rule.contents.len() as u32, rule.kinds.bits());
             rules.push([first as u32, count, kinds, trigger as u32]);
-            let [_, _, flags, offset, end, ..] = records[trigger];
-            let certain = count == 1
-                && rule.kinds == Kinds::ALL
-                && flags & COMPARE == 0
-                && (offset, end) == (0, u32::MAX);
+            let certain = triggers.certain[index];
             to_verify.push(if certain { CERTAIN } else { trigger as u32 });
         }
         let contents = words.len();

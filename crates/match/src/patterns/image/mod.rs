@@ -86,6 +86,7 @@ mod search;
 mod tests;
 
 pub use build::BuildError;
+pub(super) use build::at_most;
 pub use search::search;
 
 use super::Kind;
