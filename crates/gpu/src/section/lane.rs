@@ -9,6 +9,7 @@ use millrace_core::{Batch, Context, Packet, Reason, Timestamp, cycles};
 
 use super::balance::{Balancer, FEWEST};
 use super::flight::{Flight, State};
+use super::pause::Pause;
 use super::recovery::{Connection, Link, Order};
 use super::report::{Counters, Fault};
 use super::tables::Resident;
@@ -296,10 +297,11 @@ impl Lane {
     /// afterwards [`take`](Self::take) gives everything.
     pub fn finish(&mut self) {
         self.flush();
+        let mut pause = Pause::default();
         while self.flying > 0 {
             self.poll();
             self.launch_waiting();
-            std::hint::spin_loop();
+            pause.take();
         }
         // Slots come free when batches are taken, and nobody launches then.
         self.wait_no_more();
@@ -384,9 +386,10 @@ impl Lane {
         }
         self.counters.waits.add(1);
         let start = cycles::now();
+        let mut pause = Pause::default();
         while self.queue.front().is_some_and(Flight::is_flying) {
             self.poll();
-            std::hint::spin_loop();
+            pause.take();
         }
         self.balancer.waited(cycles::now().wrapping_sub(start) as f64);
     }

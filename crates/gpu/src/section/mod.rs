@@ -20,6 +20,7 @@ mod flight;
 mod histogram;
 mod lane;
 mod lanes;
+mod pause;
 mod recovery;
 mod report;
 mod settings;

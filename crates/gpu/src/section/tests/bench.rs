@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use millrace_core::testing::Rig;
@@ -12,12 +12,16 @@ use millrace_core::{
     Batch, Class, ClassInfo, Context, Element, Failed, Init, Lock, Packet, Refused, Setup, Task,
 };
 
+use super::super::pause::Pause;
 use super::super::{Lane, Section, Settings, Source};
 use crate::kernel::{DROP, Kernel, NONE};
 use crate::plan::{Edge, Limits, Node, Plan};
 use crate::region::{Access, Base, Region};
 use crate::table::{Decisions, Lpm6, Route};
 use crate::{Results, Rows, Snapshot, Stage, StageSpec, StageTable};
+
+/// What nothing takes, even on a machine that has much else to do.
+pub(super) const LONG: Duration = Duration::from_secs(60);
 
 type Work = Box<dyn FnOnce(&mut Context)>;
 
@@ -341,7 +345,8 @@ impl Traffic {
         epoch
     }
 
-    /// Bursts until `enough` says so, at most some seconds.
+    /// Bursts until `enough` says so. Fails when nothing comes for a long time; how long all of it takes is no matter on a
+    /// busy machine.
     pub(super) fn run(
         &mut self,
         cx: &mut Context,
@@ -349,13 +354,19 @@ impl Traffic {
         writes: bool,
         mut enough: impl FnMut(&Self, &Lane) -> bool,
     ) {
-        let began = std::time::Instant::now();
+        let (mut came, mut last, began) = (self.came, Instant::now(), Instant::now());
+        let mut pause = Pause::default();
         while !enough(self, lane) {
-            assert!(began.elapsed() < Duration::from_secs(20), "it does not come to an end");
             if lane.room() >= Batch::CAPACITY {
                 self.push(cx, lane);
             }
             self.take(cx, lane, writes);
+            if self.came > came {
+                (came, last, pause) = (self.came, Instant::now(), Pause::default());
+            }
+            assert!(last.elapsed() < LONG, "nothing comes: {:?}", self.under_way());
+            assert!(began.elapsed() < 10 * LONG, "it does not come to an end");
+            pause.take();
         }
     }
 

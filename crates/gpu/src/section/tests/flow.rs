@@ -7,11 +7,8 @@ use std::time::Duration;
 use millrace_core::Batch;
 
 use super::super::{Lanes, Mode, Settings, Source};
-use super::bench::{CAPACITY, Traffic, in_context, section};
+use super::bench::{CAPACITY, LONG, Traffic, in_context, section};
 use crate::host::{self, Fast, Faults, Simulator};
-
-/// What no batch takes, even on a machine that has much else to do.
-pub(super) const LONG: Duration = Duration::from_secs(10);
 
 pub(super) fn fast() -> Option<Arc<Source>> {
     Some(Source::new(Box::new(|| Ok(Fast::open("")))))

@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 use millrace_core::{Batch, Context, Packet, Timestamp};
 
 use super::super::{Mode, Section, Settings, Source};
-use super::bench::in_context;
-use super::flow::LONG;
+use super::bench::{LONG, in_context};
 use crate::device::DeviceId;
 use crate::host::Fast;
 use crate::kernel::Kernel;

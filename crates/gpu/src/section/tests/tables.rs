@@ -5,9 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use super::super::{Fault, Mode, Settings, Source};
-use super::bench::{CAPACITY, Traffic, in_context, section};
+use super::bench::{CAPACITY, LONG, Traffic, in_context, section};
 use super::faults::source;
-use super::flow::LONG;
 use crate::device::{DeviceId, TableMemory};
 use crate::host::{self, Fast, Faults, Point};
 use crate::plan::Plan;

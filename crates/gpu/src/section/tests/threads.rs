@@ -7,9 +7,8 @@ use std::time::{Duration, Instant};
 use millrace_core::BiasedMutex;
 
 use super::super::{Fault, Lane, Mode, Settings};
-use super::bench::{Traffic, in_context, section};
+use super::bench::{LONG, Traffic, in_context, section};
 use super::faults::source;
-use super::flow::LONG;
 use crate::host::{self, Faults, Point};
 
 #[test]
@@ -17,7 +16,7 @@ fn threads_share_a_device_that_fails() {
     const THREADS: usize = 3;
     for seed in 0..2 {
         let faults = Faults::none();
-        let patience = Duration::from_millis(50);
+        let patience = Duration::from_millis(200);
         let settings = Settings { mode: Mode::Gpu, patience, ..Settings::default() };
         let (section, routes) = section(source(&faults, seed), seed == 0, settings);
         section.prepare(THREADS).unwrap();
@@ -39,7 +38,7 @@ fn threads_share_a_device_that_fails() {
                     let began = Instant::now();
                     let mut told = false;
                     while going.load(Ordering::Relaxed) > 0 {
-                        assert!(began.elapsed() < Duration::from_secs(20));
+                        assert!(began.elapsed() < LONG);
                         let came = traffic.came();
                         traffic.run(cx, &mut lane.lock(cx), seed == 0, |traffic, _| {
                             traffic.came() > came
