@@ -1,7 +1,7 @@
 //! `cargo xtask gpu-machine`: everything that a machine with a GPU needs to test and measure the CUDA backend, in one folder.
 //!
-//! Such a machine often has neither Rust nor a network. So the programs are built here, stripped, and packed with their data and
-//! a script, which is the one command there: `sh target/gpu-machine/run`.
+//! Such a machine often has neither Rust nor a network, and is lent by the minute. So the programs are built here, stripped, and
+//! packed with their data into an archive beside a script, which is the one command there: `sh target/gpu-machine/run`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
+
+use millrace_testkit::data::Data;
 
 use crate::{data, shell};
 
@@ -26,6 +28,9 @@ const SCRIPT: &str = include_str!("run.sh");
 /// What the folder may hold: it travels with a checkout.
 const MOST_BYTES: u64 = 60 << 20;
 
+/// What the script unpacks.
+const ARCHIVE: &str = "pack.tar.gz";
+
 /// The crates whose tests a device must pass.
 const TESTED: &[&str] = &["millrace-gpu", "millrace-match"];
 
@@ -36,22 +41,22 @@ const TESTED: &[&str] = &["millrace-gpu", "millrace-match"];
 pub(crate) fn run(options: &Options) -> Result<()> {
     let folder = options.to.clone().unwrap_or_else(|| shell::target().join("gpu-machine"));
     clear(&folder).with_context(|| folder.display().to_string())?;
-    fs::create_dir_all(folder.join("tests"))?;
+    fs::create_dir_all(&folder)?;
+    let pack = tempfile::tempdir().context("a temporary folder")?;
+    let pack = pack.path();
+    fs::create_dir(pack.join("tests"))?;
 
     let mut build = shell::cargo();
-    build.args(["build", "--release", "--package", "millrace", "--package", "millrace-bench"]);
+    build.args(["build", "--release", "--package", "millrace-bench"]);
     shell::run(&mut build)?;
-    for program in ["millrace", "millrace-bench"] {
-        keep(&shell::target().join("release").join(program), &folder.join(program))?;
-    }
+    let program = "millrace-bench";
+    keep(&shell::target().join("release").join(program), &pack.join(program))?;
     for (name, program) in test_programs()? {
-        keep(&program, &folder.join("tests").join(name))?;
+        keep(&program, &pack.join("tests").join(name))?;
     }
-
-    match data::fetch(millrace_testkit::data::Data::Phrases) {
-        Ok(phrases) => join_phrases(&phrases, &folder.join("patterns"))?,
-        Err(error) => println!("without the phrases of modsecurity-crs: {error:#}"),
-    }
+    add_data(pack)?;
+    let archive = folder.join(ARCHIVE);
+    shell::run(Command::new("tar").arg("-czf").arg(&archive).arg("-C").arg(pack).arg("."))?;
     let script = folder.join("run");
     fs::write(&script, SCRIPT)?;
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
@@ -76,7 +81,7 @@ fn clear(folder: &Path) -> Result<()> {
     if entries.next().is_none() {
         return Ok(());
     }
-    let is_ours = folder.join("run").is_file() && folder.join("tests").is_dir();
+    let is_ours = folder.join("run").is_file() && folder.join(ARCHIVE).is_file();
     ensure!(is_ours, "is not of this command: name a new folder, or an empty one");
     Ok(fs::remove_dir_all(folder)?)
 }
@@ -115,6 +120,33 @@ fn field<'a>(line: &'a str, key: &str) -> Option<&'a str> {
 fn keep(program: &Path, to: &Path) -> Result<()> {
     fs::copy(program, to).with_context(|| program.display().to_string())?;
     shell::run(Command::new("strip").arg(to)).context("strip is part of binutils")
+}
+
+/// Data that figures are measured on; without what cannot be had they are measured on what is made up.
+fn add_data(pack: &Path) -> Result<()> {
+    match data::fetch(Data::Phrases) {
+        Ok(phrases) => join_phrases(&phrases, &pack.join("patterns"))?,
+        Err(error) => println!("without {}: {error:#}", Data::Phrases.name()),
+    }
+    for (data, folder, file) in
+        [(Data::Routes, "routes", Some("ipasn_20140513.dat")), (Data::Texts, "texts", None)]
+    {
+        let found = match data::fetch(data) {
+            Ok(found) => found,
+            Err(error) => {
+                println!("without {}: {error:#}", data.name());
+                continue;
+            }
+        };
+        fs::create_dir(pack.join(folder))?;
+        for entry in fs::read_dir(&found)? {
+            let (path, name) = entry.map(|entry| (entry.path(), entry.file_name()))?;
+            if path.is_file() && file.is_none_or(|file| name == file) {
+                fs::copy(&path, pack.join(folder).join(name))?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// One file of all phrases, one a line, each once: what no line of a file can hold is not among them.
@@ -158,14 +190,74 @@ mod tests {
         fs::write(&file, "").unwrap();
         clear(folder.path()).unwrap_err();
         assert!(file.exists());
-        fs::create_dir(folder.path().join("tests")).unwrap();
+        fs::write(folder.path().join(ARCHIVE), "").unwrap();
         clear(folder.path()).unwrap();
         assert!(!file.exists());
     }
 
-    #[test]
-    fn the_script_is_right() {
+    /// The script's last word and its status.
+    fn script(words: &[&str]) -> (String, Option<i32>) {
+        let folder = tempfile::tempdir().unwrap();
+        let run = folder.path().join("run");
+        fs::write(&run, SCRIPT).unwrap();
         let mut shell = Command::new("sh");
-        assert!(shell.args(["-n", "-c", SCRIPT]).status().unwrap().success());
+        let output = shell.arg(run).args(words).output().unwrap();
+        (String::from_utf8(output.stderr).unwrap(), output.status.code())
+    }
+
+    #[test]
+    fn the_script_refuses_what_it_does_not_know() {
+        for (words, said) in [
+            (&["--only", "calibrate,nonsense"][..], "no step 'nonsense'"),
+            (&["--within", "soon"], "a number of seconds"),
+            (&["--hots"], "--hots?"),
+        ] {
+            let (error, status) = script(words);
+            assert!(status == Some(2) && error.contains(said), "{words:?}: {error}");
+        }
+        // What it would run is not beside it.
+        assert_eq!(script(&["--host", "--only", "faults"]).1, Some(1));
+    }
+
+    #[test]
+    fn the_script_runs_what_is_packed_and_keeps_what_is_done() {
+        let (stage, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (stage, folder) = (stage.path(), folder.path());
+        fs::create_dir(stage.join("tests")).unwrap();
+        let program = |path: PathBuf, text: &str| {
+            fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        };
+        program(stage.join("tests/one"), "echo fine");
+        program(stage.join("tests/two"), "echo bad; exit 7");
+        // gpu --device host --only NAME --json FOLDER ...
+        let bench =
+            "[ $5 = latency ] && sleep 20; echo \"$*\"; echo '{\"figure\": 1}' > $7/$5.json";
+        program(stage.join("millrace-bench"), bench);
+        fs::write(folder.join("run"), SCRIPT).unwrap();
+        let tar = Command::new("tar")
+            .arg("-czf")
+            .arg(folder.join(ARCHIVE))
+            .arg("-C")
+            .arg(stage)
+            .arg(".")
+            .status();
+        assert!(tar.unwrap().success());
+        let mut shell = Command::new("sh");
+        shell.arg(folder.join("run")).args(["--host", "--within", "7", "--only"]);
+        shell.args(["tests,batch,latency,faults"]).arg(folder.join("out"));
+        let output = shell.output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "a test failed");
+        let report = fs::read_to_string(folder.join("out/report.txt")).unwrap();
+        for line in ["test-one 0 ", "test-two 7 ", "batch 0 ", "latency 124 ", "left out: faults"] {
+            assert!(report.lines().any(|found| found.starts_with(line)), "{line}: {report}");
+        }
+        assert!(report.contains("gpu --device host --only batch --json"), "{report}");
+        let report = fs::read_to_string(folder.join("out/report.json")).unwrap();
+        let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+        assert_eq!(report["reports"], serde_json::json!([{"figure": 1}]));
+        assert_eq!(report["steps"][1]["step"], "test-two");
+        assert_eq!(report["steps"].as_array().unwrap().len(), 4);
+        assert!(folder.join("out/parts.tar.gz").is_file());
     }
 }
