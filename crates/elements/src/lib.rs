@@ -19,6 +19,7 @@ pub mod ipsec;
 pub mod measure;
 pub mod queueing;
 pub mod rewrite;
+mod rule_file;
 pub mod standard;
 pub mod summary;
 pub mod tcpudp;

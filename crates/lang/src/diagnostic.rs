@@ -35,6 +35,21 @@ pub struct Diagnostic {
     pub context_span: Option<Span>,
     /// A place outside of the configuration, such as `trace.txt:3`.
     pub landmark: Option<String>,
+    /// What stands at that place.
+    pub excerpt: Option<Excerpt>,
+}
+
+/// A line of a file outside of the configuration, and a place in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Excerpt {
+    /// The file's name.
+    pub file: String,
+    /// The number of the line, from 1.
+    pub line: usize,
+    /// The line.
+    pub text: String,
+    /// The byte of it where the place begins; it ends with the word.
+    pub at: usize,
 }
 
 /// A remark that belongs to a [`Diagnostic`].
@@ -75,6 +90,7 @@ impl Diagnostic {
             context: None,
             context_span: None,
             landmark: None,
+            excerpt: None,
         }
     }
 
@@ -124,6 +140,13 @@ impl Diagnostic {
     #[must_use]
     pub fn landmark(mut self, landmark: impl Into<String>) -> Self {
         self.landmark = Some(landmark.into());
+        self
+    }
+
+    /// Shows what stands at the place outside of the configuration.
+    #[must_use]
+    pub fn excerpt(mut self, excerpt: Excerpt) -> Self {
+        self.excerpt = Some(excerpt);
         self
     }
 

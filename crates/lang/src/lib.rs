@@ -86,7 +86,7 @@ mod render;
 pub mod source;
 pub mod variables;
 
-pub use diagnostic::{Diagnostic, Note, Severity};
+pub use diagnostic::{Diagnostic, Excerpt, Note, Severity};
 pub use flatten::{
     FindLibrary, MAX_EXPANSION_DEPTH, Options, Variables, assemble, compile, find_in_click_path,
     find_in_path, outline,

@@ -39,7 +39,7 @@ use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Element, Group, Level, Origin, Renderer, Snippet};
 
-use crate::diagnostic::{Diagnostic, Note, Severity};
+use crate::diagnostic::{Diagnostic, Excerpt, Note, Severity};
 use crate::source::{SourceMap, Span};
 
 /// How a diagnostic looks.
@@ -139,12 +139,14 @@ fn render_snippet(diagnostic: &Diagnostic, map: &SourceMap, color: bool, out: &m
         Severity::Warning => Level::WARNING,
         Severity::Message => Level::INFO,
     };
-    let message = match &diagnostic.landmark {
-        Some(landmark) => format!("{landmark}: {}", diagnostic.message),
-        None => diagnostic.message.clone(),
+    let message = match (&diagnostic.landmark, &diagnostic.excerpt) {
+        (Some(landmark), None) => format!("{landmark}: {}", diagnostic.message),
+        _ => diagnostic.message.clone(),
     };
     let mut main = Group::with_title(level.primary_title(printable(&message)));
-    if let Some(span) = diagnostic.span {
+    if let Some(excerpt) = &diagnostic.excerpt {
+        main = main.elements(line_of(excerpt));
+    } else if let Some(span) = diagnostic.span {
         main = main.elements(excerpt(span, diagnostic.label.as_deref(), map));
     }
     if let Some(context) = &diagnostic.context {
@@ -189,17 +191,40 @@ fn excerpt<'m>(span: Span, label: Option<&str>, map: &'m SourceMap) -> Vec<Eleme
     let (file, line) = source.file_and_line(place.start as u32);
     let first = source.line_range(source.line_index(place.start as u32)).start;
     let last = source.line_range(source.line_index(place.end.max(place.start + 1) as u32 - 1)).end;
-    let window = window(text, first..last, &place);
+    let column = source.location(place.start as u32).column as usize;
+    marked(text, first..last, &place, label, (file, line as usize, column))
+}
+
+/// The line of another file, with the place marked.
+fn line_of(excerpt: &Excerpt) -> Vec<Element<'_>> {
+    let Excerpt { file, line, text, at } = excerpt;
+    let start = floor(text, *at);
+    let rest = text.get(start..).unwrap_or("");
+    let word = rest.find(|c: char| c.is_whitespace() || c == ';').unwrap_or(rest.len());
+    let place = start..start + word;
+    let column = text.get(..start).map_or(0, |before| before.chars().count()) + 1;
+    marked(text, 0..text.len(), &place, None, (file, *line, column))
+}
+
+/// These lines of a text with the place marked, which stands in this file, line and column.
+fn marked<'t>(
+    text: &'t str,
+    lines: Range<usize>,
+    place: &Range<usize>,
+    label: Option<&str>,
+    (file, line, column): (&str, usize, usize),
+) -> Vec<Element<'t>> {
+    let first = lines.start;
+    let window = window(text, lines, place);
     let shown = text.get(window.clone()).unwrap_or("");
     let marked = place.start - window.start..place.end.min(window.end) - window.start;
     let mark = AnnotationKind::Primary.span(marked).label(label.map(printable));
-    let snippet = Snippet::source(shown).line_start(line as usize).annotation(mark);
+    let snippet = Snippet::source(shown).line_start(line).annotation(mark);
     if window.start == first {
         return vec![snippet.path(printable(file)).into()];
     }
     // The column is not that of what is shown.
-    let column = source.location(place.start as u32).column as usize;
-    let origin = Origin::path(printable(file)).line(line as usize).char_column(column);
+    let origin = Origin::path(printable(file)).line(line).char_column(column);
     vec![origin.into(), snippet.into()]
 }
 

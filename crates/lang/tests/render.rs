@@ -1,6 +1,8 @@
 //! Diagnostics as people see them.
 
-use millrace_lang::{Diagnostic, Options, SourceMap, Span, Style, compile, render, render_all};
+use millrace_lang::{
+    Diagnostic, Excerpt, Options, SourceMap, Span, Style, compile, render, render_all,
+};
 use proptest::prelude::*;
 
 const PLAIN: Style = Style::Snippet { color: false };
@@ -10,6 +12,38 @@ fn of_text(text: &str, style: Style) -> String {
     let source = map.add("a.click", text);
     let (_, diagnostics) = compile(&mut map, source, &Options::default());
     render_all(&diagnostics, &map, style)
+}
+
+#[test]
+fn a_line_of_another_file_is_shown() {
+    let mut map = SourceMap::default();
+    let source = map.add("a.click", "A(rules)");
+    let span = Span { source, start: 0, end: 1 };
+    let excerpt = |text: &str, at| {
+        let file = "rules".to_owned();
+        Excerpt { file, line: 7, text: text.to_owned(), at }
+    };
+    let finding = |excerpt| {
+        let finding = Diagnostic::error(span, "no such word").landmark("rules:7:5");
+        finding.context("While reading rules of ‘a :: A’").excerpt(excerpt)
+    };
+    insta::assert_snapshot!(render(&finding(excerpt("add wrod; x", 4)), &map, PLAIN), @r"
+    error: no such word
+     --> rules:7:5
+      |
+    7 | add wrod; x
+      |     ^^^^
+      |
+      = note: While reading rules of ‘a :: A’
+    ");
+    assert_eq!(
+        render(&finding(excerpt("add wrod; x", 4)), &map, Style::Click),
+        "a.click:1: While reading rules of ‘a :: A’:\nrules:7:5:   no such word\n"
+    );
+    // Places that there are not, and long lines.
+    for (text, at) in [("", 0), ("ä", 1), ("x", 9), (&*"x".repeat(9999), 5000)] {
+        assert!(render(&finding(excerpt(text, at)), &map, PLAIN).contains("rules:7:"), "{at}");
+    }
 }
 
 #[test]

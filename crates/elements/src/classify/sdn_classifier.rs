@@ -33,7 +33,10 @@
 //! kept apart, and after 64 changes a thread of its own makes the trees anew.
 //!
 //! # Arguments
-//! - FILE: the file of rules. It is read when the router starts. Positional.
+//! - FILE: the file of rules. Positional. It is read when the
+//!   configuration is checked and before the router starts: a file, not a pipe or a device, of 256 MiB at most. Without a
+//!   rule it is refused: sooner it is the wrong one, or somebody is about to write it. A new version is best moved into its
+//!   place (mv), so that nobody reads half of it.
 //! - RULE: one more rule, in front of those of FILE. May be given several times. Keyword.
 //! - DEFAULT: the output of packets that satisfy no rule, or `drop`. Keyword, default drop.
 //! - CACHE: how many flows each thread keeps at hand with their rules, at 32 bytes each; 0 for none. It pays where most
@@ -57,7 +60,10 @@
 //! - `memory` (read): bytes of the trees.
 //! - `build_time` (read): seconds that it took to make them.
 //!
-//! If something is wrong with new rules, the message has line and column, and the old ones stay.
+//! If something is wrong with new rules, the message has file, line and column, and the old ones stay.
+//!
+//! After a hot swap the rules are those of the new configuration and its file, as after a start: what handlers had changed is
+//! gone, as it is of routes. `counts` go on, output by output.
 //!
 //! # Drops
 //! - filtered: a rule says so.
@@ -81,8 +87,8 @@
 use millrace_core::args::Kind;
 use millrace_core::memory::Ports;
 use millrace_core::{
-    Batch, Class, Context, Count, Element, Failed, Handlers, Init, PerThread, Reason, Refused,
-    Setup, isa, register,
+    Batch, Class, Context, Count, Element, Failed, Handlers, Init, Inspection, PerThread, Reason,
+    Refused, Setup, isa, register,
 };
 use millrace_match::rules::{FlowCache, Key, NONE};
 
@@ -122,8 +128,16 @@ impl Element for SdnClassifier {
         Ok(Self { rules, counts, cache: cache as usize, at_hand })
     }
 
+    fn inspect(&self, inspection: &mut Inspection<'_>) {
+        self.rules.inspect(inspection);
+    }
+
     fn initialize(&self, _init: &mut Init<'_>) -> Result<(), Refused> {
-        self.rules.read(None).map_err(Refused)
+        self.rules.initialize()
+    }
+
+    fn take_state(&self, old: &Self, _init: &Init<'_>) {
+        self.counts.take(&old.counts);
     }
 
     fn push(&self, cx: &mut Context, cache: &mut Self::Local, _port: usize, batch: &mut Batch) {
@@ -293,17 +307,26 @@ mod tests {
         let message = rig.write("load", "").unwrap_err().to_string();
         let name = path.display();
         let expected = format!(
-            "{name}: line 2, column 47: no output 2, there are 2\n\
-             {name}: line 3, column 1: expected ‘@’ and the source prefix, not ‘x’"
+            "{name}:2:47: no output 2, there are 2\n\
+             {name}:3:1: expected ‘@’ and the source prefix, not ‘x’"
         );
         assert_eq!(message, expected);
         assert_eq!(rig.read("rules").unwrap(), lines);
-        std::fs::write(&path, "").unwrap();
-        rig.write("load", &name.to_string()).unwrap();
-        assert_eq!(rig.read("rules").unwrap().lines().count(), 1);
-        std::fs::write(&path, b"# rules\n\xff\n").unwrap();
+        // A file that somebody is about to write may be empty for a moment.
+        for text in ["", "\n# rules\n"] {
+            std::fs::write(&path, text).unwrap();
+            let message = rig.write("load", &name.to_string()).unwrap_err().to_string();
+            assert_eq!(message, format!("{name}: there is no rule in it"));
+            assert!(Rig::new(&element, 1, 2).is_err());
+        }
+        std::fs::write(&path, b"# rules\n@\xff\n").unwrap();
         let message = rig.write("load", "").unwrap_err().to_string();
-        assert_eq!(message, format!("{name}: line 2: what stands there is no text in UTF-8"));
+        assert_eq!(message, format!("{name}:2:2: what stands there is no text in UTF-8"));
+        for file in ["/dev/zero", "/", "/no/such/file"] {
+            let message = rig.write("load", file).unwrap_err().to_string();
+            assert!(message.starts_with(&format!("{file}: ")), "{message}");
+        }
+        assert_eq!(rig.read("rules").unwrap(), lines);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::sync::OnceLock;
 
-use millrace_core::{Context, Count, Element, Handlers, PerThread};
+use millrace_core::{Context, Count, Element, Handlers, Lock, PerThread};
 
 use super::sdn_rules::{FILTERED, NO_MATCH};
 
@@ -12,12 +12,14 @@ pub(crate) struct SdnCounts {
     outputs: usize,
     /// By output; behind them packets that rules dropped, and packets dropped for lack of a rule.
     of_threads: PerThread<OnceLock<Box<[Count]>>>,
+    /// What the classifier before a hot swap counted, in the same order.
+    before: Lock<Vec<u64>>,
 }
 
 impl SdnCounts {
     /// Nothing yet, of a classifier with so many outputs.
     pub(crate) fn new(outputs: usize) -> Self {
-        Self { outputs, of_threads: PerThread::default() }
+        Self { outputs, of_threads: PerThread::default(), before: Lock::default() }
     }
 
     /// Counts packets by their ports, as [`Compiled::port`](super::sdn_rules::Compiled::port) says them.
@@ -39,12 +41,21 @@ impl SdnCounts {
 
     fn of(&self, at: usize) -> u64 {
         let counts = self.of_threads.iter().filter_map(|counts| counts.get()?.get(at));
-        counts.map(Count::get).sum()
+        let before = self.before.lock().get(at).copied().unwrap_or(0);
+        counts.map(Count::get).sum::<u64>() + before
+    }
+
+    /// Goes on counting from what another one counted, which may have more outputs, or fewer.
+    pub(crate) fn take(&self, old: &Self) {
+        let of_output = |at| if at < old.outputs { old.of(at) } else { 0 };
+        let dropped = [old.outputs, old.outputs + 1].map(|at| old.of(at));
+        *self.before.lock() = (0..self.outputs).map(of_output).chain(dropped).collect();
     }
 
     fn reset(&self) {
         let counts = self.of_threads.iter().filter_map(OnceLock::get);
         counts.flatten().for_each(|count| count.set(0));
+        self.before.lock().clear();
     }
 
     /// A line each: the number of the output, `drop` or `none`, and how many.

@@ -10,12 +10,15 @@ use arc_swap::Guard;
 use millrace_core::args::{Arg, ArgError, ArgText, FileName, Scope};
 use millrace_core::element::HandlerError;
 use millrace_core::headers::ether_type;
-use millrace_core::{Args, Call, Context, Element, Handlers, Lock, Packet, Reason};
+use millrace_core::{
+    Args, Call, Context, Element, Handlers, Inspection, Lock, Packet, Reason, Refused,
+};
 use millrace_gpu::kernel::CLASSIFY_REGIONS;
 use millrace_gpu::region::{Base, View};
-use millrace_match::rules::{Action, DROP, Key, LiveRules, Rule, RuleSet};
+use millrace_match::rules::{Action, DROP, Key, LiveRules, Rule, RuleError, RuleSet};
 
 use super::in_force::{InForce, Version};
+use crate::rule_file::{self, Fault, Origin};
 
 /// The arguments FILE, RULE and DEFAULT, and the rules in force.
 pub(crate) struct SdnRules {
@@ -25,6 +28,8 @@ pub(crate) struct SdnRules {
     outputs: usize,
     default: Action,
     in_force: Arc<InForce<Compiled>>,
+    /// What was read of the file when the configuration was checked, until the router starts.
+    read: Lock<Option<Vec<Rule>>>,
     /// Held from reading all rules anew until they are in force: the last text that is read stays.
     loading: Lock<()>,
     /// Whether trees are being made anew.
@@ -78,8 +83,8 @@ impl SdnRules {
         }
         let compiled = Compiled::new(RuleSet { rules: own.clone() }, default);
         let in_force = Arc::new(InForce::new(compiled));
-        let (loading, renewing) = (Lock::default(), Arc::default());
-        Self { file, own, outputs, default, in_force, loading, renewing }
+        let (read, loading, renewing) = (Lock::default(), Lock::default(), Arc::default());
+        Self { file, own, outputs, default, in_force, read, loading, renewing }
     }
 
     /// The rules in force.
@@ -93,32 +98,66 @@ impl SdnRules {
         self.in_force.keep()
     }
 
-    /// Reads the configured file, or another one; `Err` says what is wrong, and where.
-    pub(crate) fn read(&self, file: Option<&Path>) -> Result<(), String> {
-        let _loading = self.loading.lock();
-        let mut rules = self.own.clone();
-        if let Some(path) = file.or_else(|| self.file.as_ref().map(FileName::as_path)) {
-            let name = path.display();
-            let bytes = std::fs::read(path).map_err(|error| format!("{name}: {error}"))?;
-            let text = text(&bytes).map_err(|wrong| format!("{name}: {wrong}"))?;
-            rules.extend(self.parse(text, &format!("{name}: "))?);
+    /// Reads the file and says what is wrong with it. Trees are made when the router starts.
+    pub(crate) fn inspect(&self, inspection: &mut Inspection<'_>) {
+        match self.gather(None) {
+            Ok(rules) => *self.read.lock() = Some(rules),
+            Err(faults) => rule_file::report(faults, inspection),
         }
-        self.exchange(rules)
+    }
+
+    /// Puts the rules in force that were read when the configuration was checked.
+    ///
+    /// # Errors
+    /// There are too many, or they had not been read and something is wrong with them.
+    pub(crate) fn initialize(&self) -> Result<(), Refused> {
+        let read = self.read.lock().take();
+        let started = match read {
+            Some(rules) => self.exchange(rules),
+            None => self.read(None),
+        };
+        started.map_err(Refused)
+    }
+
+    /// Reads the configured file, or another one; `Err` says what is wrong, and where.
+    fn read(&self, file: Option<&Path>) -> Result<(), String> {
+        let _loading = self.loading.lock();
+        self.exchange(self.gather(file).map_err(|faults| rule_file::lines(&faults))?)
     }
 
     /// Puts the rules of a text in the place of all.
-    fn write(&self, text: &str) -> Result<(), String> {
+    fn write(&self, text: &[u8]) -> Result<(), String> {
         let _loading = self.loading.lock();
-        self.exchange(self.parse(text, "")?)
+        let parsed = self.parse(Origin { file: None, text });
+        self.exchange(parsed.map_err(|faults| rule_file::lines(&faults))?)
     }
 
-    fn parse(&self, text: &str, place: &str) -> Result<Vec<Rule>, String> {
+    /// The rules of the configuration and those of its file, or of another one.
+    fn gather(&self, file: Option<&Path>) -> Result<Vec<Rule>, Vec<Fault>> {
+        let mut rules = self.own.clone();
+        let file = file.or_else(|| self.file.as_ref().map(FileName::as_path));
+        if let Some(path) = file {
+            let text = rule_file::read(path).map_err(|fault| vec![fault])?;
+            let origin = Origin { file, text: &text };
+            let read = self.parse(origin)?;
+            if read.is_empty() {
+                return Err(vec![origin.fault_of_all("there is no rule in it")]);
+            }
+            rules.extend(read);
+        }
+        Ok(rules)
+    }
+
+    fn parse(&self, origin: Origin<'_>) -> Result<Vec<Rule>, Vec<Fault>> {
+        let text = std::str::from_utf8(origin.text).map_err(|error| {
+            let before = origin.text.get(..error.valid_up_to()).unwrap_or_default();
+            let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
+            let byte = before.iter().rev().take_while(|&&byte| byte != b'\n').count() + 1;
+            vec![origin.fault_at_byte(line, byte, "what stands there is no text in UTF-8")]
+        })?;
+        let fault = |wrong: RuleError| origin.fault(wrong.line, wrong.column, wrong.message);
         let parsed = RuleSet::parse_for(self.outputs, text);
-        let lines = |errors: Vec<_>| {
-            let lines = errors.into_iter().map(|error| format!("{place}{error}"));
-            lines.collect::<Vec<_>>().join("\n")
-        };
-        parsed.map(|set| set.rules).map_err(lines)
+        parsed.map(|set| set.rules).map_err(|wrong| wrong.into_iter().map(fault).collect())
     }
 
     /// Puts other rules in force; packets go on to be classified by the old ones until these are ready.
@@ -210,15 +249,6 @@ impl Compiled {
     }
 }
 
-/// A file's text; `Err` says what in it is none, and where.
-fn text(bytes: &[u8]) -> Result<&str, String> {
-    std::str::from_utf8(bytes).map_err(|error| {
-        let before = bytes.get(..error.valid_up_to()).unwrap_or_default();
-        let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
-        format!("line {line}: what stands there is no text in UTF-8")
-    })
-}
-
 /// The port of each rule's number.
 fn ports(live: &LiveRules) -> Vec<u16> {
     let port = |number: u32| match live.action(number) {
@@ -267,7 +297,7 @@ pub(crate) fn handlers<E: Element>(handlers: &mut Handlers<E>, rules: fn(&E) -> 
         let lines = current.live.rules().enumerate();
         lines.map(|(place, rule)| format!("{place} {rule}\n")).collect::<String>()
     });
-    handlers.write("rules", move |element, call| Ok(rules(element).write(&call.text())?));
+    handlers.write("rules", move |element, call| Ok(rules(element).write(call.text().as_bytes())?));
     handlers.write("load", move |element, call| match call.bytes().trim_ascii() {
         b"" => Ok(rules(element).read(None)?),
         _ => Ok(rules(element).read(Some(call.parse::<FileName>()?.as_path()))?),

@@ -18,7 +18,10 @@
 //! leaves what another one before it has noted.
 //!
 //! # Arguments
-//! - FILE: the file of patterns. Positional. It is read when the router starts.
+//! - FILE: the file of patterns. Positional. It is read when the
+//!   configuration is checked and before the router starts: a file, not a pipe or a device, of 256 MiB at most. Without a
+//!   pattern it is refused: sooner it is the wrong one, or somebody is about to write it. A new version is best moved into its
+//!   place (mv), so that nobody reads half of it.
 //! - PATTERN: one more pattern, behind those of the file. Can be given often.
 //! - FORMAT: `PLAIN`, `SNORT`, or `AUTO`. Default AUTO.
 //! - NOCASE: whether plain patterns and PATTERN are found in any case. Default false.
@@ -44,7 +47,11 @@
 //! - `build_time` (read): seconds that it took to build them.
 //!
 //! New rules are built beside the old ones. A batch that is under way meanwhile is searched by the rules that it began with, and
-//! its alerts name and count those.
+//! its alerts name and count those. If something is wrong with new rules the old ones stay, and the message has file, line and
+//! column. Rules that stay, word for word, keep their counts.
+//!
+//! After a hot swap the rules are those of the new configuration and its file, as after a start: what handlers had put in
+//! their place is gone. Rules that are the same go on counting.
 //!
 //! # Drops
 //! None.
@@ -72,7 +79,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use arc_swap::ArcSwapOption;
-use millrace_core::args::{FileName, Kind};
+use millrace_core::args::Kind;
 use millrace_core::{
     Batch, Class, Context, Element, Failed, Handlers, Init, Inspection, Packet, Reason, Refused,
     Setup, register,
@@ -85,9 +92,9 @@ use millrace_match::patterns::{EngineChoice, Kind as Protocol, Scratch, Text};
 use super::section::book::Member;
 use super::section::predicate::Predicate;
 use super::section::role::{Role, StageRole};
-use crate::ids::alarm::Alarm;
 use crate::ids::payload::{From, HEADER, locate};
-use crate::ids::rules::{Compiled, InForce, Source, Target};
+use crate::ids::rules::{Compiled, Target};
+use crate::ids::watch::{self, Watch};
 
 /// The element; its manual is at the top of the file.
 pub struct GpuIdsMatcher {
@@ -99,8 +106,7 @@ pub struct GpuIdsMatcher {
 struct Matching {
     name: String,
     element: usize,
-    rules: InForce,
-    alarm: Alarm,
+    watch: Watch,
     from: From,
     lanes: u32,
     /// Whether a matcher before it notes in the same annotation, so that this one must not write where it found nothing.
@@ -118,68 +124,52 @@ impl Element for GpuIdsMatcher {
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let (ports, element, name) = (setup.outputs(), setup.id(), setup.name().to_owned());
         let args = &mut setup.args;
-        let source = Source::configure(args);
         let from = args.keyword("FROM", From::default());
-        let alarm = Alarm::configure(args);
         let only: Option<Predicate> = args.optional_keyword("CHK_ANNO");
         let lanes = args.in_range("LANES", Kind::Keyword, 1..=32u32).unwrap_or(4);
         if !lanes.is_power_of_two() {
             args.error("LANES", "LANES must be a power of two");
         }
-        args.complete()?;
         let target = Target { engine: EngineChoice::Dfa, streams: false };
-        let rules = InForce::new(source, target).map_err(|error| {
-            args.error((), error);
-            Failed
-        })?;
+        let watch = Watch::configure(args, target)?;
+        args.complete()?;
         let (follows, image) = (AtomicBool::new(false), ArcSwapOption::default());
-        let matching = Matching { name, element, rules, alarm, from, lanes, follows, image };
+        let matching = Matching { name, element, watch, from, lanes, follows, image };
         let matching = Arc::new(matching);
         let stage = matching.clone();
-        let notes = Some(matching.alarm.anno()..matching.alarm.anno() + 4);
+        let notes = Some(matching.watch.alarm.anno()..matching.watch.alarm.anno() + 4);
         let role = StageRole { stage, only, ports, reason: |_| Reason::Filtered, notes };
         Ok(Self { member: Member::enter(setup, Role::Stage(role)), matching })
     }
 
     fn inspect(&self, inspection: &mut Inspection<'_>) {
+        self.matching.watch.inspect(inspection);
         self.member.inspect(inspection);
         let Some(unit) = self.member.unit() else { return };
         let stages = unit.layout.stages.iter().map(|placed| placed.element);
         let mut before = stages.take_while(|&stage| stage != inspection.id());
         let follows = before.any(|stage| {
             let other = inspection.element::<Self>(stage);
-            other.is_some_and(|other| other.matching.alarm.anno() == self.matching.alarm.anno())
+            other.is_some_and(|other| {
+                other.matching.watch.alarm.anno() == self.matching.watch.alarm.anno()
+            })
         });
         self.matching.follows.store(follows, Relaxed);
     }
 
     fn initialize(&self, _init: &mut Init<'_>) -> Result<(), Refused> {
-        self.matching.rules.read(None).map_err(Refused)
+        self.matching.watch.initialize()
     }
 
     fn take_state(&self, old: &Self, _init: &Init<'_>) {
-        self.matching.alarm.take(&old.matching.alarm);
-        self.matching.rules.take(&old.matching.rules);
+        self.matching.watch.take(&old.matching.watch);
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
-        handlers.read("alerts", |ids, _| ids.matching.alarm.alerts());
-        handlers.read("counts", |ids, _| ids.matching.rules.load().counts());
-        handlers.write("reset_counts", |ids, _| {
-            ids.matching.alarm.reset(&ids.matching.rules.load());
-            Ok(())
-        });
-        handlers.read("patterns", |ids, _| ids.matching.rules.load().set.to_string());
-        handlers.write("patterns", |ids, call| Ok(ids.matching.rules.write(call.bytes())?));
-        handlers.write("load", |ids, call| match call.bytes().trim_ascii() {
-            b"" => Ok(ids.matching.rules.read(None)?),
-            _ => Ok(ids.matching.rules.read(Some(call.parse::<FileName>()?.as_path()))?),
-        });
-        handlers.read("memory", |ids, _| ids.matching.rules.load().memory());
+        watch::handlers(handlers, |ids: &Self| &ids.matching.watch);
         handlers.read("image_bytes", |ids, _| {
             ids.matching.table().map_or(0, |table| table.words.len() * 4)
         });
-        handlers.read("build_time", |ids, _| ids.matching.rules.load().build_time.as_secs_f64());
     }
 }
 
@@ -201,7 +191,7 @@ impl Stage for Matching {
     }
 
     fn table(&self) -> Option<StageTable> {
-        let rules = self.rules.keep();
+        let rules = self.watch.rules.keep();
         let epoch = rules.number;
         let made = self.image.load();
         let words = match made.as_ref().filter(|image| image.0 == epoch) {
@@ -216,7 +206,7 @@ impl Stage for Matching {
     }
 
     fn snapshot(&self) -> Snapshot {
-        Snapshot::of(self.rules.keep())
+        Snapshot::of(self.watch.rules.keep())
     }
 
     fn run(&self, snapshot: &Snapshot, rows: &mut Rows<'_>) {
@@ -258,12 +248,12 @@ impl Stage for Matching {
         let follows = self.follows.load(Relaxed);
         for (packet, &result) in packets.iter_mut().zip(results.iter()) {
             if result != NONE {
-                self.alarm.note(packet, result + 1);
+                self.watch.alarm.note(packet, result + 1);
                 cx.run_as(self.element, |cx| {
-                    self.alarm.raise(cx, &rules, result, &locate(packet, self.from));
+                    self.watch.alarm.raise(cx, &rules, result, &locate(packet, self.from));
                 });
             } else if !follows {
-                self.alarm.note(packet, 0);
+                self.watch.alarm.note(packet, 0);
             }
         }
     }
@@ -272,6 +262,6 @@ impl Stage for Matching {
 impl Matching {
     /// The rules that a batch is searched by.
     fn rules_of(&self, snapshot: &Snapshot) -> Arc<Compiled> {
-        snapshot.get().unwrap_or_else(|| self.rules.keep())
+        snapshot.get().unwrap_or_else(|| self.watch.rules.keep())
     }
 }

@@ -16,7 +16,10 @@
 //! Packets see the rules before a change or after it, all packets of a batch the same.
 //!
 //! # Arguments
-//! - FILE: the file of rules. It is read when the router starts. Positional.
+//! - FILE: the file of rules. Positional. It is read when the
+//!   configuration is checked and before the router starts: a file, not a pipe or a device, of 256 MiB at most. Without a
+//!   rule it is refused: sooner it is the wrong one, or somebody is about to write it. A new version is best moved into its
+//!   place (mv), so that nobody reads half of it.
 //! - RULE: one more rule, in front of those of FILE. May be given several times.
 //! - DEFAULT: the output of packets that satisfy no rule, or `drop`. Default drop.
 //! - CHK_ANNO: treats only packets for which this holds, others pass: `element.output`, a GPU element before this one
@@ -40,6 +43,11 @@
 //! - `memory` (read): bytes of the trees.
 //! - `image_bytes` (read): bytes that they take on the device.
 //! - `build_time` (read): seconds that it took to make them.
+//!
+//! If something is wrong with new rules, the message has file, line and column, and the old ones stay.
+//!
+//! After a hot swap the rules are those of the new configuration and its file, as after a start: what handlers had changed is
+//! gone, as it is of routes. `counts` go on, output by output.
 //!
 //! # Drops
 //! - filtered: a rule says so.
@@ -118,11 +126,16 @@ impl Element for GpuSdnClassifier {
     }
 
     fn inspect(&self, inspection: &mut Inspection<'_>) {
+        self.classifying.rules.inspect(inspection);
         self.member.inspect(inspection);
     }
 
     fn initialize(&self, _init: &mut Init<'_>) -> Result<(), Refused> {
-        self.classifying.rules.read(None).map_err(Refused)
+        self.classifying.rules.initialize()
+    }
+
+    fn take_state(&self, old: &Self, _init: &Init<'_>) {
+        self.classifying.counts.take(&old.classifying.counts);
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {

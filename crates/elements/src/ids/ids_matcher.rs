@@ -41,7 +41,10 @@
 //! not TCP.
 //!
 //! # Arguments
-//! - FILE: the file of patterns. Positional. It is read when the router starts.
+//! - FILE: the file of patterns. Positional. It is read when the
+//!   configuration is checked and before the router starts: a file, not a pipe or a device, of 256 MiB at most. Without a
+//!   pattern it is refused: sooner it is the wrong one, or somebody is about to write it. A new version is best moved into its
+//!   place (mv), so that nobody reads half of it.
 //! - PATTERN: one more pattern, behind those of the file: bytes as any string of the language. Can be given often.
 //! - FORMAT: `PLAIN`, `SNORT`, or `AUTO`: SNORT if the first word is `alert`. Default AUTO.
 //! - NOCASE: whether plain patterns and PATTERN are found in any case. Default false.
@@ -72,7 +75,10 @@
 //! - `flows` (read): with FLOW, how many directions are followed.
 //!
 //! New rules are built beside the old ones, by which packets are searched until then. If something is wrong with them
-//! the old ones stay. They start with counts of 0.
+//! the old ones stay, and the message has file, line and column. Rules that stay, word for word, keep their counts.
+//!
+//! After a hot swap the rules are those of the new configuration and its file, as after a start: what handlers had put in
+//! their place is gone. Rules that are the same go on counting, and streams go on.
 //!
 //! # Drops
 //! None.
@@ -89,22 +95,21 @@
 //! # See also
 //! WordMatcher, Search, IPClassifier
 
-use millrace_core::args::{Arg, ArgError, ArgText, FileName, Kind, Scope};
+use millrace_core::args::{Arg, ArgError, ArgText, Kind, Scope};
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Refused, Setup, register,
+    Batch, Class, Context, Element, Failed, Handlers, Init, Inspection, Refused, Setup, register,
 };
 use millrace_match::patterns::{EngineChoice, Kind as Protocol, Scratch, Text};
 
-use super::alarm::Alarm;
 use super::payload::{From, locate};
-use super::rules::{Compiled, InForce, Source, Target};
+use super::rules::{Compiled, Target};
 use super::streams::{Streams, lowest};
+use super::watch::{self, Watch};
 use crate::flows::table::millis;
 
 /// The element; its manual is at the top of the file.
 pub struct IdsMatcher {
-    rules: InForce,
-    alarm: Alarm,
+    watch: Watch,
     from: From,
     all: bool,
     streams: Option<Streams>,
@@ -126,11 +131,9 @@ impl Element for IdsMatcher {
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let args = &mut setup.args;
-        let source = Source::configure(args);
         let EngineName(engine) = args.keyword("ENGINE", EngineName::default());
         let from = args.keyword("FROM", From::default());
         let all = args.keyword("ALL", false);
-        let alarm = Alarm::configure(args);
         let flow = args.keyword("FLOW", false);
         let flows = args.in_range("FLOWS", Kind::Keyword, 1..=1_u32 << 30);
         let timeout = args.in_range("TIMEOUT", Kind::Keyword, 0..=u32::MAX);
@@ -151,21 +154,21 @@ impl Element for IdsMatcher {
             let timeout = u64::from(timeout.unwrap_or(60)) * 1000;
             Streams::new(flows.unwrap_or(65_536) as usize, timeout)
         });
+        let watch = Watch::configure(args, Target { engine, streams: flow })?;
         args.complete()?;
-        let target = Target { engine, streams: flow };
-        let rules = InForce::new(source, target).map_err(|error| {
-            args.error((), error);
-            Failed
-        })?;
-        Ok(Self { rules, alarm, from, all, streams })
+        Ok(Self { watch, from, all, streams })
+    }
+
+    fn inspect(&self, inspection: &mut Inspection<'_>) {
+        self.watch.inspect(inspection);
     }
 
     fn initialize(&self, _init: &mut Init<'_>) -> Result<(), Refused> {
-        self.rules.read(None).map_err(Refused)
+        self.watch.initialize()
     }
 
     fn process(&self, cx: &mut Context, local: &mut Local, batch: &mut Batch) {
-        let rules = self.rules.load();
+        let rules = self.watch.rules.load();
         let mut results = [0; Batch::CAPACITY];
         let results = results.get_mut(..batch.len()).unwrap_or_default();
         match (&self.streams, self.all) {
@@ -173,7 +176,7 @@ impl Element for IdsMatcher {
             _ => self.one_by_one(cx, local, &rules, batch, results),
         }
         for (packet, &result) in batch.iter_mut().zip(&*results) {
-            self.alarm.note(packet, result);
+            self.watch.alarm.note(packet, result);
         }
         drop(rules);
         if cx.is_connected(1) && results.iter().any(|&result| result > 0) {
@@ -189,29 +192,15 @@ impl Element for IdsMatcher {
     }
 
     fn take_state(&self, old: &Self, _init: &Init<'_>) {
-        self.alarm.take(&old.alarm);
-        self.rules.take(&old.rules);
+        self.watch.take(&old.watch);
         if let (Some(streams), Some(old)) = (&self.streams, &old.streams) {
             streams.take(old);
         }
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
-        handlers.read("alerts", |ids, _| ids.alarm.alerts());
-        handlers.read("counts", |ids, _| ids.rules.load().counts());
-        handlers.write("reset_counts", |ids, _| {
-            ids.alarm.reset(&ids.rules.load());
-            Ok(())
-        });
-        handlers.read("patterns", |ids, _| ids.rules.load().set.to_string());
-        handlers.write("patterns", |ids, call| Ok(ids.rules.write(call.bytes())?));
-        handlers.write("load", |ids, call| match call.bytes().trim_ascii() {
-            b"" => Ok(ids.rules.read(None)?),
-            _ => Ok(ids.rules.read(Some(call.parse::<FileName>()?.as_path()))?),
-        });
-        handlers.read("engine", |ids, _| ids.rules.load().matcher.engine());
-        handlers.read("memory", |ids, _| ids.rules.load().memory());
-        handlers.read("build_time", |ids, _| ids.rules.load().build_time.as_secs_f64());
+        watch::handlers(handlers, |ids: &Self| &ids.watch);
+        handlers.read("engine", |ids, _| ids.watch.rules.load().matcher.engine());
         handlers.try_read("flows", |ids, call| match &ids.streams {
             Some(streams) => Ok(streams.count(millis(call.now()))),
             None => Err("there are no flows without FLOW true".into()),
@@ -237,7 +226,7 @@ impl IdsMatcher {
         rules.matcher.firsts(texts, results, &mut local.scratch);
         for (packet, &result) in batch.iter().zip(&*results) {
             if let Some(rule) = result.checked_sub(1) {
-                self.alarm.raise(cx, rules, rule, &locate(packet, self.from));
+                self.watch.alarm.raise(cx, rules, rule, &locate(packet, self.from));
             }
         }
     }
@@ -281,7 +270,7 @@ impl IdsMatcher {
                 alerted.extend(result.checked_sub(1));
             }
             for &rule in &*alerted {
-                self.alarm.raise(cx, rules, rule, &located);
+                self.watch.alarm.raise(cx, rules, rule, &located);
             }
         }
     }

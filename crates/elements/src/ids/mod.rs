@@ -7,3 +7,4 @@ pub(crate) mod rules;
 mod streams;
 #[cfg(test)]
 mod tests;
+pub(crate) mod watch;

@@ -1,7 +1,7 @@
 //! The rules of a matcher: where they come from, and what they are compiled to. They can be exchanged while packets
 //! come.
 
-use std::fs;
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -9,10 +9,12 @@ use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, Guard};
 use millrace_core::args::{Arg, ArgError, ArgText, FileName, Scope};
-use millrace_core::{Args, Lock};
+use millrace_core::{Args, Inspection, Lock};
 use millrace_match::patterns::{
     Content, EngineChoice, Format, Matcher, PatternSet, PlainOptions, Rule, StreamMatcher,
 };
+
+use crate::rule_file::{self, Fault, Origin};
 
 /// Where rules come from: the arguments FILE, PATTERN, FORMAT and NOCASE.
 pub(crate) struct Source {
@@ -37,8 +39,8 @@ pub(crate) struct Compiled {
     pub(crate) matcher: Matcher,
     pub(crate) streams: Option<StreamMatcher>,
     pub(crate) build_time: Duration,
-    /// How often each rule alerted.
-    pub(crate) counts: Box<[AtomicU64]>,
+    /// How often each rule alerted. Rules that stay when others come keep their counts.
+    pub(crate) counts: Box<[Arc<AtomicU64>]>,
     /// Different for each that there ever was.
     pub(crate) number: u64,
 }
@@ -48,6 +50,8 @@ pub(crate) struct InForce {
     source: Source,
     target: Target,
     current: ArcSwap<Compiled>,
+    /// What was read of the file when the configuration was checked, until the router starts.
+    read: Lock<Option<PatternSet>>,
     /// Held by whoever exchanges them.
     writing: Lock<()>,
 }
@@ -90,40 +94,59 @@ impl Source {
         Self { file, patterns, format, nocase }
     }
 
-    /// Reads the file that was configured, or another one, or none; `Err` says what is wrong, with the place.
-    fn read(&self, file: Option<&Path>) -> Result<PatternSet, String> {
+    /// Reads the file that was configured, or another one.
+    fn read(&self, file: Option<&Path>) -> Result<PatternSet, Vec<Fault>> {
+        let file = file.or_else(|| self.file.as_ref().map(FileName::as_path));
         let mut set = match file {
             Some(path) => {
-                let name = path.display();
-                let text = fs::read(path).map_err(|error| format!("{name}: {error}"))?;
-                self.parse(&text).map_err(|error| format!("{name}: {error}"))?
+                let text = rule_file::read(path).map_err(|fault| vec![fault])?;
+                let origin = Origin { file, text: &text };
+                let set = self.parse(origin).map_err(|fault| vec![fault])?;
+                if set.is_empty() {
+                    return Err(vec![origin.fault_of_all("there is no pattern in it")]);
+                }
+                set
             }
             None => PatternSet::new(),
         };
         for pattern in &self.patterns {
             let content = Content { nocase: self.nocase, ..Content::of(pattern.clone()) };
-            set.push(Rule::of(content)).map_err(|error| error.to_string())?;
+            // They have been looked at with the other arguments.
+            let _ = set.push(Rule::of(content));
         }
         Ok(set)
     }
 
-    fn parse(&self, text: &[u8]) -> Result<PatternSet, String> {
+    fn parse(&self, origin: Origin<'_>) -> Result<PatternSet, Fault> {
         let plain = PlainOptions { nocase: self.nocase };
-        PatternSet::parse(text, self.format.0, plain).map_err(|error| error.to_string())
+        PatternSet::parse(origin.text, self.format.0, plain)
+            .map_err(|wrong| origin.fault_at_byte(wrong.line, wrong.column, wrong.message))
     }
 }
 
 impl Compiled {
-    fn new(set: PatternSet, target: Target) -> Result<Self, String> {
+    /// Compiles rules; those that are in `before`, too, go on counting there.
+    fn new(set: PatternSet, target: Target, before: Option<&Self>) -> Result<Self, String> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let began = Instant::now();
         let matcher = Matcher::new(&set, target.engine).map_err(|error| error.to_string())?;
         let streams = target.streams.then(|| StreamMatcher::new(&set)).transpose();
         let streams = streams.map_err(|error| error.to_string())?;
         let build_time = began.elapsed();
-        let counts = set.rules().iter().map(|_| AtomicU64::new(0)).collect();
+        let mut counted = before.map(Self::by_rule).unwrap_or_default();
+        let count = |rule| counted.get_mut(rule).and_then(Vec::pop).unwrap_or_default();
+        let counts = set.rules().iter().map(count).collect();
         let number = NUMBER.fetch_add(1, Relaxed);
         Ok(Self { set, matcher, streams, build_time, counts, number })
+    }
+
+    /// The count of each rule; of equal ones the last first.
+    fn by_rule(&self) -> HashMap<&Rule, Vec<Arc<AtomicU64>>> {
+        let mut counts: HashMap<_, Vec<_>> = HashMap::new();
+        for (rule, count) in self.set.rules().iter().zip(&self.counts).rev() {
+            counts.entry(rule).or_default().push(count.clone());
+        }
+        counts
     }
 
     /// Bytes of the engines.
@@ -133,7 +156,7 @@ impl Compiled {
 
     /// A line a rule: number, count, sid, name.
     pub(crate) fn counts(&self) -> String {
-        let line = |((number, rule), count): ((usize, &Rule), &AtomicU64)| {
+        let line = |((number, rule), count): ((usize, &Rule), &Arc<AtomicU64>)| {
             let sid = rule.sid.map_or_else(|| "-".to_owned(), |sid| sid.to_string());
             format!("{number} {} {sid} {}\n", count.load(Relaxed), name(rule))
         };
@@ -155,8 +178,8 @@ impl InForce {
     pub(crate) fn new(source: Source, target: Target) -> Result<Self, String> {
         // Which engine it is to be is seen when there are rules.
         let nothing = Target { engine: EngineChoice::Dfa, ..target };
-        let current = ArcSwap::from_pointee(Compiled::new(PatternSet::new(), nothing)?);
-        Ok(Self { source, target, current, writing: Lock::default() })
+        let current = ArcSwap::from_pointee(Compiled::new(PatternSet::new(), nothing, None)?);
+        Ok(Self { source, target, current, read: Lock::default(), writing: Lock::default() })
     }
 
     pub(crate) fn load(&self) -> Guard<Arc<Compiled>> {
@@ -168,31 +191,62 @@ impl InForce {
         self.current.load_full()
     }
 
+    /// Reads the file and says what is wrong with it. Engines are made when the router starts.
+    pub(crate) fn inspect(&self, inspection: &mut Inspection<'_>) {
+        match self.source.read(None) {
+            Ok(set) => *self.read.lock() = Some(set),
+            Err(faults) => rule_file::report(faults, inspection),
+        }
+    }
+
+    /// Puts the rules in force that were read when the configuration was checked.
+    pub(crate) fn start(&self) -> Result<(), String> {
+        match self.read.lock().take() {
+            Some(set) => self.exchange(|| Ok(set)),
+            None => self.read(None),
+        }
+    }
+
     /// Reads the configured file again, or another one.
     pub(crate) fn read(&self, file: Option<&Path>) -> Result<(), String> {
-        let file = file.or_else(|| self.source.file.as_ref().map(FileName::as_path));
         self.exchange(|| self.source.read(file))
     }
 
     /// Takes the rules in a text.
     pub(crate) fn write(&self, text: &[u8]) -> Result<(), String> {
-        self.exchange(|| self.source.parse(text))
+        self.exchange(|| {
+            self.source.parse(Origin { file: None, text }).map_err(|fault| vec![fault])
+        })
     }
 
     /// Reads rules and compiles them beside those in force, which packets go on to be searched by, and puts them in
     /// force. One after the other, so that what was read last stays.
-    fn exchange(&self, read: impl FnOnce() -> Result<PatternSet, String>) -> Result<(), String> {
+    fn exchange(
+        &self,
+        read: impl FnOnce() -> Result<PatternSet, Vec<Fault>>,
+    ) -> Result<(), String> {
         let _writing = self.writing.lock();
-        self.current.store(Arc::new(Compiled::new(read()?, self.target)?));
+        let set = read().map_err(|faults| rule_file::lines(&faults))?;
+        let compiled = Compiled::new(set, self.target, Some(&self.current.load()))?;
+        self.current.store(Arc::new(compiled));
         Ok(())
     }
 
-    /// Takes the rules of another one if they are the same, with their counts.
+    /// Takes what another one has counted of the rules that are the same. If all are, the compiled rules themselves, by
+    /// which streams go on in the middle of a pattern.
     pub(crate) fn take(&self, old: &Self) {
         let _writing = self.writing.lock();
         let theirs = old.current.load_full();
-        if theirs.set == self.current.load().set && old.target == self.target {
+        let ours = self.current.load();
+        if theirs.set == ours.set && old.target == self.target {
             self.current.store(theirs);
+            return;
+        }
+        let mut counted = theirs.by_rule();
+        for (rule, count) in ours.set.rules().iter().zip(&ours.counts) {
+            if let Some(counted) = counted.get_mut(rule).and_then(Vec::pop) {
+                count.fetch_add(counted.load(Relaxed), Relaxed);
+            }
         }
     }
 }
@@ -218,13 +272,28 @@ mod tests {
         other.read(None).unwrap();
         other.take(&rules);
         assert_eq!(other.load().counts[1].load(Relaxed), 7);
-        other.read(None).unwrap();
-        assert_eq!(other.load().counts[1].load(Relaxed), 0);
-        let different =
-            InForce::new(Source { patterns: vec![b"x".to_vec()], ..empty() }, target).unwrap();
+        let some = Source { patterns: vec![b"x".to_vec(), b"newer".to_vec()], ..empty() };
+        let different = InForce::new(some, target).unwrap();
         different.read(None).unwrap();
         different.take(&rules);
-        assert_eq!(different.load().set.len(), 1);
+        assert_eq!(different.load().counts(), "1 0 - x\n2 7 - newer\n");
+    }
+
+    #[test]
+    fn rules_that_stay_go_on_counting() {
+        let target = Target { engine: EngineChoice::Auto, streams: false };
+        let rules = InForce::new(empty(), target).unwrap();
+        rules.write(b"a\nb\na\n").unwrap();
+        let old = rules.keep();
+        (1..).zip(&old.counts).for_each(|(n, count)| count.store(n, Relaxed));
+        // Equal ones in their order, one that is new, one that is gone.
+        rules.write(b"a\na\nc\na\n").unwrap();
+        assert_eq!(rules.load().counts(), "1 1 - a\n2 3 - a\n3 0 - c\n4 0 - a\n");
+        // Of a batch that was under way.
+        old.counts[0].fetch_add(10, Relaxed);
+        assert!(rules.load().counts().starts_with("1 11 - a\n"));
+        rules.write(b"b\n").unwrap();
+        assert_eq!(rules.load().counts(), "1 0 - b\n");
     }
 
     fn empty() -> Source {

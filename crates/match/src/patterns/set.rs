@@ -7,7 +7,7 @@ pub struct PatternSet {
 }
 
 /// Strings that must all occur in a text.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Rule {
     /// The strings; at least one.
     pub contents: Vec<Content>,
@@ -20,7 +20,7 @@ pub struct Rule {
 }
 
 /// A string of bytes and where in the text it may lie.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Content {
     /// The bytes, any bytes; at least one.
     pub bytes: Vec<u8>,
@@ -47,7 +47,7 @@ pub enum Kind {
 }
 
 /// A set of [`Kind`]s, as bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Kinds(u32);
 
 /// What a rule may not be.
