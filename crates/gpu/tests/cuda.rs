@@ -61,10 +61,10 @@ const FAULTY: &[Test] = &[
         refuses_to_open("cuInit: CUDA_ERROR_UNKNOWN");
     }),
     ("a_compiler_that_fails", &[("FAKE_NVRTC", "fail")], plans_do_what_they_say),
-    ("machine_code_that_fails", &[("FAKE_CUDA", "call cuModuleLoadData 2 209")], tables),
+    ("machine_code_that_fails", &[("FAKE_CUDA", "call cuModuleLoadDataEx 2 209")], tables),
     (
         "no_way_to_a_kernel",
-        &[("FAKE_NVRTC", "fail"), ("FAKE_CUDA", "call cuModuleLoadData 2 218")],
+        &[("FAKE_NVRTC", "fail"), ("FAKE_CUDA", "call cuModuleLoadDataEx 2 218")],
         || refuses_to_open("as it was told"),
     ),
     (
@@ -76,6 +76,24 @@ const FAULTY: &[Test] = &[
         "tables_of_batches_that_come_late",
         &[("FAKE_CUDA", "late mr_lpm4 1 20; late mr_lpm4 5 20; late mr_lpm4 9 20")],
         tables,
+    ),
+    (
+        "ptx_that_the_driver_does_not_take",
+        &[("FAKE_NVRTC", "fail"), ("FAKE_CUDA_NO_PTX", "1")],
+        || {
+            refuses_to_open(
+                "as PTX: cuModuleLoadDataEx: CUDA_ERROR_INVALID_IMAGE: ptxas fatal: what is this?",
+            )
+        },
+    ),
+    ("a_kernel_that_takes_too_much", &[("FAKE_CUDA_THREADS", "128")], || {
+        refuses_to_open("mr_invert runs in blocks of 128 threads at most");
+    }),
+    ("nothing_can_be_registered", &[("FAKE_CUDA_NO_REGISTER", "1")], plans_do_what_they_say),
+    (
+        "nothing_can_be_registered_and_the_device_is_lost",
+        &[("FAKE_CUDA_NO_REGISTER", "1"), ("FAKE_CUDA", "kernel mr_lpm4 3 700")],
+        loss,
     ),
     ("no_memory_for_a_table", &[("FAKE_CUDA_MEMORY", "100000")], no_memory_for_a_table),
     ("no_memory_for_a_lane", &[("FAKE_CUDA_MEMORY", "100000")], no_memory_for_a_lane),
@@ -409,8 +427,9 @@ fn every_call_of_opening_a_lane_fails_once() {
     let functions = [
         ("cuDevicePrimaryCtxRetain", 1),
         ("cuCtxSetCurrent", 1),
-        ("cuModuleLoadData", 2),
+        ("cuModuleLoadDataEx", 2),
         ("cuModuleGetFunction", 2),
+        ("cuFuncGetAttribute", 2),
         ("cuStreamCreate", 3),
         ("cuMemAlloc_v2", 3),
         ("cuMemHostRegister_v2", 2),

@@ -10,7 +10,7 @@ use cudarc::nvrtc::sys;
 use super::context::{Context, Function};
 use super::lock;
 use crate::device::DeviceError;
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, TILE};
 
 /// Every function that is used: cudarc would panic for one that is not there.
 const FUNCTIONS: &[&str] = &[
@@ -37,7 +37,7 @@ pub(super) fn function(
     kernel: Kernel,
     architecture: u32,
 ) -> Result<Arc<Function>, DeviceError> {
-    let load = |image: &[u8]| Function::load(context, image, kernel.entry());
+    let load = |image: &[u8]| Function::load(context, image, kernel.entry(), TILE);
     let compiled = cubin(kernel, architecture).map_err(DeviceError::Unsupported);
     let first = match compiled.and_then(|image| load(&image)) {
         Err(DeviceError::Unsupported(why)) => why,

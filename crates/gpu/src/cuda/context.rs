@@ -476,14 +476,19 @@ impl Drop for DeviceMemory {
 
 /// Memory of the host that the device reads and writes.
 ///
-/// Registered and not allocated by the driver: pages that the driver allocates go with a context that is reset, under the
-/// feet of a thread that gathers a batch into them.
+/// Our own pages, registered: pages that the driver allocates go with a context that is reset. Where it cannot register any
+/// (some containers), it allocates them: all who look at them hold the context, so that they go before it is reset.
 pub(super) struct HostMemory {
     context: Arc<Context>,
-    /// None after it was given to the context.
-    pages: Option<Pages>,
+    owner: Owner,
     address: *mut u8,
     device: sys::CUdeviceptr,
+}
+
+enum Owner {
+    Driver,
+    /// None after they were given to the context.
+    Us(Option<Pages>),
 }
 
 // SAFETY: it owns its pages; the addresses are its own.
@@ -492,6 +497,21 @@ unsafe impl Send for HostMemory {}
 impl HostMemory {
     /// `bytes` zeros.
     pub(super) fn new(context: &Arc<Context>, bytes: usize) -> Result<Self, DeviceError> {
+        let mut memory = match Self::register(context, bytes) {
+            Err(error @ (DeviceError::Step(_) | DeviceError::Unsupported(_))) => {
+                Self::allocate(context, bytes).map_err(|_| error)?
+            }
+            registered => registered?,
+        };
+        context.call("cuMemHostGetDevicePointer", || {
+            let host = memory.address.cast();
+            // SAFETY: registered or allocated with a device mapping; writes an address.
+            unsafe { sys::cuMemHostGetDevicePointer_v2(&raw mut memory.device, host, 0) }
+        })?;
+        Ok(memory)
+    }
+
+    fn register(context: &Arc<Context>, bytes: usize) -> Result<Self, DeviceError> {
         let pages = Pages::new(bytes)
             .ok_or_else(|| DeviceError::OutOfMemory(format!("{bytes} bytes of the host")))?;
         let address = pages.address();
@@ -500,12 +520,22 @@ impl HostMemory {
             // SAFETY: whole pages that belong to nobody else, and live until they are unregistered or the context is reset.
             unsafe { sys::cuMemHostRegister_v2(address.cast(), pages.bytes(), flags) }
         })?;
-        let mut memory = Self { context: context.clone(), pages: Some(pages), address, device: 0 };
-        memory.context.call("cuMemHostGetDevicePointer", || {
-            // SAFETY: registered above with a device mapping; writes an address.
-            unsafe { sys::cuMemHostGetDevicePointer_v2(&raw mut memory.device, address.cast(), 0) }
+        Ok(Self { context: context.clone(), owner: Owner::Us(Some(pages)), address, device: 0 })
+    }
+
+    fn allocate(context: &Arc<Context>, bytes: usize) -> Result<Self, DeviceError> {
+        let mut address = ptr::null_mut();
+        let bytes = bytes.max(1);
+        // Cached by the host, which reads results from it.
+        let flags = sys::CU_MEMHOSTALLOC_PORTABLE | sys::CU_MEMHOSTALLOC_DEVICEMAP;
+        context.call("cuMemHostAlloc", || {
+            // SAFETY: writes an address.
+            unsafe { sys::cuMemHostAlloc(&raw mut address, bytes, flags) }
         })?;
-        Ok(memory)
+        let address = address.cast::<u8>();
+        // SAFETY: allocated above, as long as that.
+        unsafe { address.write_bytes(0, bytes) };
+        Ok(Self { context: context.clone(), owner: Owner::Driver, address, device: 0 })
     }
 
     /// Where it is for the host.
@@ -521,13 +551,22 @@ impl HostMemory {
 
 impl Drop for HostMemory {
     fn drop(&mut self) {
-        let address = self.address;
-        // SAFETY: registered once, unregistered once; its owner sees to it that nothing under way uses it.
-        let free = || unsafe { sys::cuMemHostUnregister(address.cast()) };
-        if !self.context.free("cuMemHostUnregister", free)
-            && let Some(pages) = self.pages.take()
-        {
-            self.context.left().pages.push(pages);
+        let address = self.address.cast();
+        match &mut self.owner {
+            Owner::Driver => {
+                // SAFETY: allocated once, freed once, or with the context; its owner sees to it that nothing under way uses it.
+                let free = || unsafe { sys::cuMemFreeHost(address) };
+                self.context.free("cuMemFreeHost", free);
+            }
+            Owner::Us(pages) => {
+                // SAFETY: registered once, unregistered once; for the rest as above.
+                let free = || unsafe { sys::cuMemHostUnregister(address) };
+                if !self.context.free("cuMemHostUnregister", free)
+                    && let Some(pages) = pages.take()
+                {
+                    self.context.left().pages.push(pages);
+                }
+            }
         }
     }
 }
@@ -556,25 +595,69 @@ unsafe impl Send for Function {}
 unsafe impl Sync for Function {}
 
 impl Function {
-    /// Loads an image, PTX or machine code, that ends with a zero byte, and finds one kernel in it.
+    /// Loads an image, PTX or machine code, that ends with a zero byte, and finds one kernel in it, which is to run in blocks
+    /// of so many threads.
     pub(super) fn load(
         context: &Arc<Context>,
         image: &[u8],
         name: &CStr,
+        threads: usize,
     ) -> Result<Self, DeviceError> {
         debug_assert_eq!(image.last(), Some(&0));
-        let mut raw = ptr::null_mut();
-        context.call("cuModuleLoadData", || {
-            // SAFETY: machine code says itself how long it is, PTX ends with a zero; writes a handle.
-            unsafe { sys::cuModuleLoadData(&raw mut raw, image.as_ptr().cast()) }
-        })?;
-        let module = Module { context: context.clone(), raw };
+        let module = Module::load(context, image)?;
         let mut function = ptr::null_mut();
         context.call("cuModuleGetFunction", || {
             // SAFETY: a module of this context; the name is zero-terminated; writes a handle.
             unsafe { sys::cuModuleGetFunction(&raw mut function, module.raw, name.as_ptr()) }
         })?;
+        let mut most = 0;
+        let which = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK;
+        // Also has a driver that loads kernels when they are first used do it here: a capture may not.
+        context.call("cuFuncGetAttribute", || {
+            // SAFETY: the function was found above; writes an int.
+            unsafe { sys::cuFuncGetAttribute(&raw mut most, which, function) }
+        })?;
+        if usize::try_from(most).is_ok_and(|most| most < threads) {
+            let name = name.to_string_lossy();
+            let why = format!("{name} runs in blocks of {most} threads at most");
+            return Err(DeviceError::Unsupported(why));
+        }
         Ok(Self { raw: function, _module: module })
+    }
+}
+
+impl Module {
+    fn load(context: &Arc<Context>, image: &[u8]) -> Result<Self, DeviceError> {
+        use sys::CUjit_option as Option;
+        let mut raw = ptr::null_mut();
+        let mut log = [0_u8; 2048];
+        let mut options =
+            [Option::CU_JIT_ERROR_LOG_BUFFER, Option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
+        // A number stands where an address would.
+        let mut values = [log.as_mut_ptr().cast(), ptr::without_provenance_mut(log.len() - 1)];
+        let loaded = context.call("cuModuleLoadDataEx", || {
+            // SAFETY: machine code says itself how long it is, PTX ends with a zero; two options and their values, a buffer as
+            // long as it is told; writes a handle.
+            unsafe {
+                sys::cuModuleLoadDataEx(
+                    &raw mut raw,
+                    image.as_ptr().cast(),
+                    2,
+                    options.as_mut_ptr(),
+                    values.as_mut_ptr(),
+                )
+            }
+        });
+        match loaded {
+            Ok(()) => Ok(Self { context: context.clone(), raw }),
+            // What the driver's compiler has to say.
+            Err(DeviceError::Unsupported(why)) => {
+                let log = CStr::from_bytes_until_nul(&log).unwrap_or_default().to_string_lossy();
+                let log = if log.is_empty() { String::new() } else { format!(": {}", log.trim()) };
+                Err(DeviceError::Unsupported(why + &log))
+            }
+            Err(error) => Err(error),
+        }
     }
 }
 

@@ -26,6 +26,7 @@ const FUNCTIONS: &[&str] = &[
     "cuEventDestroy_v2",
     "cuEventQuery",
     "cuEventRecord",
+    "cuFuncGetAttribute",
     "cuGetErrorName",
     "cuGraphDestroy",
     "cuGraphExecDestroy",
@@ -34,14 +35,16 @@ const FUNCTIONS: &[&str] = &[
     "cuInit",
     "cuLaunchKernel",
     "cuMemAlloc_v2",
+    "cuMemFreeHost",
     "cuMemFree_v2",
+    "cuMemHostAlloc",
     "cuMemHostGetDevicePointer_v2",
     "cuMemHostRegister_v2",
     "cuMemHostUnregister",
     "cuMemcpyDtoHAsync_v2",
     "cuMemcpyHtoDAsync_v2",
     "cuModuleGetFunction",
-    "cuModuleLoadData",
+    "cuModuleLoadDataEx",
     "cuModuleUnload",
     "cuStreamBeginCapture_v2",
     "cuStreamCreate",
@@ -149,7 +152,9 @@ pub(super) fn check(call: &str, result: sys::CUresult) -> Result<(), DeviceError
     Err(match code {
         OUT_OF_MEMORY => DeviceError::OutOfMemory(message),
         // Images and PTX that this device or driver does not take; functions that it has not.
-        200 | 209 | 218 | 221 | 222 | 223 | 300 | 500 | 801 => DeviceError::Unsupported(message),
+        200 | 209 | 218 | 221 | 222 | 223 | 225 | 300 | 500 | 801 => {
+            DeviceError::Unsupported(message)
+        }
         code if is_final(code) => DeviceError::Lost(message),
         _ => DeviceError::Step(message),
     })
@@ -161,11 +166,11 @@ fn is_final(code: u32) -> bool {
         // Deinitialised, device unavailable, no device, invalid device, no context.
         4 | 46 | 100 | 101 | 201 => true,
         // Uncorrectable memory and NVLink errors, and those contained to this process.
-        214 | 220 | 225 | 226 => true,
+        214 | 220 | 226 => true,
         // Illegal address, launch timeout, context destroyed, assertion, and what else kernels do wrong.
         700 | 702 | 709 | 710 | 714..=719 | 721 => true,
-        // System and driver do not fit, the server of the multi-process service is gone.
-        802..=809 => true,
+        // System and driver do not fit, the server of the multi-process service is gone or has ended this process' work.
+        802..=810 => true,
         // External device, unknown.
         911 | 999 => true,
         _ => false,
@@ -215,9 +220,16 @@ mod tests {
 
     #[test]
     fn errors_that_only_a_new_context_ends_are_told_from_others() {
-        for (code, is) in
-            [(700, true), (719, true), (999, true), (1, false), (2, false), (701, false)]
-        {
+        for (code, is) in [
+            (700, true),
+            (719, true),
+            (810, true),
+            (999, true),
+            (1, false),
+            (2, false),
+            (225, false),
+            (701, false),
+        ] {
             assert_eq!(is_final(code), is, "{code}");
         }
     }

@@ -151,7 +151,7 @@ impl Gpu {
                 asynchronous: true,
             },
             architecture: description.architecture,
-            complete: Arc::new(Function::load(context, COMPLETE.as_bytes(), c"mr_complete")?),
+            complete: Arc::new(Function::load(context, COMPLETE.as_bytes(), c"mr_complete", 1)?),
             kernels: Mutex::default(),
             uploads: Mutex::new(Stream::new(context)?),
         };

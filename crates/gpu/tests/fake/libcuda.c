@@ -137,7 +137,7 @@ static void destroy_primary(void)
     for (struct memory *memory = registrations; memory; memory = memory->next) {
         if (memory->alive && !primary->broken)
             violation("the context goes before registered memory");
-        memory->alive = 0;
+        forget(memory);
     }
     in_use = arena_used = 0;
     pthread_cond_broadcast(&changed);
@@ -229,7 +229,9 @@ DEFINE(cuMemFree_v2, (CUdeviceptr address), begin_outside_capture, {
 
 DEFINE(cuMemHostRegister_v2, (void *host, size_t bytes, unsigned flags), begin_outside_capture, {
     const u64 address = (u64)host;
-    if (bytes == 0 || (flags & ~3u) != 0 || is_arena(address) || address % 4096 || bytes % 4096) {
+    if (getenv("FAKE_CUDA_NO_REGISTER")) {
+        result = OPERATING_SYSTEM;
+    } else if (bytes == 0 || (flags & ~3u) != 0 || is_arena(address) || address % 4096 || bytes % 4096) {
         violation("cuMemHostRegister: not whole pages of the host");
         result = INVALID_VALUE;
     } else {
@@ -246,9 +248,37 @@ DEFINE(cuMemHostRegister_v2, (void *host, size_t bytes, unsigned flags), begin_o
     }
 })
 
+/* A container in which memory cannot be registered: OPERATING_SYSTEM. Else as cuMemHostRegister; what is there is not zero. */
+DEFINE(cuMemHostAlloc, (void **host, size_t bytes, unsigned flags), begin_outside_capture, {
+    if (bytes == 0 || flags != 3) {
+        violation("cuMemHostAlloc: write-combined, or not mapped");
+        result = INVALID_VALUE;
+    } else {
+        struct memory *memory = calloc(1, sizeof *memory);
+        memory->bytes = (bytes + 4095) / 4096 * 4096;
+        *host = mmap(NULL, memory->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        memset(*host, 0xa5, memory->bytes);
+        memory->address = (u64)*host;
+        memory->alive = memory->is_drivers = 1;
+        memory->next = registrations, registrations = memory;
+    }
+})
+
+DEFINE(cuMemFreeHost, (void *host), begin_outside_capture, {
+    struct memory *memory = memory_at(registrations, (u64)host, 1);
+    if (!memory || memory->address != (u64)host || !memory->is_drivers) {
+        violation("cuMemFreeHost of what was not allocated");
+        result = INVALID_VALUE;
+    } else {
+        if (is_in_use(memory->address, memory->bytes))
+            violation("cuMemFreeHost of memory that work under way uses");
+        forget(memory);
+    }
+})
+
 DEFINE(cuMemHostUnregister, (void *host), begin_outside_capture, {
-    struct memory *memory = memory_at(registrations, (u64)host, 0);
-    if (!memory || memory->address != (u64)host) {
+    struct memory *memory = memory_at(registrations, (u64)host, 1);
+    if (!memory || memory->address != (u64)host || memory->is_drivers) {
         violation("cuMemHostUnregister of what is not registered");
         result = HOST_MEMORY_NOT_REGISTERED;
     } else {
@@ -387,10 +417,15 @@ static size_t image_bytes(const char *image, int *fits)
     return strlen(image);
 }
 
-DEFINE(cuModuleLoadData, (struct module * *module, const char *image), begin_outside_capture, {
+DEFINE(cuModuleLoadDataEx,
+       (struct module * *module, const char *image, unsigned options, int *option, void **value),
+       begin_outside_capture, {
     int fits;
+    if (options != 2 || option[0] != 5 || option[1] != 6)
+        violation("cuModuleLoadDataEx without room for what its compiler says");
     const size_t bytes = image_bytes(image, &fits);
     if (bytes == 0) {
+        snprintf(value[0], (size_t)value[1], "ptxas fatal: what is this?");
         result = INVALID_IMAGE;
     } else if (!fits) {
         result = NO_BINARY_FOR_GPU;
@@ -418,7 +453,7 @@ DEFINE(cuModuleUnload, (struct module * module), begin_in_context, {
     }
 })
 
-DEFINE(cuModuleGetFunction, (struct function * *function, struct module *module, const char *name), begin_in_context, {
+DEFINE(cuModuleGetFunction, (struct function * *function, struct module *module, const char *name), begin_outside_capture, {
     if (!object_of(module, MODULE, "cuModuleGetFunction")) {
         result = INVALID_HANDLE;
     } else {
@@ -437,6 +472,16 @@ DEFINE(cuModuleGetFunction, (struct function * *function, struct module *module,
     }
 })
 
+/* Threads of a block, at most; the kernel is loaded with that, at the latest. */
+DEFINE(cuFuncGetAttribute, (int *value, int attribute, struct function *function), begin_outside_capture, {
+    if (attribute != 0 || !object_of(function, FUNCTION, "cuFuncGetAttribute")) {
+        result = INVALID_VALUE;
+    } else {
+        *value = (int)number("FAKE_CUDA_THREADS", 1024);
+        function->is_loaded = 1;
+    }
+})
+
 DEFINE(cuLaunchKernel,
        (struct function * function, unsigned x, unsigned y, unsigned z, unsigned bx, unsigned by, unsigned bz,
         unsigned shared, struct stream *stream, void **parameters, void **extra),
@@ -445,6 +490,8 @@ DEFINE(cuLaunchKernel,
         result = INVALID_HANDLE;
     } else {
         const int is_word = !strcmp(function->name, "mr_complete");
+        if (stream->capture && !function->is_loaded)
+            violation("a capture of %s, which is not loaded", function->name);
         if (x == 0 || y != 1 || z != 1 || bx != (is_word ? 1 : TILE) || by != 1 || bz != 1 || shared != 0 || extra) {
             violation("cuLaunchKernel of %s: %u blocks of %u threads", function->name, x, bx);
             result = INVALID_VALUE;

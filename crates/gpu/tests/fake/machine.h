@@ -21,7 +21,7 @@ typedef u64 CUdeviceptr;
 
 enum {
     SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, NO_DEVICE = 100, INVALID_DEVICE = 101,
-    INVALID_IMAGE = 200, INVALID_CONTEXT = 201, NO_BINARY_FOR_GPU = 209, INVALID_HANDLE = 400, NOT_FOUND = 500,
+    INVALID_IMAGE = 200, INVALID_CONTEXT = 201, NO_BINARY_FOR_GPU = 209, OPERATING_SYSTEM = 304, INVALID_HANDLE = 400, NOT_FOUND = 500,
     NOT_READY = 600, HOST_MEMORY_ALREADY_REGISTERED = 712, HOST_MEMORY_NOT_REGISTERED = 713,
     STREAM_CAPTURE_UNSUPPORTED = 900, STREAM_CAPTURE_INVALIDATED = 901, STREAM_CAPTURE_WRONG_THREAD = 908,
 };
@@ -71,7 +71,7 @@ struct stream { struct object object; struct list ops; int busy, hangs, gone; st
 struct event { struct object object; int pending; };
 struct graph { struct object object; struct list ops; int invalid; };
 struct module { struct object object; char *image; size_t bytes; };
-struct function { struct object object; struct module *module; char name[64]; };
+struct function { struct object object; struct module *module; char name[64]; int is_loaded; };
 
 static struct object *objects;
 static struct context *primary;
@@ -79,7 +79,7 @@ static int retained, initialised;
 static __thread struct context *current;
 static __thread struct graph *capturing;
 
-struct memory { u64 address, bytes; int alive; struct memory *next; };
+struct memory { u64 address, bytes; int alive, is_drivers; struct memory *next; };
 static struct memory *allocations, *registrations;
 static u8 *arena;
 static u64 arena_used, in_use, limit = 1ull << 28;
@@ -193,6 +193,14 @@ static struct memory *memory_at(struct memory *list, u64 address, u64 bytes)
     return NULL;
 }
 
+/* Memory of the host is no longer the device's. What the driver allocated is nobody's. */
+static void forget(struct memory *memory)
+{
+    if (memory->alive && memory->is_drivers)
+        munmap((void *)memory->address, memory->bytes);
+    memory->alive = 0;
+}
+
 static int is_arena(u64 address)
 {
     return arena && address - (u64)arena < ARENA;
@@ -251,9 +259,9 @@ static void run_kernel(struct op *op)
         const int good = memory_at(allocations, op->arguments[0], 16) && memory_at(registrations, word, 4);
         if (!good)
             violation("mr_complete: bad addresses");
-        pthread_mutex_unlock(&lock);
-        if (good)
+        else
             __atomic_store_n((u32 *)word, *(u32 *)(op->arguments[0] + 4), __ATOMIC_RELEASE);
+        pthread_mutex_unlock(&lock);
         return;
     }
     static void *self;
