@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::image::{ETHER, Image, LAST, Parts, holds, holds_ether};
+use super::image::{ETHER, Image, LAST, Parts, Row, holds, holds_ether};
 use super::key::Key;
 use super::rule::{Rule, RuleSet};
 
@@ -58,6 +58,9 @@ impl Classifier {
     }
 }
 
+/// The word that leaves ask for, as nodes have it.
+const LEAF_STEP: u32 = 7 << 5;
+
 /// A search for up to [`BLOCK`] packets.
 struct Search<'a> {
     parts: &'a Parts<'a>,
@@ -97,22 +100,24 @@ impl Search<'_> {
     fn walk(&self, root: u32, packets: &[u8], entries: &mut [u32]) {
         let nodes = self.parts.nodes;
         let mut keys = [Key::from_words([0; Key::WORDS]); LANES];
-        for (key, &packet) in keys.iter_mut().zip(packets) {
-            *key = self.keys.get(usize::from(packet)).copied().unwrap_or_default();
+        for (lane, &packet) in keys.iter_mut().zip(packets) {
+            if let Some(key) = self.keys.get(usize::from(packet)) {
+                *lane = *key;
+            }
         }
         let mut at = [root; LANES];
         loop {
-            let mut moved = 0;
+            // All words that were asked for: 7 if all are in leaves.
+            let mut asked = LEAF_STEP;
             for (at, keys) in at.as_chunks_mut::<4>().0.iter_mut().zip(keys.as_chunks::<4>().0) {
                 for (at, key) in at.iter_mut().zip(keys) {
                     let Some(&[step, value]) = nodes.get(*at as usize) else { return };
                     let field = key.words()[(step >> 5 & 7) as usize] << (step & 31);
-                    let next = (step >> 8) + u32::from(field >= value);
-                    moved |= next ^ *at;
-                    *at = next;
+                    asked &= step;
+                    *at = (step >> 8) + u32::from(field >= value);
                 }
             }
-            if moved == 0 {
+            if asked == LEAF_STEP {
                 break;
             }
         }
@@ -127,25 +132,25 @@ impl Search<'_> {
     /// those that are not done stay in the list.
     #[inline(always)]
     fn compare(&self, waiting: &mut Waiting, mut count: usize, found: &mut [u32]) {
+        let Parts { entries, numbers, .. } = *self.parts;
+        let asks_removed = if self.removed.is_empty() { 0 } else { ETHER };
         while count > 0 {
             let mut left = 0;
-            for turn in 0..count {
-                let packet = waiting.packets[turn % BLOCK];
-                let at = waiting.entries[turn % BLOCK];
-                let key = &self.keys[usize::from(packet)];
-                let best = &mut found[usize::from(packet)];
-                let (Some(entry), Some(&number)) =
-                    (self.parts.entries.get(at as usize), self.parts.numbers.get(at as usize))
-                else {
-                    continue;
+            for turn in 0..count.min(BLOCK) {
+                let packet = waiting.packets[turn];
+                let at = waiting.entries[turn];
+                let (Some(entry), Some(&number), Some(key), Some(best)) = (
+                    entries.get(at as usize),
+                    numbers.get(at as usize),
+                    self.keys.get(usize::from(packet)),
+                    found.get_mut(usize::from(packet)),
+                ) else {
+                    return;
                 };
                 let rule = number & !LAST;
                 let mut holds = holds(entry, key);
-                if entry[6] & ETHER != 0 {
-                    holds &= self.holds_ether(rule, key);
-                }
-                if !self.removed.is_empty() {
-                    holds &= !self.is_removed(rule);
+                if (entry[6] | asks_removed) & ETHER != 0 {
+                    holds &= self.holds_besides(entry, rule, key);
                 }
                 let is_in_front = rule < *best;
                 *best = if holds & is_in_front { rule } else { *best };
@@ -155,6 +160,12 @@ impl Search<'_> {
             }
             count = left;
         }
+    }
+
+    /// What is not in an entry: the rule's Ethernet addresses, and that it is still there.
+    #[inline(never)]
+    fn holds_besides(&self, entry: &Row, rule: u32, key: &Key) -> bool {
+        (entry[6] & ETHER == 0 || self.holds_ether(rule, key)) & !self.is_removed(rule)
     }
 
     #[inline(always)]

@@ -41,7 +41,7 @@
 
 use super::key::Key;
 use super::rule::Rule;
-use super::tree::{DIMENSIONS, Forest, MOST_TREES, Node};
+use super::tree::{Forest, MOST_TREES, Node};
 
 /// The first word: "MRCL".
 pub const MAGIC: u32 = 0x4c43_524d;
@@ -99,9 +99,8 @@ impl Image {
         let mut numbers = vec![LAST; 2];
         for (at, node) in forest.nodes.iter().enumerate() {
             nodes.push(match *node {
-                Node::Split { dimension, threshold, children } => {
-                    let of = &DIMENSIONS[dimension];
-                    [step(children, of.word, of.shift), threshold]
+                Node::Split { word, shift, threshold, children } => {
+                    [step(children, word, shift), threshold]
                 }
                 Node::Leaf { count: 0, .. } => [step(at, 7, 0), 1],
                 Node::Leaf { first, count } => {

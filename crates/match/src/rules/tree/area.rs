@@ -1,0 +1,240 @@
+//! What rules take of the space of keys.
+
+use super::DIMENSIONS;
+use crate::rules::key::Key;
+use crate::rules::rule::{Masked, Ports, Rule};
+
+/// First and last value in each dimension.
+pub(super) type Bounds = [(u32, u32); DIMENSIONS.len()];
+
+/// All values in a dimension.
+pub(super) const EVERYTHING: (u32, u32) = (0, u32::MAX);
+
+/// The fields that a packet must have whose value in a dimension is not 0.
+const FIELDS: [u32; DIMENSIONS.len()] = [
+    Key::IPV4,
+    Key::IPV4,
+    Key::IPV4 | Key::PORTS,
+    Key::IPV4 | Key::PORTS,
+    Key::IPV4,
+    Key::TYPE,
+    Key::ETHERNET,
+    Key::ETHERNET,
+    Key::ETHERNET,
+    Key::ETHERNET,
+];
+
+/// Words of a key that rules have masks for: all but ports.
+const MASKED_WORDS: usize = 6;
+
+/// What each rule takes.
+pub(super) struct Areas {
+    /// The least box around it, by dimension; empty where no rule narrows the dimension.
+    bounds: [Vec<(u32, u32)>; DIMENSIONS.len()],
+    /// The fields that it needs.
+    needs: Vec<u32>,
+    /// Masks with gaps take less than their box: the bits of these rules alone, and of all where there is such a rule.
+    bits: Vec<Bits>,
+}
+
+/// Value and mask of the words of a key.
+#[derive(Clone, Copy)]
+struct Bits {
+    value: [u32; MASKED_WORDS],
+    mask: [u32; MASKED_WORDS],
+}
+
+/// How a node tells keys apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cut {
+    /// From this value on in a dimension.
+    Value(usize, u32),
+    /// By a bit of a word, counted from the top.
+    Bit(usize, u8),
+}
+
+/// How many rules a cut leaves on either side.
+#[derive(Clone, Copy)]
+pub(super) struct Sides {
+    pub(super) below: usize,
+    pub(super) above: usize,
+}
+
+impl Areas {
+    pub(super) fn new(rules: &[Rule]) -> Self {
+        let has_gaps = rules.iter().any(|rule| Bits::of(rule).has_gaps());
+        let mut of_all: [Vec<(u32, u32)>; DIMENSIONS.len()] = Default::default();
+        for (dimension, of_all) in of_all.iter_mut().enumerate() {
+            of_all.extend(rules.iter().map(|rule| bounds(rule)[dimension]));
+            if of_all.iter().all(|bounds| *bounds == EVERYTHING) {
+                of_all.clear();
+            }
+        }
+        Self {
+            bounds: of_all,
+            needs: rules.iter().map(Rule::needs).collect(),
+            bits: if has_gaps { rules.iter().map(Bits::of).collect() } else { Vec::new() },
+        }
+    }
+
+    /// The dimensions that rules narrow, and the bounds of all rules there.
+    pub(super) fn dimensions(&self) -> impl Iterator<Item = (usize, &[(u32, u32)])> {
+        let of_all = self.bounds.iter().map(Vec::as_slice).enumerate();
+        of_all.filter(|(_, bounds)| !bounds.is_empty())
+    }
+
+    /// The bounds of a rule in a dimension.
+    fn bounds(&self, dimension: usize, rule: u32) -> (u32, u32) {
+        self.bounds[dimension].get(rule as usize).copied().unwrap_or(EVERYTHING)
+    }
+
+    /// Which addresses each rule narrows to a 256th or less, a bit for each.
+    pub(super) fn kinds(&self) -> impl Iterator<Item = u8> {
+        (0..self.needs.len() as u32).map(|rule| {
+            let is_narrow = |dimension: usize| {
+                let (first, last) = self.bounds(dimension, rule);
+                last - first < 1 << 24
+            };
+            [is_narrow(0), is_narrow(1), is_narrow(6) || is_narrow(7), is_narrow(8) || is_narrow(9)]
+                .into_iter()
+                .enumerate()
+                .fold(0, |kind, (bit, narrow)| kind | u8::from(narrow) << bit)
+        })
+    }
+
+    /// Whether a rule has keys on either side.
+    pub(super) fn lies(&self, rule: u32, cut: Cut) -> [bool; 2] {
+        match cut {
+            Cut::Value(dimension, threshold) => {
+                let (first, last) = self.bounds(dimension, rule);
+                [first < threshold, last >= threshold]
+            }
+            Cut::Bit(word, bit) => {
+                let Bits { value, mask } = &self.bits[rule as usize];
+                let is_set = |word: u32| word << bit >> 31 == 1;
+                [!is_set(value[word]), !is_set(mask[word]) || is_set(value[word])]
+            }
+        }
+    }
+
+    /// How many of a node's rules, in their order, a packet may get: those up to the first one that holds for all
+    /// packets that come there.
+    pub(super) fn reachable(&self, rules: &[u32], node: &Bounds) -> usize {
+        let has = node.iter().zip(FIELDS).fold(
+            0,
+            |has, (bounds, fields)| {
+                if bounds.0 > 0 { has | fields } else { has }
+            },
+        );
+        let holds_for_all = |rule: &u32| {
+            let is_within = self.dimensions().all(|(dimension, bounds)| {
+                let (of_rule, of_node) = (bounds[*rule as usize], node[dimension]);
+                of_rule.0 <= of_node.0 && of_rule.1 >= of_node.1
+            });
+            is_within && self.needs[*rule as usize] & !has == 0 && !self.leaves_gaps(*rule)
+        };
+        rules.iter().position(holds_for_all).map_or(rules.len(), |at| at + 1)
+    }
+
+    fn leaves_gaps(&self, rule: u32) -> bool {
+        self.bits.get(rule as usize).is_some_and(Bits::has_gaps)
+    }
+
+    /// What each bit leaves on either side, if any of these rules has gaps.
+    pub(super) fn bits(&self, rules: &[u32], mut each: impl FnMut(Cut, Sides)) {
+        if self.bits.is_empty() || !rules.iter().any(|rule| self.leaves_gaps(*rule)) {
+            return;
+        }
+        for word in 0..MASKED_WORDS {
+            let (mut zeros, mut ones) = ([0; 32], [0; 32]);
+            for rule in rules {
+                let Bits { value, mask } = &self.bits[*rule as usize];
+                let mut left = mask[word];
+                while left != 0 {
+                    let bit = left.leading_zeros() as usize;
+                    let counts = if value[word] << bit >> 31 == 1 { &mut ones } else { &mut zeros };
+                    counts[bit] += 1;
+                    left &= !(1 << (31 - bit));
+                }
+            }
+            for (bit, (zeros, ones)) in (0..).zip(zeros.into_iter().zip(ones)) {
+                // Another bit each time, so that trees end.
+                if zeros > 0 && ones > 0 {
+                    let sides = Sides { below: rules.len() - ones, above: rules.len() - zeros };
+                    each(Cut::Bit(word, bit), sides);
+                }
+            }
+        }
+    }
+}
+
+impl Bits {
+    fn of(rule: &Rule) -> Self {
+        let words = |to: u64, from: u64, ether_type: u16, protocol: u8, nets: [u32; 2]| {
+            let rest = u32::from(ether_type) << 16 | u32::from(protocol) << 8;
+            let middle = (to << 16) as u32 | (from >> 32) as u32 & 0xffff;
+            [(to >> 16) as u32, middle, from as u32, rest, nets[0], nets[1]]
+        };
+        Self {
+            value: words(
+                rule.ether_destination.value(),
+                rule.ether_source.value(),
+                rule.ether_type.value(),
+                rule.protocol.value(),
+                [rule.source.value(), rule.destination.value()],
+            ),
+            mask: words(
+                rule.ether_destination.mask(),
+                rule.ether_source.mask(),
+                rule.ether_type.mask(),
+                rule.protocol.mask(),
+                [rule.source.mask(), rule.destination.mask()],
+            ),
+        }
+    }
+
+    /// Whether the part of a mask in some dimension is not that of a prefix, so that the rule does not take all of its
+    /// box.
+    fn has_gaps(&self) -> bool {
+        let [m0, m1, m2, m3, m4, m5] = self.mask;
+        [m0, m1 & 0xffff_0000, m1 << 16, m2, m3 & 0xffff_0000, m3 << 16, m4, m5]
+            .into_iter()
+            .any(|mask| mask.leading_ones() != mask.count_ones())
+    }
+}
+
+impl Cut {
+    /// Word, shift and threshold, as nodes have them.
+    pub(super) fn question(self) -> (u8, u8, u32) {
+        match self {
+            Self::Value(dimension, threshold) => {
+                let of = &DIMENSIONS[dimension];
+                (of.word, of.shift, threshold)
+            }
+            Self::Bit(word, bit) => (word as u8, bit, 1 << 31),
+        }
+    }
+}
+
+/// The least box around a rule.
+fn bounds(rule: &Rule) -> Bounds {
+    let word = |value: u32, mask: u32| (value, value | !mask);
+    let half = |value: u64, mask: u64| word((value as u32) << 16, (mask as u32) << 16);
+    let ports =
+        |ports: &Ports| (u32::from(ports.first()) << 16, u32::from(ports.last()) << 16 | 0xffff);
+    let net = |net: &Masked<u32>| word(net.value(), net.mask());
+    let (to, from) = (&rule.ether_destination, &rule.ether_source);
+    let (protocol, ether_type) = (&rule.protocol, &rule.ether_type);
+    [
+        net(&rule.source),
+        net(&rule.destination),
+        ports(&rule.destination_ports),
+        ports(&rule.source_ports),
+        word(u32::from(protocol.value()) << 24, u32::from(protocol.mask()) << 24),
+        half(ether_type.value().into(), ether_type.mask().into()),
+        word((to.value() >> 16) as u32, (to.mask() >> 16) as u32),
+        half(to.value() & 0xffff, to.mask() & 0xffff),
+        half(from.value() >> 32, from.mask() >> 32),
+        word(from.value() as u32, from.mask() as u32),
+    ]
+}
