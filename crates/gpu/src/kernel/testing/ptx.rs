@@ -70,7 +70,8 @@ pub(crate) fn run(case: &Case<'_>, rng: &mut Rng) -> Result<(Vec<u8>, Vec<Range<
     while left > 0
         && let Some(block) = blocks.pop()
     {
-        let steps = machine::run_block(program, block as u32, &mut memory, rng)?;
+        let busy = (case.rows() * lanes).saturating_sub(block * TILE);
+        let steps = machine::run_block(program, block as u32, busy, &mut memory, rng)?;
         left = left.saturating_sub(steps);
         rows.push(block * TILE / lanes..(block + 1) * TILE / lanes);
     }

@@ -32,14 +32,16 @@ struct Thread {
     steps: u64,
 }
 
-/// Runs the threads of a block, warps and threads in any order, and says how many instructions that took.
+/// Runs the threads of a block, warps and threads in any order, and says how many instructions that took. Of the warps whose
+/// threads have no row, which are those behind the first `busy` threads, one is enough.
 pub(super) fn run_block(
     program: &Program,
     block: u32,
+    busy: usize,
     memory: &mut Memory<'_>,
     rng: &mut Rng,
 ) -> Result<u64, String> {
-    let mut warps: Vec<usize> = (0..TILE / WARP).collect();
+    let mut warps: Vec<usize> = (0..(busy.div_ceil(WARP) + 1).min(TILE / WARP)).collect();
     rng.shuffle(&mut warps);
     let poison = vec![POISON; program.registers];
     let mut steps = 0;

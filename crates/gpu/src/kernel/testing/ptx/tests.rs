@@ -5,6 +5,7 @@ use fastrand::Rng;
 use super::machine::run_block;
 use super::memory::{Memory, SLOT};
 use super::parse::Program;
+use crate::kernel::TILE;
 use crate::kernel::testing::case::{Grant, Owner};
 
 /// An entry with two parameters, the slot's address and another, and some registers.
@@ -22,7 +23,7 @@ fn run_with(body: &str, grant: impl Fn(usize) -> Grant) -> Result<Vec<u8>, Strin
     let grants: Vec<Grant> = (0..64).map(grant).collect();
     let slot = (0..64).collect();
     let mut memory = Memory::of(&[SLOT, 7], slot, &grants, 256);
-    run_block(&program(body)?, 0, &mut memory, &mut Rng::with_seed(1))?;
+    run_block(&program(body)?, 0, TILE, &mut memory, &mut Rng::with_seed(1))?;
     Ok(memory.slot().to_vec())
 }
 
@@ -244,7 +245,7 @@ fn the_last_step_of_a_batch() {
     let grants = vec![Grant { owner: Owner::Row(0), writable: true }; 64];
     let mut memory = Memory::of(&[SLOT, SLOT + 16], (0..64).collect(), &grants, 256);
     // A block of one thread; of more, each writes the same word.
-    let error = run_block(&program, 0, &mut memory, &mut Rng::with_seed(1)).unwrap_err();
+    let error = run_block(&program, 0, TILE, &mut memory, &mut Rng::with_seed(1)).unwrap_err();
     assert!(error.contains("at any time"), "{error}");
     assert_eq!(memory.slot()[16..20], [4, 5, 6, 7]);
     let fence = text.find("membar.sys").unwrap();
