@@ -1,4 +1,4 @@
-//! What a GPU's bus, a launch and a submission cost.
+//! What a GPU's bus, a launch and a submission cost, and what threads a text is worth.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -35,7 +35,7 @@ impl Calibration {
         let found =
             calibrate(self.gpu, (self.size as usize) << 20).map_err(|why| anyhow!("{why}"))?;
         let micros = |time: Duration| time.as_secs_f64() * 1e6;
-        let rows = [
+        let mut rows: Vec<(String, f64)> = [
             ("GB/s to the device", found.to_device / 1e9),
             ("GB/s to the host", found.to_host / 1e9),
             ("GB/s to the device, both ways at once", found.to_device_beside / 1e9),
@@ -45,9 +45,14 @@ impl Calibration {
             ("\u{b5}s for a launch and its end", micros(found.launch_and_wait)),
             ("\u{b5}s for a submission", micros(found.submit)),
             ("\u{b5}s from submission to the batch's end", micros(found.round_trip)),
-        ];
+        ]
+        .map(|(what, value)| (what.to_owned(), value))
+        .into();
+        for (threads, bits) in &found.threads {
+            rows.push((format!("Gb/s of texts searched, {threads} threads a text"), bits / 1e9));
+        }
         println!("{}", found.device);
-        for (what, value) in rows {
+        for (what, value) in &rows {
             println!("{value:10.2}  {what}");
         }
         let json = rows.iter().map(|(what, value)| json!({"what": what, "value": value})).collect();

@@ -54,9 +54,9 @@ pub enum Kernel {
     Invert,
 }
 
-/// Threads for a payload, where nothing else is known: with 1024 packets of 1,400 bytes an H100 (132 multiprocessors of 4
-/// schedulers) has two warps a scheduler, each of which mostly waits for loads, and a walk is an eighth as long, and the
-/// longest trigger more. Not measured.
+/// Threads for a payload, where nothing else is known. With 1,024 packets of 1,400 bytes an H100 (132 multiprocessors of 4
+/// schedulers) has half a warp a scheduler, three with the batches of a lane's six slots, each of which mostly waits for
+/// loads; a walk is an eighth as long, and the longest trigger more. Not measured: `bench gpu-calibrate` does.
 pub const PAYLOAD_LANES: u32 = 8;
 
 impl Kernel {

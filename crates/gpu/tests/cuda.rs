@@ -316,6 +316,9 @@ fn calibration() {
         assert!(rate > 0.0 && rate.is_finite(), "{figures:?}");
     }
     assert!(figures.launch <= figures.launch_and_wait && figures.submit <= figures.round_trip);
+    let threads: Vec<u32> = figures.threads.iter().map(|(threads, _)| *threads).collect();
+    assert_eq!(threads, [1, 2, 4, 8, 16, 32]);
+    assert!(figures.threads.iter().all(|(_, rate)| *rate > 0.0 && rate.is_finite()), "{figures:?}");
 }
 
 /// Slots that hold batches, and what their kernels take.

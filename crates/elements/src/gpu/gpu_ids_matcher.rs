@@ -31,7 +31,8 @@
 //! - LOG: whether a line is printed for each alert. Default false.
 //! - CHK_ANNO: treats only packets for which this holds, others pass: `element.output`, a GPU element before this one
 //!   that decided for this output.
-//! - LANES: threads of the device that share a packet, a power of two up to 32. Default 4.
+//! - LANES: threads of the device that share a packet, a power of two up to 32. Default 8; `bench gpu-calibrate`
+//!   measures which is the best.
 //!
 //! # Ports
 //! One push input, one or two push outputs.
@@ -84,7 +85,7 @@ use millrace_core::{
     Batch, Class, Context, Element, Failed, Handlers, Init, Inspection, Packet, Reason, Refused,
     Setup, register,
 };
-use millrace_gpu::kernel::{Kernel, NONE};
+use millrace_gpu::kernel::{Kernel, NONE, PAYLOAD_LANES};
 use millrace_gpu::region::{Base, Region};
 use millrace_gpu::{Results, Rows, Snapshot, Stage, StageSpec, StageTable};
 use millrace_match::patterns::{EngineChoice, Kind as Protocol, Scratch, Text};
@@ -126,7 +127,7 @@ impl Element for GpuIdsMatcher {
         let args = &mut setup.args;
         let from = args.keyword("FROM", From::default());
         let only: Option<Predicate> = args.optional_keyword("CHK_ANNO");
-        let lanes = args.in_range("LANES", Kind::Keyword, 1..=32u32).unwrap_or(4);
+        let lanes = args.in_range("LANES", Kind::Keyword, 1..=32u32).unwrap_or(PAYLOAD_LANES);
         if !lanes.is_power_of_two() {
             args.error("LANES", "LANES must be a power of two");
         }

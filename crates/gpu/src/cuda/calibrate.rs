@@ -1,6 +1,9 @@
-//! What the bus, a launch and a submission cost on this machine: the limits that any section has.
+//! What the bus, a launch and a submission cost on this machine: the limits that any section has; and how many threads should
+//! share a text that is searched for patterns.
 //!
 //! Each figure is the median of [`ROUNDS`] rounds, by the host's clock. On the fake driver of the tests the figures mean nothing.
+
+mod threads;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -38,6 +41,9 @@ pub struct Calibration {
     pub submit: Duration,
     /// From before the submission until the batch's word is seen.
     pub round_trip: Duration,
+    /// Bits a second of texts that the pattern kernel searches, by the threads that share a text: for
+    /// [`PAYLOAD_LANES`](crate::kernel::PAYLOAD_LANES).
+    pub threads: Vec<(u32, f64)>,
 }
 
 /// Measures a GPU. `bytes` are copied at once for the rates: 64 MiB say what long copies reach.
@@ -69,6 +75,8 @@ impl super::Gpu {
             launch_and_wait,
             submit,
             round_trip,
+            // 1,024 of them where 64 MiB are copied.
+            threads: threads::measure(self, (bytes >> 16).clamp(16, 1024))?,
         })
     }
 
