@@ -13,15 +13,20 @@
 //! # What it was run on
 //! The tests run all of this against a driver library of their own, `tests/fake/libcuda.c`, which works on the processor and is
 //! strict about how it is called; and again on a GPU, where there is one. The fake driver says nothing of a GPU's speed: no figure
-//! that comes of it means anything. Nor does it say whether a real driver keeps to its manual. What a GPU has to show, and none has
-//! so far:
+//! that comes of it means anything. Nor does it say whether a real driver keeps to its manual. The kernels' PTX runs in the tests,
+//! too, by an interpreter (`kernel/testing/ptx.rs`) that checks each load and store, and races. What a GPU has to show, and none
+//! has so far:
 //!
+//! * that its driver takes the PTX, and that what it makes of it does what the PTX says; the same for machine code that the
+//!   compiler library makes at run time;
 //! * that results lie in the host's memory when the host sees the word of the kernel behind the copies. The order of the
-//!   stream, the fence in `complete.ptx` and the host's acquiring load say so;
+//!   stream (the copy's end is before the kernel's beginning), the fence in `complete.ptx` (cumulative, for the whole system)
+//!   and the host's acquiring load say so;
+//! * that the driver registers memory of the host, or else allocates it, in the container that it is used in;
 //! * that a process can go on with a device after a kernel did wrong on it. The manual does not promise it; `prove` finds
 //!   out, and sections stay on the CPU if not;
 //! * that a reset ends a kernel that hangs. If the call does not come back, the GPU stays closed until the process ends;
-//! * what a submission costs: see [`calibrate`].
+//! * what a submission costs, and how many threads should share a text: see [`calibrate`].
 
 #![allow(unsafe_code, reason = "the driver is a C library")]
 
