@@ -22,6 +22,8 @@ use millrace_core::isa::{self, Level};
 use millrace_testkit::find_program;
 use serde_json::{Value, json};
 
+use crate::machine;
+
 /// What callgrind has counted in a stretch.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Stretch {
@@ -83,14 +85,8 @@ pub(crate) fn count<S: AsRef<OsStr>>(
     }
     command.env(isa::VARIABLE, level.name());
     command.arg(std::env::current_exe().context("where this program is")?).args(words);
-    let output = command.output().context("cannot run valgrind")?;
-    ensure!(
-        output.status.success(),
-        "the program ends under valgrind with {}:\n{}",
-        output.status,
-        String::from_utf8_lossy(&output.stderr)
-    );
-    stretches(&String::from_utf8_lossy(&output.stdout), place.path())
+    let told = machine::told(&mut command)?;
+    stretches(&told, place.path())
 }
 
 /// Puts what the worker told beside what was written down at its marks.

@@ -53,6 +53,22 @@ pub(crate) fn pin(core: usize) -> anyhow::Result<()> {
     sched_setaffinity(None, &set).with_context(|| format!("core {core}"))
 }
 
+/// What a program says that does a part of the work in a process of its own.
+///
+/// # Errors
+/// It cannot be started, or fails: the error has what it said.
+pub(crate) fn told(command: &mut Command) -> anyhow::Result<String> {
+    let name = command.get_program().display().to_string();
+    let output = command.output().with_context(|| name.clone())?;
+    anyhow::ensure!(
+        output.status.success(),
+        "{name} ends with {}: {}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
 fn cpu() -> String {
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let name = info.lines().find_map(|line| line.strip_prefix("model name"));

@@ -16,7 +16,7 @@ use super::{Bench, ROUTES};
 use crate::cycles::{self, Configuration, Length, Manner, Trace, suites};
 use crate::overhead::variant;
 use crate::report::median;
-use crate::traffic;
+use crate::{machine, traffic};
 
 /// A step: what it is called, and what is switched on.
 struct Step {
@@ -112,15 +112,7 @@ pub(super) fn figure(bench: &Bench) -> anyhow::Result<Figure> {
 fn ask(program: &PathBuf, step: &Step, core: usize) -> anyhow::Result<Vec<f64>> {
     let mut command = Command::new(program);
     command.args(["figures-worker", "steps", step.word, "--core", &core.to_string()]);
-    let output = command.output().with_context(|| program.display().to_string())?;
-    ensure!(
-        output.status.success(),
-        "{} ends with {}: {}",
-        program.display(),
-        output.status,
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let told = String::from_utf8_lossy(&output.stdout);
+    let told = machine::told(&mut command)?;
     told.lines().map(|line| line.parse().with_context(|| format!("told: {line}"))).collect()
 }
 

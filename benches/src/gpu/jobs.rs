@@ -249,7 +249,11 @@ fn lookup4(bench: &Bench) -> anyhow::Result<Job> {
 }
 
 fn lookup6() -> anyhow::Result<Job> {
-    let routes = traffic6::routes(traffic6::ROUTES);
+    let file = Data::Routes.folder().map(|folder| folder.join("ipasn6_20151101.dat"));
+    let (kind, routes) = match file.filter(|file| file.is_file()) {
+        Some(file) => ("real", traffic6::real_routes(&file)?),
+        None => ("made-up", traffic6::routes(traffic6::ROUTES)),
+    };
     let tree = RouteTable::<TreeWriter, Ipv6Addr>::new(Order::FirstFree)?;
     tree.load(&routes)?;
     let key =
@@ -277,7 +281,7 @@ fn lookup6() -> anyhow::Result<Job> {
     let results = move || keys.iter().map(|address| find(&radix, *address)).collect();
     Ok(Job {
         subject: Subject::Lookup6,
-        name: format!("IPv6 lookup, {} made-up routes", routes.len()),
+        name: format!("IPv6 lookup, {} {kind} routes", routes.len()),
         packets: device::packets(&frames, PACKETS, 38..54)?,
         bits: 0.0,
         stage: Bare::lookup6(&kernel_routes(&routes), HOPS)?,

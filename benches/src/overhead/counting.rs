@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{BURSTS, Row, variant};
 use crate::cycles::{self, Case, Trace, suites};
-use crate::traffic;
+use crate::{machine, traffic};
 
 /// Routes in the routers' tables: counting does not depend on how many, and a process fills them each time.
 const ROUTES: usize = 10_000;
@@ -69,16 +69,8 @@ impl Case {
 /// Lets a program have its turn. Gives cycles a packet, case by case.
 fn run(program: &Path, core: usize) -> anyhow::Result<Vec<f64>> {
     let mut command = Command::new(program);
-    let output = command.args(["overhead-worker", "--core", &core.to_string()]).output();
-    let output = output.with_context(|| program.display().to_string())?;
-    ensure!(
-        output.status.success(),
-        "{} ends with {}: {}",
-        program.display(),
-        output.status,
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let told = String::from_utf8_lossy(&output.stdout);
+    command.args(["overhead-worker", "--core", &core.to_string()]);
+    let told = machine::told(&mut command)?;
     let cycles = told.lines().map(|line| {
         let told: Value = serde_json::from_str(line)?;
         told["cycles"].as_f64().with_context(|| format!("told: {line}"))
