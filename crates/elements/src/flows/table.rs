@@ -27,6 +27,8 @@ pub(crate) struct Flows<K, V> {
 struct Part<K, V> {
     flows: HashMap<K, Flow<V>, RandomState>,
     swept: u64,
+    /// No flow in it times out before.
+    due: u64,
 }
 
 struct Flow<V> {
@@ -47,7 +49,7 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
     /// A table for so many flows that forgets those that are silent for `timeout` milliseconds, which it looks
     /// for every `interval` milliseconds.
     pub(crate) fn new(capacity: usize, timeout: u64, interval: u64) -> Self {
-        let part = || Mutex::new(Part { flows: HashMap::default(), swept: 0 });
+        let part = || Mutex::new(Part { flows: HashMap::default(), swept: 0, due: 0 });
         Self {
             parts: (0..PARTS).map(|_| part()).collect(),
             hasher: RandomState::default(),
@@ -119,10 +121,12 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
             let flows = std::mem::take(&mut lock(part).flows);
             old.flows.fetch_sub(flows.len(), Relaxed);
             for (key, flow) in flows {
-                if self.flows.load(Relaxed) < self.capacity
-                    && self.part(key).flows.insert(key, flow).is_none()
-                {
-                    self.flows.fetch_add(1, Relaxed);
+                if self.flows.load(Relaxed) < self.capacity {
+                    let mut part = self.part(key);
+                    part.due = part.due.min(flow.last.saturating_add(self.timeout));
+                    if part.flows.insert(key, flow).is_none() {
+                        self.flows.fetch_add(1, Relaxed);
+                    }
                 }
             }
         }
@@ -145,13 +149,17 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
 
     fn sweep(&self, part: &mut Part<K, V>, now: u64, gone: &mut impl FnMut(V)) {
         part.swept = now;
-        if self.timeout == 0 {
+        // Else each new flow that finds a full table would look through all of it.
+        if self.timeout == 0 || now < part.due {
             return;
         }
         for (_, flow) in part.flows.extract_if(|_, flow| self.is_over(flow, now)) {
             self.flows.fetch_sub(1, Relaxed);
             gone(flow.state);
         }
+        // Those that come later time out later.
+        let oldest = part.flows.values().map(|flow| flow.last).fold(now, u64::min);
+        part.due = oldest.saturating_add(self.timeout);
     }
 }
 
