@@ -6,5 +6,7 @@ pub(crate) mod payload;
 pub(crate) mod rules;
 mod streams;
 #[cfg(test)]
+mod streams_tests;
+#[cfg(test)]
 mod tests;
 pub(crate) mod watch;

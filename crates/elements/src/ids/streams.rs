@@ -25,6 +25,9 @@ struct Stream {
     next: u32,
 }
 
+/// No segment of a connection lies further behind (RFC 7323, 2.3): one that does is of another one, whose SYN was not seen.
+const LARGEST_WINDOW: i32 = 1 << 30;
+
 /// Milliseconds between looks for streams that have timed out.
 const INTERVAL: u64 = 1000;
 
@@ -52,7 +55,8 @@ impl Streams {
         let first = header.sequence.get().wrapping_add(starts.into());
         let new = || Some(Stream { rules, state: StreamState::default(), next: first });
         let act = |stream: &mut Stream| {
-            if starts && stream.start() != first {
+            let ahead = first.wrapping_sub(stream.next).cast_signed();
+            if starts && stream.start() != first || ahead < -LARGEST_WINDOW {
                 *stream = Stream { rules, state: StreamState::default(), next: first };
             }
             stream.renew(rules);
