@@ -28,7 +28,8 @@
 //! - FROM: from where on a packet is searched: `PAYLOAD`, `TRANSPORT`, `NETWORK_PAYLOAD`, `NETWORK`, `ETHERNET`. Default
 //!   PAYLOAD.
 //! - ANNO: annotation of four bytes, by name or offset. Default 44.
-//! - LOG: whether a line is printed for each alert. Default false.
+//! - LOG: whether a line is printed for each alert: `ids: alert 2 [1002] login: 10.0.0.1.1234 > 10.0.0.2.80 tcp, offset 4`, with the
+//!   rule's number, its sid if it has one, its message or pattern, and where in the payload it begins. Default false.
 //! - CHK_ANNO: treats only packets for which this holds, others pass: `element.output`, a GPU element before this one
 //!   that decided for this output.
 //! - LANES: threads of the device that share a packet, a power of two up to 32. Default 8; `bench gpu-calibrate`

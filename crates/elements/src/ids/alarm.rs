@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use millrace_core::args::Annotation;
 use millrace_core::{Args, Context, Packet};
+use millrace_match::patterns::{Content, Rule};
 
 use super::payload::Located;
 use super::rules::{Compiled, name};
@@ -45,7 +46,12 @@ impl Alarm {
             let element = cx.router().name_of(cx.element());
             let sid = described.sid.map(|sid| format!(" [{sid}]")).unwrap_or_default();
             let name = name(described);
-            cx.router().chatter(&format!("{element}: alert {}{sid} {name}: {packet}", rule + 1));
+            let place = match place(described, packet.text.bytes) {
+                Some(at) => format!("offset {at}"),
+                None => "begun before".to_owned(),
+            };
+            let rule = rule + 1;
+            cx.router().chatter(&format!("{element}: alert {rule}{sid} {name}: {packet}, {place}"));
         }
     }
 
@@ -68,5 +74,44 @@ impl Alarm {
     /// Goes on counting from what another one counted.
     pub(crate) fn take(&self, old: &Self) {
         self.alerts.store(old.alerts(), Relaxed);
+    }
+}
+
+/// Where in a payload a content of a rule lies: the first one that is there. Windows are of the stream where there is one, and
+/// so only preferred. None if all lie across packets of a stream, or were in those before.
+fn place(rule: &Rule, payload: &[u8]) -> Option<usize> {
+    let find = |content: &Content, from: usize| {
+        let is_it = |bytes: &[u8]| match content.nocase {
+            true => bytes.eq_ignore_ascii_case(&content.bytes),
+            false => bytes == content.bytes,
+        };
+        let mut places = payload.windows(content.bytes.len().max(1)).enumerate().skip(from);
+        places.find(|(_, bytes)| is_it(bytes)).map(|(at, _)| at)
+    };
+    let in_window = rule.contents.iter().find_map(|content| find(content, content.offset as usize));
+    in_window.or_else(|| rule.contents.iter().find_map(|content| find(content, 0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_place_of_a_content_is_found() {
+        let content =
+            |bytes: &str, offset, nocase| Content { offset, nocase, ..Content::of(bytes) };
+        let cases: [(Content, &str, Option<usize>); 7] = [
+            (content("ab", 0, false), "xabab", Some(1)),
+            (content("ab", 2, false), "xabab", Some(3)),
+            (content("ab", 9, false), "xabab", Some(1)),
+            (content("ab", 0, false), "xAB", None),
+            (content("ab", 0, true), "xAB", Some(1)),
+            (content("ab", 0, false), "a", None),
+            (content("ab", 0, false), "", None),
+        ];
+        for (content, payload, expected) in cases {
+            let found = place(&Rule::of(content.clone()), payload.as_bytes());
+            assert_eq!(found, expected, "{content:?} in {payload}");
+        }
     }
 }

@@ -37,7 +37,8 @@
 //! patterns ends. A segment after a gap is searched for itself and the text goes on behind it; one that comes late
 //! or again is searched for itself, and what is new of it continues the text: patterns over the edges
 //! of what came out of order are not found. A direction takes about 150 bytes, and up to 64 patterns that were found
-//! of rules with several. Where FLOWS are known already, packets of others are searched one by one, as all packets that are
+//! of rules with several. A RST or FIN ends nothing, for anybody can send one; a SYN with another number begins anew, and so does a
+//! segment further behind than windows reach (2^30). Where FLOWS are known already, packets of others are searched one by one, as all packets that are
 //! not TCP.
 //!
 //! # Arguments
@@ -55,7 +56,9 @@
 //!   `NETWORK_PAYLOAD`: from behind the IP header; `PAYLOAD`. Default PAYLOAD.
 //! - ALL: whether all rules that alert are counted, and not the first alone. It takes longer. Default false.
 //! - ANNO: annotation of four bytes, by name or offset. Default 44.
-//! - LOG: whether a line is printed for each alert. Default false.
+//! - LOG: whether a line is printed for each alert: the element, the rule's number, its sid if it has one, its message or pattern,
+//!   who sends to whom, and where in the payload it begins, or `begun before` where packets before have its beginning.
+//!   `ids: alert 2 [1002] login: 10.0.0.1.1234 > 10.0.0.2.80 tcp, offset 4`. Default false.
 //! - FLOW: whether patterns are found across the packets of a TCP connection. Default false.
 //! - FLOWS: how many directions of connections are followed at a time. Default 65536.
 //! - TIMEOUT: seconds of silence after which one is forgotten, 0 for never. Default 60.
