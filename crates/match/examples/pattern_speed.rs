@@ -38,7 +38,8 @@ fn main() -> std::io::Result<()> {
     for count in [10, 100, 1000, all.len()] {
         // Those of few bytes are found everywhere.
         let chosen: Vec<&Vec<u8>> = all.iter().filter(|one| one.len() > 3).take(count).collect();
-        let near = payload::NearMiss::new(&chosen, payload::Part::Head);
+        let heads = payload::NearMiss::new(&chosen, payload::Part::Head);
+        let tails = payload::NearMiss::new(&chosen, payload::Part::Tail);
         let mut set = PatternSet::new();
         for pattern in &chosen {
             let content = Content { nocase: true, ..Content::of(pattern.to_vec()) };
@@ -54,7 +55,8 @@ fn main() -> std::io::Result<()> {
         }
         let mut kinds = vec![
             ("http", many(|| payload::http(&mut random, bytes))),
-            ("near miss", many(|| near.make(&mut random, bytes))),
+            ("heads", many(|| heads.make(&mut random, bytes))),
+            ("tails", many(|| tails.make(&mut random, bytes))),
             ("noise", many(|| payload::noise(&mut random, bytes))),
         ];
         if let Some(corpus) = &corpus {

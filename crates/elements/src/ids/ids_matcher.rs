@@ -31,6 +31,7 @@
 //! one. A state takes 8 bytes, and one in which patterns branch 8 more for each class of bytes; the 3,640 phrases of Debian's
 //! modsecurity-crs make 40,282 states, 2 MB, in 10 ms. 8,388,608 states are too many. If any pattern is searched in any
 //! case, all are, and case is compared at a hit.
+//! Up to 512 patterns of four bytes or more are first looked for by four of their bytes, so long as little is found.
 //!
 //! With FLOW each direction of a TCP connection is one text: patterns reach over packets, offsets count from its
 //! first byte, behind the SYN or where it was first seen, and a rule alerts on the packet in which the last of its
@@ -49,8 +50,8 @@
 //! - PATTERN: one more pattern, behind those of the file: bytes as any string of the language. Can be given often.
 //! - FORMAT: `PLAIN`, `SNORT`, or `AUTO`: SNORT if the first word is `alert`. Default AUTO.
 //! - NOCASE: whether plain patterns and PATTERN are found in any case. Default false.
-//! - ENGINE: `DFA`; `HYPERSCAN`: the library libhs.so.5 (Hyperscan or Vectorscan), if the machine has it; `AUTO`: DFA, which is
-//!   the faster one for thousands of patterns and for small packets; Hyperscan is for few patterns in long payloads.
+//! - ENGINE: `DFA`; `HYPERSCAN`: the library libhs.so.5 (Hyperscan or Vectorscan), if the machine has it; `AUTO`: DFA.
+//!   Hyperscan is the faster one on long payloads that are no text, DFA on text, small packets and hostile payloads.
 //!   Results are the same. Default AUTO.
 //! - FROM: from where on a packet is searched, to its end: `ETHERNET`, `NETWORK`, `TRANSPORT`: from that header on;
 //!   `NETWORK_PAYLOAD`: from behind the IP header; `PAYLOAD`. Default PAYLOAD.

@@ -142,6 +142,11 @@ impl Classes {
         }
         Self { map, count }
     }
+
+    /// A byte of a class; the lower case one of letters in both cases.
+    pub(super) fn byte(&self, class: u8) -> u8 {
+        (0..=u8::MAX).rev().find(|&byte| self.map[usize::from(byte)] == class).unwrap_or(0)
+    }
 }
 
 impl Distinct {

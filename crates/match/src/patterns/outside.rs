@@ -49,7 +49,7 @@ impl Outside {
     }
 
     pub(super) fn each(&self, text: Text<'_>, scratch: &mut Scratch, tell: impl FnMut(u32)) {
-        let Scratch { missed, space, told } = scratch;
+        let Scratch { missed, space, told, .. } = scratch;
         let mut each = Each::new(told, self.certain.len(), tell);
         self.search(text, missed, space, &mut each);
     }

@@ -1,13 +1,14 @@
 //! Eight texts walked side by side.
 //!
-//! Texts go by blocks of eight bytes; the last block of a text is filled up with zeros, and what is found in the
+//! Texts go by blocks of sixteen bytes; the last block of a text is filled up with zeros, and what is found in the
 //! filling is not in the text. A lane whose text ends takes the next one.
 
-use super::{Dfa, LANES, Lowest, Mark, Missed, Sink, Text};
+use super::sieve::Trust;
+use super::{Dfa, LANES, Lowest, Mark, Missed, STRETCH, Sink, Text};
 use crate::patterns::Kind;
 
-/// Bytes of a block.
-const BLOCK: usize = 8;
+/// Bytes of a block. With eight, the beginnings of patterns take twice as long.
+const BLOCK: usize = 16;
 /// With fewer texts left than this they are walked one by one.
 const FEW: usize = 3;
 
@@ -23,44 +24,66 @@ struct Lane<'a> {
 }
 
 impl Dfa {
-    pub(super) fn lockstep(&self, texts: &[Text<'_>], results: &mut [u32], missed: &mut Missed) {
+    pub(super) fn lockstep(
+        &self,
+        texts: &[Text<'_>],
+        results: &mut [u32],
+        missed: &mut Missed,
+        trust: &mut Trust,
+    ) {
         results.fill(0);
         let shortest = self.shortest.max(1);
         let long = texts.iter().enumerate().filter(|(_, text)| text.bytes.len() >= shortest);
         let mut waiting = long.map(|(index, &text)| (index, text));
+        // The next text in which there is something to walk, and from where on.
+        let mut next = |number: usize, missed: &mut Missed, trust: &mut Trust| {
+            let found = waiting.find_map(|(index, text)| {
+                let at = trust.find(self.sieve.as_ref(), text.bytes, 0)?;
+                Some((index, text, at))
+            });
+            Lane::of(found, number, missed)
+        };
         let mut lanes: [Lane<'_>; LANES] =
-            std::array::from_fn(|lane| Lane::of(waiting.next(), lane, missed));
+            std::array::from_fn(|number| next(number, missed, trust));
         let mut states = [0; LANES];
         loop {
             let busy = || lanes.iter().filter(|lane| lane.index.is_some());
-            if busy().count() < FEW {
+            let count = busy().count();
+            if count < FEW {
                 break;
             }
-            let rounds = busy().map(Lane::blocks).min().unwrap_or(0);
+            let mut rounds = busy().map(Lane::blocks).min().unwrap_or(0);
+            if self.sieve.is_some() && trust.is_there() {
+                rounds = rounds.min(STRETCH / BLOCK);
+            }
             for _ in 0..rounds {
                 self.round(&mut lanes, &mut states, missed);
             }
+            trust.walk(count * rounds * BLOCK);
             for (number, (lane, state)) in lanes.iter_mut().zip(&mut states).enumerate() {
-                if lane.index.is_some() && lane.blocks() == 0 {
+                if lane.index.is_some() && !self.goes_on(lane, state, trust) {
                     lane.tell(results);
-                    *lane = Lane::of(waiting.next(), number, missed);
+                    *lane = next(number, missed, trust);
                     *state = 0;
                 }
             }
         }
-        for (lane, state) in lanes.iter_mut().zip(&mut states) {
+        for (lane, state) in lanes.iter_mut().zip(states) {
             if lane.index.is_some() {
-                for _ in 0..lane.blocks() {
-                    let block = lane.block();
-                    for (step, byte) in block.into_iter().enumerate() {
-                        *state = self.next(*state, byte);
-                        self.check(*state, lane, step, missed);
-                    }
-                    lane.at += BLOCK;
-                }
+                let Lane { text, at, mark, ref mut lowest, .. } = *lane;
+                self.walk_on(text, (state, at), missed, mark, trust, lowest);
                 lane.tell(results);
             }
         }
+    }
+
+    /// Whether there is more to walk in the text of a lane. What need not be is passed over.
+    fn goes_on(&self, lane: &mut Lane<'_>, state: &mut u32, trust: &mut Trust) -> bool {
+        if lane.blocks() > 0 && self.sieve.is_some() && self.table.is_beginning(*state) {
+            let end = lane.text.bytes.len();
+            lane.at = trust.find(self.sieve.as_ref(), lane.text.bytes, lane.at).unwrap_or(end);
+        }
+        lane.blocks() > 0
     }
 
     /// Walks a block of each lane.
@@ -112,12 +135,12 @@ impl Dfa {
 }
 
 impl<'a> Lane<'a> {
-    fn of(text: Option<(usize, Text<'a>)>, lane: usize, missed: &mut Missed) -> Self {
-        let (index, text) = match text {
-            Some((index, text)) => (Some(index), text),
-            None => (None, Text { bytes: &[], kind: Kind::Other }),
+    fn of(text: Option<(usize, Text<'a>, usize)>, lane: usize, missed: &mut Missed) -> Self {
+        let (index, text, at) = match text {
+            Some((index, text, at)) => (Some(index), text, at),
+            None => (None, Text { bytes: &[], kind: Kind::Other }, 0),
         };
-        Self { text, index, at: 0, mark: missed.mark(lane), lowest: Lowest::default() }
+        Self { text, index, at, mark: missed.mark(lane), lowest: Lowest::default() }
     }
 
     /// How many blocks of the text there are left.

@@ -30,7 +30,7 @@ pub(super) struct Table {
     found: Box<[Found]>,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Entry {
     row: u32,
     exception: u32,
@@ -102,6 +102,12 @@ impl Table {
     #[inline(always)]
     pub(super) fn has_output(&self, state: u32) -> bool {
         self.entries[state as usize].exception & OUTPUT != 0
+    }
+
+    /// Whether a state is the beginning: the text ends with no beginning of a trigger.
+    #[inline(always)]
+    pub(super) fn is_beginning(&self, state: u32) -> bool {
+        self.entries[state as usize] == self.entries[0]
     }
 
     /// Goes on by a block of bytes in each of several texts. `None` if there was a state with output, before, in between

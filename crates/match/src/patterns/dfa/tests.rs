@@ -6,8 +6,55 @@ use super::*;
 use crate::patterns::testing::{naive, sets, texts};
 use crate::patterns::{Content, Kind, Rule};
 
+/// The same rules with longer contents, for which there is a sieve.
+fn longer(set: &PatternSet, more: &[u8]) -> PatternSet {
+    let mut longer = PatternSet::new();
+    for rule in set.rules() {
+        let mut rule = rule.clone();
+        for content in &mut rule.contents {
+            content.bytes.extend_from_slice(more);
+            content.depth = content.depth.map(|depth| depth + more.len() as u32);
+        }
+        longer.push(rule).unwrap();
+    }
+    longer
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
+    #[test]
+    fn with_a_sieve_it_finds_what_the_naive_search_finds(
+        set in sets(),
+        texts in texts(),
+        more in prop::sample::select(vec![&b"aba"[..], b"abab", b"ab@b\0a"]),
+    ) {
+        let set = longer(&set, more);
+        let dfa = Dfa::new(&set).unwrap();
+        prop_assert_eq!(dfa.sieve.is_some(), !set.is_empty());
+        let mut scratch = Scratch::default();
+        // Long enough for several questions to the sieve, with gaps and without.
+        let texts: Vec<(Vec<u8>, Kind)> = texts
+            .iter()
+            .flat_map(|(bytes, kind)| {
+                let far = [&bytes[..], &[b'.'; 70], bytes, more, &[b'.'; 5], bytes].concat();
+                [(bytes.clone(), *kind), (bytes.repeat(4), *kind), (far, *kind)]
+            })
+            .collect();
+        let texts: Vec<Text<'_>> =
+            texts.iter().map(|(bytes, kind)| Text { bytes, kind: *kind }).collect();
+        let mut results = vec![7; texts.len()];
+        dfa.firsts(&texts, &mut results, &mut scratch);
+        for (&text, result) in texts.iter().zip(results) {
+            let expected = naive::first(&set, text.bytes, text.kind);
+            prop_assert_eq!(dfa.first(text, &mut scratch), expected, "single, {:?}", text);
+            prop_assert_eq!(result, expected, "in lockstep, {:?}", text);
+            let mut all = Vec::new();
+            dfa.each(text, &mut scratch, |rule| all.push(rule));
+            all.sort_unstable();
+            prop_assert_eq!(all, naive::all(&set, text.bytes, text.kind));
+        }
+    }
+
     #[test]
     fn it_finds_what_the_naive_search_finds(set in sets(), texts in texts()) {
         let dfa = Dfa::new(&set).unwrap();
