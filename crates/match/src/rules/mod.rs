@@ -5,47 +5,58 @@
 //! has changed since; a [`FlowCache`] in front of it has the rules of flows that came not long ago.
 //!
 //! # How it is searched
-//! Rules are the leaves of a few binary decision trees ([`image`] says what they are like in memory). Up to 256
-//! packets are classified together, tree by tree, 16 side by side, so that the processor has 16 loads on their way at any
-//! time. A tree all of whose rules stand behind the rule that a packet has already is not walked. There is nothing in
-//! it that depends on instruction sets; callers may still compile it for wider ones, as it is inlined.
+//! Rules are the leaves of a few binary decision trees ([`image`] says what they are like in memory, the module `tree` how
+//! they are made). Up to 256 packets are classified together, tree by tree, 16 side by side, so that the processor has 16
+//! loads on their way at any time. A tree all of whose rules stand behind the rule that a packet has already is not
+//! walked. Then packets are compared with the rules of their leaves in turns, a rule each, and those that are done leave
+//! the list: nothing branches on which rule holds, which cannot be foretold. There is nothing in it that depends on
+//! instruction sets; callers may still compile it for wider ones, as it is inlined.
 //!
 //! # Memory and time to build
-//! A rule is in at most 4 leaves of its tree on average; each copy takes 36 bytes, and a node 8, of which there are
-//! fewer than two a copy. So the trees of 10,000 rules take at most 2.1 MB, 32 bytes a rule more if any asks for Ethernet
-//! addresses; what is kept for changes takes some 90 bytes a rule besides. Five ways to sort rules into trees are tried,
-//! each in about n log² n steps. A split takes at least one rule in a hundred off each side, so that no rules make a tree
-//! deeper than 100 ln n. Where rules cannot be told apart by ranges, because they are the same, or masks with gaps
-//! are all that differs, leaves are long and are searched one rule after the other.
+//! A rule is in at most 4 leaves of its tree on average, or, in sets of up to 3,000 rules, in so many that there are 12,000
+//! copies; each copy takes 36 bytes, and a node 8, of which there are about two a copy. So the trees of 10,000 rules
+//! take at most 2.1 MB, those of few at most 0.65 MB, and 32 bytes a rule more if any asks for Ethernet addresses; what is
+//! kept for changes takes some 90 bytes a rule besides. Six ways to sort rules into trees are tried, each in about
+//! n log² n steps; of more than 16,384 rules, those two that are best for a sample of 6,000 or more. A split takes at least
+//! one rule in a hundred off each side, or lies in the upper 32 levels, so that no rules make a tree deeper than
+//! 32 + 100 ln n.
+//!
+//! In masks with gaps, which no range of values tells apart, nodes ask for single bits. Leaves are long only where rules
+//! cannot be told apart at all, or not within the copies that are allowed: rules that are the same, for one.
 //!
 //! # Figures
-//! A core of an AMD EPYC (Zen 5, second cache 1 MB), one of two that eight busy programs shared (load 8), so that they are
-//! too high if anything; rule sets of `millrace_testkit` by ClassBench's statistics, 65,536 different packets of which
-//! each satisfies a rule drawn by lot, 5% none; the best of 15 passes of
-//! `cargo run --release -p millrace-match --example classify`. *Sorted*: the more special rules stand in front, as in real
-//! sets; *mixed*: in no order.
+//! A core of an AMD EPYC (Zen 5, second cache 1 MB), one of two that seven busy programs shared (load 8 to 10), so that they
+//! are too high if anything. `cargo xtask bench match --only classifier` compares in this way: 16,384 packets of the
+//! rule sets of `millrace_testkit` by ClassBench's statistics, of which each satisfies a rule drawn by lot, 5% none;
+//! processor time, in turns with DPDK 22.11, after the results of all have been compared with a naive search. The *time
+//! before* is that of the version that compared a packet with its leaf in a loop of its own, in the same minutes.
 //!
-//! | rules | kind | sorted, ns | mixed, ns | build, ms | bytes | trees |
-//! |---|---|---|---|---|---|---|
-//! | 1000 | acl1 | 26 | 27 | 5 | 56,320 | 1 |
-//! | 1000 | fw1 | 53 | 74 | 10 | 48,552 | 3 |
-//! | 1000 | ipc1 | 66 | 57 | 7 | 64,396 | 2 |
-//! | 10,000 | acl1 | 33 | 34 | 71 | 819,188 | 1 |
-//! | 10,000 | fw1 | 65 | 91 | 61 | 493,576 | 3 |
-//! | 10,000 | ipc1 | 67 | 93 | 67 | 696,640 | 3 |
-//! | 100,000 | acl1 | 74 | 87 | 1425 | 5,524,912 | 2 |
-//! | 100,000 | fw1 | 260 | 413 | 1831 | 5,434,184 | 3 |
-//! | 100,000 | ipc1 | 95 | 225 | 1852 | 7,384,840 | 3 |
+//! | rules | kind | ns | before | rte_acl | with AVX-512 | build, ms | bytes | trees |
+//! |---|---|---|---|---|---|---|---|---|
+//! | 100 | acl1 | 11 | 17 | 20 | 17 | 0.3 | 6,000 | 1 |
+//! | 100 | fw1 | 14 | 24 | 20 | 17 | 0.5 | 8,000 | 1 |
+//! | 100 | ipc1 | 14 | 29 | 17 | 15 | 0.5 | 10,000 | 1 |
+//! | 1000 | acl1 | 15 | 24 | 24 | 19 | 6 | 60,000 | 1 |
+//! | 1000 | fw1 | 29 | 57 | 38 | 31 | 8 | 50,000 | 3 |
+//! | 1000 | ipc1 | 21 | 53 | 22 | 17 | 11 | 420,000 | 1 |
+//! | 10,000 | acl1 | 25 | 37 | 150 | 63 | 80 | 820,000 | 1 |
+//! | 10,000 | fw1 | 39 | 72 | 250 | 170 | 66 | 490,000 | 3 |
+//! | 10,000 | ipc1 | 45 | 72 | 220 | 150 | 76 | 700,000 | 3 |
 //!
-//! At load 4 to 10, 10,000 rules: a change of one of them with its list of actions, as SDNClassifier makes it, took 18 to
-//! 22 µs, the median of 63, and 47 to 56 µs at most (of 100,000 rules 138 µs); series in which the thread was interrupted had one
-//! of 4 to 25 ms. A lookup among acl1's took 10 to 17 ns more after 63 changes than before. A hit took 9 ns (acl1) to 19 ns (ipc1) in a cache of
-//! 4096 flows, and 40 to 60 ns in one of 32 MB, with one in 20 a miss. A miss took 7 to 13 ns more than no cache.
+//! At load 7 rte_acl took 35, 97 and 69 ns for 10,000 rules, with AVX-512 27, 53 and 51, and we
+//! 20, 35 and 36: its tables are 17 to 49 MB and suffer from others in the last cache.
+//! 100,000 rules: 0.6 to 0.75 s of processor time to build, 5.4 to 7.4 MB, 56 to 210 ns.
 //!
-//! What was tried beside, 10,000 rules, mixed, ns for acl1, fw1 and ipc1: rules by all kinds of addresses that they
-//! narrow, a tree each, as CutSplit has it: 73, 114, 119; by the first one: 63, 110, 111; one tree for all: 40, 450,
-//! 101. The choice among them by what they cost takes the best for each. Leaves of 8 rules instead of 2 cost 2 to 10 ns
-//! more.
+//! Rules that differ in three masks with gaps alone: 1000 of them 18 ns, 10,000 of them 130 ns (leaves of 14 on average);
+//! 460 and 4400 ns before, one rule after the other. A change of one rule in 10,000 with its list of actions, as SDNClassifier
+//! makes it: 19 µs, the median of 63, and 38 to 210 µs at most.
+//!
+//! The version before, at load 4 to 10: a lookup among acl1's 10,000 took 10 to 17 ns more after 63 changes than before. A hit
+//! took 9 ns (acl1) to 19 ns (ipc1) in a cache of 4096 flows, and 40 to 60 ns in one of 32 MB, with one in 20 a miss. A miss
+//! took 7 to 13 ns more than no cache. (`cargo run --release -p millrace-match --example classify`)
+//!
+//! What was tried beside: to ask only after two steps whether all 16 packets have arrived (slower by a fifth, for most
+//! walks get longer by more than the question costs), and one tree for fw1 (30 to 35 ns for 1,000 rules, but 0.6 to 2.4 MB).
 
 mod cache;
 mod classifier;
