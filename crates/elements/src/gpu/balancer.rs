@@ -28,6 +28,7 @@
 //! - `share` (read): the part of the batches that the device gets, on average over the threads.
 //! - `cycles` (read): cycles of the thread a packet: by the device, by the CPU.
 //! - `mode` (read/write): MODE.
+//! - `reset_counts` (write): has the section count from 0 again: what this element, Batcher and Debatcher tell.
 //!
 //! # Drops
 //! None.
@@ -96,6 +97,10 @@ impl Element for Balancer {
         handlers.read("mode", |balancer, _| {
             let unit = balancer.0.unit();
             name_of(unit.map_or(Mode::default(), |unit| unit.section.mode()))
+        });
+        handlers.write("reset_counts", |balancer, _| {
+            balancer.0.reset_counts();
+            Ok(())
         });
         handlers.write("mode", |balancer, call| {
             let WrittenMode(mode) = call.parse()?;

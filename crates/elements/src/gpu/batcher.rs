@@ -47,6 +47,7 @@
 //! - `capacity` (read): CAPACITY.
 //! - `batches` (read): batches that have left the section.
 //! - `mean` (read): packets a batch, on average.
+//! - `reset_counts` (write): has the section count from 0 again: what this element, Balancer and Debatcher tell.
 //!
 //! # Drops
 //! None.
@@ -151,6 +152,10 @@ impl Element for Batcher {
         handlers.read("mean", |batcher, _| match batcher.done() {
             (0, _) => "0".to_owned(),
             (batches, packets) => format!("{:.1}", packets as f64 / batches as f64),
+        });
+        handlers.write("reset_counts", |batcher, _| {
+            batcher.member.reset_counts();
+            Ok(())
         });
     }
 }

@@ -35,6 +35,7 @@
 //! - `failures` (read): a line for each thing that went wrong with the device, and how often it did.
 //! - `fields` (read): the predicate word: a line for each element that decides, with the first of its bits and
 //!   how many.
+//! - `reset_counts` (write): has the section count from 0 again: what this element, Balancer and Batcher tell.
 //!
 //! # Drops
 //! None.
@@ -118,6 +119,10 @@ impl Element for Debatcher {
         handlers.read("gpu_batches", |debatcher, _| debatcher.report().gpu.batches);
         handlers.read("cpu_batches", |debatcher, _| debatcher.report().cpu.batches);
         handlers.read("failures", |debatcher, _| failures(&debatcher.report()));
+        handlers.write("reset_counts", |debatcher, _| {
+            debatcher.member.reset_counts();
+            Ok(())
+        });
         handlers.read("fields", |debatcher, call| {
             let Some(unit) = debatcher.member.unit() else { return String::new() };
             let mut text = String::new();

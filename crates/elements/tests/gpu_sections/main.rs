@@ -224,15 +224,23 @@ fn packets_are_counted_where_they_pass() {
         assert_eq!(stats(name), (left, left, 0), "{name}");
     }
     bench.assert_balanced();
-    let read = |handler: &str| {
-        String::from_utf8(bench.engine.router().read(handler, b"").unwrap()).unwrap()
-    };
+    let router = bench.engine.router().clone();
+    let read = |handler: &str| String::from_utf8(router.read(handler, b"").unwrap()).unwrap();
     assert_eq!(read("debatcher.gpu_packets"), n.to_string());
     assert_eq!(read("debatcher.cpu_packets"), "0");
     assert_eq!(read("batcher.length"), "0");
     assert_eq!(read("queue.length"), "0");
     assert!(read("debatcher.fields").starts_with("a\t0\t2\n"), "{}", read("debatcher.fields"));
     assert!(read("up.plan").contains("lpm4 for a"), "{}", read("up.plan"));
+
+    let counts = ["debatcher.gpu_packets", "batcher.batches", "balancer.cycles"];
+    assert!(counts.iter().all(|count| !read(count).starts_with("0")));
+    for element in ["batcher", "balancer", "debatcher"] {
+        router.write(&format!("{element}.reset_counts"), b"").unwrap();
+        assert!(counts.iter().all(|count| read(count).starts_with("0")), "{element}");
+        bench.exchange(0, &frames[..100]);
+        assert_eq!(read("debatcher.gpu_packets"), "100");
+    }
 }
 
 #[test]

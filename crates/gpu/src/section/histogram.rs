@@ -36,6 +36,13 @@ impl Histogram {
         }
     }
 
+    /// Takes away what this one had counted at an earlier time.
+    pub(super) fn subtract(&self, before: &Self) {
+        for (now, before) in self.buckets.iter().zip(&before.buckets) {
+            now.set(now.get() - before.get());
+        }
+    }
+
     /// How many values were counted.
     pub fn count(&self) -> u64 {
         self.buckets.iter().map(Count::get).sum()

@@ -73,6 +73,8 @@ pub struct Section {
     members: Lock<Vec<Member>>,
     /// Lanes on the device that no thread has yet.
     spare: Lock<Vec<Connection>>,
+    /// What had been counted when counts were reset.
+    before: Lock<Report>,
 }
 
 /// One of a section's lanes.
@@ -102,6 +104,7 @@ impl Section {
             attendant: Attendant::default(),
             members: Lock::default(),
             spare: Lock::default(),
+            before: Lock::default(),
         })
     }
 
@@ -174,8 +177,22 @@ impl Section {
         self.mode.store(mode as u8, Relaxed);
     }
 
-    /// What it has done so far. Stops nobody.
+    /// What it has done so far, or since counts were [reset](Self::reset_counts). Stops nobody.
     pub fn report(&self) -> Report {
+        let before = self.before.lock();
+        let mut report = self.report_in_all();
+        report.subtract(&before);
+        report
+    }
+
+    /// Counts from 0 again.
+    pub fn reset_counts(&self) {
+        // Lanes alone write their counts.
+        let mut before = self.before.lock();
+        *before = self.report_in_all();
+    }
+
+    fn report_in_all(&self) -> Report {
         let mut report = Report::default();
         self.members.lock().iter().for_each(|member| report.add(&member.counters));
         report.faults[Fault::Load as usize] += self.tables.failures();

@@ -158,6 +158,22 @@ impl Report {
         self.age.merge(&lane.age);
     }
 
+    /// Takes away what had been counted before; what is a state stays as it is.
+    pub(super) fn subtract(&mut self, before: &Self) {
+        for (now, before) in [(&mut self.gpu, &before.gpu), (&mut self.cpu, &before.cpu)] {
+            now.batches -= before.batches;
+            now.packets -= before.packets;
+            now.cycles -= before.cycles;
+        }
+        for (now, before) in self.faults.iter_mut().zip(&before.faults) {
+            *now -= before;
+        }
+        self.again -= before.again;
+        self.crowded -= before.crowded;
+        self.waits -= before.waits;
+        self.age.subtract(&before.age);
+    }
+
     /// How often something went wrong.
     pub fn fault(&self, fault: Fault) -> u64 {
         self.faults[fault as usize]

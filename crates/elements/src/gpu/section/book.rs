@@ -67,4 +67,11 @@ impl Member {
         let found = units.find(|unit| unit.layout.elements().any(|id| id == self.element))?;
         Some(self.unit.get_or_init(|| found.clone()))
     }
+
+    /// Has the section count from 0 again, for all elements that tell its counts.
+    pub(crate) fn reset_counts(&self) {
+        if let Some(unit) = self.unit() {
+            unit.section.reset_counts();
+        }
+    }
 }
