@@ -17,6 +17,9 @@
 //! A little traffic goes the dearer way always, lest the costs of that way grow old: [`PROBE`] of it, or less when the
 //! probe would cost more than [`PROBE_COST`] of the thread's time.
 //!
+//! Costs are measured by the time stamp counter, which goes on while something else has the thread's core. A batch that cost
+//! many times what most cost is not counted, as long as such batches are [rare](window).
+//!
 //! It does no I/O and reads no clock: costs go in, in whatever unit, decisions come out.
 
 use super::{Mode, Path};
@@ -24,6 +27,9 @@ use crate::kernel::TILE;
 
 #[cfg(test)]
 mod simulation;
+mod window;
+
+use self::window::Window;
 
 /// Nanoseconds from one step to the next, unless it is told otherwise.
 pub const PERIOD: u64 = 200_000_000;
@@ -49,6 +55,8 @@ const CROWDED: f64 = 0.5;
 pub const FEWEST: usize = 16;
 /// With so many batches of a way in a period, half of its cost is taken from them and half from those before.
 const MEMORY: f64 = 1.0;
+/// From so many batches on a cost is known anew.
+const ENOUGH: f64 = 3.0;
 
 /// Decides between the device and the CPU, for one lane.
 #[derive(Clone, Debug)]
@@ -62,6 +70,8 @@ pub struct Balancer {
     owed: f64,
     /// Cost of a packet by each way, as far as that is known.
     costs: [Option<f64>; 2],
+    /// What these are made of, by way.
+    windows: [Window; 2],
     period: Period,
     /// [`PERIOD`] and [`PROBE`].
     interval: u64,
@@ -74,10 +84,11 @@ pub struct Balancer {
 #[derive(Clone, Copy, Debug, Default)]
 struct Period {
     began: Option<u64>,
-    /// By way: batches, packets, and what they cost.
+    /// By way: batches, packets.
     batches: [f64; 2],
     packets: [f64; 2],
-    cost: [f64; 2],
+    /// What they cost the thread.
+    cost: f64,
     /// What waiting for the device cost.
     waited: f64,
     /// Batches that were meant for the device and found no slot.
@@ -95,6 +106,7 @@ impl Balancer {
             direction: 0.0,
             owed: 0.0,
             costs: [None; 2],
+            windows: Default::default(),
             period: Period::default(),
             interval,
             probe,
@@ -115,10 +127,9 @@ impl Balancer {
     /// Most packets of a batch for the twins.
     pub fn most_for_cpu(&self) -> usize {
         const CPU: usize = Path::Cpu as usize;
-        let now = self.period.cost[CPU] / self.period.packets[CPU];
-        match self.costs[CPU].or((now > 0.0).then_some(now)) {
-            Some(cost) => ((self.budget / cost) as usize).clamp(FEWEST, TILE),
-            None => FEWEST,
+        match self.costs[CPU].or_else(|| self.windows[CPU].cost()) {
+            Some(cost) if cost > 0.0 => ((self.budget / cost) as usize).clamp(FEWEST, TILE),
+            _ => FEWEST,
         }
     }
 
@@ -145,7 +156,8 @@ impl Balancer {
         let way = way as usize;
         self.period.batches[way] += 1.0;
         self.period.packets[way] += packets as f64;
-        self.period.cost[way] += cost;
+        self.period.cost += cost;
+        self.windows[way].note(packets as f64, cost);
     }
 
     /// Time goes on. At the end of a period the share moves.
@@ -163,11 +175,14 @@ impl Balancer {
             return;
         }
         for way in [Path::Gpu as usize, Path::Cpu as usize] {
-            if period.packets[way] > 0.0 {
-                let cost = period.cost[way] / period.packets[way];
-                let weight = period.batches[way] / (period.batches[way] + MEMORY);
+            // One or two say nothing when one of them may be far off: they wait for the next ones.
+            let window = &mut self.windows[way];
+            if window.batches() >= ENOUGH || self.costs[way].is_none() {
+                let Some(cost) = window.cost() else { continue };
+                let weight = window.batches() / (window.batches() + MEMORY);
                 let known = self.costs[way].get_or_insert(cost);
                 *known += weight * (cost - *known);
+                *window = Window::default();
             }
         }
         let slow = period.waits() > WAITS;
@@ -245,7 +260,7 @@ impl Period {
 
     /// The part of the time that the thread waited for the device.
     fn waits(&self) -> f64 {
-        let all = self.waited + self.cost.iter().sum::<f64>();
+        let all = self.waited + self.cost;
         if all > 0.0 { self.waited / all } else { 0.0 }
     }
 }
