@@ -109,7 +109,7 @@ impl Stage for Bare {
 
     fn table(&self) -> Option<StageTable> {
         let words = self.table.clone();
-        Some(StageTable { epoch: 1, words, snapshot: Snapshot::default() })
+        Some(StageTable { epoch: 1, words, changes: Arc::default(), snapshot: Snapshot::default() })
     }
 
     fn run(&self, _: &Snapshot, _: &mut Rows<'_>) {}

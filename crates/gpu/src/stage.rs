@@ -9,6 +9,7 @@ use millrace_core::{Context, Packet};
 use crate::kernel::{Kernel, NONE};
 use crate::plan::{Decision, Field};
 use crate::region::{Layers, Region};
+use crate::table::Changes;
 
 /// What a stage needs of the plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,6 +103,8 @@ pub struct StageTable {
     pub epoch: u64,
     /// What the kernel reads.
     pub words: Arc<Vec<u32>>,
+    /// Where the words have changed lately, as far as that is known.
+    pub changes: Arc<Changes>,
     /// What [`Stage::deliver`] is given with results that come of it.
     pub snapshot: Snapshot,
 }

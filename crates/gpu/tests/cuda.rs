@@ -243,6 +243,7 @@ fn plans_do_what_they_say() {
 
 fn tables() {
     tables_live_as_long_as_their_batches(&open());
+    tables_are_made_of_others(&open());
 }
 
 fn refusals() {

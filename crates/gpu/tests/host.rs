@@ -34,6 +34,12 @@ proptest! {
 }
 
 #[test]
+fn tables_are_made_of_other_tables() {
+    tables_are_made_of_others(&Fast::open(""));
+    tables_are_made_of_others(&simulator(&Faults::none()));
+}
+
+#[test]
 fn tables_live_as_long_as_batches_that_use_them() {
     tables_live_as_long_as_their_batches(&Fast::open(""));
     tables_live_as_long_as_their_batches(&simulator(&Faults::none()));

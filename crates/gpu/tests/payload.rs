@@ -64,7 +64,7 @@ impl Stage for Search {
 
     fn table(&self) -> Option<StageTable> {
         let words = Arc::new(self.engine.image().unwrap().words().to_vec());
-        Some(StageTable { epoch: 0, words, snapshot: Snapshot::default() })
+        Some(StageTable { epoch: 0, words, changes: Arc::default(), snapshot: Snapshot::default() })
     }
 
     fn run(&self, _: &Snapshot, rows: &mut Rows<'_>) {

@@ -204,7 +204,7 @@ impl Stage for Matching {
                 words
             }
         };
-        Some(StageTable { epoch, words, snapshot: Snapshot::of(rules) })
+        Some(StageTable { epoch, words, changes: Arc::default(), snapshot: Snapshot::of(rules) })
     }
 
     fn snapshot(&self) -> Snapshot {

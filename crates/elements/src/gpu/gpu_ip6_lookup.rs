@@ -65,7 +65,9 @@
 //! # See also
 //! LookupIP6Route, Dispatcher, Batcher
 
+use std::iter;
 use std::net::Ipv6Addr;
+use std::ops::Range;
 use std::sync::Arc;
 
 use millrace_core::{Class, register};
@@ -96,6 +98,11 @@ impl Image<Ipv6Addr> for Lpm6 {
 
     fn words(&self) -> &Arc<Vec<u32>> {
         Lpm6::words(self)
+    }
+
+    fn take_changes(&mut self) -> Vec<Range<usize>> {
+        // It is made anew each time.
+        iter::once(0..self.words().len()).collect()
     }
 
     fn update(&mut self, _: &[Step<Ipv6Addr>], _: &[u32]) -> bool {

@@ -65,6 +65,7 @@
 //! RadixIPLookup, Dispatcher, Batcher
 
 use std::net::Ipv4Addr;
+use std::ops::Range;
 use std::sync::Arc;
 
 use millrace_core::{Class, register};
@@ -94,6 +95,10 @@ impl Image<Ipv4Addr> for Lpm4 {
 
     fn words(&self) -> &Arc<Vec<u32>> {
         Lpm4::words(self)
+    }
+
+    fn take_changes(&mut self) -> Vec<Range<usize>> {
+        Lpm4::take_changes(self)
     }
 
     fn update(&mut self, changes: &[Step<Ipv4Addr>], outputs: &[u32]) -> bool {

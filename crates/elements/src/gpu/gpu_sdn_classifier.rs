@@ -165,7 +165,7 @@ impl Stage for Classifying {
     fn table(&self) -> Option<StageTable> {
         let rules = self.rules.keep();
         let (epoch, words) = (rules.number, rules.table().clone());
-        Some(StageTable { epoch, words, snapshot: Snapshot::of(rules) })
+        Some(StageTable { epoch, words, changes: Arc::default(), snapshot: Snapshot::of(rules) })
     }
 
     fn snapshot(&self) -> Snapshot {

@@ -6,6 +6,7 @@
 //! Hops are numbered once and for all: what a batch brings back from the device means the same after any number of changes.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -16,7 +17,7 @@ use millrace_core::{
 };
 use millrace_gpu::kernel::{Kernel, NONE};
 use millrace_gpu::region::{Base, Region};
-use millrace_gpu::table::{self, TableError};
+use millrace_gpu::table::{self, Changes, TableError};
 use millrace_gpu::{Results, Rows, Snapshot, Stage, StageSpec, StageTable};
 
 use super::section::arguments::outputs_of;
@@ -54,6 +55,9 @@ pub trait Image<A: Address>: Sized + Send + Sync + 'static {
     /// The image itself.
     fn words(&self) -> &Arc<Vec<u32>>;
 
+    /// Where the words have changed since this was asked last.
+    fn take_changes(&mut self) -> Vec<Range<usize>>;
+
     /// Carries out changes; false when the image is to be built anew instead.
     fn update(&mut self, changes: &[Step<A>], outputs: &[u32]) -> bool;
 }
@@ -84,7 +88,7 @@ impl<A: Family> Element for GpuLookup<A> {
             name: setup.name().to_owned(),
             outputs,
             routing,
-            writer: Lock::new(Writer { made: Made::NotYet, epoch: 0 }),
+            writer: Lock::new(Writer { made: Made::NotYet, epoch: 0, changes: Changes::default() }),
             table: ArcSwapOption::default(),
             hops: ArcSwap::default(),
         });
@@ -135,8 +139,8 @@ struct Lookup<A: Family> {
     outputs: u32,
     routing: Routing<A::Writer, A>,
     writer: Lock<Writer<A>>,
-    /// The image's epoch and words.
-    table: ArcSwapOption<(u64, Arc<Vec<u32>>)>,
+    /// The image as the device is to have it.
+    table: ArcSwapOption<StageTable>,
     hops: ArcSwap<Hops<A>>,
 }
 
@@ -151,6 +155,7 @@ struct Writer<A: Family> {
     made: Made<A>,
     /// How often the routes have changed.
     epoch: u64,
+    changes: Changes,
 }
 
 /// The image of the routes.
@@ -234,9 +239,9 @@ impl<A: Family> Lookup<A> {
             Made::Image(image) => image.update(&steps, &outputs),
             Made::Not(_) => false,
         };
-        match &writer.made {
-            Made::Image(image) if in_step => self.publish(writer.epoch, image),
-            _ => self.remake(writer),
+        match in_step {
+            true => self.publish(writer),
+            false => self.remake(writer),
         }
         Ok(())
     }
@@ -257,16 +262,16 @@ impl<A: Family> Lookup<A> {
 
     /// Makes the image anew, or withdraws it.
     fn remake(&self, writer: &mut Writer<A>) {
-        writer.made = match self.rebuild() {
+        match self.rebuild() {
             Ok(image) => {
-                self.publish(writer.epoch, &image);
-                Made::Image(image)
+                writer.made = Made::Image(image);
+                self.publish(writer);
             }
             Err(error) => {
+                writer.made = Made::Not(error);
                 self.table.store(None);
-                Made::Not(error)
             }
-        };
+        }
     }
 
     fn rebuild(&self) -> Result<A::Image, TableError> {
@@ -290,8 +295,16 @@ impl<A: Family> Lookup<A> {
         Arc::new(Pinned { routes, hops: self.hops.load_full() })
     }
 
-    fn publish(&self, epoch: u64, image: &A::Image) {
-        self.table.store(Some(Arc::new((epoch, image.words().clone()))));
+    fn publish(&self, writer: &mut Writer<A>) {
+        let Writer { made: Made::Image(image), epoch, changes } = writer else { return };
+        changes.note(*epoch, image.take_changes());
+        self.table.store(Some(Arc::new(StageTable {
+            epoch: *epoch,
+            words: image.words().clone(),
+            changes: Arc::new(changes.clone()),
+            // Numbers of hops stay as they are.
+            snapshot: Snapshot::default(),
+        })));
     }
 }
 
@@ -314,10 +327,7 @@ impl<A: Family> Stage for Lookup<A> {
         if self.table.load().is_none() {
             self.prepare().ok()?;
         }
-        let table = self.table.load_full()?;
-        let (epoch, words) = (table.0, table.1.clone());
-        // Numbers of hops stay as they are.
-        Some(StageTable { epoch, words, snapshot: Snapshot::default() })
+        self.table.load().as_deref().cloned()
     }
 
     fn snapshot(&self) -> Snapshot {

@@ -339,6 +339,22 @@ impl Stream {
         })
     }
 
+    /// Copies bytes within the device.
+    ///
+    /// # Safety
+    /// Both ranges are allocated, and stay so and unwritten by others until the copy is done.
+    pub(super) unsafe fn copy_within(
+        &self,
+        to: sys::CUdeviceptr,
+        from: sys::CUdeviceptr,
+        bytes: usize,
+    ) -> Result<(), DeviceError> {
+        self.context.call("cuMemcpyDtoDAsync", || {
+            // SAFETY: as the caller says.
+            unsafe { sys::cuMemcpyDtoDAsync_v2(to, from, bytes, self.raw) }
+        })
+    }
+
     /// Launches blocks of threads.
     ///
     /// # Safety

@@ -50,7 +50,9 @@ use driver::Description;
 use lane::{Lane, Step};
 
 use crate::device::slot::check_plan;
-use crate::device::{Caps, Device, DeviceError, DeviceId, DeviceLane, Table, TableMemory, WhyNot};
+use crate::device::{
+    Caps, Device, DeviceError, DeviceId, DeviceLane, Old, Table, TableMemory, WhyNot,
+};
 use crate::kernel::Kernel;
 use crate::plan::Plan;
 
@@ -201,11 +203,11 @@ impl Device for Gpu {
     }
 
     fn load_table(&self, words: &Arc<Vec<u32>>) -> Result<Table, DeviceError> {
-        self.context.tidy()?;
-        let address = self.context.load(&lock(&self.uploads), words)?;
-        let (id, context) = (self.context.id, Arc::downgrade(&self.context));
-        let resident = AtomicBool::new(words.is_empty());
-        Ok(Table::new(Arc::new(CudaTable { id, context, address, resident })))
+        self.load(words, None)
+    }
+
+    fn load_changed(&self, words: &Arc<Vec<u32>>, old: Old<'_>) -> Result<Table, DeviceError> {
+        self.load(words, Some(old).filter(|old| old.table.device() == self.context.id))
     }
 
     fn open_lane(
@@ -218,6 +220,14 @@ impl Device for Gpu {
 }
 
 impl Gpu {
+    fn load(&self, words: &Arc<Vec<u32>>, old: Option<Old<'_>>) -> Result<Table, DeviceError> {
+        self.context.tidy()?;
+        let address = self.context.load(&lock(&self.uploads), words, old)?;
+        let (id, context) = (self.context.id, Arc::downgrade(&self.context));
+        let resident = AtomicBool::new(words.is_empty());
+        Ok(Table::new(Arc::new(CudaTable { id, context, address, resident })))
+    }
+
     fn lane(&self, plan: &Arc<Plan>, slots: usize) -> Result<Lane, DeviceError> {
         check_plan(plan)?;
         self.context.tidy()?;

@@ -7,12 +7,13 @@
 use std::collections::HashMap;
 use std::mem;
 use std::ptr;
+use std::slice;
 use std::sync::Arc;
 
 use cudarc::driver::sys;
 
 use super::context::{Context, DeviceMemory, Stream};
-use crate::device::DeviceError;
+use crate::device::{DeviceError, Old};
 
 #[derive(Default)]
 pub(super) struct Tables {
@@ -37,21 +38,19 @@ struct Event(sys::CUevent);
 unsafe impl Send for Event {}
 
 impl Context {
-    /// Begins to load a table; where it will be.
+    /// Begins to load a table, as another one but for what has changed if there is one; where it will be.
     pub(super) fn load(
         self: &Arc<Self>,
         uploads: &Stream,
         words: &Arc<Vec<u32>>,
+        old: Option<Old<'_>>,
     ) -> Result<sys::CUdeviceptr, DeviceError> {
         let memory = DeviceMemory::new(self, words.len() * 4)?;
         let mut event = None;
         if !words.is_empty() {
-            let (from, bytes) = (words.as_ptr().cast(), words.len() * 4);
-            // SAFETY: nobody writes to a table; both ends are kept until the copy's end was seen.
-            unsafe { uploads.copy_in(memory.address(), from, bytes) }?;
-            let mark = self.mark(uploads);
+            let mark = copy(uploads, &memory, words, old).and_then(|()| self.mark(uploads));
             if mark.is_err() {
-                // The copy uses memory that is freed with this return.
+                // The copies use memory that is freed with this return.
                 let _ = uploads.synchronize();
             }
             event = Some(mark?);
@@ -139,4 +138,29 @@ impl Context {
             self.free("cuMemFree", || unsafe { sys::cuMemFree_v2(address) });
         }
     }
+}
+
+/// Begins to copy a table to the device.
+fn copy(
+    uploads: &Stream,
+    memory: &DeviceMemory,
+    words: &[u32],
+    old: Option<Old<'_>>,
+) -> Result<(), DeviceError> {
+    let all = 0..words.len();
+    let mut changed = slice::from_ref(&all);
+    if let Some(old) = old {
+        let bytes = 4 * old.words.min(words.len());
+        // SAFETY: nobody writes to a table that is there. It is kept until this one has arrived; where its owner gives up
+        // before, it is freed as all memory is: when the device has done what was under way.
+        unsafe { uploads.copy_within(memory.address(), old.table.address(), bytes) }?;
+        changed = old.changed;
+    }
+    for range in changed {
+        let part = words.get(range.clone()).unwrap_or_default();
+        let to = memory.address() + 4 * range.start as u64;
+        // SAFETY: nobody writes to these words; both ends are kept until the last copy's end was seen.
+        unsafe { uploads.copy_in(to, part.as_ptr().cast(), 4 * part.len()) }?;
+    }
+    Ok(())
 }

@@ -16,6 +16,7 @@
 pub(crate) mod slot;
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -106,6 +107,16 @@ pub trait Device: Send + Sync {
     /// There is no room, or the device is lost.
     fn load_table(&self, words: &Arc<Vec<u32>>) -> Result<Table, DeviceError>;
 
+    /// As [`load_table`](Self::load_table), of a table that is another one but for some words: a device with memory of its
+    /// own copies the other one there and gets these words alone. `old` is to be kept until the new one is resident.
+    ///
+    /// # Errors
+    /// As [`load_table`](Self::load_table).
+    fn load_changed(&self, words: &Arc<Vec<u32>>, old: Old<'_>) -> Result<Table, DeviceError> {
+        let _ = old;
+        self.load_table(words)
+    }
+
     /// Makes ready to run a plan from one thread, with `slots` batches under way at most. Takes milliseconds, the first time
     /// on a GPU as long as compiling kernels (tenths of a second).
     ///
@@ -113,6 +124,17 @@ pub trait Device: Send + Sync {
     /// There is no room, a kernel is not to be had, or the device is lost.
     fn open_lane(&self, plan: &Arc<Plan>, slots: usize)
     -> Result<Box<dyn DeviceLane>, DeviceError>;
+}
+
+/// A table that another one is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Old<'a> {
+    /// It is resident on the same device.
+    pub table: &'a Table,
+    /// How long it is; at most as long as the new one.
+    pub words: usize,
+    /// Where the new one may differ, all words behind the old one's end among them.
+    pub changed: &'a [Range<usize>],
 }
 
 /// A table on a device, freed with the last clone. Clones name the same table.

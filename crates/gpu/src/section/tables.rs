@@ -4,6 +4,7 @@
 //! submitted from then on get the new one. The old one is freed with the last batch that has it. A table that cannot be
 //! loaded is given up, old and new, so that there is room for the next attempt; until one succeeds, batches go by the CPU.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -11,6 +12,8 @@ use std::time::{Duration, Instant};
 use millrace_core::Lock;
 
 use super::recovery::Backoff;
+use crate::device::Old;
+use crate::table::Changes;
 use crate::{Device, DeviceError, Snapshot, Stage, StageTable, Table};
 
 /// The tables of a plan's launches that are on a device at one time.
@@ -22,6 +25,8 @@ pub(super) struct Resident {
     pub(super) tables: Vec<Table>,
     /// For each of them the stage, and the epoch of the table.
     pub(super) epochs: Vec<(usize, u64)>,
+    /// How many words each of them has.
+    pub(super) words: Vec<usize>,
     /// What goes with results that come of them, by stage.
     pub(super) snapshots: Vec<Snapshot>,
     /// Whether all are there.
@@ -35,6 +40,15 @@ impl Resident {
             let newest = stages.get(stage).and_then(|stage| stage.table());
             newest.is_some_and(|newest| newest.epoch == epoch)
         })
+    }
+}
+
+impl Resident {
+    /// The table of a stage, with its epoch and its words, if it is on the device of this generation.
+    fn of(&self, generation: u64, stage: usize) -> Option<(&Table, u64, usize)> {
+        let at = self.epochs.iter().position(|known| known.0 == stage)?;
+        let (table, &(_, epoch)) = (self.tables.get(at)?, self.epochs.get(at)?);
+        (self.generation == generation).then_some((table, epoch, *self.words.get(at)?))
     }
 }
 
@@ -96,18 +110,21 @@ impl Tables {
         let mut new = Resident { generation, complete: true, ..Resident::default() };
         let mut loaded = Ok(());
         for (index, stage) in stages.iter().enumerate() {
-            let Some(StageTable { epoch, words, snapshot }) = stage.table() else {
+            let Some(StageTable { epoch, words, changes, snapshot }) = stage.table() else {
                 new.snapshots.push(Snapshot::default());
                 continue;
             };
             new.snapshots.push(snapshot);
             let table = match known(index, epoch) {
                 Some(table) => Ok(table),
-                None => load_one(device, &words),
+                None => {
+                    begin(device, &words, &changes, old.of(generation, index)).and_then(arrived)
+                }
             };
             match table {
                 Ok(table) => {
                     new.tables.push(table);
+                    new.words.push(words.len());
                     new.epochs.push((index, epoch));
                 }
                 Err(error) => {
@@ -149,12 +166,29 @@ impl Tables {
     }
 }
 
-fn load_one(device: &dyn Device, words: &Arc<Vec<u32>>) -> Result<Table, DeviceError> {
+/// Begins to load a table: of the one that is there what has not changed, if that is known.
+fn begin(
+    device: &dyn Device,
+    words: &Arc<Vec<u32>>,
+    changes: &Changes,
+    old: Option<(&Table, u64, usize)>,
+) -> Result<Table, DeviceError> {
+    if let Some((table, epoch, count)) = old
+        && let Some(changed) = changes.since(epoch)
+        && count <= words.len()
+        && changed.iter().map(Range::len).sum::<usize>() < words.len() / 2
+    {
+        return device.load_changed(words, Old { table, words: count, changed: &changed });
+    }
+    device.load_table(words)
+}
+
+/// Waits until a table is there.
+fn arrived(table: Table) -> Result<Table, DeviceError> {
     /// More than the largest table takes on the slowest bus.
     const MOST: Duration = Duration::from_secs(5);
     /// A megabyte takes some 20 us over PCIe.
     const LOOK: Duration = Duration::from_micros(20);
-    let table = device.load_table(words)?;
     let began = Instant::now();
     while !table.is_resident()? {
         if began.elapsed() > MOST {

@@ -26,6 +26,7 @@ use std::sync::Arc;
 
 use zerocopy::{FromBytes, IntoBytes};
 
+use super::words::Words;
 use super::{Decisions, HEADER, MORE, NO_ROUTE, Route, TableError, check_route, check_size};
 
 pub(super) const MAGIC: u32 = u32::from_le_bytes(*b"LPM4");
@@ -42,11 +43,11 @@ const NARROW_GROUPS: usize = 0x8000;
 /// A table of routes of IPv4, and the routes: it can be changed a route at a time.
 ///
 /// Building takes some 100 ms for the Internet's routes. A change repaints the prefix's addresses, whatever lies in them:
-/// microseconds for a /24, a building anew for a /0. While somebody else holds the [words](Self::words), as a device does
-/// that reads them, the first change copies the whole table (32 MiB: 10 ms).
+/// microseconds for a /24, a building anew for a /0. Whoever holds the [words](Self::words) keeps them as they are: there is
+/// a second copy for the next change, and only while both are held by others a change copies the whole table (32 MiB: 10 ms).
 #[derive(Clone, Debug)]
 pub struct Lpm4 {
-    words: Arc<Vec<u32>>,
+    words: Words,
     /// By prefix and length, so that a route stands before all those inside it.
     routes: BTreeMap<(u32, u8), u32>,
     /// The hops' decisions.
@@ -85,7 +86,12 @@ impl Lpm4 {
 
     /// The table, for the device.
     pub fn words(&self) -> &Arc<Vec<u32>> {
-        &self.words
+        self.words.shared()
+    }
+
+    /// Where [words](Self::words) have changed since this was asked last; at first all are new.
+    pub fn take_changes(&mut self) -> Vec<Range<usize>> {
+        self.words.take_changes()
     }
 
     /// How many routes there are.
@@ -131,17 +137,18 @@ impl Lpm4 {
             return Err(TableError::Hop { hop, hops });
         }
         if index < hops {
-            self.outputs[index] = output;
-            Arc::make_mut(&mut self.words)[HEADER + index] = output;
+            if self.outputs[index] != output {
+                self.outputs[index] = output;
+                self.words.change(HEADER + index..HEADER + index + 1)[0] = output;
+            }
             return Ok(());
         }
         self.outputs.push(output);
         let room = self.places.first - HEADER;
         let fits = hops < room && (self.places.wide || hops < NARROW_HOPS);
         if fits {
-            let words = Arc::make_mut(&mut self.words);
-            words[HEADER + index] = output;
-            words[4] = self.outputs.len() as u32;
+            self.words.change(HEADER + index..HEADER + index + 1)[0] = output;
+            self.words.change(4..5)[0] = self.outputs.len() as u32;
             return Ok(());
         }
         self.paint_anew().inspect_err(|_| self.outputs.truncate(hops))
@@ -210,7 +217,7 @@ impl Lpm4 {
             HEADER as u32,
         ]);
         words[HEADER..][..outputs.len()].copy_from_slice(&outputs);
-        let words = Arc::new(words);
+        let words = Words::new(words);
         let mut table = Self { words, routes, outputs, miss, places, groups: 0, free: Vec::new() };
         table.paint(0, 0);
         Ok(table)
@@ -222,7 +229,7 @@ impl Lpm4 {
         let around = (0..length).rev().find_map(|shorter| self.routes.get(&key(prefix, shorter)));
         let around = around.map_or(NO_ROUTE, |hop| hop + 1);
         let mut canvas = Canvas {
-            words: Arc::make_mut(&mut self.words),
+            words: &mut self.words,
             places: self.places,
             groups: &mut self.groups,
             free: &mut self.free,
@@ -239,14 +246,16 @@ impl Lpm4 {
                 canvas.fill(canvas.places.groups, from..from + count, hop + 1);
             }
         }
-        let words = Arc::make_mut(&mut self.words);
-        words[1] = words.len() as u32;
+        let count = self.words.len() as u32;
+        if self.words[1] != count {
+            self.words.change(1..2)[0] = count;
+        }
     }
 }
 
 /// The words while they are painted.
 struct Canvas<'a> {
-    words: &'a mut Vec<u32>,
+    words: &'a mut Words,
     places: Places,
     groups: &'a mut usize,
     free: &'a mut Vec<u32>,
@@ -277,7 +286,7 @@ impl Canvas<'_> {
         if group == *self.groups {
             *self.groups += 1;
             let words = if self.places.wide { GROUP } else { GROUP / 2 };
-            self.words.resize(self.words.len() + words, 0);
+            self.words.grow(words);
         }
         self.fill(self.places.groups, group * GROUP..(group + 1) * GROUP, entry);
         self.fill(self.places.first, index..index + 1, MORE | group as u32);
@@ -286,12 +295,12 @@ impl Canvas<'_> {
 
     fn fill(&mut self, at: usize, range: Range<usize>, entry: u32) {
         if self.places.wide {
-            self.words[at..][range].fill(entry);
+            self.words.change(at + range.start..at + range.end).fill(entry);
         } else {
             let words = at + range.start / 2..at + range.end.div_ceil(2);
             let skipped = range.start % 2;
             let half = (entry >> 16 & 0x8000 | entry & 0x7fff) as u16;
-            halves(&mut self.words[words])[skipped..][..range.len()].fill(half);
+            halves(self.words.change(words))[skipped..][..range.len()].fill(half);
         }
     }
 }

@@ -6,12 +6,15 @@
 //! Routes lead to **hops**, numbered from 0. A hop is what the result of a lookup names; each has a decision, the output of the
 //! stage that its packets take, or [`DROP`](crate::kernel::DROP). Several hops can share an output.
 
+mod changes;
 mod check;
 mod lpm4;
 mod lpm6;
 #[cfg(test)]
 pub(crate) mod tests;
+mod words;
 
+pub use changes::Changes;
 pub use check::{Fault, check};
 pub use lpm4::Lpm4;
 pub use lpm6::Lpm6;

@@ -210,6 +210,9 @@ pub(crate) fn changes_of_ipv4() {
     let decisions = Decisions { hops: &outputs, miss: DROP };
     let mut table = Lpm4::build([], decisions).unwrap();
     let held = table.words().clone();
+    // A copy that follows by what is said to have changed, and somebody who reads an earlier one now and then.
+    let (mut far, mut copied) = (Vec::new(), 0);
+    let mut reader = None;
     // Many in the same few networks; the largest take long to paint and are seldom.
     let mut kept: HashMap<(u32, u8), u32> = HashMap::new();
     for step in 0..2000 {
@@ -225,6 +228,14 @@ pub(crate) fn changes_of_ipv4() {
             table.insert(Route { prefix, length, hop }).unwrap();
         }
         assert_eq!(table.routes(), kept.len());
+        far.resize(table.words().len(), 0);
+        for range in table.take_changes() {
+            copied += range.len();
+            far[range.clone()].copy_from_slice(&table.words()[range]);
+        }
+        if rng.u8(..) < 32 {
+            reader = rng.bool().then(|| table.words().clone());
+        }
         if step % 200 == 199 {
             let routes: Vec<Route<u32>> = kept
                 .iter()
@@ -232,8 +243,11 @@ pub(crate) fn changes_of_ipv4() {
                 .collect();
             let addresses = addresses(&mut rng, &routes);
             check(&mut rng, table.words(), &Oracle::new(&routes), decisions, &addresses);
+            assert!(far == **table.words(), "step {step}: what has changed was not said");
         }
     }
+    drop(reader);
+    assert!(copied < 30 * far.len(), "2,000 changes, {copied} words");
     assert!(
         held[16..].iter().all(|&word| word == 0 || word < 20 || word == DROP),
         "what a device holds does not change"

@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
+use millrace_gpu::device::Old;
 use millrace_gpu::host::Fast;
 use millrace_gpu::kernel::{Column, Condition, Kernel, Launch, NONE, TILE};
 use millrace_gpu::plan::{Area, Plan, Step};
@@ -346,6 +347,32 @@ pub(crate) fn check_lookup(lane: &mut dyn DeviceLane, slot: usize, hop: u32) {
     let block = lane.block(SlotId(slot)).expect("the batch is done");
     for row in 0..plan.capacity {
         assert_eq!(word(block, result.of(row)), hop, "row {row}");
+    }
+}
+
+/// A table that is made of another one is the same as one that is loaded whole, also while batches use the other one.
+pub(crate) fn tables_are_made_of_others(device: &Arc<dyn Device>) {
+    let mut rng = Rng::with_seed(8);
+    let (plan, ..) = lookup_plan();
+    let mut lane = device.open_lane(&plan, 1).unwrap();
+    let mut words = lookup_table(0);
+    let mut table = device.load_table(&words).unwrap();
+    wait_resident(&table);
+    for hop in 1..300 {
+        let ticket = lookup(&mut *lane, &table, 0, &mut rng);
+        let next = lookup_table(hop % 7);
+        let differs = |&at: &usize| words.get(at) != next.get(at);
+        // Where they differ, and sometimes more; together, or word by word.
+        let mut changed: Vec<_> = (0..next.len()).filter(differs).map(|at| at..at + 1).collect();
+        if rng.bool() {
+            changed.push(0..rng.usize(1..next.len()));
+        }
+        let old = Old { table: &table, words: words.len(), changed: &changed };
+        let made = device.load_changed(&next, old).unwrap();
+        wait_resident(&made);
+        assert_eq!(wait(&mut *lane, ticket), Poll::Done);
+        check_lookup(&mut *lane, 0, (hop - 1) % 7);
+        (words, table) = (next, made);
     }
 }
 

@@ -395,6 +395,17 @@ DEFINE(cuMemcpyDtoHAsync_v2, (void *to, CUdeviceptr from, size_t bytes, struct s
         result = enqueue(stream, (struct op){.work = COPY_OUT, .host = to, .device = from, .bytes = bytes});
 })
 
+DEFINE(cuMemcpyDtoDAsync_v2, (CUdeviceptr to, CUdeviceptr from, size_t bytes, struct stream *stream), begin_in_context, {
+    if (!object_of(stream, STREAM, "copy")) {
+        result = INVALID_HANDLE;
+    } else if (!memory_at(allocations, to, bytes) || !memory_at(allocations, from, bytes)) {
+        violation("a copy that is not between allocations of the device");
+        result = INVALID_VALUE;
+    } else {
+        result = enqueue(stream, (struct op){.work = COPY_WITHIN, .device = to, .arguments = {from}, .bytes = bytes});
+    }
+})
+
 /* ---- modules and launches ---- */
 
 /* The length of an image: PTX and the fake compiler's end with zero, machine code says where its last table is. 0: none. */

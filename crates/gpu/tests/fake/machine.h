@@ -48,7 +48,7 @@ struct object {
     struct object *context, *next;
 };
 
-enum work { COPY_IN, COPY_OUT, KERNEL_RUN, MARK };
+enum work { COPY_IN, COPY_OUT, COPY_WITHIN, KERNEL_RUN, MARK };
 
 struct op {
     enum work work;
@@ -304,6 +304,11 @@ static void run(struct stream *stream, struct op *op)
             memcpy((void *)op->device, op->staged ? op->staged : op->host, op->bytes);
         else
             memcpy(op->host, (void *)op->device, op->bytes);
+    } else if (op->work == COPY_WITHIN) {
+        if (!memory_at(allocations, op->device, op->bytes) || !memory_at(allocations, op->arguments[0], op->bytes))
+            violation("memory was freed before a copy of it");
+        else
+            memcpy((void *)op->device, (void *)op->arguments[0], op->bytes);
     } else if (op->work == MARK) {
         op->event->pending--;
     } else if (fault && !strcmp(fault->kind, "kernel")) {

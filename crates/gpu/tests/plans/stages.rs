@@ -299,6 +299,7 @@ impl Stage for TestStage {
         self.work.words().map(|words| StageTable {
             epoch: 0,
             words: words.clone(),
+            changes: Arc::default(),
             snapshot: Snapshot::default(),
         })
     }

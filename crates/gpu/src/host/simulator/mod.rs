@@ -26,10 +26,12 @@ use arena::{Arena, Memory};
 use fastrand::Rng;
 pub use faults::{Call, Fault, Faults, Point};
 use lane::Lane;
-use stream::Machine;
+use stream::{Machine, Upload};
 
 use crate::device::slot::check_plan;
-use crate::device::{Caps, Device, DeviceError, DeviceId, DeviceLane, Table, TableMemory, WhyNot};
+use crate::device::{
+    Caps, Device, DeviceError, DeviceId, DeviceLane, Old, Table, TableMemory, WhyNot,
+};
 use crate::plan::Plan;
 use crate::table;
 
@@ -151,6 +153,18 @@ impl SimDevice {
         Memory::new(&self.arena, bytes, &mut lock(&self.rng))
     }
 
+    /// Memory for a table.
+    fn table(&self, words: &[u32]) -> Result<Arc<SimTable>, DeviceError> {
+        self.refuse(Call::Table)?;
+        check_table(words)?;
+        let memory = Mutex::new(self.allocate(words.len() * 4)?);
+        let address = lock(&memory).address();
+        let state = AtomicU8::new(LOADING);
+        let table = Arc::new(SimTable { device: self.id, address, memory, state });
+        self.machine.watch(&table);
+        Ok(table)
+    }
+
     fn refuse(&self, call: Call) -> Result<(), DeviceError> {
         if self.machine.is_lost() {
             return Err(lost());
@@ -184,14 +198,16 @@ impl Device for SimDevice {
     }
 
     fn load_table(&self, words: &Arc<Vec<u32>>) -> Result<Table, DeviceError> {
-        self.refuse(Call::Table)?;
-        check_table(words)?;
-        let memory = Mutex::new(self.allocate(words.len() * 4)?);
-        let address = lock(&memory).address();
-        let state = AtomicU8::new(LOADING);
-        let table = Arc::new(SimTable { device: self.id, address, memory, state });
-        self.machine.watch(&table);
-        self.machine.upload(table.clone(), words.clone());
+        let table = self.table(words)?;
+        self.machine.upload(Upload { table: table.clone(), words: words.clone(), like: None });
+        Ok(Table::new(table))
+    }
+
+    fn load_changed(&self, words: &Arc<Vec<u32>>, old: Old<'_>) -> Result<Table, DeviceError> {
+        let Some(like) = self.machine.table(old.table) else { return self.load_table(words) };
+        let table = self.table(words)?;
+        let like = Some((like, old.changed.to_vec()));
+        self.machine.upload(Upload { table: table.clone(), words: words.clone(), like });
         Ok(Table::new(table))
     }
 

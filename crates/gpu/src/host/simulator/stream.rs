@@ -1,6 +1,8 @@
 //! The simulated device's thread: it takes a step of some lane's first batch, then of some other's.
 
 use std::collections::VecDeque;
+use std::ops::Range;
+use std::slice;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -31,10 +33,18 @@ pub(super) struct Machine {
 #[derive(Default)]
 struct Work {
     streams: Vec<Stream>,
-    uploads: VecDeque<(Arc<SimTable>, Arc<Vec<u32>>)>,
+    uploads: VecDeque<Upload>,
     lanes: u64,
     stop: bool,
     rng: Rng,
+}
+
+/// A table's way to the device.
+pub(super) struct Upload {
+    pub(super) table: Arc<SimTable>,
+    pub(super) words: Arc<Vec<u32>>,
+    /// The table that it is like, but for these words.
+    pub(super) like: Option<(Arc<SimTable>, Vec<Range<usize>>)>,
 }
 
 /// A lane's batches, in order.
@@ -170,8 +180,15 @@ impl Machine {
         self.wake.notify_one();
     }
 
-    pub(super) fn upload(&self, table: Arc<SimTable>, words: Arc<Vec<u32>>) {
-        lock(&self.work).uploads.push_back((table, words));
+    /// What the device has of a table that is there.
+    pub(super) fn table(&self, table: &Table) -> Option<Arc<SimTable>> {
+        let tables = lock(&self.tables);
+        let mut tables = tables.iter().filter_map(Weak::upgrade);
+        tables.find(|one| one.device == table.device() && one.address == table.address())
+    }
+
+    pub(super) fn upload(&self, upload: Upload) {
+        lock(&self.work).uploads.push_back(upload);
         self.wake.notify_one();
     }
 
@@ -214,9 +231,9 @@ impl Machine {
             }
             work.streams.retain(|stream| stream.abandoned.is_none() || !stream.jobs.is_empty());
             work = match work.choose() {
-                Choice::Upload(table, words) => {
+                Choice::Upload(upload) => {
                     drop(work);
-                    load(&table, &words);
+                    upload.run();
                     lock(&self.work)
                 }
                 Choice::Job(lane, mut job, mut rng) => {
@@ -256,7 +273,7 @@ impl Machine {
 }
 
 enum Choice {
-    Upload(Arc<SimTable>, Arc<Vec<u32>>),
+    Upload(Upload),
     Job(u64, Job, Rng),
     Nothing(Option<Instant>),
 }
@@ -283,27 +300,44 @@ impl Work {
             return Choice::Job(stream.lane, job, rng);
         }
         match self.uploads.pop_front() {
-            Some((table, words)) => Choice::Upload(table, words),
+            Some(upload) => Choice::Upload(upload),
             None => Choice::Nothing(Some(now)),
         }
     }
 
     /// Takes everything off the device.
     fn end_all(&mut self) -> Vec<Job> {
-        for (table, _) in self.uploads.drain(..) {
-            table.state.store(NEVER, Ordering::Release);
+        for upload in self.uploads.drain(..) {
+            upload.table.state.store(NEVER, Ordering::Release);
         }
         self.streams.iter_mut().flat_map(|stream| stream.jobs.drain(..)).collect()
     }
 }
 
-fn load(table: &SimTable, words: &[u32]) {
-    let mut memory = lock(&table.memory);
-    for (to, from) in memory.bytes_mut().chunks_exact_mut(4).zip(words) {
-        to.copy_from_slice(&from.to_ne_bytes());
+impl Upload {
+    fn run(self) {
+        let all = 0..self.words.len();
+        let mut memory = lock(&self.table.memory);
+        let changed = match &self.like {
+            None => slice::from_ref(&all),
+            Some((like, changed)) => {
+                let mut like = lock(&like.memory);
+                for (to, from) in memory.bytes_mut().iter_mut().zip(like.bytes_mut()) {
+                    *to = *from;
+                }
+                changed
+            }
+        };
+        for range in changed {
+            let bytes = memory.bytes_mut().get_mut(4 * range.start..4 * range.end);
+            let words = self.words.get(range.clone()).unwrap_or_default();
+            for (to, from) in bytes.unwrap_or_default().chunks_exact_mut(4).zip(words) {
+                to.copy_from_slice(&from.to_ne_bytes());
+            }
+        }
+        drop(memory);
+        self.table.state.store(RESIDENT, Ordering::Release);
     }
-    drop(memory);
-    table.state.store(RESIDENT, Ordering::Release);
 }
 
 impl Job {

@@ -17,7 +17,7 @@ use super::super::{Lane, Section, Settings, Source};
 use crate::kernel::{DROP, Kernel, NONE};
 use crate::plan::{Edge, Limits, Node, Plan};
 use crate::region::{Access, Base, Region};
-use crate::table::{Decisions, Lpm6, Route};
+use crate::table::{Changes, Decisions, Lpm6, Route};
 use crate::{Results, Rows, Snapshot, Stage, StageSpec, StageTable};
 
 /// What nothing takes, even on a machine that has much else to do.
@@ -66,7 +66,7 @@ impl Element for Stand {
 /// Routes by the first 16 bits of the address: `n` leads to hop `HOPS * epoch + n % HOPS`, and this by output `n % HOPS`
 /// or, for the last one, nowhere.
 pub(super) struct Routes {
-    table: Lock<(u64, Arc<Vec<u32>>)>,
+    table: Lock<(u64, Arc<Vec<u32>>, Changes)>,
     /// Whether they change whenever the twin has run.
     pub(super) restless: AtomicBool,
 }
@@ -81,7 +81,10 @@ const TURNED: usize = 44;
 
 impl Routes {
     fn new() -> Self {
-        Self { table: Lock::new((0, table(0))), restless: AtomicBool::new(false) }
+        Self {
+            table: Lock::new((0, table(0), Changes::default())),
+            restless: AtomicBool::new(false),
+        }
     }
 
     /// The routes of the next epoch, if there is one.
@@ -94,8 +97,11 @@ impl Routes {
     /// The routes of the next epoch.
     pub(super) fn change(&self) {
         let mut now = self.table.lock();
-        let epoch = now.0 + 1;
-        *now = (epoch, table(epoch));
+        let (epoch, words, changes) = &mut *now;
+        *epoch += 1;
+        let before = std::mem::replace(words, table(*epoch));
+        let differs = |&at: &usize| before.get(at) != words.get(at);
+        changes.note(*epoch, (0..words.len()).filter(differs).map(|at| at..at + 1).collect());
     }
 }
 
@@ -127,8 +133,13 @@ impl Stage for Routes {
     }
 
     fn table(&self) -> Option<StageTable> {
-        let (epoch, words) = self.table.lock().clone();
-        Some(StageTable { epoch, words, snapshot: Snapshot::of(Arc::new(epoch)) })
+        let (epoch, words, changes) = self.table.lock().clone();
+        Some(StageTable {
+            epoch,
+            words,
+            changes: Arc::new(changes),
+            snapshot: Snapshot::of(Arc::new(epoch)),
+        })
     }
 
     fn snapshot(&self) -> Snapshot {

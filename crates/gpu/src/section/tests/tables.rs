@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use super::super::{Fault, Mode, Settings, Source};
-use super::bench::{CAPACITY, LONG, Traffic, in_context, section};
+use super::bench::{CAPACITY, EPOCHS, LONG, Traffic, in_context, section};
 use super::faults::source;
 use crate::device::{DeviceId, TableMemory};
 use crate::host::{self, Fast, Faults, Point};
@@ -176,5 +176,24 @@ fn a_table_that_is_not_there_is_no_fault_of_the_link() {
         traffic.run(cx, &mut lane, false, |traffic, _| traffic.came() > 2 * CAPACITY as u32);
         traffic.drain(cx, &mut lane, false);
         assert_eq!(section.report().fault(Fault::Submit), 0);
+    });
+}
+
+#[test]
+fn changes_arrive_whole_though_only_what_has_changed_is_loaded() {
+    in_context(|cx| {
+        let faults = Faults::none();
+        let settings = Settings { mode: Mode::Gpu, patience: LONG, ..Settings::default() };
+        let (section, routes) = section(source(&faults, 9), true, settings);
+        section.prepare(1).unwrap();
+        let mut lane = section.lane();
+        let mut traffic = Traffic::new(9);
+        for epoch in 1..EPOCHS {
+            routes.change();
+            traffic.run(cx, &mut lane, true, |traffic, _| {
+                traffic.epochs.last() == Some(&(epoch as u32))
+            });
+        }
+        traffic.drain(cx, &mut lane, true);
     });
 }
