@@ -12,7 +12,7 @@
 //! and a Dispatcher after the Debatcher parts them: `Dispatcher(rt.0, rt.1)`.
 //!
 //! The device has the routes as a table of all networks of 24 bits (DIR-24-8), 32 MiB and more: most lookups are one
-//! load. A change paints the addresses of its network; a group of changes by `ctrl` is copied to the device once. While
+//! load. A change paints the addresses of its network; the device gets what has changed, of a group of changes by `ctrl` once. While
 //! the table would be larger than 256 MiB, the CPU does the section's work; a router does not start so.
 //!
 //! Packets see the routes before a change or after it, all packets of a batch the same. After a hot swap the routes are those
