@@ -1,4 +1,5 @@
-//! The flat image of a pattern set: what a CPU and a GPU walk alike.
+//! The flat image of a pattern set: what a GPU walks. The CPU finds the same by a [table](super::Dfa) that is made for its
+//! caches.
 //!
 //! An image is an array of 32-bit words. Every place in it is told as a *word offset from its beginning*, so that it
 //! can lie anywhere. Bytes in words are little-endian (byte `i` of a run of bytes is `word[i / 4] >> (8 * (i % 4))`).
