@@ -1,0 +1,180 @@
+//! Interfaces, processes and permissions that come and go.
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use millrace_core::Batch;
+use millrace_io::af_xdp::AfXdp;
+use millrace_io::{Backend, DeviceError, Queues, RxOptions, TxOptions, XdpHook};
+
+use super::rig::{
+    Namespace, batch_of, link, number_of, numbered, receive, receive_from, run, rx, send,
+    transmit_to, two_queues, xdp,
+};
+
+#[test]
+fn an_interface_goes_and_comes_back() {
+    let Some(_alone) = millrace_testkit::privileged!("ip", "sysctl") else { return };
+    Namespace::new("xdp-gone").run(|namespace| {
+        let mut a = transmit_to("a", Queues::default()).remove(0);
+        let mut b = receive_from("b", &rx(two_queues())).remove(0);
+        send(&mut a, &[numbered(1)]);
+        assert_eq!(receive(&mut b, 1).len(), 1);
+
+        run("ip link set dev a down");
+        let mut batch = batch_of(&[numbered(2)]);
+        // What the kernel took before it said so stays in the ring.
+        while a.transmit(&mut batch).is_ok() {
+            batch = batch_of(&[numbered(2)]);
+        }
+        assert_eq!(batch.len(), 1);
+        run("ip link set dev a up");
+        assert_eq!(a.transmit(&mut batch).unwrap(), 1);
+        assert!(!receive(&mut b, 1).is_empty());
+
+        run("ip link delete dev a");
+        let end = Instant::now() + Duration::from_secs(5);
+        let error = loop {
+            assert!(Instant::now() < end);
+            if let Err(error) = b.receive(&mut batch, 256) {
+                break error;
+            }
+        };
+        assert_eq!(error.raw_os_error(), Some(libc::ENODEV));
+        assert_eq!(b.receive(&mut batch, 256).unwrap(), 0, "said once");
+        let mut batch = batch_of(&[numbered(3)]);
+        while a.transmit(&mut batch).is_ok() {
+            batch = batch_of(&[numbered(3)]);
+        }
+        namespace.pair("a", "b");
+        let end = Instant::now() + Duration::from_secs(5);
+        let mut arrived = Batch::new();
+        while arrived.is_empty() {
+            assert!(Instant::now() < end, "they find each other again");
+            let mut batch = batch_of(&[numbered(4)]);
+            let _ = a.transmit(&mut batch);
+            b.receive(&mut arrived, 256).unwrap();
+        }
+        assert_eq!(number_of(arrived[0].data()), 4);
+    });
+}
+
+/// It keeps its number on the way, and yet the kernel has forgotten who received from it.
+#[test]
+fn an_interface_goes_to_another_namespace_and_comes_back() {
+    let Some(_alone) = millrace_testkit::privileged!("ip", "sysctl") else { return };
+    Namespace::new("xdp-moved").run(|namespace| {
+        let mut a = transmit_to("a", Queues::default()).remove(0);
+        let mut others = receive_from("a", &rx(two_queues()));
+        let mut queues = receive_from("b", &rx(two_queues()));
+        let mut sending = transmit_to("b", Queues::default()).remove(0);
+        let away = format!("{}-away", namespace.0);
+        run(&format!("ip netns add {away}"));
+        run(&format!("ip link set dev b netns {away}"));
+        run(&format!("ip -n {away} link set dev b netns {}", namespace.0));
+        run(&format!("ip netns delete {away}"));
+        run("ip link set dev b up");
+        let end = Instant::now() + Duration::from_secs(5);
+        let mut arrived = Batch::new();
+        let mut back = Batch::new();
+        while arrived.is_empty() || back.is_empty() {
+            assert!(Instant::now() < end, "both directions go on");
+            let _ = a.transmit(&mut batch_of(&[numbered(4)]));
+            let _ = sending.transmit(&mut batch_of(&[numbered(5)]));
+            for queue in &mut queues {
+                // That it was away is said once.
+                let _ = queue.receive(&mut arrived, 256);
+            }
+            for queue in &mut others {
+                queue.receive(&mut back, 256).unwrap();
+            }
+        }
+    });
+}
+
+/// Names the interface that the test below is to hold until it is killed.
+const HOLD: &str = "MILLRACE_TEST_HOLD";
+
+#[test]
+fn holds_an_interface() {
+    let Ok(device) = std::env::var(HOLD) else { return };
+    let _b = receive_from(&device, &RxOptions { promiscuous: true, ..rx(two_queues()) });
+    loop {
+        std::thread::sleep(Duration::from_secs(1));
+    }
+}
+
+#[test]
+fn a_killed_process_leaves_nothing_behind() {
+    let Some(_alone) = millrace_testkit::privileged!("ip", "sysctl") else { return };
+    Namespace::new("xdp-killed").run(|namespace| {
+        let ip = millrace_testkit::find_program("ip").unwrap();
+        let mut holder = Command::new(ip)
+            .args(["netns", "exec", &namespace.0])
+            .arg(std::env::current_exe().unwrap())
+            .args(["--exact", "life::holds_an_interface"])
+            .env(HOLD, "b")
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let wait_for = |what: &str, is_there: bool| {
+            let end = Instant::now() + Duration::from_secs(10);
+            while link("b").contains(what) != is_there {
+                assert!(Instant::now() < end, "{what}: {}", link("b"));
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        };
+        wait_for("promiscuity 2", true);
+        assert!(link("b").contains("prog/xdp"));
+        // A program that is there is respected.
+        let error = AfXdp.open_rx("b", &rx(two_queues())).err().unwrap().to_string();
+        assert!(error.contains("another XDP program"), "{error}");
+        holder.kill().unwrap();
+        holder.wait().unwrap();
+        // What it had is free again, at the latest after some tries of the next one.
+        let b = receive_from("b", &rx(two_queues()));
+        assert!(link("b").contains("prog/xdp"));
+        drop(b);
+        wait_for("prog/xdp", false);
+        wait_for("promiscuity 0", true);
+    });
+}
+
+#[test]
+fn what_cannot_be_opened_is_explained() {
+    let open = |device: &str, options: RxOptions| AfXdp.open_rx(device, &options).err();
+    assert!(matches!(
+        open("no-such-device", RxOptions::default()),
+        Some(DeviceError::Unknown(name)) if name == "no-such-device"
+    ));
+    for (options, problem) in [
+        (RxOptions { filter: vec![(6, 0, 0, 0)], ..RxOptions::default() }, "ONLY"),
+        (RxOptions { outbound: true, ..RxOptions::default() }, "OUTBOUND"),
+        (RxOptions { headroom: 257, ..RxOptions::default() }, "HEADROOM"),
+        (RxOptions { descriptors: Some(100), ..RxOptions::default() }, "power of two"),
+        (RxOptions { queues: Queues { first: 9, count: 1 }, ..RxOptions::default() }, "no queue 9"),
+    ] {
+        let message = open("lo", options).unwrap().to_string();
+        assert!(message.contains(problem), "{message}");
+    }
+    let Some(_alone) = millrace_testkit::privileged!("ip", "sysctl") else { return };
+    Namespace::new("xdp-refused").run(|_| {
+        run("ip tuntap add dev t0 mode tun");
+        let message = open("t0", RxOptions::default()).unwrap().to_string();
+        assert!(message.contains("no Ethernet header"), "{message}");
+        let in_place = xdp(|xdp| xdp.zero_copy = Some(true));
+        assert!(open("b", RxOptions { method: in_place, ..rx(two_queues()) }).is_some());
+        assert!(!link("b").contains("xdp"), "nothing is left of the attempt");
+        let symmetric = RxOptions { spread: millrace_io::Spread::Symmetric, ..rx(two_queues()) };
+        let message = open("b", symmetric).unwrap().to_string();
+        assert!(message.contains("symmetrically"), "{message}");
+        let in_driver = xdp(|xdp| xdp.hook = XdpHook::Driver);
+        run("ip link add name bridge0 type bridge");
+        assert!(open("bridge0", RxOptions { method: in_driver, ..RxOptions::default() }).is_some());
+        let message = AfXdp.open_tx(
+            "b",
+            &TxOptions { queues: Queues { first: 5, count: 1 }, ..TxOptions::default() },
+        );
+        assert!(message.err().unwrap().to_string().contains("no transmit queue 5"));
+    });
+}
