@@ -36,7 +36,10 @@ pub(crate) fn all(folder: Option<&Path>) -> anyhow::Result<Vec<(String, Vec<Rout
 }
 
 /// Reads a file of [`pyasn`]; some thousand systems become 64 hops.
-fn read(path: &Path) -> anyhow::Result<Vec<Route>> {
+///
+/// # Errors
+/// The file cannot be read, or holds something else.
+pub(crate) fn read(path: &Path) -> anyhow::Result<Vec<Route>> {
     let route = |(prefix, system)| {
         let hop = pyasn::neighbour(system);
         let gateway = Ipv4Addr::new(10, 0, (hop % 4) as u8, 1 + hop as u8);
