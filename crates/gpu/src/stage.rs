@@ -38,7 +38,7 @@ pub trait Stage: Send + Sync {
     /// What it needs of the plan. Does not change.
     fn spec(&self) -> StageSpec;
 
-    /// The table that the kernel reads now; none when it has none. Called once a batch: must be cheap.
+    /// The table that the kernel reads now; none when it has none. Called some times a batch: must be cheap.
     fn table(&self) -> Option<StageTable>;
 
     /// What the twin reads now in place of the table. Taken once for a batch that the twin treats, and kept until it is

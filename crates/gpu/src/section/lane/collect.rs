@@ -130,35 +130,7 @@ impl Lane {
         if !self.link.is_good() && !self.link.is_open() {
             return false;
         }
-        if self.has_newest_tables(generation) {
-            return true;
-        }
-        let now = self.section.device_now();
-        self.section.load_aside(now);
-        if self.section.settings().inline && self.has_newest_tables(generation) {
-            return true;
-        }
-        let since = *self.stale_since.get_or_insert(now);
-        let patience = self.section.settings().patience.as_nanos() as u64;
-        self.launched
-            && self.tables.generation == generation
-            && self.tables.complete
-            && now.saturating_sub(since) <= patience
-    }
-
-    /// Whether the stages' tables of this moment are on the device of a generation.
-    fn has_newest_tables(&mut self, generation: u64) -> bool {
-        if self.tables_version != self.section.tables().version() {
-            self.tables_version = self.section.tables().version();
-            self.tables = self.section.tables().resident();
-        }
-        let newest = self.tables.generation == generation
-            && self.tables.complete
-            && self.tables.is_newest(self.section.stages());
-        if newest {
-            self.stale_since = None;
-        }
-        newest
+        self.has_tables(generation)
     }
 
     /// Moves up to `count` packets from the front of a batch into a flight; returns whether it is full.

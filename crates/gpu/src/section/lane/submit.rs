@@ -3,23 +3,21 @@
 use millrace_core::cycles;
 
 use super::Lane;
+use crate::SlotId;
 use crate::section::flight::{Flight, State};
 use crate::section::report::Fault;
-use crate::{DeviceError, SlotId};
 
 impl Lane {
-    /// Submits a batch that lies in a slot.
+    /// Submits a batch that lies in a slot, with the tables of this moment: they may have changed while it was collected.
     pub(super) fn launch(&mut self, flight: &mut Flight, slot: SlotId) {
         let start = cycles::now();
-        let submitted = match self.tables.complete {
-            true => self.link.submit(
-                slot,
-                flight.gather.rows(),
-                flight.gather.payload(),
-                &self.tables.tables,
-            ),
-            false => Err(DeviceError::Step("not all tables are there".to_owned())),
-        };
+        let ready = self.link.generation().is_some_and(|generation| self.has_tables(generation));
+        if !ready {
+            flight.fall_back();
+            return self.link.give_slot(slot);
+        }
+        let (rows, payload) = (flight.gather.rows(), flight.gather.payload());
+        let submitted = self.link.submit(slot, rows, payload, &self.tables.tables);
         flight.cost += cycles::now().wrapping_sub(start);
         match submitted {
             Ok(ticket) => {
@@ -68,5 +66,39 @@ impl Lane {
     pub(super) fn wait_no_more(&mut self) {
         let waiting = self.queue.iter_mut().filter(|flight| flight.is_waiting());
         waiting.for_each(Flight::fall_back);
+    }
+
+    /// Whether the device of a generation has tables that are new enough; the newest ones are loaded if it has not.
+    pub(super) fn has_tables(&mut self, generation: u64) -> bool {
+        if self.has_newest_tables(generation) {
+            return true;
+        }
+        let now = self.section.device_now();
+        self.section.load_aside(now);
+        let settings = self.section.settings();
+        let patience = settings.patience.as_nanos() as u64;
+        if settings.inline && self.has_newest_tables(generation) {
+            return true;
+        }
+        let since = *self.stale_since.get_or_insert(now);
+        self.launched
+            && self.tables.generation == generation
+            && self.tables.complete
+            && now.saturating_sub(since) <= patience
+    }
+
+    /// Whether the stages' tables of this moment are on the device of a generation.
+    fn has_newest_tables(&mut self, generation: u64) -> bool {
+        if self.tables_version != self.section.tables().version() {
+            self.tables_version = self.section.tables().version();
+            self.tables = self.section.tables().resident();
+        }
+        let newest = self.tables.generation == generation
+            && self.tables.complete
+            && self.tables.is_newest(self.section.stages());
+        if newest {
+            self.stale_since = None;
+        }
+        newest
     }
 }

@@ -150,6 +150,32 @@ fn what_is_changed_before_the_first_packet_holds_for_it() {
     }
 }
 
+/// What is changed while a batch is collected holds for it, when the device has it in time: here it has it at once.
+#[test]
+fn a_batch_has_the_tables_of_the_moment_at_which_it_is_submitted() {
+    for source in [fast(), simulator(7)] {
+        in_context(move |cx| {
+            let settings = Settings { mode: Mode::Gpu, inline: true, ..Settings::default() };
+            let (section, routes) = section(source, false, settings);
+            section.prepare(1).unwrap();
+            let mut lane = section.lane();
+            let mut traffic = Traffic::new(8);
+            for epoch in 0..5 {
+                if epoch > 0 {
+                    traffic.push(cx, &mut lane);
+                    routes.change();
+                }
+                traffic.push(cx, &mut lane);
+                let before = traffic.epochs.len();
+                traffic.drain(cx, &mut lane, false);
+                let seen = traffic.epochs.get(before..).unwrap();
+                assert!(!seen.is_empty() && seen.iter().all(|&seen| seen == epoch), "{seen:?}");
+            }
+            assert_eq!(section.report().cpu.packets, 0);
+        });
+    }
+}
+
 #[test]
 fn routes_change_while_packets_flow() {
     for source in [fast(), simulator(7)] {
