@@ -44,3 +44,42 @@ pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
 pub(crate) fn rounded(value: f64) -> f64 {
     (value * 100.0).round() / 100.0
 }
+
+/// A number as short as a mark on an axis: 512, 10K, 1M, 0.25.
+pub(crate) fn short(value: f64) -> String {
+    let (scaled, unit) = match value.abs() {
+        size if size >= 1e6 && value % 1e5 == 0.0 => (value / 1e6, "M"),
+        size if size >= 1e4 && value % 1e2 == 0.0 => (value / 1e3, "K"),
+        _ => (value, ""),
+    };
+    // No more digits than tell it.
+    let digits = (0..3).find(|&digits| {
+        let power = 10f64.powi(digits);
+        ((scaled * power).round() / power - scaled).abs() < 1e-9
+    });
+    format!("{scaled:.*}{unit}", digits.unwrap_or(3) as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_are_short() {
+        let cases = [
+            (0.0, "0"),
+            (1.0, "1"),
+            (512.0, "512"),
+            (1000.0, "1000"),
+            (10_000.0, "10K"),
+            (130_000.0, "130K"),
+            (512_000.0, "512K"),
+            (1_000_000.0, "1M"),
+            (0.25, "0.25"),
+            (2.5, "2.5"),
+        ];
+        for (value, text) in cases {
+            assert_eq!(short(value), text);
+        }
+    }
+}

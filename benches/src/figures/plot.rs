@@ -5,7 +5,8 @@
 
 use std::fmt::Write;
 
-use super::figure::{Axis, Figure, Panel, Scale, Series, short};
+use super::figure::{Axis, Figure, Panel, Scale, Series};
+use crate::report::short;
 
 /// The picture.
 pub(crate) fn svg(figure: &Figure) -> String {

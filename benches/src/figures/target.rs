@@ -2,8 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::figure::short;
-use crate::report::rounded;
+use crate::report::{rounded, short};
 
 /// A value that was measured, beside what it should be.
 #[derive(Clone, Debug)]
