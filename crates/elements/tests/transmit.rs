@@ -20,10 +20,12 @@ use millrace_io::{
     TxOptions, TxQueue,
 };
 
-/// A device that receives numbered packets, and transmits while it is open. It refuses multiples of `refused`.
+/// A device that receives numbered packets, and transmits while it is open: as many at a time as it has `room` for, if that is
+/// anything, and none the next time. It refuses multiples of `refused`.
 #[derive(Clone, Default)]
 struct Gate {
     open: Arc<AtomicBool>,
+    room: usize,
     refused: u32,
     asked: Arc<AtomicUsize>,
     queues: Arc<AtomicUsize>,
@@ -92,13 +94,15 @@ fn number(packet: &Packet) -> u32 {
 
 impl TxQueue for Gate {
     fn transmit(&mut self, batch: &mut Batch) -> io::Result<usize> {
-        self.asked.fetch_add(1, SeqCst);
-        if !self.open.load(SeqCst) {
+        let asked = self.asked.fetch_add(1, SeqCst);
+        let limited = self.room > 0;
+        if !self.open.load(SeqCst) || (limited && asked % 2 == 1) {
             return Ok(0);
         }
         let refuses =
             |packet: &&Packet| self.refused > 0 && number(packet).is_multiple_of(self.refused);
         let n = batch.iter().position(|packet| refuses(&packet)).unwrap_or(batch.len());
+        let n = if limited { n.min(self.room) } else { n };
         if n == 0 && !batch.is_empty() {
             return Err(io::Error::other("no multiples"));
         }
@@ -178,4 +182,22 @@ fn a_thread_that_waits_for_room_keeps_nobody_waiting() {
     assert!(in_time, "the thread that waited has not heard that it is to stop");
     let stats = router.stats_of(router.find("out").unwrap());
     assert!(stats.balanced() && stats.drops.iter().all(|drop| drop.0 == Reason::Stopped));
+}
+
+#[test]
+fn what_elements_finish_at_the_end_waits_for_room() {
+    for clock in [Clock::virtual_(), Clock::real()] {
+        let gate = Gate { room: 20, ..Gate::default() };
+        gate.open.store(true, SeqCst);
+        let config = "GPURuntime(DEVICE simulator);
+            InfiniteSource(DATA \\<00000001>, LIMIT 900, STOP true)
+                -> Batcher(500, TIMEOUT 1h) -> HostToDeviceMemcpy -> GPUIP6Lookup(::/0 0) -> DeviceToHostMemcpy
+                -> GPUCompletionQueue -> Debatcher -> out :: ToDevice(eth1);";
+        let engine = router::engine(config, gate.options(1, clock)).unwrap();
+        let router = engine.router().clone();
+        assert_eq!(engine.run().complaints, Vec::<String>::new());
+        let stats = router.stats_of(router.find("out").unwrap());
+        assert_eq!((stats.received, stats.dropped()), (900, 0), "{stats:?}");
+        assert_eq!(gate.sent.lock().unwrap().len(), 900);
+    }
 }

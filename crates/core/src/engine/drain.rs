@@ -150,10 +150,31 @@ mod tests {
         }
     }
 
+    /// Lets nothing through for ever, and drops what has waited.
+    struct Dam;
+
+    impl Element for Dam {
+        const CLASS: Class = Class::new("Dam", "1/0", "h/h");
+        type Local = ();
+
+        fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+            setup.args.complete()?;
+            Ok(Self)
+        }
+
+        fn push(&self, cx: &mut Context, (): &mut (), _: usize, batch: &mut Batch) {
+            while !cx.gives_up() {
+                std::thread::yield_now();
+            }
+            cx.drop_batch(batch, Reason::TransmitFull);
+        }
+    }
+
     const SPRING: ClassInfo = ClassInfo::of::<Spring>("", "");
     const POOL: ClassInfo = ClassInfo::of::<Pool>("", "");
     const SEA: ClassInfo = ClassInfo::of::<Sea>("", "");
     const EDDY: ClassInfo = ClassInfo::of::<Eddy>("", "");
+    const DAM: ClassInfo = ClassInfo::of::<Dam>("", "");
 
     fn engine(text: &str, threads: usize, clock: Clock, old: Option<&Arc<Router>>) -> Engine {
         let mut map = millrace_lang::SourceMap::default();
@@ -166,6 +187,7 @@ mod tests {
         registry.add(&POOL);
         registry.add(&SEA);
         registry.add(&EDDY);
+        registry.add(&DAM);
         let options = Options { threads, clock, ..Options::default() };
         let (router, found) = check(&graph, &registry, options);
         assert!(found.is_empty(), "{found:?}");
@@ -252,6 +274,33 @@ mod tests {
             assert_eq!(complaints, ["packets were still under way 20ms after the stop"]);
             let (came, held, stopped) = account(&router);
             assert_eq!(came, held + stopped);
+        }
+    }
+
+    #[test]
+    fn who_waits_for_room_waits_until_the_end_but_no_longer() {
+        for (longest, halts) in [(20, false), (60_000, true)] {
+            let text = "Spring(0) -> Pool -> Dam;";
+            let mut engine = engine(text, 1, Clock::virtual_(), None);
+            let router = engine.router().clone();
+            engine.settle();
+            let longest = Duration::from_millis(longest);
+            let start = Instant::now();
+            std::thread::scope(|scope| {
+                if halts {
+                    scope.spawn(|| {
+                        std::thread::sleep(Duration::from_millis(20));
+                        router.halt();
+                    });
+                }
+                drain_for(longest, &mut engine.contexts, &router);
+            });
+            let took = start.elapsed();
+            assert!(took >= Duration::from_millis(20) && (took < longest || !halts));
+            router.halt();
+            assert_eq!(engine.run().complaints.is_empty(), halts);
+            let (came, held, stopped) = account(&router);
+            assert_eq!((held, stopped), (came - 1, 0));
         }
     }
 }

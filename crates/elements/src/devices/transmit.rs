@@ -367,7 +367,7 @@ impl Transmission {
         while !batch.is_empty() {
             if !self.wanted.blocking {
                 cx.drop_batch(batch, Reason::TransmitFull);
-            } else if cx.router().is_stopping() {
+            } else if cx.gives_up() {
                 cx.drop_batch(batch, Reason::Stopped);
             } else {
                 // There is nothing else that this thread could do with the packet. The queue is not

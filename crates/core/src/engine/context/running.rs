@@ -245,6 +245,16 @@ impl Context {
         runs > 0
     }
 
+    /// Whether a thread that waits in the middle of its work, for room in a device for example, is to give up: the router
+    /// [stops](crate::Router::is_stopping). While elements [finish](crate::Element::drain) what they have under way it may go
+    /// on to wait, until that has taken too long.
+    pub fn gives_up(&self) -> bool {
+        match self.drains_until {
+            Some(_) => self.is_to_end(),
+            None => self.router.is_stopping(),
+        }
+    }
+
     /// Whether packets are to stop where they are.
     fn is_to_end(&self) -> bool {
         let in_time = self.drains_until.is_some_and(|until| Instant::now() < until);
