@@ -72,6 +72,8 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
     ) -> Option<R> {
         let mut gone = gone;
         let mut part = self.part(key);
+        // Sooner than what is due already only if the clock was set back.
+        part.due = part.due.min(now.saturating_add(self.timeout));
         if let Some(flow) = part.flows.get_mut(&key) {
             if !self.is_over(flow, now) {
                 flow.last = now;
@@ -157,7 +159,7 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
             self.flows.fetch_sub(1, Relaxed);
             gone(flow.state);
         }
-        // Those that come later time out later.
+        // Those whose packets come later time out later.
         let oldest = part.flows.values().map(|flow| flow.last).fold(now, u64::min);
         part.due = oldest.saturating_add(self.timeout);
     }
@@ -205,6 +207,18 @@ mod tests {
             table.clear();
             assert_eq!(table.count(now, |_| ()), 0);
         }
+    }
+
+    #[test]
+    fn flows_time_out_though_the_clock_was_set_back() {
+        let table = Flows::new(1, 50, 10);
+        let come = |key: u8, now| table.with(key, now, || Some(()), |()| (), |()| ()).is_some();
+        assert!(come(1, 1_000_000));
+        assert_eq!(table.count(1_000_050, |()| ()), 0);
+        assert!(come(2, 1000));
+        assert!(!come(3, 1049));
+        assert!(come(3, 1050));
+        assert_eq!(table.count(1100, |()| ()), 0);
     }
 
     #[test]
