@@ -16,7 +16,7 @@
 //! A rule is in at most 4 leaves of its tree on average, or, in sets of up to 3,000 rules, in so many that there are 12,000
 //! copies; each copy takes 36 bytes, and a node 8, of which there are about two a copy. So the trees of 10,000 rules
 //! take at most 2.1 MB, those of few at most 0.65 MB, and 32 bytes a rule more if any asks for Ethernet addresses; what is
-//! kept for changes takes some 90 bytes a rule besides. Six ways to sort rules into trees are tried, each in about
+//! kept for changes takes some 90 bytes a rule besides. Seven ways to sort rules into trees are tried, each in about
 //! n log² n steps; of more than 16,384 rules, those two that are best for a sample of 6,000 or more. A split takes at least
 //! one rule in a hundred off each side, or lies in the upper 32 levels, so that no rules make a tree deeper than
 //! 32 + 100 ln n.

@@ -241,6 +241,25 @@ fn rules_in_the_shade_are_not_told_apart_but_stay() {
     assert_finds(&RuleSet { rules }, &[Key::default(), Key::from_words([0, 0, 0, 4, 5, 0, 0, 0])]);
 }
 
+/// Each crosses all those of other fields: in one tree they would not be told apart.
+#[test]
+fn rules_of_one_field_each_have_a_tree_for_each_field() {
+    let mut random = Rng::with_seed(10);
+    let any = Rule::any(Action::Drop);
+    let port = |n: u32| Ports::new(n as u16, n as u16).unwrap();
+    let rule = |n: u32| match n % 5 {
+        0 => Rule { source: Masked::prefix(n << 9, 24), ..any },
+        1 => Rule { destination: Masked::prefix(n << 9, 24), ..any },
+        2 => Rule { source_ports: port(n), ..any },
+        3 => Rule { destination_ports: port(n), ..any },
+        _ => Rule { ether_type: Masked::new(0x800 + n as u16, 0xffff), ..any },
+    };
+    let set = RuleSet { rules: (0..4000).map(rule).collect() };
+    assert_finds(&set, &keys_near(&set.rules, 400, &mut random));
+    assert_eq!(Classifier::new(&set).image().words()[4], 5);
+    assert!(longest_leaf(&set) <= 3, "{}", longest_leaf(&set));
+}
+
 #[test]
 fn of_very_many_rules_a_sample_says_how_to_sort_them() {
     let mut random = Rng::with_seed(9);

@@ -88,15 +88,21 @@ impl Areas {
         self.bounds[dimension].get(rule as usize).copied().unwrap_or(EVERYTHING)
     }
 
-    /// Which addresses each rule narrows to a 256th or less, a bit for each.
+    /// Which of both addresses of IPv4, both of Ethernet, both ports and the type each rule narrows to a 256th or less, a
+    /// bit for each.
     pub(super) fn kinds(&self) -> impl Iterator<Item = u8> {
         (0..self.needs.len() as u32).map(|rule| {
             let is_narrow = |dimension: usize| {
                 let (first, last) = self.bounds(dimension, rule);
                 last - first < 1 << 24
             };
-            [is_narrow(0), is_narrow(1), is_narrow(6) || is_narrow(7), is_narrow(8) || is_narrow(9)]
+            let of_ethernet = [is_narrow(6) || is_narrow(7), is_narrow(8) || is_narrow(9)];
+            let of_ports = [is_narrow(2), is_narrow(3)];
+            [is_narrow(0), is_narrow(1)]
                 .into_iter()
+                .chain(of_ethernet)
+                .chain(of_ports)
+                .chain([is_narrow(5)])
                 .enumerate()
                 .fold(0, |kind, (bit, narrow)| kind | u8::from(narrow) << bit)
         })

@@ -34,7 +34,7 @@ pub(super) struct Growth {
 pub(super) const SPARINGLY: Growth = Growth { most_rules: usize::MAX, copies: 0, pairs: 98 };
 
 /// As long as the tree fits the second cache beside packets, a copy more is better than a comparison. A split
-/// may even leave more pairs than there were, if only each of its sides has fewer rules.
+/// may even leave more pairs than there were: one side may keep all rules, while the other has few.
 pub(super) const FREELY: Growth = Growth { most_rules: 3000, copies: 12_000, pairs: 110 };
 
 /// From this depth on trees grow sparingly.

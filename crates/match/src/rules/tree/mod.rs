@@ -5,7 +5,7 @@
 //! both sides goes into both (HyperSplit: Qi et al., INFOCOM 2009). Where and on what to split is told in [`grow`].
 //!
 //! What makes such trees large is rules that are narrow in one dimension beside others that are narrow in
-//! another: each cuts the other into pieces. Sorted by the addresses that they narrow, each kind in a tree of its
+//! another: each cuts the other into pieces. Sorted by the addresses and ports that they narrow, each kind in a tree of its
 //! own, rules overlap little (EffiCuts: Vamanan, Voskuilen and Vijaykumar, SIGCOMM 2010; CutSplit: Li et al.,
 //! INFOCOM 2018); but every tree must be walked, and where few rules are wide, or rules are few, one tree with copies of
 //! these is faster. So several [`SORTINGS`] are tried, and the one is taken by which a lookup [costs](Forest::cost) least.
@@ -74,20 +74,21 @@ pub(super) enum Node {
 /// How rules are sorted into trees, and how these grow.
 #[derive(Clone, Copy)]
 struct Sorting {
-    /// Which addresses count, as bits of [`kind`].
-    addresses: u8,
+    /// Which fields count, as bits of [`kinds`](Areas::kinds).
+    fields: u8,
     /// Whether only the first one that a rule narrows does.
     first_alone: bool,
     growth: Growth,
 }
 
-const SORTINGS: [Sorting; 6] = [
-    Sorting { addresses: 0, first_alone: false, growth: SPARINGLY },
-    Sorting { addresses: 1, first_alone: false, growth: SPARINGLY },
-    Sorting { addresses: 2, first_alone: false, growth: SPARINGLY },
-    Sorting { addresses: 0xf, first_alone: true, growth: SPARINGLY },
-    Sorting { addresses: 0xf, first_alone: false, growth: SPARINGLY },
-    Sorting { addresses: 0, first_alone: false, growth: FREELY },
+const SORTINGS: [Sorting; 7] = [
+    Sorting { fields: 0, first_alone: false, growth: SPARINGLY },
+    Sorting { fields: 1, first_alone: false, growth: SPARINGLY },
+    Sorting { fields: 2, first_alone: false, growth: SPARINGLY },
+    Sorting { fields: 0xf, first_alone: true, growth: SPARINGLY },
+    Sorting { fields: 0xf, first_alone: false, growth: SPARINGLY },
+    Sorting { fields: 0x7f, first_alone: true, growth: SPARINGLY },
+    Sorting { fields: 0, first_alone: false, growth: FREELY },
 ];
 
 /// Of more rules than this a [`SAMPLE`] decides how they are sorted.
@@ -191,7 +192,7 @@ fn groups(areas: &Areas, sorting: Sorting) -> Vec<Vec<u32>> {
     const FEW: usize = 8;
     let mut groups: BTreeMap<u8, Vec<u32>> = BTreeMap::new();
     for (rule, kind) in (0..).zip(areas.kinds()) {
-        let kind = kind & sorting.addresses;
+        let kind = kind & sorting.fields;
         let kind = if sorting.first_alone { kind & kind.wrapping_neg() } else { kind };
         groups.entry(kind).or_default().push(rule);
     }
