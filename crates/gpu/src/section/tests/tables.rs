@@ -1,13 +1,13 @@
 //! Tables that take their time, and such as do not fit.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use super::super::{Fault, Mode, Settings, Source};
-use super::bench::{CAPACITY, EPOCHS, LONG, Traffic, in_context, section};
+use super::bench::{CAPACITY, EPOCHS, LONG, PREFIXES, Traffic, in_context, section};
 use super::faults::source;
-use crate::device::{DeviceId, TableMemory};
+use crate::device::{DeviceId, Old, TableMemory};
 use crate::host::{self, Fast, Faults, Point};
 use crate::plan::Plan;
 use crate::{Caps, Device, DeviceError, DeviceLane, Table};
@@ -21,6 +21,19 @@ const FAIL: u8 = 2;
 struct Slow {
     device: Arc<dyn Device>,
     tables: Arc<AtomicU8>,
+    /// Words of tables that were made of others.
+    changed: Arc<AtomicUsize>,
+}
+
+impl Slow {
+    fn source(tables: &Arc<AtomicU8>, changed: &Arc<AtomicUsize>) -> Option<Arc<Source>> {
+        let (tables, changed) = (tables.clone(), changed.clone());
+        let open = move || -> Result<Arc<dyn Device>, DeviceError> {
+            let (tables, changed) = (tables.clone(), changed.clone());
+            Ok(Arc::new(Self { device: Fast::open(""), tables, changed }))
+        };
+        Some(Source::new(Box::new(open)))
+    }
 }
 
 struct SlowTable {
@@ -54,6 +67,12 @@ impl Device for Slow {
         })))
     }
 
+    fn load_changed(&self, words: &Arc<Vec<u32>>, old: Old<'_>) -> Result<Table, DeviceError> {
+        let count = old.changed.iter().map(|range| range.len()).sum();
+        self.changed.fetch_add(count, Ordering::Relaxed);
+        self.load_table(words)
+    }
+
     fn open_lane(
         &self,
         plan: &Arc<Plan>,
@@ -82,13 +101,10 @@ impl TableMemory for SlowTable {
 fn batches_have_the_old_table_until_the_new_one_is_there_but_not_for_ever() {
     in_context(|cx| {
         let tables = Arc::new(AtomicU8::new(ARRIVE));
-        let told = tables.clone();
-        let open = move || -> Result<Arc<dyn Device>, DeviceError> {
-            Ok(Arc::new(Slow { device: Fast::open(""), tables: told.clone() }))
-        };
+        let changed = Arc::new(AtomicUsize::new(0));
         let patience = Duration::from_millis(200);
         let settings = Settings { mode: Mode::Gpu, patience, ..Settings::default() };
-        let (section, routes) = section(Some(Source::new(Box::new(open))), true, settings);
+        let (section, routes) = section(Slow::source(&tables, &changed), true, settings);
         section.prepare(1).unwrap();
         let mut lane = section.lane();
         let mut traffic = Traffic::new(1);
@@ -107,6 +123,7 @@ fn batches_have_the_old_table_until_the_new_one_is_there_but_not_for_ever() {
         traffic.run(cx, &mut lane, true, newest(1));
         assert!(began.elapsed() >= patience);
         assert!(by_cpu() > 0, "the twins have the new one");
+        assert_eq!(changed.load(Ordering::Relaxed), usize::from(PREFIXES), "a word a route");
         tables.store(ARRIVE, Ordering::Relaxed);
         let by_device = section.report().gpu.packets;
         traffic.run(cx, &mut lane, true, |_, _| section.report().gpu.packets > by_device + 3000);
@@ -148,13 +165,9 @@ fn a_batch_sees_one_epoch_when_the_twins_treat_it_too() {
 fn a_table_that_is_not_there_is_no_fault_of_the_link() {
     in_context(|cx| {
         let tables = Arc::new(AtomicU8::new(ARRIVE));
-        let told = tables.clone();
-        let open = move || -> Result<Arc<dyn Device>, DeviceError> {
-            Ok(Arc::new(Slow { device: Fast::open(""), tables: told.clone() }))
-        };
         let settings =
             Settings { mode: Mode::Gpu, slots: 1, patience: LONG, ..Settings::default() };
-        let (section, routes) = section(Some(Source::new(Box::new(open))), false, settings);
+        let (section, routes) = section(Slow::source(&tables, &Arc::default()), false, settings);
         section.prepare(1).unwrap();
         let mut lane = section.lane();
         let mut traffic = Traffic::new(4);
@@ -188,6 +201,8 @@ fn changes_arrive_whole_though_only_what_has_changed_is_loaded() {
         section.prepare(1).unwrap();
         let mut lane = section.lane();
         let mut traffic = Traffic::new(9);
+        // What changes before the first batch has been on the device is left to the twins.
+        traffic.run(cx, &mut lane, true, |traffic, _| traffic.epochs.last() == Some(&0));
         for epoch in 1..EPOCHS {
             routes.change();
             traffic.run(cx, &mut lane, true, |traffic, _| {
@@ -195,5 +210,6 @@ fn changes_arrive_whole_though_only_what_has_changed_is_loaded() {
             });
         }
         traffic.drain(cx, &mut lane, true);
+        assert_eq!(section.report().cpu.packets, 0, "it is the device that sees them");
     });
 }
