@@ -42,20 +42,6 @@ impl Lane {
         worked || self.flying > 0 || self.queue.front().is_some_and(Flight::is_done)
     }
 
-    /// Ends the batch that is being collected and waits until all that is on the device is done, or has failed:
-    /// afterwards [`take`](Self::take) gives everything.
-    pub fn finish(&mut self) {
-        self.flush();
-        let mut pause = Pause::default();
-        while self.flying > 0 {
-            self.poll();
-            self.launch_waiting();
-            pause.take();
-        }
-        // Slots come free when batches are taken, and nobody launches then.
-        self.wait_no_more();
-    }
-
     /// Looks after the link to the device. Returns whether a connection came.
     fn attend(&mut self) -> bool {
         if !self.section.has_device() {

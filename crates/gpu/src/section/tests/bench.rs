@@ -383,13 +383,12 @@ impl Traffic {
 
     /// All that is under way; nothing may be left.
     pub(super) fn drain(&mut self, cx: &mut Context, lane: &mut Lane, writes: bool) {
-        lane.flush();
-        // Batches may wait for slots that are free when others have been taken.
-        while self.rng.bool() && self.under_way() > 0 {
+        let mut pause = Pause::default();
+        while self.under_way() > 0 {
+            lane.flush();
             self.take(cx, lane, writes);
+            pause.take();
         }
-        lane.finish();
-        while self.take_one(cx, lane, writes) {}
         assert_eq!((self.under_way(), lane.held()), (0, 0));
     }
 }
