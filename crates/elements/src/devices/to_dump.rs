@@ -12,7 +12,9 @@
 //!
 //! When the file cannot be written any further (the disk is full), this is said at once and again
 //! at the end of the program, whose status then tells of a failure. Later packets are not written;
-//! without an output they are dropped. The file ends with a whole packet.
+//! without an output they are dropped. The file ends with a whole packet. Packets are gathered, up to
+//! 256 KiB, before they are written: how many of those are lost, the message says; UNBUFFERED loses none
+//! so.
 //!
 //! # Arguments
 //! - FILENAME: the file; one that is there is replaced. Positional, mandatory.
@@ -179,8 +181,13 @@ impl Element for ToDump {
     }
 
     fn cleanup(&self, _router: &Router) -> Result<(), Refused> {
-        let writer = self.writer.lock().take();
-        writer.map_or(Ok(()), Writer::finish).map_err(|error| Refused(error.to_string()))
+        let Some(mut writer) = self.writer.lock().take() else {
+            return Ok(());
+        };
+        // Told by what follows.
+        let _ = writer.flush();
+        let lost = writer.lost();
+        writer.finish().map_err(|error| Refused(failure(&error, lost)))
     }
 }
 
@@ -191,7 +198,7 @@ impl ToDump {
         let Some(writer) = writer.as_mut().filter(|writer| writer.error().is_none()) else {
             return 0;
         };
-        let mut written = 0;
+        let mut written = 0_u64;
         let mut result = Ok(());
         for packet in batch {
             result = self.write_packet(writer, packet, cx.now());
@@ -201,14 +208,22 @@ impl ToDump {
             written += 1;
         }
         if self.unbuffered && result.is_ok() {
-            result = writer.flush().inspect_err(|_| written = 0);
+            result = writer.flush();
         }
         if let Err(error) = result {
+            // The last ones that were taken are those that are lost, and maybe some of earlier batches.
+            let lost = writer.lost();
+            let of_batch = lost.min(written);
+            written -= of_batch;
+            let of_others = lost - of_batch;
+            let count = |count: u64| Some(count.saturating_sub(of_others));
+            let _ = self.count.fetch_update(Relaxed, Relaxed, count);
             let router = cx.router();
-            router.chatter(&format!("{}: {error}", router.name_of(cx.element())));
+            let failure = failure(&error, lost);
+            router.chatter(&format!("{}: {failure}", router.name_of(cx.element())));
         }
-        self.count.fetch_add(written as u64, Relaxed);
-        written
+        self.count.fetch_add(written, Relaxed);
+        written as usize
     }
 
     fn write_packet(
@@ -221,6 +236,15 @@ impl ToDump {
         let extra = if self.extra_length { packet.extra_length() } else { 0 };
         let length = u32::try_from(packet.len()).unwrap_or(u32::MAX).saturating_add(extra);
         writer.write(u64::try_from(time.as_nanos()).unwrap_or(0), length, packet.data())
+    }
+}
+
+/// Why nothing more is written, and what that has cost.
+fn failure(error: &Error, lost: u64) -> String {
+    match lost {
+        0 => error.to_string(),
+        1 => format!("{error}; a packet that was still to be written is lost"),
+        _ => format!("{error}; {lost} packets that were still to be written are lost"),
     }
 }
 
@@ -355,6 +379,25 @@ mod tests {
         rig.push(0, &["a", "b"]);
         rig.push(0, &["c"]);
         assert_eq!(rig.stats().drops, [(Reason::DeviceError, 3)]);
+        assert!(rig.stats().balanced());
+    }
+
+    #[test]
+    fn packets_that_were_gathered_for_a_full_disk_count_as_lost() {
+        let (reader, writer) = std::io::pipe().unwrap();
+        let path = format!("/dev/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&writer));
+        let mut rig = Rig::new(&format!("ToDump({path})"), 1, 0).unwrap();
+        drop(reader);
+        // 256 KiB are gathered before the first write.
+        let packets = |n: usize| (0..n).map(|_| packet(2000, 1)).collect::<Vec<_>>();
+        rig.push_packets(0, packets(100));
+        assert_eq!(rig.read("count").unwrap(), "100");
+        rig.push_packets(0, packets(100));
+        assert_eq!(rig.read("count").unwrap(), "0");
+        // Those that were gathered in bursts before the one that failed had gone by as written.
+        let drops = rig.stats().drops;
+        let [(Reason::DeviceError, dropped)] = drops[..] else { panic!("{drops:?}") };
+        assert!((70..=100).contains(&dropped), "{dropped}");
         assert!(rig.stats().balanced());
     }
 

@@ -50,7 +50,8 @@ const BUFFER: usize = 1 << 18;
 /// # Errors
 /// The first failure (a full disk, a closed pipe) is kept: every call after it fails with it at
 /// once, so that it cannot be missed. A file that [`Writer::create`] made then ends with the last
-/// record that fitted as a whole, and stays readable.
+/// record that fitted as a whole, and stays readable; [`Writer::lost`] says how many packets that had
+/// been taken are not in it.
 ///
 /// # Resource usage
 /// One buffer of 256 KiB, more only for a packet that does not fit.
@@ -64,6 +65,7 @@ pub struct Writer {
     /// Bytes that were written before the buffer.
     written: u64,
     count: u64,
+    lost: u64,
     failed: Option<Error>,
 }
 
@@ -131,7 +133,8 @@ impl Writer {
 
     pub(super) fn new(name: String, sink: Sink, options: Options) -> Result<Writer, Error> {
         let buffer = Vec::with_capacity(BUFFER);
-        let mut writer = Writer { name, options, sink, buffer, written: 0, count: 0, failed: None };
+        let mut writer =
+            Writer { name, options, sink, buffer, written: 0, count: 0, lost: 0, failed: None };
         writer.buffer.extend_from_slice(&file_header(options));
         writer.flush()?;
         Ok(writer)
@@ -226,6 +229,13 @@ impl Writer {
         self.count
     }
 
+    /// Packets that were taken, but never reached the file: those that were still gathered when the
+    /// writing failed.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
     /// The failure that ended the writing, if one did.
     #[must_use]
     pub fn error(&self) -> Option<&Error> {
@@ -259,7 +269,11 @@ impl Writer {
         let kept = match self.written {
             // Only the file header can have been on its way.
             0 => 0,
-            written => written + whole_records(&self.buffer, done) as u64,
+            written => {
+                let whole = whole_records(&self.buffer, done);
+                self.lost = count_records(self.buffer.get(whole..).unwrap_or_default());
+                written + whole as u64
+            }
         };
         if let Sink::Own(file) = &self.sink {
             // The failure that counts is the one that is kept; if this one fails too, the file
@@ -338,13 +352,20 @@ fn file_header(options: Options) -> [u8; FILE_HEADER] {
 
 /// How many of the first `done` bytes of a buffer belong to whole records.
 pub(super) fn whole_records(buffer: &[u8], done: usize) -> usize {
+    record_ends(buffer).take_while(|&end| end <= done).last().unwrap_or(0)
+}
+
+/// How many records are in a buffer of whole records.
+fn count_records(buffer: &[u8]) -> u64 {
+    record_ends(buffer).count() as u64
+}
+
+/// Where each record of a buffer ends.
+fn record_ends(buffer: &[u8]) -> impl Iterator<Item = usize> {
     let mut end = 0;
-    while let Some(captured) = buffer.get(end + 8..).and_then(|bytes| bytes.first_chunk()) {
-        let next = end + RECORD_HEADER + u32::from_le_bytes(*captured) as usize;
-        if next > done {
-            break;
-        }
-        end = next;
-    }
-    end
+    std::iter::from_fn(move || {
+        let captured = buffer.get(end + 8..)?.first_chunk()?;
+        end += RECORD_HEADER + u32::from_le_bytes(*captured) as usize;
+        Some(end)
+    })
 }
