@@ -364,7 +364,7 @@ mod tests {
             ("remove", "x", "the first word should be the number of a rule"),
             ("remove", "0 1", "nothing may follow the number of a rule, not ‘1’"),
             ("replace", &format!("1 {all} 1"), "no rule 1, there are 1"),
-            ("insert", &format!("0 {all} 3"), "line 1, column 46: no output 3, there are 3"),
+            ("insert", &format!("0 {all} 3"), "line 1, column 48: no output 3, there are 3"),
             (
                 "add",
                 "@1.2.3.4/40",

@@ -321,6 +321,7 @@ pub(crate) fn handlers<E: Element>(handlers: &mut Handlers<E>, rules: fn(&E) -> 
     });
     handlers.write("remove", move |element, call| {
         let (place, rest) = place_and_rest(call)?;
+        let rest = rest.trim();
         if !rest.is_empty() {
             return Err(format!("nothing may follow the number of a rule, not ‘{rest}’").into());
         }
@@ -344,12 +345,13 @@ fn may_be_so_many(count: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// The number of a rule, and what follows it.
+/// The number of a rule, and what follows it, with spaces in the number's place: columns count from the beginning of
+/// what was written.
 fn place_and_rest(call: &Call<'_>) -> Result<(usize, String), HandlerError> {
     let text = call.text();
     let (place, rest) = text.split_once(char::is_whitespace).unwrap_or((&text, ""));
-    let place = place.parse().map_err(|_| "the first word should be the number of a rule")?;
-    Ok((place, rest.trim().to_owned()))
+    let number = place.parse().map_err(|_| "the first word should be the number of a rule")?;
+    Ok((number, format!("{:1$}{rest}", "", place.len() + 1)))
 }
 
 /// A rule in the configuration.
