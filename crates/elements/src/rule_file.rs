@@ -164,9 +164,17 @@ pub(crate) fn report(faults: Vec<Fault>, inspection: &mut Inspection<'_>) {
                 let landmark = format!("{file}:{line}:{column}");
                 finding.landmark(landmark).excerpt(Excerpt { file, line, text, at })
             }
+            None if is_missing(Path::new(&file)) => finding.landmark(file).help(
+                "the name of a file counts from the directory in which the program was started",
+            ),
             None => finding.landmark(file),
         });
     }
+}
+
+/// Whether it is not where a name without a leading `/` was looked for.
+fn is_missing(path: &Path) -> bool {
+    path.is_relative() && !path.exists()
 }
 
 #[cfg(test)]
