@@ -36,11 +36,16 @@ struct Place {
 /// A text, and where it comes from.
 #[derive(Clone, Copy)]
 pub(crate) struct Origin<'a> {
-    pub(crate) file: Option<&'a Path>,
+    file: Option<&'a Path>,
     pub(crate) text: &'a [u8],
 }
 
-impl Origin<'_> {
+impl<'a> Origin<'a> {
+    /// A text. No place counts the byte order mark that some editors begin every file with.
+    pub(crate) fn new(file: Option<&'a Path>, text: &'a [u8]) -> Self {
+        Self { file, text: text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text) }
+    }
+
     /// A fault at a line and a character of it, from 1 on.
     pub(crate) fn fault(&self, line: usize, column: usize, message: impl Into<String>) -> Fault {
         let text = self.line(line).into_owned();
@@ -86,7 +91,7 @@ impl Origin<'_> {
 /// # Errors
 /// It is none, or cannot be read, is too large, changes meanwhile, or is no text.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Fault> {
-    let wrong = |message: String| Origin { file: Some(path), text: &[] }.fault_of_all(message);
+    let wrong = |message: String| Origin::new(Some(path), &[]).fault_of_all(message);
     let failed = |error: std::io::Error| wrong(error.to_string());
     let sound = |metadata: Metadata| match kind(&metadata) {
         Some(kind) => Err(wrong(format!("this is {kind}, and no file"))),
@@ -108,9 +113,9 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Fault> {
     if state(&before) != state(&after) || after.len() != bytes.len() as u64 {
         return Err(wrong("it changed while it was read".to_owned()));
     }
-    let origin = Origin { file: Some(path), text: &bytes };
-    if let Some(at) = bytes.iter().position(|&byte| byte == 0) {
-        let before = bytes.get(..at).unwrap_or_default();
+    let origin = Origin::new(Some(path), &bytes);
+    if let Some(at) = origin.text.iter().position(|&byte| byte == 0) {
+        let before = origin.text.get(..at).unwrap_or_default();
         let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
         let byte = before.iter().rev().take_while(|&&byte| byte != b'\n').count() + 1;
         return Err(origin.fault_at_byte(line, byte, "a byte of 0: this is no text"));
@@ -222,7 +227,7 @@ mod tests {
     #[test]
     fn places_are_told_in_characters() {
         let text = "a\nä@\r\n\u{ff}".as_bytes();
-        let origin = Origin { file: Some(Path::new("F")), text };
+        let origin = Origin::new(Some(Path::new("F")), text);
         let place = |fault: &Fault| fault.place.clone().map(|place| (place.text, place.at));
         let fault = origin.fault(2, 2, "wrong");
         assert_eq!(fault.to_string(), "F:2:2: wrong");
@@ -232,8 +237,13 @@ mod tests {
         // Behind the end of a line, and of all.
         assert_eq!(place(&origin.fault(2, 9, "")), Some(("ä@".to_owned(), 3)));
         assert_eq!(place(&origin.fault_at_byte(9, 9, "")), Some((String::new(), 0)));
-        let origin = Origin { file: None, text };
+        let origin = Origin::new(None, text);
         assert_eq!(origin.fault(2, 2, "wrong").to_string(), "line 2, column 2: wrong");
         assert_eq!(origin.fault_of_all("wrong").to_string(), "wrong");
+        // A byte order mark stands in front of the first column.
+        let origin = Origin::new(None, b"\xef\xbb\xbfab\ncd");
+        for fault in [origin.fault(1, 2, ""), origin.fault_at_byte(1, 2, "")] {
+            assert_eq!(place(&fault), Some(("ab".to_owned(), 1)));
+        }
     }
 }

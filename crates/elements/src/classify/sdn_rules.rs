@@ -128,7 +128,7 @@ impl SdnRules {
     /// Puts the rules of a text in the place of all.
     fn write(&self, text: &[u8]) -> Result<(), String> {
         let _loading = self.loading.lock();
-        let parsed = self.parse(Origin { file: None, text });
+        let parsed = self.parse(Origin::new(None, text));
         self.exchange(parsed.map_err(|faults| rule_file::lines(&faults))?)
     }
 
@@ -138,7 +138,7 @@ impl SdnRules {
         let file = file.or_else(|| self.file.as_ref().map(FileName::as_path));
         if let Some(path) = file {
             let text = rule_file::read(path).map_err(|fault| vec![fault])?;
-            let origin = Origin { file, text: &text };
+            let origin = Origin::new(file, &text);
             let read = self.parse(origin)?;
             if read.is_empty() {
                 return Err(vec![origin.fault_of_all("there is no rule in it")]);

@@ -100,7 +100,7 @@ impl Source {
         let mut set = match file {
             Some(path) => {
                 let text = rule_file::read(path).map_err(|fault| vec![fault])?;
-                let origin = Origin { file, text: &text };
+                let origin = Origin::new(file, &text);
                 let set = self.parse(origin).map_err(|fault| vec![fault])?;
                 if set.is_empty() {
                     return Err(vec![origin.fault_of_all("there is no pattern in it")]);
@@ -214,9 +214,7 @@ impl InForce {
 
     /// Takes the rules in a text.
     pub(crate) fn write(&self, text: &[u8]) -> Result<(), String> {
-        self.exchange(|| {
-            self.source.parse(Origin { file: None, text }).map_err(|fault| vec![fault])
-        })
+        self.exchange(|| self.source.parse(Origin::new(None, text)).map_err(|fault| vec![fault]))
     }
 
     /// Reads rules and compiles them beside those in force, which packets go on to be searched by, and puts them in
