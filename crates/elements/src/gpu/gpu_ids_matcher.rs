@@ -80,7 +80,6 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use arc_swap::ArcSwapOption;
 use millrace_core::args::Kind;
 use millrace_core::{
     Batch, Class, Context, Element, Failed, Handlers, Init, Inspection, Packet, Reason, Refused,
@@ -113,8 +112,6 @@ struct Matching {
     lanes: u32,
     /// Whether a matcher before it notes in the same annotation, so that this one must not write where it found nothing.
     follows: AtomicBool,
-    /// The image of the rules with the number that they have.
-    image: ArcSwapOption<(u64, Arc<Vec<u32>>)>,
 }
 
 register!(GpuIdsMatcher, "gpu_ids_matcher.rs");
@@ -135,9 +132,8 @@ impl Element for GpuIdsMatcher {
         let target = Target { engine: EngineChoice::Dfa, streams: false };
         let watch = Watch::configure(args, target)?;
         args.complete()?;
-        let (follows, image) = (AtomicBool::new(false), ArcSwapOption::default());
-        let matching = Matching { name, element, watch, from, lanes, follows, image };
-        let matching = Arc::new(matching);
+        let follows = AtomicBool::new(false);
+        let matching = Arc::new(Matching { name, element, watch, from, lanes, follows });
         let stage = matching.clone();
         let notes = Some(matching.watch.alarm.anno()..matching.watch.alarm.anno() + 4);
         let role = StageRole { stage, only, ports, reason: |_| Reason::Filtered, notes };
@@ -194,16 +190,7 @@ impl Stage for Matching {
 
     fn table(&self) -> Option<StageTable> {
         let rules = self.watch.rules.keep();
-        let epoch = rules.number;
-        let made = self.image.load();
-        let words = match made.as_ref().filter(|image| image.0 == epoch) {
-            Some(image) => image.1.clone(),
-            None => {
-                let words = Arc::new(rules.matcher.image()?.words().to_vec());
-                self.image.store(Some(Arc::new((epoch, words.clone()))));
-                words
-            }
-        };
+        let (epoch, words) = (rules.number, rules.matcher.image()?.shared());
         Some(StageTable { epoch, words, changes: Arc::default(), snapshot: Snapshot::of(rules) })
     }
 

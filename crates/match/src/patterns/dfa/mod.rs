@@ -102,12 +102,10 @@ impl Dfa {
         self.image.get_or_init(|| Image::build(&self.set).ok()).as_ref()
     }
 
-    /// Bytes that it takes; those of the [image](Self::image) are counted once it is built.
+    /// Bytes that it takes, without those of the [image](Self::image).
     pub fn memory(&self) -> usize {
-        let image = self.image.get().and_then(Option::as_ref);
-        let image = image.map_or(0, |image| size_of_val(image.words()));
         let sieve = self.sieve.as_ref().map_or(0, Sieve::memory);
-        self.table.memory() + sieve + self.verifier.memory() + image
+        self.table.memory() + sieve + self.verifier.memory()
     }
 
     /// The result of one text: the lowest rule that alerts plus 1, or 0.

@@ -77,7 +77,7 @@ impl Image {
         for (word, value) in words.iter_mut().zip(header) {
             *word = value as u32;
         }
-        Ok(Self { words })
+        Ok(Self { words: words.into() })
     }
 }
 

@@ -90,6 +90,8 @@ pub use build::BuildError;
 pub(super) use build::at_most;
 pub use search::search;
 
+use std::sync::Arc;
+
 use super::Kind;
 
 /// Word 0 of every image.
@@ -118,7 +120,7 @@ pub const RULE: usize = 4;
 /// A pattern set compiled: see the [module](self) for the layout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
-    words: Vec<u32>,
+    words: Arc<Vec<u32>>,
 }
 
 /// The header, named.
@@ -144,6 +146,11 @@ impl Image {
     /// The words, to walk or to copy elsewhere.
     pub fn words(&self) -> &[u32] {
         &self.words
+    }
+
+    /// The words, for who keeps them.
+    pub fn shared(&self) -> Arc<Vec<u32>> {
+        self.words.clone()
     }
 
     /// The header.
