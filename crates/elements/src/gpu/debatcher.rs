@@ -14,7 +14,7 @@
 //! here, and counted there.
 //!
 //! A device that fails or hangs costs no packet: the CPU does the work instead, in order, and the device is
-//! tried again later.
+//! tried again later. Both are told on standard error, once a second at most.
 //!
 //! Nor does a stop: before the router ends, batches are finished and their packets are sent on, those of batches
 //! that are not full too. What is behind then gets them as ever (a ToDump writes them, a Queue keeps them).

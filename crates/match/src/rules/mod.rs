@@ -25,26 +25,25 @@
 //! cannot be told apart at all, or not within the copies that are allowed: rules that are the same, for one.
 //!
 //! # Figures
-//! A core of an AMD EPYC (Zen 5, second cache 1 MB), one of two that seven busy programs shared (load 8 to 10), so that they
-//! are too high if anything. `cargo xtask bench match --only classifier` compares in this way: 16,384 packets of the
-//! rule sets of `millrace_testkit` by ClassBench's statistics, of which each satisfies a rule drawn by lot, 5% none;
-//! processor time, in turns with DPDK 22.11, after the results of all have been compared with a naive search. The *time
-//! before* is that of the version that compared a packet with its leaf in a loop of its own, in the same minutes.
+//! A core of an AMD EPYC (Zen 5, second cache 1 MB), virtual, at a load of 1 to 2 on two cores; `cargo xtask bench match --only
+//! classifier`: 16,384 packets of the rule sets of `millrace_testkit` by ClassBench's statistics, of which each satisfies a
+//! rule drawn by lot, 5% none; processor time, in turns with DPDK 22.11, medians of 7 rounds, after the results of all have
+//! been compared with a naive search.
 //!
-//! | rules | kind | ns | before | rte_acl | with AVX-512 | build, ms | bytes | trees |
-//! |---|---|---|---|---|---|---|---|---|
-//! | 100 | acl1 | 11 | 17 | 20 | 17 | 0.3 | 6,000 | 1 |
-//! | 100 | fw1 | 14 | 24 | 20 | 17 | 0.5 | 8,000 | 1 |
-//! | 100 | ipc1 | 14 | 29 | 17 | 15 | 0.5 | 10,000 | 1 |
-//! | 1000 | acl1 | 15 | 24 | 24 | 19 | 6 | 60,000 | 1 |
-//! | 1000 | fw1 | 29 | 57 | 38 | 31 | 8 | 50,000 | 3 |
-//! | 1000 | ipc1 | 21 | 53 | 22 | 17 | 11 | 420,000 | 1 |
-//! | 10,000 | acl1 | 25 | 37 | 150 | 63 | 80 | 820,000 | 1 |
-//! | 10,000 | fw1 | 39 | 72 | 250 | 170 | 66 | 490,000 | 3 |
-//! | 10,000 | ipc1 | 45 | 72 | 220 | 150 | 76 | 700,000 | 3 |
+//! | rules | kind | ns | rte_acl | with AVX-512 | build, ms | bytes | trees |
+//! |---|---|---|---|---|---|---|---|
+//! | 100 | acl1 | 11 | 19 | 17 | 0.3 | 6,000 | 1 |
+//! | 100 | fw1 | 14 | 19 | 16 | 0.5 | 8,000 | 1 |
+//! | 100 | ipc1 | 14 | 16 | 14 | 0.5 | 10,000 | 1 |
+//! | 1000 | acl1 | 15 | 22 | 18 | 6 | 60,000 | 1 |
+//! | 1000 | fw1 | 28 | 32 | 25 | 8 | 50,000 | 3 |
+//! | 1000 | ipc1 | 19 | 18 | 14 | 11 | 420,000 | 1 |
+//! | 10,000 | acl1 | 20 | 38 | 26 | 80 | 820,000 | 1 |
+//! | 10,000 | fw1 | 34 | 79 | 46 | 66 | 490,000 | 3 |
+//! | 10,000 | ipc1 | 35 | 57 | 41 | 76 | 700,000 | 3 |
 //!
-//! At load 7 rte_acl took 35, 97 and 69 ns for 10,000 rules, with AVX-512 27, 53 and 51, and we
-//! 20, 35 and 36: its tables are 17 to 49 MB and suffer from others in the last cache.
+//! At load 8 to 10 rte_acl took 150, 250 and 220 ns for 10,000 rules, and we 25, 39 and 45: its tables are 17 to 49 MB and
+//! suffer from others in the last cache.
 //! 100,000 rules: 0.6 to 0.75 s of processor time to build, 5.4 to 7.4 MB, 56 to 210 ns.
 //!
 //! Rules that differ in three masks with gaps alone: 1000 of them 18 ns, 10,000 of them 130 ns (leaves of 14 on average);

@@ -9,6 +9,7 @@
 //! | [`role`] | what an element says of itself when it is configured |
 //! | [`walk`] | graph and roles to layouts, or what is wrong with the graph |
 //! | [`runtime`] | the device that all sections of a router share |
+//! | [`news`] | when people are told that the device has failed, or works again |
 //! | [`unit`] | a section that runs: packets in, packets out, and who counts them |
 //! | [`planning`], [`notes`] | layout and roles to a unit, or what is wrong with the roles |
 //! | [`book`] | the roles and units of a router: where its elements find one another |
@@ -16,6 +17,7 @@
 pub(super) mod arguments;
 pub(super) mod book;
 mod layout;
+mod news;
 mod notes;
 mod planning;
 pub(super) mod predicate;

@@ -8,6 +8,7 @@ use millrace_gpu::section::{Lanes, Mode, Section, Settings};
 use millrace_lang::Diagnostic;
 
 use super::layout::{Layout, Placed};
+use super::news::News;
 use super::notes;
 use super::role::{Balancing, Collecting, Role, Roles, StageRole};
 use super::runtime::Runtime;
@@ -58,6 +59,7 @@ pub(crate) fn plan(
     Some(Unit {
         section: Section::new(plan, stages, Some(runtime.source()), settings),
         lanes: Lanes::default(),
+        news: News::default(),
         tasks: tasks.clone(),
         annotation,
         turns,

@@ -10,12 +10,14 @@ use millrace_gpu::plan::{Decision, Field};
 use millrace_gpu::section::{Lanes, Section};
 
 use super::layout::Layout;
+use super::news::News;
 
 /// A section that can run.
 pub(crate) struct Unit {
     pub(crate) layout: Layout,
     pub(crate) section: Arc<Section>,
     pub(crate) lanes: Lanes,
+    pub(crate) news: News,
     /// The Debatcher's tasks.
     pub(crate) tasks: Receiver,
     /// What each stage decides, and how its packets go on.
@@ -63,6 +65,10 @@ impl Unit {
     pub(crate) fn attend(&self, cx: &mut Context) -> (bool, bool) {
         let Some(mut lane) = self.lanes.own(cx) else { return (false, true) };
         let mut busy = lane.tick(cx.now());
+        if let Some(news) = self.news.of(lane.has_failed(), cx.now()) {
+            let name = cx.router().name_of(self.layout.debatcher);
+            cx.router().chatter(&format!("{name}: {news}"));
+        }
         while lane.take(cx, |cx, batch, part| self.leave(cx, batch, part)) {
             busy = true;
         }

@@ -36,6 +36,8 @@ pub struct Lane {
     /// Packets of a lane whose place this one has taken: they go first.
     inherited: VecDeque<Batch>,
     link: Link,
+    /// Whether the device has failed, and has done no batch since.
+    failed: bool,
     balancer: Balancer,
     tables: Arc<Resident>,
     tables_version: u64,
@@ -76,6 +78,7 @@ impl Lane {
             tiles: Vec::new(),
             inherited: VecDeque::new(),
             link: Link::new(connection),
+            failed: false,
             balancer,
             stale_since: None,
             launched: false,
@@ -90,6 +93,11 @@ impl Lane {
     /// Packets that it holds.
     pub fn held(&self) -> usize {
         self.packets + self.inherited.iter().map(|batch| batch.len()).sum::<usize>()
+    }
+
+    /// Whether the device has failed, and has done no batch since.
+    pub fn has_failed(&self) -> bool {
+        self.failed
     }
 
     pub(super) fn count_held(&self) {

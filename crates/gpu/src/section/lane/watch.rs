@@ -50,6 +50,7 @@ impl Lane {
         self.let_go();
         self.counters.good.set(self.link.is_good().into());
         if self.link.is_good() {
+            self.failed = false;
             return false;
         }
         match self.link.attend(self.section.device_now()) {
@@ -126,6 +127,7 @@ impl Lane {
     /// Something went wrong: whatever is on the device, or waits for it, is the twins' now.
     pub(super) fn fault(&mut self, fault: Fault) {
         self.counters.fault(fault);
+        self.failed = true;
         if let Some(open) = self.open.as_mut().filter(|open| open.is_for_device()) {
             if let Some(slot) = open.state.slot_at_rest() {
                 self.link.give_slot(slot);

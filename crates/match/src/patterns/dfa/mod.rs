@@ -7,20 +7,19 @@
 //! Memory goes by states: 8 bytes for each, 8 bytes a class for each row that is kept, what verifying takes, about 100
 //! bytes a rule, and 32 KB for the sieve. Building takes time in proportion.
 //!
-//! Gb/s on one core (AMD EPYC, Zen 5, shared; load 9), phrases of `modsecurity-crs`, all without case, 1,500 bytes a payload
-//! (`examples/pattern_speed.rs`, the best of 25 runs; Hyperscan in the same run). On long payloads of bytes by lot Hyperscan
-//! is ahead:
+//! Gb/s on one core (AMD EPYC, Zen 5, virtual; load 1 to 2), phrases of `modsecurity-crs`, all without case, payloads of 64 and
+//! 1,500 bytes side by side, in turns with Hyperscan 5.4 (`cargo xtask bench match --only patterns`, medians of 7 rounds):
 //!
-//! | patterns | states | rows | memory | built in | payload | one by one | side by side | Hyperscan 5.4 |
-//! |---|---|---|---|---|---|---|---|---|
-//! | 100 | 1,881 | 118 | 0.11 MB | 0.3 ms | requests | 22 | 27 | 10 |
-//! | | | | | | text | 12 | 17 | 9.5 |
-//! | | | | | | beginnings of patterns | 2.0 | 9.3 | 8.7 |
-//! | | | | | | bytes by lot | 31 | 33 | 71 |
-//! | 3,640 | 40,282 | 2,541 | 2.1 MB | 8 ms | requests | 2.5 | 10 | 6.8 |
-//! | | | | | | text | 3.7 | 8.7 | 5.5 |
-//! | | | | | | beginnings of patterns | 1.4 | 5.6 | 1.8 |
-//! | | | | | | bytes by lot | 2.4 | 11 | 28 |
+//! | patterns | states | rows | memory | built in | payload | 64 bytes | Hyperscan | 1,500 bytes | Hyperscan |
+//! |---|---|---|---|---|---|---|---|---|---|
+//! | 100 | 1,881 | 118 | 0.11 MB | 0.3 ms | requests | 9.4 | 8.0 | 22 | 39 |
+//! | | | | | | text | 12 | 6.1 | 23 | 26 |
+//! | | | | | | beginnings of patterns | 9.7 | 6.0 | 10 | 24 |
+//! | | | | | | bytes by lot | 16 | 16 | 37 | 73 |
+//! | 3,640 | 40,282 | 2,541 | 2.1 MB | 8 ms | requests | 10 | 8.7 | 11 | 17 |
+//! | | | | | | text | 10 | 5.0 | 12 | 7.2 |
+//! | | | | | | beginnings of patterns | 9.7 | 3.3 | 11 | 3.4 |
+//! | | | | | | bytes by lot | 11 | 14 | 12 | 28 |
 
 mod lockstep;
 mod sieve;
