@@ -18,7 +18,7 @@
 //! probe would cost more than [`PROBE_COST`] of the thread's time.
 //!
 //! Costs are measured by the time stamp counter, which goes on while something else has the thread's core. A batch that cost
-//! many times what most cost is not counted, as long as such batches are [rare](window).
+//! many times what most cost is not counted, as long as such batches are rare (module `window`).
 //!
 //! It does no I/O and reads no clock: costs go in, in whatever unit, decisions come out.
 
