@@ -22,6 +22,29 @@ fn longer(set: &PatternSet, more: &[u8]) -> PatternSet {
     longer
 }
 
+/// One by one, side by side, and all that alerts.
+fn finds_what_the_naive_search_finds(
+    set: &PatternSet,
+    dfa: &Dfa,
+    texts: &[(Vec<u8>, Kind)],
+) -> Result<(), TestCaseError> {
+    let mut scratch = Scratch::default();
+    let texts: Vec<Text<'_>> =
+        texts.iter().map(|(bytes, kind)| Text { bytes, kind: *kind }).collect();
+    let mut results = vec![7; texts.len()];
+    dfa.firsts(&texts, &mut results, &mut scratch);
+    for (&text, result) in texts.iter().zip(results) {
+        let expected = naive::first(set, text.bytes, text.kind);
+        prop_assert_eq!(dfa.first(text, &mut scratch), expected, "single, {:?}", text);
+        prop_assert_eq!(result, expected, "in lockstep, {:?}", text);
+        let mut all = Vec::new();
+        dfa.each(text, &mut scratch, |rule| all.push(rule));
+        all.sort_unstable();
+        prop_assert_eq!(all, naive::all(set, text.bytes, text.kind));
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
     #[test]
@@ -33,7 +56,6 @@ proptest! {
         let set = longer(&set, more);
         let dfa = Dfa::new(&set).unwrap();
         prop_assert_eq!(dfa.sieve.is_some(), !set.is_empty());
-        let mut scratch = Scratch::default();
         // Long enough for several questions to the sieve, with gaps and without.
         let texts: Vec<(Vec<u8>, Kind)> = texts
             .iter()
@@ -42,38 +64,12 @@ proptest! {
                 [(bytes.clone(), *kind), (bytes.repeat(4), *kind), (far, *kind)]
             })
             .collect();
-        let texts: Vec<Text<'_>> =
-            texts.iter().map(|(bytes, kind)| Text { bytes, kind: *kind }).collect();
-        let mut results = vec![7; texts.len()];
-        dfa.firsts(&texts, &mut results, &mut scratch);
-        for (&text, result) in texts.iter().zip(results) {
-            let expected = naive::first(&set, text.bytes, text.kind);
-            prop_assert_eq!(dfa.first(text, &mut scratch), expected, "single, {:?}", text);
-            prop_assert_eq!(result, expected, "in lockstep, {:?}", text);
-            let mut all = Vec::new();
-            dfa.each(text, &mut scratch, |rule| all.push(rule));
-            all.sort_unstable();
-            prop_assert_eq!(all, naive::all(&set, text.bytes, text.kind));
-        }
+        finds_what_the_naive_search_finds(&set, &dfa, &texts)?;
     }
 
     #[test]
     fn it_finds_what_the_naive_search_finds(set in sets(), texts in texts()) {
-        let dfa = Dfa::new(&set).unwrap();
-        let mut scratch = Scratch::default();
-        let texts: Vec<Text<'_>> =
-            texts.iter().map(|(bytes, kind)| Text { bytes, kind: *kind }).collect();
-        let mut results = vec![7; texts.len()];
-        dfa.firsts(&texts, &mut results, &mut scratch);
-        for (&text, result) in texts.iter().zip(results) {
-            let expected = naive::first(&set, text.bytes, text.kind);
-            prop_assert_eq!(dfa.first(text, &mut scratch), expected, "single, {:?}", text);
-            prop_assert_eq!(result, expected, "in lockstep, {:?}", text);
-            let mut all = Vec::new();
-            dfa.each(text, &mut scratch, |rule| all.push(rule));
-            all.sort_unstable();
-            prop_assert_eq!(all, naive::all(&set, text.bytes, text.kind));
-        }
+        finds_what_the_naive_search_finds(&set, &Dfa::new(&set).unwrap(), &texts)?;
     }
 }
 
