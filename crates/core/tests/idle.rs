@@ -158,9 +158,6 @@ fn wait_for(rung: u64) {
     }
 }
 
-/// What three threads that sleep until they are called, and one that looks now and then, take of a processor at most.
-const MOST: f64 = 0.03;
-
 #[test]
 fn idle_threads_sleep_and_miss_nothing() {
     let text =
@@ -182,14 +179,16 @@ fn idle_threads_sleep_and_miss_nothing() {
     std::thread::scope(|scope| {
         let handle = scope.spawn(|| {
             std::thread::sleep(Duration::from_millis(200));
-            // The first quiet one of many looks: what disturbs one of them is not the threads, which would do so always.
-            let look = |_| {
-                let (start, before) = (Instant::now(), spent());
-                std::thread::sleep(Duration::from_millis(300));
-                (spent() - before) / start.elapsed().as_secs_f64()
-            };
-            let load = (0..20).map(look).find(|&load| load < MOST).unwrap_or(f64::INFINITY);
-            println!("four idle threads, one of which polls: {:.2} % of a processor", load * 100.0);
+            let wakes = || (0..4).map(|thread| router.rest_of(thread).sleeps).sum::<u64>();
+            let (start, before, woken) = (Instant::now(), spent(), wakes());
+            std::thread::sleep(Duration::from_millis(900));
+            let seconds = start.elapsed().as_secs_f64();
+            let load = (spent() - before) / seconds;
+            let wakes = (wakes() - woken) as f64 / seconds;
+            println!(
+                "four idle threads, one of which polls: {wakes:.0} wakes a second, {:.2} % of a processor",
+                load * 100.0
+            );
 
             // One at a time, to a thread that sleeps; then in a hurry.
             for n in 0..60 {
@@ -211,11 +210,14 @@ fn idle_threads_sleep_and_miss_nothing() {
             lies.schedule();
             std::thread::sleep(Duration::from_millis(300));
             router.halt();
-            load
+            (load, wakes)
         });
         engine.run();
-        let load = handle.join().unwrap();
-        assert!(load < MOST, "idle threads do not rest");
+        let (load, wakes) = handle.join().unwrap();
+        // Three threads that sleep until they are called, one that looks now and then: some 320 times a second. What a
+        // wake costs is the machine's affair, 10 to 100 us on a virtual one; a thread that spins takes a whole processor.
+        assert!(wakes < 500.0, "{wakes} wakes a second");
+        assert!(load < 0.5, "{load}");
     });
     for thread in 0..4 {
         let rest: RestStats = router.rest_of(thread);
