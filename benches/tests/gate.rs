@@ -43,4 +43,31 @@ fn a_loop_that_takes_more_than_its_budget_fails() {
     let failed = gate(&budget, &[]);
     let text = String::from_utf8_lossy(&failed.stdout);
     assert!(!failed.status.success() && text.contains("TOO MUCH"), "{text}");
+
+    // It rises with a reason alone, which the table shows from then on.
+    let refused = gate(&budget, &["--bless"]);
+    let text = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && text.contains("--reason"), "{text}");
+    let empty = gate(&budget, &["--bless", "--reason", " "]);
+    assert!(!empty.status.success());
+    let risen = gate(&budget, &["--bless", "--reason", "it does more"]);
+    assert!(risen.status.success(), "{}", String::from_utf8_lossy(&risen.stderr));
+    let again = gate(&budget, &[]);
+    let text = String::from_utf8_lossy(&again.stdout);
+    assert!(again.status.success() && text.contains("rose: it does more"), "{text}");
+}
+
+#[test]
+fn a_budget_of_another_compiler_fails() {
+    let place = tempfile::tempdir().unwrap();
+    let budget = place.path().join("budget.json");
+    let text = r#"{"compiler": "rustc 0.1", "profile": "dist", "instructions": {"a": 1}}"#;
+    std::fs::write(&budget, text).unwrap();
+    // A part that is blessed would stand among the counts of the other compiler.
+    for words in [&[][..], &["--bless"]] {
+        let failed = gate(&budget, words);
+        let said = String::from_utf8_lossy(&failed.stderr);
+        assert!(!failed.status.success() && said.contains("rust-toolchain.toml"), "{said}");
+    }
+    assert_eq!(std::fs::read_to_string(&budget).unwrap(), text);
 }

@@ -1,6 +1,5 @@
-//! Gives the program the names of Click's tools in the target directory, as links to `click`: each
-//! as a program of its own would be the whole program once more. `millrace install-links DIR`
-//! makes such links elsewhere.
+//! Gives the program the names of Click's tools in the target directory, as links: each as a program of
+//! its own would be the whole program once more. `millrace install-links DIR` makes such links elsewhere.
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +18,7 @@ fn main() {
         if link.symlink_metadata().is_err() {
             // Without links the tools are still there, as sub-commands.
             #[cfg(unix)]
-            let _ = std::os::unix::fs::symlink("click", link);
+            let _ = std::os::unix::fs::symlink("millrace", link);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: builds the benchmarks with optimisation and runs them.
+//! `cargo xtask bench`: builds the benchmarks as packages are built, and runs them.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -10,7 +10,8 @@ use anyhow::{Context, Result};
 use millrace_testkit::data::Data;
 
 use crate::rivals::RIVALS;
-use crate::{data, l3fwd, shell};
+use crate::shell::DIST;
+use crate::{data, figures, l3fwd, shell};
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -85,9 +86,13 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         },
         _ => (),
     }
-    command.args(["run", "--release", "--manifest-path"]);
+    command.args(["run", "--profile", DIST, "--manifest-path"]);
     command.arg(shell::root().join("benches/Cargo.toml")).arg("--").args(&options.words);
-    shell::run(&mut command)
+    shell::run(&mut command)?;
+    if suite == "gate" && options.has("--bless") {
+        figures::write(&shell::root())?;
+    }
+    Ok(())
 }
 
 /// What is searched in and looked for, as far as it can be had.
@@ -116,7 +121,7 @@ fn add_rivals(command: &mut Command, options: &Options) {
 /// Builds what the suite `io` runs beside itself: the program, and a loop without a graph.
 fn build_for_io() -> Result<()> {
     let mut command = shell::cargo();
-    command.args(["build", "--release", "--package", "millrace", "--bin", "millrace"]);
+    command.args(["build", "--profile", DIST, "--package", "millrace", "--bin", "millrace"]);
     command.args(["--package", "millrace-io", "--example", "xdp_loop"]);
     shell::run(&mut command)
 }
@@ -131,10 +136,11 @@ fn build_variants(features: &[&str]) -> Result<PathBuf> {
     fs::create_dir_all(&place)?;
     for feature in features {
         let mut command = shell::cargo();
-        command.args(["build", "--release", "--package", "millrace-bench", "--features", feature]);
+        command.args(["build", "--profile", DIST, "--package", "millrace-bench"]);
+        command.args(["--features", feature]);
         shell::run(&mut command)?;
         // The next build puts another program in this place.
-        let built = shell::target().join("release/millrace-bench");
+        let built = shell::target().join(DIST).join("millrace-bench");
         let kept = place.join(feature);
         // Not written over: somebody may run it.
         let _ = fs::remove_file(&kept);

@@ -13,17 +13,18 @@ use anyhow::{Context, Result};
 use millrace_testkit::find_program;
 
 use crate::manual::{self, ElementFile};
-use crate::shell;
+use crate::{figures, shell};
 
 /// The line of SUMMARY.md under which the pages of the elements are listed.
 const LIST_AFTER: &str = "- [Elements](elements.md)";
 
-/// Makes the book; builds it with mdBook where there is one, and says how to get it where not.
+/// Writes the figures that are generated and makes the book; builds it with mdBook where there is one, and says how to get it where not.
 ///
 /// # Errors
 /// A file cannot be read or written, or mdBook finds fault with the book.
 pub(crate) fn run() -> Result<()> {
     let root = shell::root();
+    figures::write(&root)?;
     let book = shell::target().join("book-source");
     if book.exists() {
         fs::remove_dir_all(&book).with_context(|| book.display().to_string())?;

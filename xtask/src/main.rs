@@ -11,6 +11,7 @@ mod bench;
 mod conform;
 mod data;
 mod docs;
+mod figures;
 mod generate;
 mod gpu_machine;
 mod house;
@@ -41,7 +42,7 @@ enum Task {
     Conform(conform::Options),
     /// The skeleton of a new element, with its manual and its tests.
     NewElement(new_element::Options),
-    /// The book, with a page for each element.
+    /// The figures that are generated, and the book with a page for each element.
     Docs,
     /// Rule sets, traces, payloads and patterns, made from a seed.
     #[command(subcommand)]

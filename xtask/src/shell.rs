@@ -21,6 +21,9 @@ pub(crate) fn target() -> PathBuf {
     env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
+/// The profile of what is measured or packaged: slow to build, and as fast as there is.
+pub(crate) const DIST: &str = "dist";
+
 /// The Cargo that started this program, in the root of the repository.
 pub(crate) fn cargo() -> Command {
     let program = env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));

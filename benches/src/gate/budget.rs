@@ -3,22 +3,55 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use serde_json::{Map, Value, json};
 
+use super::table::{self, Line};
 use crate::report::rounded;
 
 /// By how much of its budget a loop may exceed it.
 const TOLERANCE: f64 = 0.03;
 
+/// A count is written down with two digits.
+const ROUNDED: f64 = 0.005;
+
 /// Instructions a packet, by loop, and whose they are.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Budget {
-    /// The compiler's version.
-    pub(super) compiler: String,
-    /// Instructions a packet.
-    pub(super) loops: BTreeMap<String, f64>,
+    /// What compiled the loops.
+    pub(super) build: Build,
+    /// What each loop may take.
+    pub(super) loops: BTreeMap<String, Allowance>,
 }
+
+/// What decides, beside the sources, which instructions there are.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Build {
+    /// The compiler's version; `None` where it cannot be asked for.
+    pub(super) compiler: Option<String>,
+    /// Cargo's profile.
+    pub(super) profile: Option<String>,
+}
+
+/// Instructions a packet that a loop may take.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Allowance {
+    pub(super) instructions: f64,
+    /// Why it is more than it was once.
+    pub(super) rise: Option<Rise>,
+}
+
+/// A rise of a budget that has been allowed.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Rise {
+    /// Instructions a packet before.
+    pub(super) before: f64,
+    /// Why it was allowed.
+    pub(super) reason: String,
+}
+
+/// Counts of loops, by name.
+pub(super) type Counts = BTreeMap<String, f64>;
 
 impl Budget {
     /// Reads the file; a budget of nothing when there is none.
@@ -37,123 +70,183 @@ impl Budget {
 
     fn parse(text: &str) -> Option<Self> {
         let value: Value = serde_json::from_str(text).ok()?;
+        let word = |key: &str| Some(value.get(key)?.as_str()?.to_owned());
         let loops = value.get("instructions")?.as_object()?.iter();
         Some(Self {
-            compiler: value.get("compiler")?.as_str()?.to_owned(),
+            build: Build { compiler: Some(word("compiler")?), profile: Some(word("profile")?) },
             loops: loops
-                .map(|(name, count)| Some((name.clone(), count.as_f64()?)))
+                .map(|(name, allowance)| Some((name.clone(), Allowance::parse(allowance)?)))
                 .collect::<Option<_>>()?,
         })
     }
 
-    /// Writes the file, a line a loop.
+    /// Writes the file, a line a loop, and more for one whose rise has a reason.
     ///
     /// # Errors
     /// It cannot be written.
     pub(super) fn write(&self, path: &Path) -> anyhow::Result<()> {
         let loops: Map<String, Value> =
-            self.loops.iter().map(|(name, count)| (name.clone(), rounded(*count).into())).collect();
-        let value = json!({ "compiler": self.compiler, "instructions": loops });
+            self.loops.iter().map(|(name, allowance)| (name.clone(), allowance.json())).collect();
+        let Build { compiler, profile } = &self.build;
+        let value = json!({ "compiler": compiler, "profile": profile, "instructions": loops });
         std::fs::write(path, format!("{value:#}\n")).with_context(|| path.display().to_string())
     }
 
-    /// Takes over what the other one has of loops that are not here.
-    pub(super) fn keep_others_of(&mut self, other: &Self) {
-        for (name, count) in &other.loops {
-            self.loops.entry(name.clone()).or_insert(*count);
-        }
+    /// Sees that counts of this build can be held against the budget.
+    ///
+    /// # Errors
+    /// Something else compiled the budget's loops; the message says what to do.
+    pub(super) fn admit(&self, build: &Build) -> anyhow::Result<()> {
+        let known = |value: &Option<String>| value.as_deref().unwrap_or("unknown").to_owned();
+        ensure!(
+            self.loops.is_empty() || build.compiler == self.build.compiler,
+            "the budget is that of {}, and the compiler here is {}: another compiler makes other instructions. \
+             rustup takes the one that rust-toolchain.toml names, unless `cargo +...`, RUSTUP_TOOLCHAIN or RUSTC name \
+             another one; where the project itself moves to a new compiler, `cargo xtask bench gate --bless` makes \
+             its counts the budget",
+            known(&self.build.compiler),
+            known(&build.compiler)
+        );
+        ensure!(
+            self.loops.is_empty() || build.profile == self.build.profile,
+            "the budget is that of Cargo's profile {}, and this program was built with {}: run `cargo xtask bench gate`",
+            known(&self.build.profile),
+            known(&build.profile)
+        );
+        Ok(())
     }
 
     /// Holds counts against this budget. Loops of the budget that were `expected` and not counted are named too.
-    pub(super) fn compare(&self, now: &Self, expected: impl Fn(&str) -> bool) -> Vec<Line> {
-        let counted = now.loops.iter().map(|(name, count)| Line {
-            name: name.clone(),
-            budget: self.loops.get(name).copied(),
-            now: Some(*count),
-        });
-        let is_gone = |name: &str| expected(name) && !now.loops.contains_key(name);
-        let gone = self.loops.iter().filter(|(name, _)| is_gone(name));
-        let gone = gone.map(|(name, budget)| Line {
-            name: name.clone(),
-            budget: Some(*budget),
-            now: None,
-        });
-        counted.chain(gone).collect()
+    pub(super) fn compare(&self, now: &Counts, expected: impl Fn(&str) -> bool) -> Vec<Line> {
+        let line = |name: &str| Line {
+            name: name.to_owned(),
+            budget: self.loops.get(name).cloned(),
+            now: now.get(name).copied(),
+        };
+        let counted = now.keys().map(|name| line(name));
+        let is_gone = |name: &&String| expected(name) && !now.contains_key(*name);
+        counted.chain(self.loops.keys().filter(is_gone).map(|name| line(name))).collect()
+    }
+
+    /// The budget that follows from these counts. A figure rises with a reason alone, and then it is beyond the
+    /// tolerance: a little more, time after time, would be much. Loops that are `expected` and not counted go.
+    ///
+    /// # Errors
+    /// A loop takes more than the tolerance allows and there is no reason, or the compiler is not known.
+    pub(super) fn bless(
+        &self,
+        build: Build,
+        now: &Counts,
+        expected: impl Fn(&str) -> bool,
+        reason: Option<&str>,
+    ) -> anyhow::Result<Self> {
+        ensure!(build.compiler.is_some(), "the compiler does not say its version");
+        let risen: Vec<&str> = now
+            .iter()
+            .filter(|(name, count)| {
+                self.loops.get(*name).is_some_and(|old| old.is_missed_by(**count))
+            })
+            .map(|(name, _)| name.as_str())
+            .collect();
+        ensure!(
+            reason.is_some() || risen.is_empty(),
+            "a budget rises with a written reason alone, and {} would: {}. Make them as short as they were, or say why \
+             they are longer: --bless --reason \"...\"",
+            match risen.len() {
+                1 => "this one".to_owned(),
+                count => format!("these {count}"),
+            },
+            table::some(&risen)
+        );
+        let mut loops = self.loops.clone();
+        loops.retain(|name, _| now.contains_key(name) || !expected(name));
+        for (name, &count) in now {
+            let allowance = match self.loops.get(name) {
+                None => Allowance { instructions: count, rise: None },
+                Some(old) => old.follow(count, reason),
+            };
+            loops.insert(name.clone(), allowance);
+        }
+        Ok(Self { build, loops })
     }
 }
 
-/// A loop's line in the table: instructions a packet that it may take and that it takes.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Line {
-    name: String,
-    budget: Option<f64>,
-    now: Option<f64>,
-}
-
-impl Line {
-    /// By how much more than its budget the loop takes, as a fraction of it.
-    fn change(&self) -> Option<f64> {
-        let (budget, now) = self.budget.zip(self.now)?;
-        Some(now / budget - 1.0)
-    }
-
-    /// Whether it takes too much, or has no budget, or has one and is not there.
-    pub(super) fn fails(&self) -> bool {
-        // A count is written down with two digits.
-        const ROUNDED: f64 = 0.005;
-        let over = |budget: f64, now: f64| now > budget * (1.0 + TOLERANCE) + ROUNDED;
-        self.budget.zip(self.now).is_none_or(|(budget, now)| over(budget, now))
-    }
-
-    /// The row of the report for programs.
-    pub(super) fn json(&self) -> Value {
-        json!({
-            "name": self.name,
-            "budget": self.budget.map(rounded),
-            "now": self.now.map(rounded),
-            "fails": self.fails(),
+impl Allowance {
+    fn parse(value: &Value) -> Option<Self> {
+        if let Some(instructions) = value.as_f64() {
+            return Some(Self { instructions, rise: None });
+        }
+        let before = value.get("before")?.as_f64()?;
+        let reason = value.get("reason")?.as_str().filter(|reason| !reason.trim().is_empty())?;
+        Some(Self {
+            instructions: value.get("instructions")?.as_f64()?,
+            rise: Some(Rise { before, reason: reason.to_owned() }),
         })
     }
-}
 
-/// The table for people.
-pub(super) fn table(lines: &[Line]) -> String {
-    let mut text = format!(
-        "{:<42}{:>10}{:>10}{:>9}   instructions a packet\n",
-        "loop", "budget", "now", "change"
-    );
-    let number = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.2}"));
-    for line in lines {
-        let change = match line.change() {
-            Some(change) => format!("{:+.1} %", change * 100.0),
-            None => "-".to_owned(),
-        };
-        let (budget, now) = (number(line.budget), number(line.now));
-        let verdict = match (line.budget, line.now) {
-            (None, _) => "  has no budget",
-            (_, None) => "  is no more",
-            _ if line.fails() => "  TOO MUCH",
-            _ if line.change().is_some_and(|change| change < -TOLERANCE) => "  less: bless it",
-            _ => "",
-        };
-        text.push_str(&format!("{:<42}{budget:>10}{now:>10}{change:>9}{verdict}\n", line.name));
+    fn json(&self) -> Value {
+        let instructions = rounded(self.instructions);
+        match &self.rise {
+            None => instructions.into(),
+            Some(Rise { before, reason }) => json!({
+                "instructions": instructions,
+                "before": rounded(*before),
+                "reason": reason,
+            }),
+        }
     }
-    text
+
+    /// Whether a loop of this count takes too much.
+    pub(super) fn is_missed_by(&self, count: f64) -> bool {
+        count > self.instructions * (1.0 + TOLERANCE) + ROUNDED
+    }
+
+    /// Whether a loop of this count takes so much less that the budget should follow.
+    pub(super) fn is_undercut_by(&self, count: f64) -> bool {
+        count < self.instructions * (1.0 - TOLERANCE)
+    }
+
+    /// What a loop may take that has come to this count.
+    fn follow(&self, count: f64, reason: Option<&str>) -> Self {
+        let rise = self.rise.as_ref();
+        // What a rise began at stays its beginning while it lasts.
+        let before = rise.map_or(self.instructions, |rise| rise.before);
+        match reason {
+            Some(reason) if self.is_missed_by(count) => {
+                let earlier = rise.map(|rise| rise.reason.as_str()).filter(|one| *one != reason);
+                let reason = earlier.map_or(reason.to_owned(), |one| format!("{one}; {reason}"));
+                Self { instructions: count, rise: Some(Rise { before, reason }) }
+            }
+            _ => {
+                let instructions = count.min(self.instructions);
+                let lasts = instructions > before + ROUNDED;
+                Self { instructions, rise: self.rise.clone().filter(|_| lasts) }
+            }
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn counts(loops: &[(&str, f64)]) -> Counts {
+        loops.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
+    }
+
+    fn build() -> Build {
+        Build { compiler: Some("rustc 1".to_owned()), profile: Some("dist".to_owned()) }
+    }
+
     fn budget(loops: &[(&str, f64)]) -> Budget {
-        let loops = loops.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
-        Budget { compiler: "rustc 1".to_owned(), loops }
+        let nothing = Budget::default();
+        nothing.bless(build(), &counts(loops), |_| true, None).unwrap()
     }
 
     #[test]
     fn three_percent_more_are_let_pass_and_no_more() {
         let before = budget(&[("a", 100.0), ("b", 100.0), ("c", 100.0)]);
-        let now = budget(&[("a", 102.99), ("b", 103.1), ("c", 10.0)]);
+        let now = counts(&[("a", 102.99), ("b", 103.1), ("c", 10.0)]);
         let fails: Vec<bool> = before.compare(&now, |_| true).iter().map(Line::fails).collect();
         assert_eq!(fails, [false, true, false]);
     }
@@ -161,19 +254,78 @@ mod tests {
     #[test]
     fn what_has_no_budget_or_is_gone_fails() {
         let before = budget(&[("a", 1.0), ("gone", 1.0)]);
-        let now = budget(&[("a", 1.0), ("new", 1.0)]);
+        let now = counts(&[("a", 1.0), ("new", 1.0)]);
         let failing = |part: bool| {
             let lines = before.compare(&now, |_| !part);
-            lines
-                .iter()
-                .filter(|line| line.fails())
-                .map(|line| line.name.clone())
-                .collect::<Vec<_>>()
+            let failing = lines.iter().filter(|line| line.fails());
+            failing.map(|line| line.name.clone()).collect::<Vec<_>>()
         };
         assert_eq!(failing(false), ["new", "gone"]);
         assert_eq!(failing(true), ["new"]);
-        let text = table(&before.compare(&now, |_| true));
-        assert!(text.contains("has no budget") && text.contains("is no more"), "{text}");
+    }
+
+    #[test]
+    fn another_compiler_or_profile_is_refused_and_told_what_to_do() {
+        let budget = budget(&[("a", 1.0)]);
+        budget.admit(&build()).unwrap();
+        for compiler in [Some("rustc 2".to_owned()), None] {
+            let error = budget.admit(&Build { compiler, ..build() }).unwrap_err().to_string();
+            assert!(error.contains("rust-toolchain.toml") && error.contains("rustc 1"), "{error}");
+        }
+        let release = Build { profile: Some("release".to_owned()), ..build() };
+        let error = budget.admit(&release).unwrap_err().to_string();
+        assert!(
+            error.contains("profile dist") && error.contains("cargo xtask bench gate"),
+            "{error}"
+        );
+        // Nothing to hold against.
+        Budget::default().admit(&release).unwrap();
+    }
+
+    #[test]
+    fn a_rise_needs_a_reason_which_is_written_beside_the_loop() {
+        let before = budget(&[("a", 100.0), ("b", 100.0), ("c", 100.0)]);
+        let now = counts(&[("a", 110.0), ("b", 102.0), ("c", 90.0)]);
+        let error = before.bless(build(), &now, |_| true, None).unwrap_err().to_string();
+        assert!(error.contains("--reason") && error.contains(": a."), "{error}");
+
+        let after = before.bless(build(), &now, |_| true, Some("it does more")).unwrap();
+        let rise = Rise { before: 100.0, reason: "it does more".to_owned() };
+        assert_eq!(after.loops["a"], Allowance { instructions: 110.0, rise: Some(rise) });
+        // Within the tolerance nothing rises, with a reason or without.
+        assert_eq!(after.loops["b"], Allowance { instructions: 100.0, rise: None });
+        assert_eq!(after.loops["c"], Allowance { instructions: 90.0, rise: None });
+    }
+
+    #[test]
+    fn little_rises_do_not_add_up() {
+        let mut budget = budget(&[("a", 100.0)]);
+        for count in [102.0, 103.0] {
+            budget = budget.bless(build(), &counts(&[("a", count)]), |_| true, None).unwrap();
+        }
+        budget.bless(build(), &counts(&[("a", 104.0)]), |_| true, None).unwrap_err();
+    }
+
+    #[test]
+    fn reasons_last_as_long_as_the_rise() {
+        let bless = |budget: &Budget, count: f64, reason: Option<&str>| {
+            budget.bless(build(), &counts(&[("a", count)]), |_| true, reason).unwrap()
+        };
+        let mut budget = budget(&[("a", 100.0)]);
+        budget = bless(&budget, 110.0, Some("one"));
+        budget = bless(&budget, 120.0, Some("two"));
+        let rise = |budget: &Budget| budget.loops["a"].rise.clone();
+        assert_eq!(rise(&budget), Some(Rise { before: 100.0, reason: "one; two".to_owned() }));
+        budget = bless(&budget, 105.0, None);
+        assert_eq!(rise(&budget).map(|rise| rise.before), Some(100.0));
+        budget = bless(&budget, 99.0, None);
+        assert_eq!(rise(&budget), None);
+    }
+
+    #[test]
+    fn a_compiler_that_says_nothing_makes_no_budget() {
+        let unknown = Build { compiler: None, ..build() };
+        Budget::default().bless(unknown, &counts(&[("a", 1.0)]), |_| true, None).unwrap_err();
     }
 
     #[test]
@@ -181,17 +333,28 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("budget.json");
         assert_eq!(Budget::read(&path).unwrap(), Budget::default());
-        let written = budget(&[("a", 1.25), ("b", 100.0)]);
+        let before = budget(&[("a", 1.25), ("b", 100.0)]);
+        let now = counts(&[("a", 1.25), ("b", 200.0)]);
+        let written = before.bless(build(), &now, |_| true, Some("why not")).unwrap();
         written.write(&path).unwrap();
         assert_eq!(Budget::read(&path).unwrap(), written);
-        std::fs::write(&path, "{}").unwrap();
-        assert!(Budget::read(&path).unwrap_err().to_string().ends_with("is not a budget"));
+        for text in [
+            "{}",
+            r#"{"compiler": "c", "profile": "p", "instructions": {"a":
+            {"instructions": 2, "before": 1, "reason": " "}}}"#,
+        ] {
+            std::fs::write(&path, text).unwrap();
+            assert!(Budget::read(&path).unwrap_err().to_string().ends_with("is not a budget"));
+        }
     }
 
     #[test]
-    fn blessing_a_part_keeps_the_rest() {
-        let mut now = budget(&[("a", 2.0)]);
-        now.keep_others_of(&budget(&[("a", 1.0), ("b", 3.0)]));
-        assert_eq!(now, budget(&[("a", 2.0), ("b", 3.0)]));
+    fn blessing_a_part_keeps_the_rest_and_blessing_all_drops_what_is_gone() {
+        let before = budget(&[("a", 3.0), ("b", 3.0)]);
+        let now = counts(&[("a", 2.0)]);
+        let part = before.bless(build(), &now, |_| false, None).unwrap();
+        assert_eq!(part, budget(&[("a", 2.0), ("b", 3.0)]));
+        let all = before.bless(build(), &now, |_| true, None).unwrap();
+        assert_eq!(all, budget(&[("a", 2.0)]));
     }
 }

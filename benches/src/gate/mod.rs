@@ -7,8 +7,8 @@
 
 mod budget;
 mod loops;
+mod table;
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -16,7 +16,8 @@ use anyhow::{Context, bail, ensure};
 use millrace_core::isa::Level;
 use serde_json::json;
 
-use self::budget::{Budget, Line};
+use self::budget::{Budget, Build, Counts};
+use self::table::Line;
 use crate::callgrind::{self, Stretch};
 use crate::machine::Machine;
 use crate::report;
@@ -27,9 +28,13 @@ const BUDGET: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/budget.json");
 /// What is counted, and against which budget.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Makes what is counted now the budget.
+    /// Makes what is counted now the budget. What takes more than the tolerance allows needs a reason.
     #[arg(long)]
     bless: bool,
+
+    /// Why loops take more than they did; it is written into the budget beside each of them.
+    #[arg(long, value_name = "WORDS", requires = "bless", value_parser = reason)]
+    reason: Option<String>,
 
     /// Counts only the loops whose names contain this; may be given several times.
     #[arg(long, value_name = "NAME")]
@@ -50,40 +55,34 @@ impl Options {
     /// # Errors
     /// A loop takes more than its budget and the tolerance, or has none, or cannot be counted.
     pub(crate) fn run(&self) -> anyhow::Result<()> {
+        let before = Budget::read(&self.budget)?;
+        let build = build();
+        let has_avx2 = Level::of_processor() >= Level::Avx2;
+        let whole = self.only.is_empty() && has_avx2;
+        // A budget is that of one compiler: what is not counted now stays in it.
+        if !self.bless || !whole {
+            before.admit(&build)?;
+        }
         let mut words = vec!["gate-worker".to_owned()];
         words.extend(self.only.iter().flat_map(|name| ["--only".to_owned(), name.clone()]));
         let now = count(&words)?;
         ensure!(!now.is_empty(), "--only: there is no loop of this name");
 
-        let compiler = compiler();
-        let before = Budget::read(&self.budget)?;
-        let mut after = Budget { compiler: compiler.clone(), loops: now };
-        let has_avx2 = Level::of_processor() >= Level::Avx2;
         let expected = |name: &str| self.only.is_empty() && (has_avx2 || !name.ends_with(AVX2));
-        let lines = before.compare(&after, expected);
-        print!("{}", budget::table(&lines));
+        let lines = before.compare(&now, expected);
+        print!("{}", table::table(&lines));
         self.report(&lines)?;
         if self.bless {
-            if !self.only.is_empty() || !has_avx2 {
-                after.keep_others_of(&before);
-            }
+            let after = before.bless(build, &now, expected, self.reason.as_deref())?;
             after.write(&self.budget)?;
             println!("the budget is now this: {}", self.budget.display());
             return Ok(());
         }
         let over = lines.iter().filter(|line| line.fails()).count();
-        if !before.loops.is_empty() && before.compiler != compiler {
-            println!(
-                "the budget is that of {}, and this is {compiler}: nothing fails; bless it when the \
-                 project's compiler has changed",
-                before.compiler
-            );
-            return Ok(());
-        }
         ensure!(
             over == 0,
             "{over} of {} loops miss the budget ({}); make them as short as they were, or say with \
-             `cargo xtask bench gate --bless` that they may be so",
+             `cargo xtask bench gate --bless --reason \"...\"` why they may be so",
             lines.len(),
             self.budget.display()
         );
@@ -95,7 +94,10 @@ impl Options {
         if self.json.is_none() {
             return Ok(());
         }
-        let options = json!({ "suite": "gate", "only": self.only, "compiler": compiler() });
+        let Build { compiler, profile } = build();
+        let options = json!({
+            "suite": "gate", "only": self.only, "compiler": compiler, "profile": profile,
+        });
         let rows = lines.iter().map(Line::json).collect();
         report::write(self.json.as_deref(), &Machine::look(), options, rows)
     }
@@ -103,14 +105,14 @@ impl Options {
 
 /// Least instructions a packet, by loop: of the clones that every processor runs, and beside them, where this one has
 /// AVX2, of those for it.
-fn count(words: &[String]) -> anyhow::Result<BTreeMap<String, f64>> {
+fn count(words: &[String]) -> anyhow::Result<Counts> {
     let has_avx2 = Level::of_processor() >= Level::Avx2;
     let (baseline, avx2) = std::thread::scope(|scope| {
         let beside = has_avx2.then(|| scope.spawn(|| callgrind::count(words, Level::Avx2, false)));
         let baseline = callgrind::count(words, Level::Baseline, false);
         (baseline, beside.map(|counting| counting.join()))
     });
-    let mut counts = BTreeMap::new();
+    let mut counts = Counts::new();
     let mut add = |one: Stretch, level: &str| {
         let now = one.per_packet(one.instructions);
         let least = counts.entry(one.name + level).or_insert(now);
@@ -152,13 +154,27 @@ impl Worker {
     }
 }
 
-/// The compiler's version: another one gives other instructions.
-fn compiler() -> String {
+/// A reason says something.
+fn reason(words: &str) -> Result<String, String> {
+    match words.trim() {
+        "" => Err("say why, in words".to_owned()),
+        words => Ok(words.to_owned()),
+    }
+}
+
+/// What this program was built by. Another compiler, or another profile, makes other instructions of the same sources.
+fn build() -> Build {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    // Asked for in the sources, where a file names the toolchain if one does.
+    // Asked for in the sources, where a file names the toolchain.
     let place = Path::new(env!("CARGO_MANIFEST_DIR"));
     let output = Command::new(rustc).arg("--version").current_dir(place).output();
     let version = output.ok().filter(|output| output.status.success());
     let version = version.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
-    version.unwrap_or_else(|| "an unknown compiler".to_owned())
+    // Cargo puts programs of a profile into a folder of its name.
+    let program = std::env::current_exe().ok();
+    let folder = program.as_deref().and_then(Path::parent).and_then(Path::file_name);
+    Build {
+        compiler: version.filter(|version| !version.is_empty()),
+        profile: folder.map(|name| name.to_string_lossy().into_owned()),
+    }
 }

@@ -177,20 +177,23 @@ fn compare(bursts: &[u16], rounds: u32, window: Duration) -> anyhow::Result<Vec<
     Ok(rows.into_iter().map(|(_, row)| row).collect())
 }
 
-/// Builds the program and the plugin as users do; gives the program's path.
+/// Builds the program and the plugin as packages have them; gives the program's path.
 pub(crate) fn build() -> anyhow::Result<PathBuf> {
     let own = std::env::current_exe()?;
     let target = own.ancestors().nth(2).context("the bench is not where Cargo puts it")?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command.args(["build", "--quiet", "--release", "--bin", "millrace", "--lib"]);
+    command.args(["build", "--quiet", "--profile", PROFILE, "--bin", "millrace", "--lib"]);
     command
         .args(["--package", "millrace", "--package", "millrace-dpdk", "--target-dir"])
         .arg(target);
     command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."));
     ensure!(command.status()?.success(), "the program cannot be built");
-    Ok(target.join("release/millrace"))
+    Ok(target.join(PROFILE).join("millrace"))
 }
+
+/// Cargo's profile of what is measured.
+const PROFILE: &str = "dist";
 
 /// testpmd's thread that forwards; the second name is that of newer versions of DPDK.
 pub(crate) const WORKER: &[&str] = &["rte-worker-1", "dpdk-worker1"];

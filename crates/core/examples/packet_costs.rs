@@ -1,6 +1,6 @@
 //! What the packet memory costs: nanoseconds a packet for each operation, on this machine.
 //!
-//! `cargo run --release -p millrace-core --example packet_costs [-- NAME [BATCHES]]`
+//! `cargo run --profile dist -p millrace-core --example packet_costs [-- NAME [BATCHES]]`
 //!
 //! Where the processor's counters cannot be read, instructions can be counted as the difference of two
 //! runs: `valgrind --tool=callgrind .../packet_costs NAME BATCHES` with two numbers of batches.

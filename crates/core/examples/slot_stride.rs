@@ -1,6 +1,6 @@
 //! Why the arena's slots lie an odd number of cache lines apart.
 //!
-//! `cargo run --release -p millrace-core --example slot_stride`
+//! `cargo run --profile dist -p millrace-core --example slot_stride`
 //!
 //! A batch of descriptors is touched again and again, as elements do one after the other: line 0, line 2 and
 //! the first line of the data of every packet. At a stride of 2,048 or 4,096 bytes these lines fall into one

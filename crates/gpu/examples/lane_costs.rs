@@ -2,7 +2,7 @@
 //! delivering. Nanoseconds of the processor's time a packet, median of seven runs.
 //!
 //! ```sh
-//! cargo run --release -p millrace-gpu --example lane_costs
+//! cargo run --profile dist -p millrace-gpu --example lane_costs
 //! ```
 //!
 //! The device does nothing and is done at once; so do the twins. Packets go round: what comes out is put in again.

@@ -1,7 +1,7 @@
 //! What it costs to gather slices of packets into a batch, and to scatter them back, in nanoseconds a packet.
 //!
 //! ```sh
-//! cargo run --release -p millrace-gpu --example slices [NAME]
+//! cargo run --profile dist -p millrace-gpu --example slices [NAME]
 //! ```
 //!
 //! Packets are gathered in engine batches of 256 into batches of 1024, once from packets that lie in the cache, as after a

@@ -1,7 +1,7 @@
 //! What rings are worth: packet sockets with and without them, in packets a second.
 //!
 //! ```text
-//! cargo run --release -p millrace-io --example packet_rings [ROUNDS [BYTES]]
+//! cargo run --profile dist -p millrace-io --example packet_rings [ROUNDS [BYTES]]
 //! ```
 //!
 //! As root: it makes a network namespace of its own with two pairs of virtual interfaces, a to b and

@@ -1,4 +1,4 @@
-//! What the classifier costs: `cargo run --release -p millrace-match --example classify [RULES]...`
+//! What the classifier costs: `cargo run --profile dist -p millrace-match --example classify [RULES]...`
 //!
 //! For each kind of rule set the time of a lookup, of building and of an update, and the memory. Before anything is
 //! timed, answers are compared with a naive search. `sorted`: rules in the generator's order, the more special ones

@@ -1,7 +1,7 @@
 //! How fast payloads are searched, by number of patterns, kind of payload and engine, on one core.
 //!
 //! ```sh
-//! cargo run --release -p millrace-match --example pattern_speed -- PHRASES [TEXTS [BYTES]]
+//! cargo run --profile dist -p millrace-match --example pattern_speed -- PHRASES [TEXTS [BYTES]]
 //! ```
 //! PHRASES is the folder with the `*.data` files of Debian's `modsecurity-crs`, TEXTS one with texts,
 //! BYTES how long payloads are.

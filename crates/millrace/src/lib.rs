@@ -32,6 +32,8 @@ pub fn main() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().collect();
     let name = args.first().map(Path::new).and_then(Path::file_stem);
     if name.is_some_and(|name| name == "click") {
+        // `ps` and `pkill` know the process by this name, whichever file was started.
+        let _ = rustix::thread::set_name(c"click");
         return click::main(args);
     }
     if let Some(tool) = name.and_then(|name| tools::find(name.to_str()?)) {

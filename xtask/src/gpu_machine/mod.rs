@@ -50,10 +50,10 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     fs::create_dir(pack.join("tests"))?;
 
     let mut build = shell::cargo();
-    build.args(["build", "--release", "--package", "millrace-bench"]);
+    build.args(["build", "--profile", shell::DIST, "--package", "millrace-bench"]);
     shell::run(&mut build)?;
     let program = "millrace-bench";
-    keep(&shell::target().join("release").join(program), &pack.join(program))?;
+    keep(&shell::target().join(shell::DIST).join(program), &pack.join(program))?;
     for (name, program) in test_programs()? {
         keep(&program, &pack.join("tests").join(name))?;
     }
@@ -89,7 +89,8 @@ fn clear(folder: &Path) -> Result<()> {
     Ok(fs::remove_dir_all(folder)?)
 }
 
-/// The test programs of the crates, each under a name of its own.
+/// The test programs of the crates, each under a name of its own. They measure nothing, and are not what is measured: each
+/// would take minutes to link as packages are.
 fn test_programs() -> Result<Vec<(String, PathBuf)>> {
     let mut command = shell::cargo();
     command.args(["test", "--release", "--no-run", "--lib", "--tests"]);

@@ -70,7 +70,7 @@ fn places(program: Option<&Path>) -> Vec<PathBuf> {
         let profile = if own.ends_with("deps") { own.parent() } else { Some(own) };
         places.extend(profile.map(Path::to_owned));
         if let Some(target) = profile.and_then(Path::parent) {
-            places.extend(["release", "debug"].map(|profile| target.join(profile)));
+            places.extend(["dist", "release", "debug"].map(|profile| target.join(profile)));
         }
     }
     places.extend(["/usr/local/lib/millrace", "/usr/lib/millrace"].map(PathBuf::from));

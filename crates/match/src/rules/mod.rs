@@ -52,7 +52,7 @@
 //!
 //! The version before, at load 4 to 10: a lookup among acl1's 10,000 took 10 to 17 ns more after 63 changes than before. A hit
 //! took 9 ns (acl1) to 19 ns (ipc1) in a cache of 4096 flows, and 40 to 60 ns in one of 32 MB, with one in 20 a miss. A miss
-//! took 7 to 13 ns more than no cache. (`cargo run --release -p millrace-match --example classify`)
+//! took 7 to 13 ns more than no cache. (`cargo run --profile dist -p millrace-match --example classify`)
 //!
 //! What was tried beside: to ask only after two steps whether all 16 packets have arrived (slower by a fifth, for most
 //! walks get longer by more than the question costs), and one tree for fw1 (30 to 35 ns for 1,000 rules, but 0.6 to 2.4 MB).

@@ -1,6 +1,10 @@
 //! The program called as `click`.
 
-use crate::{TempFile, click, click_command, with_input};
+use std::os::unix::process::ExitStatusExt;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::{TempFile, click, click_command, command, with_input};
 
 const SMALL: &str = "InfiniteSource(LIMIT 5, STOP true) -> c :: Counter -> Discard";
 
@@ -150,4 +154,76 @@ fn a_port_that_is_taken_is_an_error() {
 fn help_and_version_are_printed() {
     assert!(click(&["--help"]).stdout.contains("Usage: click [OPTION]..."));
     assert!(click(&["-v"]).stdout.starts_with("click (Millrace) "));
+}
+
+/// A folder with `click` in it, and that program as `millrace` beside it.
+fn beside(program: Option<&str>) -> (tempfile::TempDir, Command) {
+    // Where Cargo builds, for a hard link stays on one file system. A copy would be busy while another test's child is born.
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let click = folder.path().join("click");
+    std::fs::hard_link(env!("CARGO_BIN_EXE_click"), &click).unwrap();
+    if let Some(program) = program {
+        std::os::unix::fs::symlink(program, folder.path().join("millrace")).unwrap();
+    }
+    let command = command(click.to_str().unwrap());
+    (folder, command)
+}
+
+#[test]
+fn it_becomes_the_program_beside_it() {
+    let (folder, mut click) = beside(Some("/bin/sh"));
+    let output = click.args(["-c", "echo $0 $$; exit 7"]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let name = folder.path().join("click");
+    assert!(text.starts_with(&format!("{} ", name.display())), "{text}");
+    assert_eq!(output.status.code(), Some(7));
+
+    let (_folder, mut click) = beside(Some("/bin/sh"));
+    let mut child = click.args(["-c", "kill -TERM $$"]).spawn().unwrap();
+    assert_eq!(child.wait().unwrap().signal(), Some(15));
+}
+
+#[test]
+fn links_to_it_are_followed_to_the_program() {
+    let (folder, _) = beside(Some(env!("CARGO_BIN_EXE_millrace")));
+    let elsewhere = tempfile::tempdir().unwrap();
+    for (name, said) in [("click", "Usage: click [OPTION]"), ("click-flatten", "click-flatten")] {
+        let link = elsewhere.path().join(name);
+        std::os::unix::fs::symlink(folder.path().join("click"), &link).unwrap();
+        let output = command(link.to_str().unwrap()).arg("--help").output().unwrap();
+        let help = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success() && help.contains(said), "{name}: {help}");
+    }
+}
+
+#[test]
+fn without_the_program_beside_it_it_says_what_is_missing() {
+    let (folder, mut click) = beside(None);
+    let output = click.arg("--version").output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let missing = folder.path().join("millrace");
+    let expected = format!(
+        "click: cannot start {}, which must stand beside it: No such file or directory (os error 2)\n",
+        missing.display()
+    );
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), expected);
+}
+
+#[test]
+fn the_process_is_known_by_this_name() {
+    let mut child = click_command().args(["-e", "Script(wait 1h)"]).spawn().unwrap();
+    let process = format!("/proc/{}", child.id());
+    let is_known = || {
+        let program = std::fs::read_link(format!("{process}/exe")).unwrap();
+        let name = std::fs::read_to_string(format!("{process}/comm")).unwrap();
+        program.ends_with("millrace") && name == "click\n"
+    };
+    let began = Instant::now();
+    while !is_known() && began.elapsed() < Duration::from_secs(20) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let known = is_known();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(known);
 }
