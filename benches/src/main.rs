@@ -16,6 +16,7 @@ mod matching;
 mod mixed;
 mod nat;
 mod overhead;
+mod own;
 mod peers;
 mod pyasn;
 mod report;
@@ -79,6 +80,12 @@ enum Suite {
     GpuCalibrate(gpu::Calibration),
     /// Instructions that hot loops take, held against the budget in benches/budget.json.
     Gate(gate::Options),
+    /// Instructions a packet of any configuration, beside those of its devices: counted by callgrind, the same on
+    /// a busy machine and without counters.
+    Own(own::Options),
+    /// What `own` runs under callgrind.
+    #[command(hide = true)]
+    OwnWorker(own::Worker),
     /// What the framework costs: elements that do nothing, elements for single packets, counters.
     Overhead(overhead::Options),
     /// A turn of a program that `overhead` compares.
@@ -116,6 +123,8 @@ fn main() -> ExitCode {
         Suite::Gpu(options) => options.run(),
         Suite::GpuCalibrate(options) => options.run(),
         Suite::Gate(options) => options.run(),
+        Suite::Own(options) => options.run(),
+        Suite::OwnWorker(options) => options.run(),
         Suite::Overhead(options) => options.run(),
         Suite::OverheadWorker(options) => options.run(),
         Suite::Figures(options) => options.run(),
