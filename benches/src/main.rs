@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: what packets cost, on the engine that users run.
 
+mod anyfile;
 mod callgrind;
 mod cycles;
 mod elements;
@@ -80,6 +81,12 @@ enum Suite {
     GpuCalibrate(gpu::Calibration),
     /// Instructions that hot loops take, held against the budget in benches/budget.json.
     Gate(gate::Options),
+    /// Files that nobody has tuned, drawn by seed: checked without the optimiser, and measured beside the sum of their
+    /// elements.
+    Anyfile(anyfile::Options),
+    /// What `anyfile` runs under callgrind.
+    #[command(hide = true)]
+    AnyfileWorker(anyfile::Worker),
     /// Instructions a packet of any configuration, beside those of its devices: counted by callgrind, the same on
     /// a busy machine and without counters.
     Own(own::Options),
@@ -123,6 +130,8 @@ fn main() -> ExitCode {
         Suite::Gpu(options) => options.run(),
         Suite::GpuCalibrate(options) => options.run(),
         Suite::Gate(options) => options.run(),
+        Suite::Anyfile(options) => options.run(),
+        Suite::AnyfileWorker(options) => options.run(),
         Suite::Own(options) => options.run(),
         Suite::OwnWorker(options) => options.run(),
         Suite::Overhead(options) => options.run(),

@@ -21,6 +21,7 @@ pub(crate) struct Configuration {
 }
 
 /// A run of a configuration.
+#[derive(Default)]
 pub(crate) struct Run {
     /// The slices, in order.
     pub(crate) slices: Vec<Slice>,
@@ -30,6 +31,8 @@ pub(crate) struct Run {
     pub(crate) classes: Vec<&'static str>,
     /// Packets in a batch that arrived at each element, in the mean.
     pub(crate) batches: Vec<f64>,
+    /// Each element's name, and packets that arrived there.
+    pub(crate) arrived: Vec<(String, u64)>,
     /// Packets that the device gave, and packets that came out.
     pub(crate) counts: (u64, u64),
     /// Most packets that the receiving element wanted at a time.
@@ -119,6 +122,11 @@ impl Configuration {
             classes: router.elements().map(|element| element.class.name).collect(),
             batches: stats()
                 .map(|stats| stats.received as f64 / stats.batches.max(1) as f64)
+                .collect(),
+            arrived: router
+                .elements()
+                .zip(stats())
+                .map(|(element, stats)| (element.name.to_owned(), stats.received))
                 .collect(),
             counts: devices.counts(),
             wanted: devices.wanted(),

@@ -130,6 +130,12 @@ impl Options {
     }
 }
 
+/// Instructions a packet of a stretch, those of the devices left out. None if the record cannot be read.
+pub(crate) fn own(stretch: &Stretch, record: &str) -> Option<f64> {
+    let devices = Profile::parse(record)?.within(is_device);
+    Some(stretch.per_packet(stretch.instructions.saturating_sub(devices)))
+}
+
 /// What was counted of a stretch.
 struct Taken {
     devices: f64,

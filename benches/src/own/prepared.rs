@@ -60,7 +60,7 @@ impl Prepared {
             let outputs = router.connections().iter().filter(|((from, _), _)| *from == id);
             let outputs = outputs.map(|((_, port), _)| port + 1).max().unwrap_or_default();
             if is_table && outputs > 0 && router.access_of(Some(id), "ctrl").is_some() {
-                let spread = spread(&self.routes, outputs);
+                let spread = traffic::spread(&self.routes, outputs);
                 router
                     .write_of(id, "ctrl", traffic::commands(&spread).as_bytes())
                     .with_context(|| format!("routes for {}", router.name_of(id)))?;
@@ -71,30 +71,5 @@ impl Prepared {
             router.write_of(id, "active", b"true")?;
         }
         Ok(())
-    }
-}
-
-/// The routes, leading to each of so many outputs in turn.
-fn spread(routes: &[Route], outputs: usize) -> Vec<Route> {
-    let mut routes = routes.to_vec();
-    for (n, route) in routes.iter_mut().enumerate() {
-        route.hop.port = (n % outputs) as _;
-    }
-    routes
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_output_gets_its_part_of_the_routes() {
-        let spread = spread(&traffic::routes(100), 4);
-        for output in 0..4 {
-            assert_eq!(
-                spread.iter().filter(|route| usize::from(route.hop.port) == output).count(),
-                25
-            );
-        }
     }
 }
