@@ -80,16 +80,15 @@ pub(super) const MAKERS: &[Maker] = &[
     one(ANY, &["Paint2(2)"]),
     one(ANY, &["SetTimestamp", "SetTimestamp(PER_BATCH true)"]),
     one(ANY, &["SetPacketType(HOST)", "SetPacketType(OTHERHOST)"]),
-    one(ANY, &["SetAnnoByte(PAINT, 1)", "SetAnnoByte(20, 7)"]),
     one(ANY, &["SetVLANAnno(5)", "SetVLANAnno(9, 3)"]),
     one(ANY, &["Truncate(1000)"]),
     one(ANY, &["EnsureHeadroom(32)"]),
     one(ANY, &["AggregateLength", "AggregatePaint"]),
     one(ANY, &["AggregatePacketCounter"]),
     one(ANY, &["{ input -> Queue(1000) -> Unqueue(BURST 256) -> output }"]),
-    two(ANY, &["CheckLength(1500)", "CheckLength(50)"]),
-    two(ANY, &["CheckPaint(1)", "CheckPaint(2)"]),
-    two(ANY, &["PaintTee(99)"]),
+    two(ANY, &["CheckLength(1500)"]),
+    many(ANY, 2, &["CheckPaint(1)", "CheckPaint(2)", "CheckLength(50)"]),
+    many(ANY, 2, &["PaintTee(99)"]),
     many(ANY, 2, &["Switch(0)", "Switch(1)", "StaticSwitch(1)"]),
     many(ANY, 4, &["PaintSwitch", "ExactPaintSwitch"]),
     // Of frames.
@@ -103,7 +102,8 @@ pub(super) const MAKERS: &[Maker] = &[
     one(ETHER, &["EnsureEther"]),
     one(ETHER, &["VLANEncap(VLAN_ID 7) -> VLANDecap", "VLANDecap"]),
     one(ETHER, &["StoreData(40, \"x\")"]),
-    two(ETHER, &["HostEtherFilter(2:0:10:0:0:1)", "HostEtherFilter(2:0:10:0:0:7)"]),
+    two(ETHER, &["HostEtherFilter(2:0:a:0:0:1)"]),
+    many(ETHER, 2, &["HostEtherFilter(2:0:a:0:0:7)"]),
     many(ETHER, 2, &["Classifier(12/0800, -)", "Classifier(23/06, -)", "Classifier(33/01%01, -)"]),
     many(ETHER, 3, &["Classifier(23/11, 23/06, -)", "Classifier(33/00%03, 33/01%03, -)"]),
     many(ETHER, 3, &["HashSwitch(26, 8)"]),
@@ -131,7 +131,7 @@ pub(super) const MAKERS: &[Maker] = &[
     one(IP, &["SetIPAddress(10.0.0.9)"]),
     one(IP, &["SetIPChecksum"]),
     one(IP, &["SetIPDSCP(10)"]),
-    one(IP, &["SetIPECN(ECT1)"]),
+    one(IP, &["SetIPECN(ect1)"]),
     one(IP, &["IPMirror"]),
     one(IP, &["StoreIPAddress(1.2.3.4, src)"]),
     one(IP, &["AggregateIP(ip src)", "AggregateIP(ip dst/24)"]),
@@ -141,7 +141,7 @@ pub(super) const MAKERS: &[Maker] = &[
     two(IP, &["IPGWOptions(10.0.0.1)"]),
     two(IP, &["DropBroadcasts"]),
     two(IP, &["SetUDPChecksum"]),
-    two(IP, &["CheckUDPHeader", "CheckTCPHeader", "CheckICMPHeader"]),
+    many(IP, 2, &["CheckUDPHeader", "CheckTCPHeader", "CheckICMPHeader"]),
     two(&[Packet], &["IPFragmenter(1500)"]),
     many(
         IP,
@@ -167,7 +167,7 @@ pub(super) const MAKERS: &[Maker] = &[
 /// Elements that give flows something in the order in which they begin; they stand where all packets still are in the
 /// order in which they came.
 pub(super) const TRANSLATORS: &[Maker] = &[
-    one(&[Packet], &["IPRewriter(pattern 10.0.1.1 1024-65535# - - 0 0, drop)"]),
+    one(&[Packet], &["IPRewriter(pattern 10.0.1.1 1024-65535# - - 0 0)"]),
     one(&[Packet], &["IPAddrRewriter(pattern 10.0.1.1-10.0.9.254 - 0 0)"]),
 ];
 

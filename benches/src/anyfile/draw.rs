@@ -60,6 +60,14 @@ struct Sketch {
     ends: Vec<End>,
 }
 
+/// Where packets end.
+const SINKS: [(&str, &str); 4] = [
+    ("out1", "ToDevice(eth1)"),
+    ("out2", "ToDevice(eth2)"),
+    ("out3", "ToDevice(eth3)"),
+    ("bad", "Discard"),
+];
+
 /// Most ends that a file has on its way.
 const ENDS: usize = 6;
 
@@ -70,19 +78,21 @@ impl Drawing {
         let mut random = Rng::with_seed(seed);
         let size = random.usize(*SIZES.start()..=most.max(*SIZES.start()));
         let begin = End { from: "FromDevice(eth0, BURST $burst)".to_owned(), stage: Stage::Frame };
-        let text = "out1 :: ToDevice(eth1); out2 :: ToDevice(eth2); out3 :: ToDevice(eth3);\n\
-                    bad :: Discard;\n";
         let mut sketch =
-            Sketch { random, text: text.to_owned(), parts: Vec::new(), ends: vec![begin] };
+            Sketch { random, text: String::new(), parts: Vec::new(), ends: vec![begin] };
         for class in trunk {
             sketch.begin(class);
         }
-        // Ends want an element each to get Ethernet headers again.
-        while sketch.parts.len() + sketch.ends.len() < size && !sketch.ends.is_empty() {
-            sketch.grow();
+        while sketch.room(size) > 0 || sketch.parts.len() < *SIZES.start() {
+            sketch.grow(size);
         }
         sketch.close();
-        let Sketch { text, parts, .. } = sketch;
+        let Sketch { mut text, parts, .. } = sketch;
+        for (name, declared) in SINKS {
+            if text.contains(&format!("-> {name};")) {
+                text.insert_str(0, &format!("{name} :: {declared};\n"));
+            }
+        }
         Self { name: format!("{like}-{seed}"), text, parts }
     }
 
@@ -109,15 +119,18 @@ impl Sketch {
         self.put(maker, text.copied().unwrap_or_default(), vec![0]);
     }
 
+    /// How many more elements and ends there may be. Each end wants an element to get an Ethernet header again.
+    fn room(&self, size: usize) -> usize {
+        size.saturating_sub(self.parts.len() + self.ends.len())
+    }
+
     /// Puts an element behind one of the ends, or behind several that join there.
-    fn grow(&mut self) {
+    fn grow(&mut self, size: usize) {
         let at = self.random.usize(..self.ends.len());
         let stage = self.ends[at].stage;
-        let (few, alone) = (self.ends.len() < ENDS, self.ends.len() == 1);
+        let most = self.room(size).min(ENDS.saturating_sub(self.ends.len())).max(1);
         let makers = MAKERS.iter().filter(|maker| maker.from.contains(&stage));
-        let makers: Vec<&Maker> = makers
-            .filter(|maker| maker.outputs == 1 || few && (alone || maker.outputs < 4))
-            .collect();
+        let makers: Vec<&Maker> = makers.filter(|maker| maker.outputs <= most).collect();
         let Some(maker) = self.random.choice(makers) else { return };
         let text = self.random.choice(maker.texts).copied().unwrap_or_default();
         let mut behind = vec![at];
@@ -153,7 +166,7 @@ impl Sketch {
                 (_, true) if chance < 4 => {}
                 (_, true) if chance < 7 => self.discard(&from),
                 (_, true) => self.ends.push(other),
-                (_, false) if chance < 2 => self.discard(&from),
+                (_, false) if chance < 1 => self.discard(&from),
                 (_, false) => self.ends.push(end),
             }
         }
@@ -224,7 +237,7 @@ mod tests {
     fn files_are_of_the_size_that_is_wanted_and_always_the_same() {
         for seed in 0..100 {
             let drawing = Drawing::draw(seed, 40);
-            assert!((6..=46).contains(&drawing.parts.len()), "{}", drawing.parts.len());
+            assert!(SIZES.contains(&drawing.parts.len()), "{}", drawing.parts.len());
             assert_eq!(drawing.text, Drawing::draw(seed, 40).text);
         }
     }

@@ -162,3 +162,34 @@ fn trace() -> anyhow::Result<Trace> {
     let frames = Drawn { count: 0, seed: 1, hits: false }.frames(1024)?;
     Ok(frames.into_iter().map(|(frame, _)| frame).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::router::Options;
+    use millrace_core::services::Services;
+    use millrace_io::Devices;
+    use millrace_io::memory::{Interface, Network};
+
+    use super::*;
+    use crate::anyfile::classes::{MAKERS, TRANSLATORS};
+
+    #[test]
+    fn every_element_stands_by_itself() {
+        let makers = MAKERS.iter().chain(TRANSLATORS);
+        for (maker, text) in
+            makers.flat_map(|maker| maker.texts.iter().map(move |text| (maker, text)))
+        {
+            for &stage in maker.from {
+                let kind = Kind { stage, text, outputs: maker.outputs };
+                let network = Network::default();
+                let _end = network.connect(Interface::new("eth0"), Interface::new("eth1"));
+                let mut services = Services::default();
+                services.insert(Devices(Box::new(network)));
+                let options = Options { services, ..Options::default() };
+                let engine =
+                    Graph::new("x", kind.alone()).engine(&[("burst", "8".into())], options);
+                assert!(engine.is_ok(), "{:#}", engine.err().unwrap());
+            }
+        }
+    }
+}

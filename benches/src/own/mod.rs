@@ -20,6 +20,7 @@ use self::profile::Profile;
 use crate::callgrind::{self, Stretch};
 use crate::machine::Machine;
 use crate::report::{self, rounded};
+use crate::rules::drawn::Drawn;
 
 /// What is counted.
 #[derive(clap::Args)]
@@ -56,6 +57,10 @@ pub(crate) struct Subject {
     /// Routes in each table of IPv4 routes, leading to all its outputs.
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     routes: u32,
+
+    /// The filters of the table of targets too, of 10, 100 and 1,000 rules.
+    #[arg(long)]
+    filters: bool,
 
     /// The file that `$rules` names.
     #[arg(long, value_name = "FILE")]
@@ -224,6 +229,7 @@ impl Subject {
         words.extend(self.burst.iter().map(|burst| format!("--burst={burst}")));
         words.extend(self.rules.iter().map(|rules| format!("--rules={}", rules.display())));
         words.extend(self.write.iter().map(|write| format!("--write={write}")));
+        words.extend(self.filters.then(|| "--filters".to_owned()));
         words.extend(self.no_optimise.then(|| "--no-optimise".to_owned()));
         words.push("--".to_owned());
         words.extend(self.files.iter().map(|file| file.display().to_string()));
@@ -259,15 +265,28 @@ impl Worker {
     pub(crate) fn run(&self) -> anyhow::Result<()> {
         let subject = &self.subject;
         for (name, text) in subject.configurations()? {
-            let prepared = Prepared::new(&name, &text, subject)?;
-            for &burst in &subject.burst {
-                let run = prepared.run(burst.into()).with_context(|| name.clone())?;
-                ensure!(!run.slices.is_empty(), "{name}: too few packets were received");
-                let packets = run.slices.iter().map(|slice| slice.packets).sum();
-                let burst = u64::from(burst).min(run.wanted);
-                let came_out = run.counts.1 as f64 / run.counts.0.max(1) as f64;
-                callgrind::tell(&format!("{name}\t{burst}\t{came_out}"), packets);
+            self.tell(&Prepared::new(&name, &text, subject)?)?;
+        }
+        if subject.filters {
+            for (count, hits) in
+                [10, 100, 1000].into_iter().flat_map(|count| [(count, false), (count, true)])
+            {
+                self.tell(&Prepared::filter(Drawn { count, seed: 1, hits }, subject)?)?;
             }
+        }
+        Ok(())
+    }
+
+    /// Runs a configuration with each length of bursts.
+    fn tell(&self, prepared: &Prepared) -> anyhow::Result<()> {
+        let name = prepared.name();
+        for &burst in &self.subject.burst {
+            let run = prepared.run(burst.into()).with_context(|| name.to_owned())?;
+            ensure!(!run.slices.is_empty(), "{name}: too few packets were received");
+            let packets = run.slices.iter().map(|slice| slice.packets).sum();
+            let burst = u64::from(burst).min(run.wanted);
+            let came_out = run.counts.1 as f64 / run.counts.0.max(1) as f64;
+            callgrind::tell(&format!("{name}\t{burst}\t{came_out}"), packets);
         }
         Ok(())
     }

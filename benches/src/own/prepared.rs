@@ -3,10 +3,12 @@
 use anyhow::Context;
 use millrace_core::Router;
 use millrace_elements::ip::lookup::Route;
+use tempfile::TempDir;
 
 use super::Subject;
 use crate::cycles::{Configuration, Length, Manner, Run, Trace, Way};
 use crate::graph::Graph;
+use crate::rules::drawn::Drawn;
 use crate::{machine, traffic};
 
 /// A run that is counted.
@@ -18,6 +20,8 @@ pub(super) struct Prepared {
     routes: Vec<Route>,
     trace: Trace,
     optimise: bool,
+    /// Where files are that it reads.
+    _folder: Option<TempDir>,
 }
 
 impl Prepared {
@@ -39,7 +43,28 @@ impl Prepared {
         let routes = traffic::routes(subject.routes as usize);
         let trace = traffic::trace(&routes)?.into();
         let configuration = Configuration { graph, class: None };
-        Ok(Self { configuration, routes, trace, optimise: !subject.no_optimise })
+        let optimise = !subject.no_optimise;
+        Ok(Self { configuration, routes, trace, optimise, _folder: None })
+    }
+
+    /// The plain filter with rules that are drawn, and packets for them.
+    ///
+    /// # Errors
+    /// As `new`; or the rules cannot be written.
+    pub(super) fn filter(drawn: Drawn, subject: &Subject) -> anyhow::Result<Self> {
+        let folder = tempfile::tempdir().context("a directory for rules")?;
+        let rules = folder.path().join("rules");
+        std::fs::write(&rules, drawn.text())?;
+        let subject = Subject { rules: Some(rules), ..subject.clone() };
+        let text = include_str!("../../configs/dpdk/plain-filter.click");
+        let plain = Self::new(&drawn.name(), text, &subject)?;
+        let frames = drawn.frames(plain.trace.len())?.into_iter();
+        Ok(Self { trace: frames.map(|(frame, _)| frame).collect(), _folder: Some(folder), ..plain })
+    }
+
+    /// Its name.
+    pub(super) fn name(&self) -> &str {
+        &self.configuration.graph.name
     }
 
     /// Runs it with bursts of this length, or shorter ones if it wants no more.
