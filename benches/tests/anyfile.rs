@@ -15,7 +15,8 @@ fn two_small_files_stand_beside_the_sums_of_their_elements() {
     let place = tempfile::tempdir().unwrap();
     let report = place.path().join("report.json");
     let mut command = Command::new(env!("CARGO_BIN_EXE_millrace-bench"));
-    command.args(["anyfile", "--seeds", "2", "--elements", "8", "--rounds", "1", "--burst", "32"]);
+    command.args(["anyfile", "--seeds", "2", "--elements", "8", "--packets", "256"]);
+    command.args(["--rounds", "1", "--burst", "32"]);
     let output = command.arg("--json").arg(&report).output().unwrap();
     let (text, error) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));

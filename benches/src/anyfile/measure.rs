@@ -17,10 +17,6 @@ use crate::{machine, own};
 /// The length of bursts at which an element's own cost is taken: what an element costs for a batch does not count.
 pub(super) const ALONE: u16 = 256;
 
-/// Runs under callgrind, and runs that are timed.
-const COUNTED: Length = Length { warm_up: 1024, slice: 4096, slices: 1, keep: false };
-const TIMED: Length = Length { warm_up: 4096, slice: 4096, slices: 8, keep: false };
-
 /// Something that is measured.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Subject {
@@ -38,6 +34,8 @@ pub(super) enum Subject {
 pub(super) struct Work<'a> {
     pub(super) drawings: &'a [Drawing],
     pub(super) bursts: &'a [u16],
+    /// How many packets are counted, or timed, at a time.
+    pub(super) packets: u64,
 }
 
 impl Work<'_> {
@@ -55,6 +53,16 @@ impl Work<'_> {
         subjects.extend(stages.into_iter().map(Subject::Without));
         subjects.extend(kinds.into_iter().map(Subject::Alone));
         subjects
+    }
+
+    /// A run under callgrind.
+    fn counted(&self) -> Length {
+        Length { warm_up: 1024, slice: self.packets, slices: 1, keep: false }
+    }
+
+    /// A run that is timed.
+    fn timed(&self) -> Length {
+        Length { warm_up: 4096, slice: self.packets, slices: 8, keep: false }
     }
 
     /// Runs a subject once.
@@ -84,7 +92,7 @@ impl Work<'_> {
     pub(super) fn tell(&self) -> anyhow::Result<()> {
         let trace = trace()?;
         for subject in self.subjects() {
-            let run = self.run(&subject, &trace, COUNTED)?;
+            let run = self.run(&subject, &trace, self.counted())?;
             let packets = run.slices.iter().map(|slice| slice.packets).sum();
             callgrind::tell(&format!("{subject:?}"), packets);
         }
@@ -120,7 +128,7 @@ impl Work<'_> {
         let mut shares = BTreeMap::new();
         for _ in 0..rounds {
             for subject in self.subjects() {
-                let run = self.run(&subject, &trace, TIMED)?;
+                let run = self.run(&subject, &trace, self.timed())?;
                 if let Subject::File(file, _) = subject {
                     shares.entry(file).or_insert_with(|| Shares::of(&run));
                 }

@@ -59,6 +59,10 @@ struct Files {
     /// Most packets at a time, 1 to 256; may be given several times.
     #[arg(long, value_name = "N", default_values_t = [32, 128], value_parser = clap::value_parser!(u16).range(1..=256))]
     burst: Vec<u16>,
+
+    /// How many packets are counted and timed at a time; in whole bursts.
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u64).range(256..=1_000_000))]
+    packets: u64,
 }
 
 /// How many times the sum a file may take: the one in the middle, and the worst.
@@ -109,7 +113,7 @@ impl Options {
         }
         println!("{} files do with the optimiser what they do without", drawings.len());
         ensure!(silent * 4 < drawings.len(), "nothing leaves {silent} of the files");
-        let work = Work { drawings: &drawings, bursts: &self.files.burst };
+        let work = self.files.work(&drawings);
         let (cycles, shares) = work.cycles(self.rounds)?;
         let instructions = work.instructions(&self.files.words())?;
         let mut rows = Vec::new();
@@ -130,7 +134,7 @@ impl Options {
             self.files.burst.iter().flat_map(|burst| verdicts(&rows, *burst)).collect();
         let options = json!({
             "suite": "anyfile", "seeds": self.files.seeds, "first": self.files.first,
-            "elements": self.files.elements, "burst": self.files.burst, "rounds": self.rounds,
+            "elements": self.files.elements, "burst": self.files.burst, "packets": self.files.packets, "rounds": self.rounds,
         });
         let rows = rows.iter().map(Row::json).chain(verdicts).collect();
         report::write(self.json.as_deref(), &Machine::look(), options, rows)
@@ -219,14 +223,20 @@ impl Files {
         seeds.map(|seed| Drawing::draw(seed, self.elements)).collect()
     }
 
+    /// What is to be measured of them.
+    fn work<'a>(&'a self, drawings: &'a [Drawing]) -> Work<'a> {
+        Work { drawings, bursts: &self.burst, packets: self.packets }
+    }
+
     /// The words that make a worker draw the same.
     fn words(&self) -> Vec<String> {
-        let Self { seeds, first, elements, burst } = self;
+        let Self { seeds, first, elements, burst, packets } = self;
         let words = [
             "anyfile-worker".to_owned(),
             format!("--seeds={seeds}"),
             format!("--first={first}"),
             format!("--elements={elements}"),
+            format!("--packets={packets}"),
         ];
         words.into_iter().chain(burst.iter().map(|burst| format!("--burst={burst}"))).collect()
     }
@@ -246,6 +256,6 @@ impl Worker {
     /// A file is wrong.
     pub(crate) fn run(&self) -> anyhow::Result<()> {
         let drawings = self.files.draw();
-        Work { drawings: &drawings, bursts: &self.files.burst }.tell()
+        self.files.work(&drawings).tell()
     }
 }

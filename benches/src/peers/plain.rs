@@ -67,3 +67,20 @@ fn rows(burst: u16, forwards: bool) -> Vec<Target> {
     }
     rows
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_fit_into_those_of_sockets() {
+        /// Bytes of a socket's name that the bench's folder and DPDK leave.
+        const ROOM: usize = 55;
+        for target in targets(&[256]) {
+            for subject in target.subjects() {
+                let name = format!("{}-gate", subject.name());
+                assert!(name.len() <= ROOM, "{name}");
+            }
+        }
+    }
+}

@@ -319,7 +319,7 @@ impl Options {
 }
 
 impl Target {
-    fn subjects(&self) -> Vec<Subject> {
+    pub(super) fn subjects(&self) -> Vec<Subject> {
         match self.measure {
             Measure::Ratio { ours, peer, .. } => vec![ours, peer],
             Measure::Loss { ours: [ours, ours_more], peer: [peer, peer_more] } => {

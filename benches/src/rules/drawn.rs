@@ -77,10 +77,10 @@ const ICMP_TYPES: [u8; 4] = [0, 3, 8, 11];
 const PORTS: [u16; 8] = [22, 25, 53, 80, 123, 443, 3306, 8080];
 
 impl Drawn {
-    /// Its name in that of a file.
+    /// Its name in that of a file, as short as names of sockets must be: how many rules, and the seed.
     pub(crate) fn name(self) -> String {
         let traffic = if self.hits { "hit" } else { "missed" };
-        format!("{}-drawn-rules-{}-{traffic}", self.count, self.seed)
+        format!("{}r{}-{traffic}", self.count, self.seed)
     }
 
     /// The rules as IPFilter reads them from a file.
