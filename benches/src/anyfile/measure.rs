@@ -105,14 +105,16 @@ impl Work<'_> {
     /// The worker fails.
     pub(super) fn instructions(&self, words: &[String]) -> anyhow::Result<BTreeMap<Subject, f64>> {
         let level = Level::of_processor().min(Level::Avx2);
-        let mut counts = Vec::new();
+        let mut counts = BTreeMap::new();
         callgrind::count_with(words, level, false, |stretch, record| {
-            counts.push(own::own(stretch, record));
+            counts.insert(stretch.name.clone(), own::own(stretch, record));
         })?;
-        let pairs = self.subjects().into_iter().zip(counts);
-        pairs
-            .map(|(subject, count)| Ok((subject, count.context("a record without counts")?)))
-            .collect()
+        let count = |subject: Subject| {
+            let count = counts.get(&format!("{subject:?}")).copied().flatten();
+            let count = count.with_context(|| format!("{subject:?} was not counted"))?;
+            Ok((subject, count))
+        };
+        self.subjects().into_iter().map(count).collect()
     }
 
     /// Cycles a packet of each subject, and for each file the packets that reach each element, of those that come.
