@@ -358,6 +358,8 @@ fn port(random: &mut Rng) -> u16 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cycles::{Configuration, Length};
+    use crate::graph::Graph;
 
     #[test]
     fn packets_are_in_all_rules_or_in_the_last_alone() {
@@ -375,6 +377,36 @@ mod tests {
         let text = Drawn { count: 200, seed: 0, hits: false }.text();
         for part in ["src net", "dst net", " or ", "||", "not (", "tcp opt", "icmp type", ">="] {
             assert!(text.contains(part), "{part}");
+        }
+    }
+
+    #[test]
+    fn the_element_decides_as_is_worked_out_here() {
+        for (count, seed, hits) in [(10, 1, true), (100, 2, true), (100, 1, false)] {
+            let drawn = Drawn { count, seed, hits };
+            let frames = drawn.frames(500).unwrap();
+            let folder = tempfile::tempdir().unwrap();
+            let rules = folder.path().join("rules");
+            std::fs::write(&rules, drawn.text()).unwrap();
+            let text = format!(
+                "FromDevice(eth0, BURST $burst) -> CheckIPHeader(14) -> f :: IPFilter(file \"{}\");
+                 f[0] -> ToDevice(out0); f[1] -> ToDevice(out1);",
+                rules.display()
+            );
+            let configuration = Configuration { graph: Graph::new("x", text), class: None };
+            let trace = frames.iter().map(|(frame, _)| *frame).collect();
+            let length = Length { warm_up: 0, slice: 500, slices: 1, keep: true };
+            let core = crate::machine::last_core().unwrap();
+            let sent = configuration.run(32, core, &trace, length).unwrap().transmitted;
+            for output in 0..2 {
+                let wanted: Vec<Vec<u8>> = frames
+                    .iter()
+                    .filter(|(_, to)| *to == output)
+                    .map(|(frame, _)| frame.to_vec())
+                    .collect();
+                let sent = sent.get(&format!("out{output}")).cloned().unwrap_or_default();
+                assert!(sent == wanted, "{}, output {output}", drawn.name());
+            }
         }
     }
 }
