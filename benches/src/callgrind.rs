@@ -71,6 +71,19 @@ pub(crate) fn count<S: AsRef<OsStr>>(
     level: Level,
     caches: bool,
 ) -> anyhow::Result<Vec<Stretch>> {
+    count_with(words, level, caches, |_, _| ())
+}
+
+/// As [`count`]; `look` sees each stretch and callgrind's record of it ([`Profile`]).
+///
+/// # Errors
+/// As `count`.
+pub(crate) fn count_with<S: AsRef<OsStr>>(
+    words: &[S],
+    level: Level,
+    caches: bool,
+    look: impl FnMut(&Stretch, &str),
+) -> anyhow::Result<Vec<Stretch>> {
     let valgrind = find_program("valgrind").context(
         "valgrind counts the instructions and is not installed (Debian's package valgrind)",
     )?;
@@ -86,11 +99,15 @@ pub(crate) fn count<S: AsRef<OsStr>>(
     command.env(isa::VARIABLE, level.name());
     command.arg(std::env::current_exe().context("where this program is")?).args(words);
     let told = machine::told(&mut command)?;
-    stretches(&told, place.path())
+    stretches(&told, place.path(), look)
 }
 
 /// Puts what the worker told beside what was written down at its marks.
-fn stretches(told: &str, place: &Path) -> anyhow::Result<Vec<Stretch>> {
+fn stretches(
+    told: &str,
+    place: &Path,
+    mut look: impl FnMut(&Stretch, &str),
+) -> anyhow::Result<Vec<Stretch>> {
     let mut stretches = Vec::new();
     for line in told.lines() {
         let told: Value = serde_json::from_str(line).with_context(|| format!("told: {line}"))?;
@@ -102,7 +119,7 @@ fn stretches(told: &str, place: &Path) -> anyhow::Result<Vec<Stretch>> {
         let record = place.join(format!("out.{}", 2 * (stretches.len() + 1)));
         let record = fs::read_to_string(&record).with_context(|| record.display().to_string())?;
         let counts = Counts::parse(&record).context("a record of callgrind without its counts")?;
-        stretches.push(Stretch {
+        let stretch = Stretch {
             name: name.to_owned(),
             packets,
             instructions: counts.of("Ir").context("a record of callgrind without instructions")?,
@@ -111,7 +128,9 @@ fn stretches(told: &str, place: &Path) -> anyhow::Result<Vec<Stretch>> {
                 .of("D1mr")
                 .zip(counts.of("D1mw"))
                 .map(|(read, written)| read + written),
-        });
+        };
+        look(&stretch, &record);
+        stretches.push(stretch);
     }
     let marks = fs::read_dir(place)?.filter_map(Result::ok);
     let marks =
@@ -173,16 +192,16 @@ mod tests {
         for n in 1..=4 {
             write(n, n * 100);
         }
-        let found = stretches(told, place.path()).unwrap();
+        let found = stretches(told, place.path(), |_, _| ()).unwrap();
         let found: Vec<_> = found.iter().map(|one| (one.name.as_str(), one.instructions)).collect();
         assert_eq!(found, [("a", 200), ("b", 400)]);
         // The rest, after the last mark.
         write(5, 1);
-        assert!(stretches(told, place.path()).is_ok());
+        assert!(stretches(told, place.path(), |_, _| ()).is_ok());
         write(6, 1);
-        let error = stretches(told, place.path()).unwrap_err().to_string();
+        let error = stretches(told, place.path(), |_, _| ()).unwrap_err().to_string();
         assert_eq!(error, "2 stretches were told and 5 marks passed");
         fs::remove_file(place.path().join("out.4")).unwrap();
-        assert!(stretches(told, place.path()).is_err());
+        assert!(stretches(told, place.path(), |_, _| ()).is_err());
     }
 }

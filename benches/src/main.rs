@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: what packets cost, on the engine that users run.
 
+mod anyfile;
 mod callgrind;
 mod cycles;
 mod elements;
@@ -16,6 +17,7 @@ mod matching;
 mod mixed;
 mod nat;
 mod overhead;
+mod own;
 mod peers;
 mod pyasn;
 mod report;
@@ -79,6 +81,18 @@ enum Suite {
     GpuCalibrate(gpu::Calibration),
     /// Instructions that hot loops take, held against the budget in benches/budget.json.
     Gate(gate::Options),
+    /// Files that nobody has tuned, drawn by seed: checked without the optimiser, and measured beside the sum of their
+    /// elements.
+    Anyfile(anyfile::Options),
+    /// What `anyfile` runs under callgrind.
+    #[command(hide = true)]
+    AnyfileWorker(anyfile::Worker),
+    /// Instructions a packet of any configuration, beside those of its devices: counted by callgrind, the same on
+    /// a busy machine and without counters.
+    Own(own::Options),
+    /// What `own` runs under callgrind.
+    #[command(hide = true)]
+    OwnWorker(own::Worker),
     /// What the framework costs: elements that do nothing, elements for single packets, counters.
     Overhead(overhead::Options),
     /// A turn of a program that `overhead` compares.
@@ -116,6 +130,10 @@ fn main() -> ExitCode {
         Suite::Gpu(options) => options.run(),
         Suite::GpuCalibrate(options) => options.run(),
         Suite::Gate(options) => options.run(),
+        Suite::Anyfile(options) => options.run(),
+        Suite::AnyfileWorker(options) => options.run(),
+        Suite::Own(options) => options.run(),
+        Suite::OwnWorker(options) => options.run(),
         Suite::Overhead(options) => options.run(),
         Suite::OverheadWorker(options) => options.run(),
         Suite::Figures(options) => options.run(),

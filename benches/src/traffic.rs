@@ -87,6 +87,15 @@ fn hop(random: &mut fastrand::Rng) -> Hop {
     Hop { gateway: Ipv4Addr::new(10, 0, output, random.u8(GATEWAYS)), port: output.into() }
 }
 
+/// The routes, leading to each of so many outputs in turn.
+pub(crate) fn spread(routes: &[Route], outputs: usize) -> Vec<Route> {
+    let mut routes = routes.to_vec();
+    for (n, route) in routes.iter_mut().enumerate() {
+        route.hop.port = (n % outputs.max(1)) as _;
+    }
+    routes
+}
+
 /// `count` of the Internet's routes, or all if there are not so many, out of a file of [`pyasn`], by gateways
 /// as [`routes`] has them. Which ones is random, and always the same.
 ///
@@ -177,6 +186,15 @@ mod tests {
         let two = real_routes(path, 2).unwrap();
         assert_eq!(two.len(), 2);
         assert_eq!(two, real_routes(path, 2).unwrap());
+    }
+
+    #[test]
+    fn every_output_gets_its_part_of_the_routes() {
+        let spread = spread(&routes(100), 4);
+        for output in 0..4 {
+            let routes = spread.iter().filter(|route| route.hop.port == output);
+            assert_eq!(routes.count(), 25);
+        }
     }
 
     #[test]

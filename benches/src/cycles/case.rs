@@ -1,6 +1,9 @@
 //! A configuration that is measured with bursts of one length, and one run of it on the engine.
 
+use std::collections::BTreeMap;
+
 use anyhow::ensure;
+use millrace_core::Router;
 use millrace_core::router::Options;
 use millrace_core::services::Services;
 use millrace_io::Devices;
@@ -18,6 +21,7 @@ pub(crate) struct Configuration {
 }
 
 /// A run of a configuration.
+#[derive(Default)]
 pub(crate) struct Run {
     /// The slices, in order.
     pub(crate) slices: Vec<Slice>,
@@ -27,6 +31,27 @@ pub(crate) struct Run {
     pub(crate) classes: Vec<&'static str>,
     /// Packets in a batch that arrived at each element, in the mean.
     pub(crate) batches: Vec<f64>,
+    /// Each element's name, and packets that arrived there.
+    pub(crate) arrived: Vec<(String, u64)>,
+    /// Packets that the device gave, and packets that came out.
+    pub(crate) counts: (u64, u64),
+    /// Most packets that the receiving element wanted at a time.
+    pub(crate) wanted: u64,
+    /// Packets that were dropped, by element and reason.
+    pub(crate) dropped: BTreeMap<String, u64>,
+}
+
+/// How a configuration is run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Way {
+    /// How its devices behave.
+    pub(crate) manner: Manner,
+    /// Most packets at a time, as the configuration is told.
+    pub(crate) burst: usize,
+    /// The core to run on.
+    pub(crate) core: usize,
+    /// Whether elements in a row may run as one.
+    pub(crate) optimise: bool,
 }
 
 impl Configuration {
@@ -56,31 +81,56 @@ impl Configuration {
         trace: &Trace,
         length: Length,
     ) -> anyhow::Result<Run> {
-        let devices = BenchDevices::new(trace.clone(), length, manner);
+        let way = Way { manner, burst, core, optimise: true };
+        let run = self.observe(way, trace, length, |_| Ok(()))?;
+        let ((received, transmitted), dropped) = (run.counts, &run.dropped);
+        ensure!(
+            received == transmitted,
+            "{}: of {received} packets {transmitted} came out; dropped: {dropped:?}",
+            self.graph.name,
+        );
+        Ok(run)
+    }
+
+    /// Runs it in any way, after `prepare` has been at the router, whether or not all packets come out.
+    ///
+    /// # Errors
+    /// The configuration is wrong, or cannot be prepared.
+    pub(crate) fn observe(
+        &self,
+        way: Way,
+        trace: &Trace,
+        length: Length,
+        prepare: impl FnOnce(&Router) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Run> {
+        let devices = BenchDevices::new(trace.clone(), length, way.manner);
         let mut services = Services::default();
         services.insert(Devices(Box::new(devices.clone())));
-        let options = Options { cores: vec![core], services, ..Options::default() };
-        let engine = self.graph.engine(&[("burst", burst.to_string())], options)?;
+        let (cores, optimise) = (vec![way.core], way.optimise);
+        let options = Options { cores, optimise, services, ..Options::default() };
+        let engine = self.graph.engine(&[("burst", way.burst.to_string())], options)?;
         let router = engine.router().clone();
+        prepare(&router)?;
 
         devices.attach(&router);
         let outcome = engine.run();
         ensure!(outcome.complaints.is_empty(), "{}", outcome.complaints.join("; "));
-        let (received, transmitted) = devices.counts();
-        ensure!(
-            received == transmitted,
-            "{}: of {received} packets {transmitted} came out; dropped: {:?}",
-            self.graph.name,
-            drops(&router)
-        );
+        let stats = || (0..router.len()).map(|id| router.stats_of(id));
         Ok(Run {
             slices: devices.take_slices(),
             transmitted: devices.take_kept(),
             classes: router.elements().map(|element| element.class.name).collect(),
-            batches: (0..router.len())
-                .map(|id| router.stats_of(id))
+            batches: stats()
                 .map(|stats| stats.received as f64 / stats.batches.max(1) as f64)
                 .collect(),
+            arrived: router
+                .elements()
+                .zip(stats())
+                .map(|(element, stats)| (element.name.to_owned(), stats.received))
+                .collect(),
+            counts: devices.counts(),
+            wanted: devices.wanted(),
+            dropped: drops(&router),
         })
     }
 

@@ -24,7 +24,7 @@ use super::counters::{Counters, Counts};
 use crate::callgrind::mark;
 use crate::traffic::FRAME_LEN;
 
-/// The device on which packets arrive.
+/// The device on which packets arrive unless [`Manner::anywhere`] says otherwise.
 pub(crate) const INGRESS: &str = "eth0";
 
 /// How many packets a run gets, and what is written down about them.
@@ -47,7 +47,7 @@ impl Length {
     }
 }
 
-/// How the devices deal with packet memory.
+/// How the devices behave.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Manner {
     /// Packets are taken and given back one by one, rather than a burst at a time.
@@ -55,6 +55,10 @@ pub(crate) struct Manner {
     /// So many packets stay with the transmitting devices before they are given back, as in the rings of
     /// cards: memory comes back when it is in no near cache any more.
     pub(crate) held: usize,
+    /// Packets arrive on the device that is opened first to receive, whatever its name.
+    pub(crate) anywhere: bool,
+    /// Most packets that the device has at a time; 0 where it has as many as anybody wants.
+    pub(crate) most: usize,
 }
 
 /// The frames of a trace, one after the other and over again.
@@ -85,6 +89,10 @@ struct State {
     manner: Manner,
     trace: Trace,
     router: OnceLock<Arc<Router>>,
+    /// The device on which packets arrive.
+    ingress: OnceLock<String>,
+    /// Most packets that were ever wanted at a time.
+    wanted: AtomicU64,
     received: AtomicU64,
     transmitted: AtomicU64,
     kept: Mutex<Transmitted>,
@@ -98,6 +106,8 @@ impl BenchDevices {
             manner,
             trace,
             router: OnceLock::new(),
+            ingress: OnceLock::new(),
+            wanted: AtomicU64::new(0),
             received: AtomicU64::new(0),
             transmitted: AtomicU64::new(0),
             kept: Mutex::default(),
@@ -114,6 +124,11 @@ impl BenchDevices {
     /// Packets that were received and packets that were transmitted.
     pub(crate) fn counts(&self) -> (u64, u64) {
         (self.0.received.load(Relaxed), self.0.transmitted.load(Relaxed))
+    }
+
+    /// Most packets that were ever wanted at a time.
+    pub(crate) fn wanted(&self) -> u64 {
+        self.0.wanted.load(Relaxed)
     }
 
     /// What was counted, slice by slice.
@@ -143,7 +158,8 @@ impl Backend for BenchDevices {
         if options.headroom > DEFAULT_HEADROOM || options.snap_length < FRAME_LEN {
             return Err(unsupported("gives packets as they are"));
         }
-        if device != INGRESS {
+        let first = if self.0.manner.anywhere { device } else { INGRESS };
+        if device != self.0.ingress.get_or_init(|| first.to_owned()) {
             return Ok(opened(Box::new(Silent)));
         }
         Ok(opened(Box::new(Replay {
@@ -152,6 +168,7 @@ impl Backend for BenchDevices {
             given: 0,
             watch: StopWatch::new(&self.0.length),
             patience: PATIENCE,
+            wanted: 0,
         })))
     }
 
@@ -202,6 +219,7 @@ struct Replay {
     given: u64,
     watch: StopWatch,
     patience: u32,
+    wanted: usize,
 }
 
 /// How often, after the last packet was received, to look whether all have been transmitted.
@@ -217,8 +235,13 @@ impl RxQueue for Replay {
             self.finish();
             return Ok(0);
         }
+        if max > self.wanted {
+            self.wanted = max;
+            self.state.wanted.store(max as u64, Relaxed);
+        }
         let start = batch.len();
-        let wanted = max.min(usize::try_from(left).unwrap_or(max));
+        let most = if self.state.manner.most > 0 { self.state.manner.most } else { max };
+        let wanted = max.min(most).min(usize::try_from(left).unwrap_or(max));
         let n = match self.state.manner.singly {
             false => batch.allocate(wanted, FRAME_LEN),
             true => (0..wanted).map(|_| batch.allocate(1, FRAME_LEN)).sum(),
@@ -293,7 +316,9 @@ impl StopWatch {
         let elements: Vec<u64> = (0..router.len()).map(|id| router.stats_of(id).cycles).collect();
         if let Some(bound) = &self.bound {
             let receiver = router.plan().tasks.iter().find(|task| {
-                task.receives.as_ref().is_some_and(|(device, _)| device.as_str() == INGRESS)
+                task.receives
+                    .as_ref()
+                    .is_some_and(|(device, _)| Some(device) == state.ingress.get())
             });
             let receiver = receiver.map(|task| task.element);
             let spent =
@@ -354,7 +379,7 @@ impl Sink {
     /// Gives memory back: that of the packets, or of those that have been held for long enough.
     #[inline]
     fn give_back(&mut self, batch: &mut Batch) {
-        let Manner { singly, held } = self.state.manner;
+        let Manner { singly, held, .. } = self.state.manner;
         if held > 0 {
             self.held.extend(batch.drain());
             let over = self.held.len().saturating_sub(held).min(Batch::CAPACITY);

@@ -186,7 +186,7 @@ fn element_table(rows: &[&Figures]) -> String {
 mod tests {
     use super::*;
     use crate::cycles::counters::Counts;
-    use crate::cycles::devices::{Slice, Transmitted};
+    use crate::cycles::devices::Slice;
     use crate::graph::Graph;
 
     #[test]
@@ -215,12 +215,7 @@ mod tests {
             };
             let slices = vec![slice(cycles), slice(1_000_000), slice(cycles)];
             let classes = vec!["FromDevice", "Null", "Null"];
-            figures.add(&Run {
-                slices,
-                transmitted: Transmitted::default(),
-                classes,
-                batches: Vec::new(),
-            });
+            figures.add(&Run { slices, classes, ..Run::default() });
         }
         figures
     }

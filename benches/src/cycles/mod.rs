@@ -16,7 +16,7 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
-pub(crate) use self::case::{Configuration, Run};
+pub(crate) use self::case::{Configuration, Run, Way};
 use self::counters::Counters;
 pub(crate) use self::devices::{INGRESS, Length, Manner, Trace};
 use self::figures::Figures;

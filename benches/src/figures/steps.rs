@@ -139,7 +139,7 @@ fn run(
     core: usize,
     length: Length,
 ) -> anyhow::Result<Vec<f64>> {
-    let manner = Manner { singly: !step.recycling, held: HELD };
+    let manner = Manner { singly: !step.recycling, held: HELD, ..Manner::default() };
     let runs = NAMES.iter().map(|name| {
         let configuration = configuration(name, step.batches, routes)?;
         let run = configuration.run_in(manner, BURST, core, trace, length)?;

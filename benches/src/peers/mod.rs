@@ -1,6 +1,7 @@
 //! Other programs that do the same, run in turns with this one.
 
 mod capture;
+mod plain;
 mod program;
 mod reference;
 mod subject;

@@ -86,6 +86,8 @@ pub(crate) enum Treatment {
     Translate,
     /// Port 1 sends it, one hop less.
     Pass,
+    /// Rules choose the port that gives it back.
+    Judge,
 }
 
 /// The Ethernet addresses of routed frames.
@@ -95,6 +97,8 @@ pub(crate) enum Addresses {
     OfPort,
     /// To the gateway, as its ARP table has it.
     OfGateway,
+    /// To host 2 of the route's network, all by port 0.
+    OfBranch,
     /// As l3fwd has them: its own default for hosts, and net_pcap's for ports.
     OfL3fwd,
 }
@@ -116,12 +120,24 @@ impl Treatment {
             Self::Route(addresses) => route(addresses, payload, table),
             Self::Pass => Ok((1, sent_by_port_1(payload, |_, _| {})?)),
             Self::Translate => anyhow::bail!("a translator has to know the flows before"),
+            Self::Judge => anyhow::bail!("a filter has to know the rules"),
             Self::Mixed => match header.get(12..) {
                 Some([0x08, 0x00]) => route(Addresses::OfPort, payload, table),
                 Some([0x86, 0xdd]) => route6(payload, table),
                 _ => Self::Swap.of(frame, table),
             },
         }
+    }
+}
+
+impl Treatment {
+    /// Frames of each way through a program together, in order: those of one EtherType, and where the ways join again
+    /// in front of a port, with the same Ethernet addresses.
+    fn by_way(self, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
+        let way = if self == Self::Route(Addresses::OfBranch) { 0..14 } else { 12..14 };
+        let mut frames = frames.to_vec();
+        frames.sort_by(|one, other| one.get(way.clone()).cmp(&other.get(way.clone())));
+        frames
     }
 }
 
@@ -204,7 +220,8 @@ fn route(addresses: Addresses, packet: &[u8], table: &Table) -> anyhow::Result<(
     sent.extend([8, 0]);
     ip.write_raw(&mut sent)?;
     sent.extend(rest);
-    Ok((hop.port.into(), sent))
+    let port = if addresses == Addresses::OfBranch { 0 } else { hop.port };
+    Ok((port.into(), sent))
 }
 
 fn route6(packet: &[u8], table: &Table) -> anyhow::Result<(usize, Vec<u8>)> {
@@ -222,7 +239,7 @@ impl Addresses {
     /// Destination and source of a frame that takes a route.
     fn of(self, Hop { port, host }: Hop) -> [[u8; 6]; 2] {
         match self {
-            Self::OfPort => [[2, 0, 10, 0, port, 2], [2, 0, 10, 0, port, 1]],
+            Self::OfPort | Self::OfBranch => [[2, 0, 10, 0, port, 2], [2, 0, 10, 0, port, 1]],
             Self::OfGateway => [[2, 0, 10, 0, port, host], [2, 0, 10, 0, port, 1]],
             Self::OfL3fwd => [[2, 0, 0, 0, 0, port], [2, b'p', b'c', b'a', b'p', port]],
         }
@@ -251,15 +268,37 @@ pub(crate) fn expected<F: AsRef<[u8]>>(
     Ok(expected)
 }
 
-/// Holds what the ports transmitted, which is in files in `folder`, against what they should have. Frames of one
-/// EtherType must be in order; those that take different ways through a program may overtake one another.
+/// The frames that each of `ports` ports is to transmit where rules choose a port for each frame, and leave the frame
+/// as it is.
+///
+/// # Errors
+/// One is to leave by a port that there is not.
+pub(crate) fn judged<F: AsRef<[u8]>>(
+    trace: &[F],
+    chosen: &[usize],
+    ports: usize,
+) -> anyhow::Result<Vec<Vec<Vec<u8>>>> {
+    let mut expected = vec![Vec::new(); ports];
+    for (frame, &port) in trace.iter().zip(chosen) {
+        let frames = expected.get_mut(port).with_context(|| format!("no port {port}"))?;
+        frames.push(frame.as_ref().to_vec());
+    }
+    Ok(expected)
+}
+
+/// Holds what the ports transmitted, which is in files in `folder`, against what they should have. Frames that take
+/// one way through a program must be in order; those that take different ones may overtake one another.
 ///
 /// # Errors
 /// Something differs.
-pub(crate) fn check(expected: &[Vec<Vec<u8>>], folder: &Path) -> anyhow::Result<()> {
+pub(crate) fn check(
+    treatment: Treatment,
+    expected: &[Vec<Vec<u8>>],
+    folder: &Path,
+) -> anyhow::Result<()> {
     for (port, expected) in expected.iter().enumerate() {
-        let sent = by_kind(&capture::read(&captured(folder, port))?);
-        let expected = by_kind(expected);
+        let sent = treatment.by_way(&capture::read(&captured(folder, port))?);
+        let expected = treatment.by_way(expected);
         ensure!(
             sent.len() == expected.len(),
             "port {port} transmits {} frames, not {}",
@@ -277,13 +316,6 @@ pub(crate) fn check(expected: &[Vec<Vec<u8>>], folder: &Path) -> anyhow::Result<
         }
     }
     Ok(())
-}
-
-/// Frames of each EtherType together, in order.
-fn by_kind(frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
-    let mut frames = frames.to_vec();
-    frames.sort_by(|one, other| one.get(12..14).cmp(&other.get(12..14)));
-    frames
 }
 
 fn hex(frame: &[u8]) -> String {

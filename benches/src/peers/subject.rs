@@ -14,6 +14,7 @@ use super::program::{Launch, PATIENCE, Ports, Program, Sample, wait};
 use super::reference::{self, Addresses, Table, Treatment};
 use super::testpmd::{self, Mode};
 use crate::nat;
+use crate::rules::drawn::Drawn;
 use crate::rules::set;
 use crate::traffic::{self, FRAME_LEN};
 use crate::traffic6::{self, Route6};
@@ -39,6 +40,11 @@ pub(crate) enum Configuration {
     Mixed,
     Nat,
     Filter,
+    PlainMinimal,
+    PlainFull,
+    PlainMinimalInstrumented,
+    PlainFullInstrumented,
+    PlainFilter,
 }
 
 /// Routes and packets.
@@ -55,6 +61,8 @@ pub(crate) struct Input {
 pub(crate) enum Size {
     /// 130,000 of the Internet's.
     Some,
+    /// The same, leading to all four outputs of a table.
+    Spread,
     /// All 512,621.
     All,
 }
@@ -72,6 +80,8 @@ pub(crate) enum Destinations {
     Flows(u32),
     /// 1,024 for so many rules.
     Rules(Shapes, u32),
+    /// 1,024 for rules of any shape.
+    Drawn(Drawn),
 }
 
 /// What rules of a filter look like.
@@ -100,7 +110,7 @@ impl Destinations {
 
     fn count(self) -> usize {
         match self {
-            Self::Few | Self::Mixed | Self::Rules(..) => 1024,
+            Self::Few | Self::Mixed | Self::Rules(..) | Self::Drawn(_) => 1024,
             Self::Many => 16_384,
             Self::Flows(flows) => (flows as usize).max(1024),
         }
@@ -112,6 +122,7 @@ impl Destinations {
             Self::Flows(flows) => format!("{flows}-flows"),
             Self::Rules(Shapes::Few, rules) => format!("{rules}-rules"),
             Self::Rules(Shapes::Kind(kind), rules) => format!("{rules}-rules-{kind}"),
+            Self::Drawn(drawn) => drawn.name(),
             routed => format!("{routed:?}").to_lowercase(),
         }
     }
@@ -148,6 +159,7 @@ pub(crate) struct Bench {
     /// The first core, for what does not forward, and the one that forwards.
     pub(crate) cores: [usize; 2],
     some: Routes,
+    spread: Routes,
     all: Routes,
     /// Traces that do not depend on routes.
     others: Vec<(Destinations, Trace)>,
@@ -166,6 +178,8 @@ struct Routes {
 
 struct Trace {
     frames: Vec<[u8; FRAME_LEN]>,
+    /// The port by which each leaves, where rules say so.
+    ports: Option<Vec<usize>>,
     file: PathBuf,
 }
 
@@ -183,11 +197,13 @@ impl Bench {
         let [v4, v6] = ["ipasn_20140513.dat", "ipasn6_20151101.dat"].map(|name| routes.join(name));
         let routes6 = traffic6::real_routes(&v6)?;
         let some = traffic::real_routes(&v4, 130_000)?;
+        let spread = traffic::spread(&some, PORTS);
+        let spread = Routes::new(&folder, "spread", spread, routes6.clone())?;
         let some = Routes::new(&folder, "some", some, routes6.clone())?;
         let all = traffic::real_routes(&v4, usize::MAX)?;
         let all = Routes::new(&folder, "all", all, routes6)?;
         let others = Vec::new();
-        Ok(Self { millrace, l3fwd, testpmd, folder, cores, some, all, others })
+        Ok(Self { millrace, l3fwd, testpmd, folder, cores, some, spread, all, others })
     }
 
     /// Makes the trace of a workload whose packets do not depend on routes, and the rules that go with it.
@@ -195,6 +211,7 @@ impl Bench {
     /// # Errors
     /// The files cannot be written.
     pub(crate) fn prepare(&mut self, destinations: Destinations) -> anyhow::Result<()> {
+        let mut ports = None;
         let frames = match destinations {
             _ if self.others.iter().any(|(other, _)| *other == destinations) => return Ok(()),
             Destinations::Flows(flows) => nat::frames(flows, destinations.count())?,
@@ -210,11 +227,17 @@ impl Bench {
                 let headers = set::headers(&rules, destinations.count());
                 headers.iter().map(set::frame).collect()
             }
+            Destinations::Drawn(drawn) => {
+                std::fs::write(self.rules_file(destinations), drawn.text())?;
+                let (frames, outputs) = drawn.frames(destinations.count())?.into_iter().unzip();
+                ports = Some(outputs);
+                frames
+            }
             Destinations::Few | Destinations::Many | Destinations::Mixed => return Ok(()),
         };
         let file = self.folder.join(format!("{}.pcap", destinations.name()));
         capture::write(&file, &frames)?;
-        self.others.push((destinations, Trace { frames, file }));
+        self.others.push((destinations, Trace { frames, ports, file }));
         Ok(())
     }
 
@@ -232,6 +255,7 @@ impl Bench {
     fn routes(&self, size: Size) -> &Routes {
         match size {
             Size::Some => &self.some,
+            Size::Spread => &self.spread,
             Size::All => &self.all,
         }
     }
@@ -264,7 +288,7 @@ impl Routes {
             };
             let file = folder.join(format!("{name}-{}.pcap", destinations.name()));
             capture::write(&file, &frames)?;
-            anyhow::Ok(Trace { frames, file })
+            anyhow::Ok(Trace { frames, ports: None, file })
         };
         let [few, many, mixed] = Destinations::ROUTED.map(trace);
         let (table, traces) = (Table::new(&routes, &routes6), [few?, many?, mixed?]);
@@ -277,7 +301,7 @@ impl Routes {
             Destinations::Few => Some(few),
             Destinations::Many => Some(many),
             Destinations::Mixed => Some(mixed),
-            Destinations::Flows(_) | Destinations::Rules(..) => None,
+            Destinations::Flows(_) | Destinations::Rules(..) | Destinations::Drawn(_) => None,
         }
     }
 }
@@ -337,6 +361,14 @@ impl Subject {
             Self::Ours(Configuration::Mixed, ..) => Treatment::Mixed,
             Self::Ours(Configuration::Nat, ..) => Treatment::Translate,
             Self::Ours(Configuration::Filter, ..) => Treatment::Pass,
+            Self::Ours(Configuration::PlainFilter, ..) => Treatment::Judge,
+            Self::Ours(
+                Configuration::PlainMinimal
+                | Configuration::PlainFull
+                | Configuration::PlainMinimalInstrumented
+                | Configuration::PlainFullInstrumented,
+                ..,
+            ) => Treatment::Route(Addresses::OfBranch),
             Self::L3fwd(_) => Treatment::Route(Addresses::OfL3fwd),
         }
     }
@@ -352,9 +384,9 @@ impl Subject {
 
     fn ports(self) -> usize {
         match self.treatment() {
+            Treatment::Route(Addresses::OfBranch) | Treatment::Nothing | Treatment::Swap => 1,
             Treatment::Route(_) | Treatment::Mixed => PORTS,
-            Treatment::Translate | Treatment::Pass => 2,
-            Treatment::Nothing | Treatment::Swap => 1,
+            Treatment::Translate | Treatment::Pass | Treatment::Judge => 2,
         }
     }
 
@@ -372,7 +404,7 @@ impl Subject {
         program.wait_until_at_work(self.patience())?;
         program.wait_for_packets(trace.frames.len())?;
         drop(program);
-        reference::check(&expected, &folder).context(self.name())?;
+        reference::check(self.treatment(), &expected, &folder).context(self.name())?;
         std::fs::remove_dir_all(&folder)?;
         Ok(())
     }
@@ -432,6 +464,9 @@ impl Subject {
     fn expected(self, bench: &Bench) -> anyhow::Result<Vec<Vec<Vec<u8>>>> {
         let routes = bench.routes(self.input().size);
         let trace = bench.trace(self.input())?;
+        if let Some(ports) = &trace.ports {
+            return reference::judged(&trace.frames, ports, self.ports());
+        }
         reference::expected(self.treatment(), &routes.table, &trace.frames, self.ports())
     }
 
@@ -452,7 +487,7 @@ impl Subject {
                 });
                 behind.extend([format!("mbufs={mbufs}"), format!("ring={ring}")]);
                 behind.extend(burst.map(|burst| format!("burst={burst}")));
-                if configuration == Configuration::Filter {
+                if matches!(configuration, Configuration::Filter | Configuration::PlainFilter) {
                     behind.push(format!("rules={}", bench.rules_file(destinations).display()));
                 }
                 (&bench.millrace, words(&before), behind)
@@ -510,6 +545,11 @@ impl Configuration {
             Self::Mixed => "mixed",
             Self::Nat => "nat",
             Self::Filter => "filter",
+            Self::PlainMinimal => "plain-minimal",
+            Self::PlainFull => "plain-full",
+            Self::PlainMinimalInstrumented => "plain-minimal-instrumented",
+            Self::PlainFullInstrumented => "plain-full-instrumented",
+            Self::PlainFilter => "plain-filter",
         }
     }
 
@@ -522,6 +562,15 @@ impl Configuration {
             Self::Mixed => include_str!("../../configs/dpdk/mixed.click"),
             Self::Nat => include_str!("../../configs/dpdk/nat.click"),
             Self::Filter => include_str!("../../configs/dpdk/filter.click"),
+            Self::PlainMinimal => include_str!("../../configs/dpdk/plain-minimal.click"),
+            Self::PlainFull => include_str!("../../configs/dpdk/plain-full.click"),
+            Self::PlainMinimalInstrumented => {
+                include_str!("../../configs/dpdk/plain-minimal-instrumented.click")
+            }
+            Self::PlainFullInstrumented => {
+                include_str!("../../configs/dpdk/plain-full-instrumented.click")
+            }
+            Self::PlainFilter => include_str!("../../configs/dpdk/plain-filter.click"),
         }
     }
 }
@@ -531,11 +580,7 @@ fn configure(configuration: Configuration, routes: &Routes, socket: &Path) -> an
     let connect = || Ok(Control::connect(socket).ok());
     let control = wait(PATIENCE, connect)?;
     let mut control = control.context("it opens no control socket")?;
-    let routes_packets = matches!(
-        configuration,
-        Configuration::MinimalRouter | Configuration::FullRouter | Configuration::Mixed
-    );
-    if routes_packets {
+    if configuration.text().contains("route :: DirectIPLookup") {
         control.write("route.ctrl", &traffic::commands(&routes.routes))?;
     }
     if configuration == Configuration::Mixed {

@@ -9,6 +9,7 @@
 //! Before it is timed, each program treats the trace once, and every frame that it transmits is held
 //! against a plain reference; while it is timed, each port must have its part of the packets.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -17,6 +18,7 @@ use anyhow::{Context, bail, ensure};
 use millrace_testkit::find_program;
 use serde_json::{Value, json};
 
+use super::plain;
 use super::program::Program;
 use super::subject::{Bench, Configuration, Destinations, Input, Shapes, Size, Subject, length};
 use super::testpmd::{self, Mode};
@@ -62,16 +64,16 @@ pub(crate) struct Options {
 
 /// A row of the table.
 #[derive(Clone, Debug)]
-struct Target {
-    name: &'static str,
+pub(super) struct Target {
+    pub(super) name: Cow<'static, str>,
     /// Of ours and testpmd; each program's own choice unless given.
-    burst: Option<u16>,
-    measure: Measure,
+    pub(super) burst: Option<u16>,
+    pub(super) measure: Measure,
 }
 
 /// What is compared.
 #[derive(Clone, Debug)]
-enum Measure {
+pub(super) enum Measure {
     /// How many times the other's rate ours is; at least, and aimed at.
     Ratio { ours: Subject, peer: Subject, floor: f64, aim: f64 },
     /// How much of its rate a program loses between two workloads; ours no more than the other.
@@ -105,7 +107,7 @@ const GIVEN: &[(&str, f64, Configuration)] = &[
 ];
 
 /// 130,000 routes, 1,024 destinations.
-const USUAL: Input = Input { size: Size::Some, destinations: Destinations::Few };
+pub(super) const USUAL: Input = Input { size: Size::Some, destinations: Destinations::Few };
 
 /// The rows for bursts of a length.
 fn targets(burst: Option<u16>) -> Vec<Target> {
@@ -114,8 +116,8 @@ fn targets(burst: Option<u16>) -> Vec<Target> {
     let ours = |configuration, input| Subject::Ours(configuration, input, burst);
     let all = Input { size: Size::All, ..USUAL };
     let many = Input { destinations: Destinations::Many, ..USUAL };
-    let ratio = |name, ours, peer, floor, aim| Target {
-        name,
+    let ratio = |name: &'static str, ours, peer, floor, aim| Target {
+        name: name.into(),
         burst,
         measure: Measure::Ratio { ours, peer, floor, aim },
     };
@@ -166,7 +168,7 @@ fn targets(burst: Option<u16>) -> Vec<Target> {
             0.90,
         ),
         Target {
-            name: "the same, 16,384 destinations: loss",
+            name: "the same, 16,384 destinations: loss".into(),
             burst,
             measure: Measure::Loss {
                 ours: [ours(FullRouter, USUAL), ours(FullRouter, many)],
@@ -205,6 +207,7 @@ impl Options {
             bursts => bursts.iter().copied().map(Some).collect(),
         };
         let mut targets: Vec<Target> = bursts.into_iter().flat_map(targets).collect();
+        targets.extend(plain::targets(&self.burst));
         if !self.only.is_empty() {
             targets.retain(|target| self.only.iter().any(|words| target.name.contains(words)));
         }
@@ -316,7 +319,7 @@ impl Options {
 }
 
 impl Target {
-    fn subjects(&self) -> Vec<Subject> {
+    pub(super) fn subjects(&self) -> Vec<Subject> {
         match self.measure {
             Measure::Ratio { ours, peer, .. } => vec![ours, peer],
             Measure::Loss { ours: [ours, ours_more], peer: [peer, peer_more] } => {
@@ -425,7 +428,7 @@ impl Row {
             _ => Default::default(),
         };
         format!(
-            "{:<38}{:>6}{:>8.2}{:>8.2}  {:<16}{:>19}{:>9}{:>6}  {}\n",
+            "{:<42}{:>6}{:>8.2}{:>8.2}  {:<16}{:>19}{:>9}{:>6}  {}\n",
             self.target.name,
             length(self.target.burst),
             self.rate(ours) / 1e6,
@@ -476,7 +479,7 @@ fn precise(value: f64) -> f64 {
 /// The table for people.
 fn table(rows: &[Row]) -> String {
     let head = format!(
-        "{:<38}{:>6}{:>8}{:>8}  {:<16}{:>19}{:>9}{:>6}  {}\n",
+        "{:<42}{:>6}{:>8}{:>8}  {:<16}{:>19}{:>9}{:>6}  {}\n",
         "workload", "burst", "Mpps", "peer", "", "ratio [rounds]", "floor", "aim", "verdict"
     );
     std::iter::once(head).chain(rows.iter().map(Row::line)).collect()

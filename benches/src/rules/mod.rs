@@ -5,6 +5,7 @@
 //! whichever of them the elements would choose. Before anything is timed, every packet's output is
 //! compared with that of a naive search through the rules.
 
+pub(crate) mod drawn;
 pub(crate) mod set;
 
 use std::path::PathBuf;
