@@ -221,7 +221,8 @@ impl Transmission {
     ) -> bool {
         let Some(lane) = self.lane(cx) else { return false };
         let mut port = lane.port.lock(cx);
-        let mut batch = std::mem::take(&mut port.waiting);
+        // A batch that is made costs memory, with locked instructions.
+        let mut batch = std::mem::replace(&mut port.waiting, cx.take_batch());
         let mut pulled = 0;
         if batch.is_empty() {
             // What is pulled may come through elements that push, and they may push to this one.
@@ -245,7 +246,9 @@ impl Transmission {
             self.wait_for_room(cx, &mut port);
         }
         lane.waiting.set(batch.len() as u64);
-        port.waiting = batch;
+        let spare = std::mem::replace(&mut port.waiting, batch);
+        drop(port);
+        cx.give_batch(spare);
         sent > 0
     }
 
