@@ -54,7 +54,7 @@ pub(crate) fn mark() {
 }
 
 /// The name by which callgrind finds [`mark`].
-const MARK: &str = "*callgrind::mark*";
+pub(crate) const MARK: &str = "*callgrind::mark*";
 
 /// Prints, in the worker, what the stretch between the last two marks was.
 pub(crate) fn tell(name: &str, packets: u64) {

@@ -10,6 +10,7 @@ mod gate;
 mod gpu;
 mod graph;
 mod io;
+mod locks;
 mod lookup;
 mod lookup6;
 mod machine;
@@ -53,6 +54,11 @@ enum Suite {
     All(cycles::Options),
     /// Packets a second through interfaces, by each method, beside the kernel's bridge.
     Io(io::Options),
+    /// Locked instructions that the loops of `gate` execute, and where.
+    Locks(locks::Options),
+    /// What `locks --probe` runs under callgrind.
+    #[command(hide = true)]
+    LocksProbe(locks::Probe),
     /// Packets a second from DPDK to DPDK, beside DPDK's own forwarder.
     Dpdk(peers::testpmd::Options),
     /// Packets a second on one thread and on two: full push, push to pull, pipelined; queues of
@@ -118,6 +124,11 @@ fn main() -> ExitCode {
         Suite::Elements(options) => options.run(Subject::Elements),
         Suite::All(options) => options.run(Subject::Both),
         Suite::Io(options) => options.run(),
+        Suite::Locks(options) => options.run(),
+        Suite::LocksProbe(probe) => {
+            probe.run();
+            Ok(())
+        }
         Suite::Dpdk(options) => options.run(),
         Suite::Threads(options) => options.run(),
         Suite::Lookup6(options) => options.run(),

@@ -32,7 +32,7 @@ pub use element::{
     CLASSES, Call, Class, ClassInfo, Element, Failed, HandlerError, Handlers, Init, Inspection,
     PerPacket, Refused, Registry, Setup, Way,
 };
-pub use engine::{BiasedGuard, BiasedMutex, Context, Engine, Notifier, Task, Timer};
+pub use engine::{BiasedGuard, BiasedMutex, Context, Engine, Identity, Notifier, Task, Timer};
 pub use memory::{Arena, Batch, Packet, PacketType};
 pub use router::Router;
 pub use stats::{Count, PerThread};

@@ -10,6 +10,7 @@ pub mod dpdk;
 pub mod libpcap;
 mod machine;
 pub mod memory;
+mod meter;
 mod method;
 #[cfg(target_os = "linux")]
 mod netlink;
@@ -24,6 +25,7 @@ pub mod tap;
 mod watch;
 
 pub use machine::Machine;
+pub use meter::{Ask, Meter};
 pub use method::{DefaultMethod, DpdkOptions, Method, Pause, XdpHook, XdpOptions};
 pub use queue::{
     Backend, Capabilities, DeviceError, DeviceFacts, Devices, Opened, QueueCounts, Queues,

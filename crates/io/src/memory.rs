@@ -24,8 +24,9 @@ use millrace_core::{Batch, Packet, PacketType, Timestamp};
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::bpf;
+use crate::meter::Meter;
 use crate::queue::{
-    Backend, Capabilities, DeviceError, Opened, QueueCounts, RxOptions, RxQueue, TxOptions, TxQueue,
+    Backend, Capabilities, DeviceError, Opened, RxOptions, RxQueue, TxOptions, TxQueue,
 };
 use crate::tap::{Tap, TapOptions};
 
@@ -100,7 +101,8 @@ impl Backend for Network {
             return Err(unsupported("does not show what is sent to it (OUTBOUND)"));
         }
         let Device { interface, end } = self.device(device)?;
-        let queue = Receiver { end, ether: interface.ether, options: options.clone() };
+        let meter = Arc::default();
+        let queue = Receiver { end, ether: interface.ether, options: options.clone(), meter };
         Ok(opened(Box::new(queue)))
     }
 
@@ -109,7 +111,7 @@ impl Backend for Network {
         device: &str,
         _options: &TxOptions,
     ) -> Result<Opened<dyn TxQueue>, DeviceError> {
-        Ok(opened(Box::new(Transmitter { end: self.device(device)?.end })))
+        Ok(opened(Box::new(Transmitter { end: self.device(device)?.end, meter: Arc::default() })))
     }
 
     /// The device of this name, or a new one; the host is at its other end, `NAME-host`.
@@ -240,6 +242,7 @@ struct Receiver {
     end: End,
     ether: Option<EtherAddress>,
     options: RxOptions,
+    meter: Arc<Meter>,
 }
 
 impl RxQueue for Receiver {
@@ -259,6 +262,7 @@ impl RxQueue for Receiver {
             // There is room.
             let _ = batch.push(packet);
         }
+        self.meter.count_all(batch.get(batch.len() - n..).unwrap_or_default());
         Ok(n)
     }
 
@@ -266,8 +270,8 @@ impl RxQueue for Receiver {
         self.end.readiness()
     }
 
-    fn counts(&self) -> QueueCounts {
-        QueueCounts::default()
+    fn meter(&self) -> Option<Arc<Meter>> {
+        Some(Arc::clone(&self.meter))
     }
 }
 
@@ -290,22 +294,30 @@ impl Receiver {
 
 struct Transmitter {
     end: End,
+    meter: Arc<Meter>,
 }
 
 impl TxQueue for Transmitter {
     fn transmit(&mut self, batch: &mut Batch) -> io::Result<usize> {
         let before = batch.len();
         let wire = &self.end.leaving;
-        let mut full = false;
+        let (mut full, mut bytes) = (false, 0);
         batch.map_filter(|packet| {
             if full {
                 return Some(packet);
             }
+            let len = packet.len();
             let refused = wire.put(packet).err();
             full = refused.is_some();
+            bytes += if full { 0 } else { len };
             refused
         });
+        self.meter.count(before - batch.len(), bytes);
         Ok(before - batch.len())
+    }
+
+    fn meter(&self) -> Option<Arc<Meter>> {
+        Some(Arc::clone(&self.meter))
     }
 }
 

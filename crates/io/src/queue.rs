@@ -4,9 +4,10 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use millrace_core::Batch;
 use millrace_core::net::{EtherAddress, Ipv4Prefix};
-use millrace_core::{Batch, Count};
 
+use crate::meter::Meter;
 use crate::method::Method;
 use crate::tap::{Tap, TapOptions};
 
@@ -32,12 +33,12 @@ pub trait RxQueue: Send {
 
     /// What the device counted.
     fn counts(&self) -> QueueCounts {
-        QueueCounts::default()
+        self.meter().map_or_else(QueueCounts::default, |meter| meter.counts())
     }
 
-    /// A counter of the bytes that were received, if the queue sees the packets' lengths anyway. Of
-    /// other queues whoever wants to know it has to look at the packets.
-    fn byte_counter(&self) -> Option<Arc<Count>> {
+    /// Where the queue counts all that it receives and that the device counted, to be read without it. Of other
+    /// queues whoever wants to know has to look at the packets and to ask for [`counts`](Self::counts).
+    fn meter(&self) -> Option<Arc<Meter>> {
         None
     }
 }
@@ -61,11 +62,11 @@ pub trait TxQueue: Send {
 
     /// What the device counted.
     fn counts(&self) -> QueueCounts {
-        QueueCounts::default()
+        self.meter().map_or_else(QueueCounts::default, |meter| meter.counts())
     }
 
-    /// A counter of the bytes that were transmitted, as [`RxQueue::byte_counter`].
-    fn byte_counter(&self) -> Option<Arc<Count>> {
+    /// Where the queue counts all that it transmits, as [`RxQueue::meter`].
+    fn meter(&self) -> Option<Arc<Meter>> {
         None
     }
 }

@@ -86,6 +86,25 @@ impl<T> BiasedMutex<T> {
         self.lock_as(cx.identity())
     }
 
+    /// Has `f` treat the value, as soon as nobody else is inside: for hot paths, where a guard that may be of
+    /// either kind costs more than the keeper's way in and out.
+    #[inline(always)]
+    pub fn with<R>(&self, cx: &mut Context, f: impl FnOnce(&mut Context, &mut T) -> R) -> R {
+        match self.enter_as_keeper(cx.identity()) {
+            Some(mut kept) => f(cx, kept.value()),
+            None => self.with_gate(cx, f),
+        }
+    }
+
+    /// As [`with`](Self::with), unless somebody else is inside.
+    #[inline(always)]
+    pub fn try_with<R>(&self, cx: &Context, f: impl FnOnce(&mut T) -> R) -> Option<R> {
+        match self.enter_as_keeper(cx.identity()) {
+            Some(mut kept) => Some(f(kept.value())),
+            None => self.try_with_gate(cx.identity(), f),
+        }
+    }
+
     /// As [`lock`](Self::lock), but does not wait for others that came by the gate; the keeper's turn is
     /// waited for, unless it is one's own.
     #[inline]
@@ -100,21 +119,57 @@ impl<T> BiasedMutex<T> {
         self.enter_by(None, gate, keeper)
     }
 
-    #[inline]
-    fn lock_as(&self, identity: &Identity) -> BiasedGuard<'_, T> {
-        self.enter_as_keeper(identity).unwrap_or_else(|| {
-            self.enter_as(identity, self.gate.lock().unwrap_or_else(PoisonError::into_inner))
-        })
+    /// As [`visit`](Self::visit), unless somebody else is inside.
+    pub fn try_visit(&self) -> Option<BiasedGuard<'_, T>> {
+        let gate = self.try_open()?;
+        let keeper = self.keeper.load(Ordering::Relaxed);
+        // SAFETY: null, or a stall, which lives as long as the mutex.
+        if let Some(stall) = unsafe { keeper.as_ref() } {
+            self.dislodge(None, stall);
+            if stall.inside.load(Ordering::Acquire) {
+                // It did not notice, or waits at the gate.
+                self.keeper.store(keeper, Ordering::Release);
+                return None;
+            }
+        }
+        let way = Way::Gate { next: keeper, _held: gate };
+        Some(BiasedGuard { mutex: self, way, here: PhantomData })
     }
 
+    /// As [`lock`](Self::lock), for who has an identity of its own.
     #[inline]
-    fn try_lock_as(&self, identity: &Identity) -> Option<BiasedGuard<'_, T>> {
-        self.enter_as_keeper(identity).or_else(|| self.try_gate(identity))
+    pub fn lock_as(&self, identity: &Identity) -> BiasedGuard<'_, T> {
+        match self.enter_as_keeper(identity) {
+            Some(kept) => kept.into(),
+            None => self.lock_gate(identity),
+        }
+    }
+
+    /// As [`try_lock`](Self::try_lock), for who has an identity of its own.
+    #[inline]
+    pub fn try_lock_as(&self, identity: &Identity) -> Option<BiasedGuard<'_, T>> {
+        match self.enter_as_keeper(identity) {
+            Some(kept) => Some(kept.into()),
+            None => self.try_gate(identity),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn with_gate<R>(&self, cx: &mut Context, f: impl FnOnce(&mut Context, &mut T) -> R) -> R {
+        let mut guard = self.lock_gate(cx.identity());
+        f(cx, &mut guard)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn try_with_gate<R>(&self, identity: &Identity, f: impl FnOnce(&mut T) -> R) -> Option<R> {
+        self.try_gate(identity).map(|mut guard| f(&mut guard))
     }
 
     /// The keeper's way: no locked instruction, and no write to a line that others write to.
     #[inline(always)]
-    fn enter_as_keeper(&self, identity: &Identity) -> Option<BiasedGuard<'_, T>> {
+    fn enter_as_keeper(&self, identity: &Identity) -> Option<Kept<'_, T>> {
         let stall = self.keeper.load(Ordering::Acquire);
         // SAFETY: null, or a stall, which lives as long as the mutex.
         let own = unsafe { stall.as_ref() }.filter(|stall| stall.owner == identity.number)?;
@@ -128,16 +183,25 @@ impl<T> BiasedMutex<T> {
             own.inside.store(false, Ordering::Release);
             return None;
         }
-        Some(BiasedGuard { mutex: self, way: Way::Kept(own), here: PhantomData })
+        Some(Kept { mutex: self, stall: own, here: PhantomData })
+    }
+
+    #[cold]
+    fn lock_gate(&self, identity: &Identity) -> BiasedGuard<'_, T> {
+        self.enter_as(identity, self.gate.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn try_open(&self) -> Option<MutexGuard<'_, Gate>> {
+        match self.gate.try_lock() {
+            Ok(gate) => Some(gate),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     #[cold]
     fn try_gate(&self, identity: &Identity) -> Option<BiasedGuard<'_, T>> {
-        let gate = match self.gate.try_lock() {
-            Ok(gate) => gate,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return None,
-        };
+        let gate = self.try_open()?;
         let inside = |stall: &Stall| stall.inside.load(Ordering::Acquire);
         let own = gate.stalls.iter().find(|stall| stall.owner == identity.number);
         let free = !own.is_some_and(|stall| inside(stall));
@@ -180,11 +244,7 @@ impl<T> BiasedMutex<T> {
         let stall = self.keeper.load(Ordering::Relaxed);
         // SAFETY: null, or a stall, which lives as long as the mutex.
         let Some(keeper) = (unsafe { stall.as_ref() }) else { return };
-        self.keeper.store(ptr::null_mut(), Ordering::SeqCst);
-        // One's own stores and loads are seen in order.
-        if identity.is_none_or(|own| own.number != keeper.owner) {
-            barrier::everywhere();
-        }
+        self.dislodge(identity, keeper);
         let mut rounds = 0u32;
         while keeper.inside.load(Ordering::Acquire) {
             rounds = rounds.saturating_add(1);
@@ -193,6 +253,16 @@ impl<T> BiasedMutex<T> {
                 // Its thread may wait for this core.
                 _ => std::thread::yield_now(),
             }
+        }
+    }
+
+    /// Takes the keeper's place: from now on either it is seen to be inside, or it does not get in. Only with the
+    /// gate.
+    fn dislodge(&self, identity: Option<&Identity>, keeper: &Stall) {
+        self.keeper.store(ptr::null_mut(), Ordering::SeqCst);
+        // One's own stores and loads are seen in order.
+        if identity.is_none_or(|own| own.number != keeper.owner) {
+            barrier::everywhere();
         }
     }
 
@@ -231,6 +301,39 @@ impl Gate {
 impl<T: fmt::Debug> fmt::Debug for BiasedMutex<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BiasedMutex").finish_non_exhaustive()
+    }
+}
+
+/// The keeper is inside, until this is dropped.
+struct Kept<'a, T> {
+    mutex: &'a BiasedMutex<T>,
+    stall: &'a Stall,
+    /// As that of a guard.
+    here: PhantomData<*const ()>,
+}
+
+impl<T> Kept<'_, T> {
+    #[inline(always)]
+    fn value(&mut self) -> &mut T {
+        // SAFETY: while the keeper is inside nobody else is (see the module), and this is borrowed alone.
+        unsafe { &mut *self.mutex.value.get() }
+    }
+}
+
+impl<T> Drop for Kept<'_, T> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.stall.inside.store(false, Ordering::Release);
+    }
+}
+
+impl<'a, T> From<Kept<'a, T>> for BiasedGuard<'a, T> {
+    #[inline(always)]
+    fn from(kept: Kept<'a, T>) -> Self {
+        let guard = Self { mutex: kept.mutex, way: Way::Kept(kept.stall), here: PhantomData };
+        // It stays inside.
+        std::mem::forget(kept);
+        guard
     }
 }
 
@@ -281,16 +384,20 @@ impl<T> Drop for BiasedGuard<'_, T> {
     }
 }
 
-/// Who a context is. There are no two with one number, and a reference to one is on one thread at a time: so
-/// the keeper's stores are all in one order.
-pub(super) struct Identity {
+/// Who comes to a [`BiasedMutex`]: a context, or what one thread at a time works with, as a device's queue. There are
+/// no two with one number, and a reference to one is on one thread at a time: so the keeper's stores are all in one
+/// order.
+#[derive(Debug)]
+pub struct Identity {
     number: u64,
     /// Not to be shared between threads.
     alone: PhantomData<Cell<()>>,
 }
 
 impl Identity {
-    pub(super) fn new() -> Self {
+    /// Somebody new.
+    #[expect(clippy::new_without_default, reason = "no two are equal")]
+    pub fn new() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Self { number: NEXT.fetch_add(1, Ordering::Relaxed), alone: PhantomData }
     }
@@ -371,6 +478,21 @@ mod tests {
     }
 
     #[test]
+    fn a_visit_that_finds_the_keeper_inside_leaves_it_its_place() {
+        let (mutex, own) = (BiasedMutex::new(0), Identity::new());
+        drop(mutex.lock_as(&own));
+        let guard = mutex.lock_as(&own);
+        assert!(mutex.try_visit().is_none());
+        drop(guard);
+        assert_eq!(keeps(&mutex, &own), barrier::is_there());
+        *mutex.try_visit().unwrap() += 1;
+        assert_eq!(keeps(&mutex, &own), barrier::is_there());
+        let visit = mutex.visit();
+        assert!(mutex.try_visit().is_none() && mutex.try_lock_as(&own).is_none());
+        assert_eq!(*visit, 1);
+    }
+
+    #[test]
     fn a_context_that_stays_takes_over_from_one_that_went() {
         let (mutex, old, new) = (BiasedMutex::new(()), Identity::new(), Identity::new());
         drop(mutex.lock_as(&old));
@@ -434,6 +556,10 @@ mod tests {
                 while !done.load(Ordering::Relaxed) {
                     mutex.visit().add();
                     added += 1;
+                    if let Some(mut pair) = mutex.try_visit() {
+                        pair.add();
+                        added += 1;
+                    }
                     visits.fetch_add(1, Ordering::Relaxed);
                     thread::yield_now();
                 }

@@ -26,7 +26,7 @@ mod task;
 mod timer;
 mod waker;
 
-pub use biased::{BiasedGuard, BiasedMutex};
+pub use biased::{BiasedGuard, BiasedMutex, Identity};
 pub use context::Context;
 pub(crate) use context::Parts;
 pub use notifier::Notifier;

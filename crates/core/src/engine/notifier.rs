@@ -45,7 +45,10 @@ impl Notifier {
     /// There are none.
     #[inline]
     pub fn sleep(&self) {
-        self.active.store(false, Ordering::SeqCst);
+        // Who asks time and again is told so by a plain load.
+        if self.active.load(Ordering::Relaxed) {
+            self.active.store(false, Ordering::SeqCst);
+        }
     }
 
     /// Whether there are packets, as last said.

@@ -171,7 +171,7 @@ fn adopt(received: &[Packet]) -> Burst {
         #[inline(always)]
         || Seen::of(received),
     );
-    let mut burst = Burst { packets: received.len(), bytes: seen.bytes, scattered: 0 };
+    let mut burst = Burst { packets: received.len(), bytes: seen.bytes as usize, scattered: 0 };
     if !seen.are_plain() {
         burst.scattered = adopt_odd(received);
     }
@@ -180,7 +180,8 @@ fn adopt(received: &[Packet]) -> Burst {
 
 /// What is seen of packets that were received.
 struct Seen {
-    bytes: usize,
+    /// Of a batch they are far fewer than 2^32.
+    bytes: u32,
     /// Bits that one of their rearm words has, and bits that all have.
     any: u64,
     all: u64,
@@ -208,7 +209,7 @@ impl Seen {
         let word = slot.rearm_word();
         self.any |= word;
         self.all &= word;
-        self.bytes += packet.len();
+        self.bytes = self.bytes.wrapping_add(slot.pkt_len());
     }
 
     /// Whether all are as [`Slot::adopt_plain`] takes them to be.

@@ -1,15 +1,16 @@
 //! Receiving from a device: what FromDevice and its relatives share. Any number of queues on any
 //! number of threads, their counters and their handlers.
 
-use std::sync::OnceLock;
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use millrace_core::element::{Receiver, Receiving, share};
 use millrace_core::{
     Batch, BiasedMutex, Context, Count, Element, Handlers, Init, Lock, PerThread, Refused, Router,
     Setup, Task, Timestamp,
 };
-use millrace_io::{Opened, QueueCounts, Queues, RxOptions, RxQueue, trouble};
+use millrace_io::{Meter, Opened, QueueCounts, Queues, RxOptions, RxQueue, trouble};
 
 use super::backend::Source;
 
@@ -51,19 +52,22 @@ pub(super) struct Reception {
 /// An opened device.
 struct Lines {
     queues: Vec<Line>,
+    /// The number of the first of the element's tasks.
+    first_task: usize,
     /// For each of the element's tasks the queues that it receives from.
     shares: Vec<Vec<usize>>,
     /// Packets come with their annotations.
     annotated: bool,
 }
 
-/// A queue, behind a lock: threads may share it, and handlers ask for its counts. A thread that has it for
-/// itself pays nothing for that.
+/// A queue, behind a lock: threads may share it. A thread that has it for itself pays nothing for that.
 #[repr(align(128))]
 struct Line {
     /// Absent after the end of the run.
     queue: BiasedMutex<Option<Box<dyn RxQueue>>>,
-    /// What the queue counted when it was asked last.
+    /// What the queue counts, where it can be read without the queue.
+    meter: Option<Arc<Meter>>,
+    /// What a queue without a meter counted when it was asked last.
     counts: Lock<QueueCounts>,
     /// Whether the last try to receive failed: that is said once.
     failing: AtomicBool,
@@ -164,7 +168,9 @@ impl Reception {
         }
         let queues = queues.into_iter().map(Line::new).collect();
         // An element is initialised once.
-        let _ = self.lines.set(Lines { queues, shares, annotated: capabilities.annotated });
+        let first_task = tasks.first().map_or(0, Task::index);
+        let annotated = capabilities.annotated;
+        let _ = self.lines.set(Lines { queues, first_task, shares, annotated });
         if self.is_active() {
             tasks.iter().for_each(Task::schedule);
         }
@@ -178,25 +184,25 @@ impl Reception {
         cx: &mut Context,
         mut pass_on: impl FnMut(&mut Context, &mut Batch),
     ) -> bool {
-        let slot = self.receiver.slot(cx.index());
-        let (Some(lines), Some(task)) = (self.lines.get(), self.receiver.tasks().get(slot)) else {
+        let Some(lines) = self.lines.get() else { return false };
+        let Some(share) = lines.shares.get(cx.index().wrapping_sub(lines.first_task)) else {
             return false;
         };
         if !self.is_active() {
-            task.rest();
+            self.rest(cx);
             return false;
         }
-        let mut all = 0;
+        let mut worked = false;
         let mut finished = true;
         let mut batch = cx.take_batch();
-        for &at in lines.shares.get(slot).map_or(&[][..], Vec::as_slice) {
+        for &at in share {
             let Some(line) = lines.queues.get(at) else { continue };
             finished &= line.receive(cx, self, &mut batch);
             let n = batch.len();
             if n == 0 {
                 continue;
             }
-            all += n;
+            worked = true;
             cx.created(n);
             self.received.mine(cx).add(n as u64);
             if !lines.annotated {
@@ -206,16 +212,23 @@ impl Reception {
         }
         cx.give_batch(batch);
         if finished {
+            self.rest(cx);
+        }
+        worked
+    }
+
+    /// Takes the running task off the schedule.
+    #[cold]
+    fn rest(&self, cx: &Context) {
+        if let Some(task) = self.receiver.tasks().get(self.receiver.slot(cx.index())) {
             task.rest();
         }
-        all > 0
     }
 
     /// Gives the queues back; their counts are kept for the handlers.
     pub(super) fn cleanup(&self) {
         for line in self.lines.get().iter().flat_map(|lines| &lines.queues) {
-            line.counts();
-            *line.queue.visit() = None;
+            line.close();
         }
     }
 
@@ -257,6 +270,7 @@ impl Reception {
 impl Line {
     fn new(queue: Box<dyn RxQueue>) -> Self {
         Self {
+            meter: queue.meter(),
             queue: BiasedMutex::new(Some(queue)),
             counts: Lock::default(),
             failing: AtomicBool::new(false),
@@ -266,31 +280,53 @@ impl Line {
     /// Receives into `batch` unless another thread does just now. Returns whether nothing will
     /// ever come again.
     fn receive(&self, cx: &Context, reception: &Reception, batch: &mut Batch) -> bool {
-        let Some(mut queue) = self.queue.try_lock(cx) else { return false };
-        let Some(queue) = queue.as_mut() else { return true };
-        match queue.receive(batch, reception.burst) {
-            Ok(0) => return queue.is_finished(),
-            Ok(_) => {
+        let received = self.queue.try_with(cx, |queue| match queue {
+            Some(queue) => match queue.receive(batch, reception.burst) {
+                Ok(0) if queue.is_finished() => Received::Finished,
+                Ok(0) => Received::Nothing,
+                Ok(_) => Received::Packets,
+                Err(error) => Received::Failed(error),
+            },
+            None => Received::Finished,
+        });
+        match received {
+            Some(Received::Packets) => {
                 if self.failing.load(Relaxed) {
-                    self.failing.store(false, Relaxed);
-                    say(cx, &format!("{} receives again", reception.device));
+                    self.tell_recovery(cx, reception);
                 }
+                false
             }
-            // The interface may be down for a while.
-            Err(error) => {
-                if !self.failing.swap(true, Relaxed) {
-                    match trouble(&error) {
-                        // A TAP interface is called as its element.
-                        words if reception.device == name_of(cx) => say(cx, &words),
-                        words => say(cx, &format!("{}: {words}", reception.device)),
-                    }
-                }
+            Some(Received::Nothing) | None => false,
+            Some(Received::Finished) => true,
+            Some(Received::Failed(error)) => {
+                self.tell_failure(cx, reception, &error);
+                false
             }
         }
-        false
+    }
+
+    #[cold]
+    fn tell_recovery(&self, cx: &Context, reception: &Reception) {
+        self.failing.store(false, Relaxed);
+        say(cx, &format!("{} receives again", reception.device));
+    }
+
+    /// The interface may be down for a while.
+    #[cold]
+    fn tell_failure(&self, cx: &Context, reception: &Reception, error: &io::Error) {
+        if !self.failing.swap(true, Relaxed) {
+            match trouble(error) {
+                // A TAP interface is called as its element.
+                words if reception.device == name_of(cx) => say(cx, &words),
+                words => say(cx, &format!("{}: {words}", reception.device)),
+            }
+        }
     }
 
     fn counts(&self) -> QueueCounts {
+        if let Some(meter) = &self.meter {
+            return meter.counts();
+        }
         let queue = self.queue.visit();
         let mut counts = self.counts.lock();
         if let Some(queue) = queue.as_ref() {
@@ -298,6 +334,22 @@ impl Line {
         }
         *counts
     }
+
+    /// Gives the queue back; its counts are kept.
+    fn close(&self) {
+        if self.meter.is_none() {
+            self.counts();
+        }
+        *self.queue.visit() = None;
+    }
+}
+
+/// What became of a try to receive.
+enum Received {
+    Packets,
+    Nothing,
+    Finished,
+    Failed(io::Error),
 }
 
 fn name_of(cx: &Context) -> &str {

@@ -1,16 +1,16 @@
 //! Transmitting to a device: what ToDevice and its relatives share. A queue for each thread that
 //! reaches the element, as far as the device has so many; waiting for room; counters and handlers.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use millrace_core::element::{Listening, Transmitting};
 use millrace_core::{
-    Batch, BiasedGuard, BiasedMutex, Context, Count, Element, Handlers, Init, PerThread, Reason,
-    Refused, Setup, Task, Timer, Timestamp,
+    Batch, BiasedMutex, Context, Count, Element, Handlers, Init, PerThread, Reason, Refused, Setup,
+    Task, Timer, Timestamp,
 };
-use millrace_io::{Opened, QueueCounts, Queues, TxOptions, TxQueue, trouble};
+use millrace_io::{Meter, Opened, QueueCounts, Queues, TxOptions, TxQueue, trouble};
 
 use super::backend::Source;
 use crate::standard::supply::task_handlers;
@@ -66,13 +66,19 @@ struct Lanes {
 /// A queue, behind a lock because threads may have to share it. A thread that has it for itself pays nothing
 /// for that.
 #[repr(align(128))]
-struct Lane(BiasedMutex<Port>);
+struct Lane {
+    port: BiasedMutex<Port>,
+    /// What the queue counts, where it can be read without the queue.
+    meter: Option<Arc<Meter>>,
+    /// How many packets wait in the port, for who looks from outside.
+    waiting: Count,
+}
 
 /// A queue and what waits for it.
 struct Port {
     /// Absent after the end of the run.
     queue: Option<Box<dyn TxQueue>>,
-    /// What the queue counted when it was asked last.
+    /// What a queue without a meter counted when it was asked last.
     counts: QueueCounts,
     /// Packets that were pulled and that the device had no room for.
     waiting: Batch,
@@ -194,7 +200,7 @@ impl Transmission {
 
     /// Packets that the device dropped.
     pub(super) fn lost(&self) -> u64 {
-        self.ports().map(|mut port| port.count().lost).sum()
+        self.lanes().iter().map(|lane| lane.counts().lost).sum()
     }
 
     /// Packets transmitted since the last reset of counts.
@@ -213,8 +219,10 @@ impl Transmission {
         cx: &mut Context,
         mut prepare: impl FnMut(&mut Context, &mut Batch),
     ) -> bool {
-        let Some(mut port) = self.port(cx) else { return false };
-        let mut batch = std::mem::take(&mut port.waiting);
+        let Some(lane) = self.lane(cx) else { return false };
+        let mut port = lane.port.lock(cx);
+        // A batch that is made costs memory, with locked instructions.
+        let mut batch = std::mem::replace(&mut port.waiting, cx.take_batch());
         let mut pulled = 0;
         if batch.is_empty() {
             // What is pulled may come through elements that push, and they may push to this one.
@@ -223,8 +231,7 @@ impl Transmission {
             pulled = cx.pull(0, self.wanted.burst, &mut batch);
             prepare(cx, &mut batch);
             self.pad(&mut batch);
-            let Some(again) = self.port(cx) else { return false };
-            port = again;
+            port = lane.port.lock(cx);
         }
         let sent = self.transmit(cx, &mut port, &mut batch);
         if batch.is_empty() {
@@ -238,7 +245,10 @@ impl Transmission {
         } else {
             self.wait_for_room(cx, &mut port);
         }
-        port.waiting = batch;
+        lane.waiting.set(batch.len() as u64);
+        let spare = std::mem::replace(&mut port.waiting, batch);
+        drop(port);
+        cx.give_batch(spare);
         sent > 0
     }
 
@@ -249,14 +259,17 @@ impl Transmission {
 
     /// Packets that wait for room.
     pub(super) fn held(&self) -> usize {
-        self.ports().map(|port| port.waiting.len()).sum()
+        self.lanes().iter().map(|lane| lane.waiting.get() as usize).sum()
     }
 
     /// Flushes the queues and gives them back.
     pub(super) fn cleanup(&self) -> Result<(), Refused> {
         let mut outcome = Ok(());
-        for mut port in self.ports() {
-            port.count();
+        for lane in self.lanes() {
+            let mut port = lane.port.visit();
+            if lane.meter.is_none() {
+                port.count();
+            }
             if let Some(mut queue) = port.queue.take() {
                 outcome = outcome.and(queue.flush());
             }
@@ -265,15 +278,15 @@ impl Transmission {
     }
 
     /// The queue of the running thread; none before the start of the run.
-    fn port(&self, cx: &Context) -> Option<BiasedGuard<'_, Port>> {
+    #[inline]
+    fn lane(&self, cx: &Context) -> Option<&Lane> {
         let Lanes { lanes, of_thread } = self.lanes.get()?;
-        Some(lanes.get(*of_thread.get(cx.thread())?)?.0.lock(cx))
+        lanes.get(*of_thread.get(cx.thread())?)
     }
 
-    /// All queues, for who is not a thread that transmits.
-    fn ports(&self) -> impl Iterator<Item = BiasedGuard<'_, Port>> {
-        let lanes = self.lanes.get().into_iter().flat_map(|lanes| &lanes.lanes);
-        lanes.map(|lane| lane.0.visit())
+    /// All queues.
+    fn lanes(&self) -> &[Lane] {
+        self.lanes.get().map_or(&[], |lanes| &lanes.lanes)
     }
 
     fn pad(&self, batch: &mut Batch) {
@@ -337,9 +350,9 @@ impl Transmission {
 
     /// Transmits what there is room for by the running thread's queue.
     fn transmit_pushed(&self, cx: &mut Context, batch: &mut Batch) {
-        match self.port(cx) {
-            Some(mut port) => {
-                self.transmit(cx, &mut port, batch);
+        match self.lane(cx) {
+            Some(lane) => {
+                lane.port.with(cx, |cx, port| self.transmit(cx, port, batch));
             }
             None => cx.drop_batch(batch, Reason::Stopped),
         }
@@ -403,13 +416,23 @@ fn pushers(init: &Init<'_>) -> u64 {
 
 impl Lane {
     fn new(queue: Box<dyn TxQueue>) -> Self {
-        Self(BiasedMutex::new(Port {
+        let meter = queue.meter();
+        let port = BiasedMutex::new(Port {
             queue: Some(queue),
             counts: QueueCounts::default(),
             waiting: Batch::new(),
             backoff: 0,
             complaint: <(String, Timestamp)>::default(),
-        }))
+        });
+        Self { port, meter, waiting: Count::default() }
+    }
+
+    /// What the queue counted.
+    fn counts(&self) -> QueueCounts {
+        match &self.meter {
+            Some(meter) => meter.counts(),
+            None => self.port.visit().count(),
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Opening an interface to receive from it, as often as it takes: interfaces come and go.
 
 use std::io;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use libc::c_int;
 
@@ -28,7 +28,7 @@ pub(super) struct Opening {
 
 /// An open receive queue.
 pub(super) struct Inlet {
-    pub(super) socket: PacketSocket,
+    pub(super) socket: Arc<PacketSocket>,
     pub(super) frames: Frames,
     filter: Vec<Instruction>,
 }
@@ -82,7 +82,7 @@ impl Opening {
         if let Some(group) = &self.group {
             group.join(&socket, interface.index).map_err(step("share packets among queues"))?;
         }
-        Ok(Inlet { socket, frames, filter })
+        Ok(Inlet { socket: Arc::new(socket), frames, filter })
     }
 
     /// Opens a queue.

@@ -1,6 +1,5 @@
 //! Receiving.
 
-use std::cell::Cell;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -13,8 +12,9 @@ use millrace_core::{Batch, Packet};
 use super::frame::Intake;
 use super::messages::MESSAGES;
 use super::opening::{Frames, Inlet, Opening};
+use crate::meter::Meter;
 use crate::offload::Finished;
-use crate::queue::{QueueCounts, RxOptions, RxQueue};
+use crate::queue::{RxOptions, RxQueue};
 use crate::watch::Watch;
 
 /// A receive queue of an interface, which goes on when the interface goes and comes back.
@@ -35,15 +35,7 @@ pub(super) struct Receiver {
     spares: Vec<Packet>,
     /// Packets that are received and not yet handed on.
     ready: VecDeque<Packet>,
-    counts: Counts,
-}
-
-/// What a queue has counted.
-#[derive(Debug, Default)]
-struct Counts {
-    /// Drops that the kernel has told of; it forgets those that it has told.
-    lost: Cell<u64>,
-    segmented: u64,
+    meter: Arc<Meter>,
 }
 
 /// How often an interface that is gone or down is looked for.
@@ -69,7 +61,7 @@ impl Receiver {
             intake: Intake::new(options),
             spares: Vec::with_capacity(MESSAGES),
             ready: VecDeque::new(),
-            counts: Counts::default(),
+            meter: Arc::default(),
         };
         match inlet {
             Some(inlet) => receiver.use_inlet(inlet)?,
@@ -82,7 +74,16 @@ impl Receiver {
     }
 
     fn use_inlet(&mut self, inlet: Inlet) -> io::Result<()> {
-        self.watch.follow(&inlet.socket)?;
+        self.watch.follow(&*inlet.socket)?;
+        let socket = Arc::downgrade(&inlet.socket);
+        // The kernel forgets the drops that it has told.
+        let mut told = 0;
+        self.meter.opened(Box::new(move || {
+            // Where it does not tell, what is known is all there is.
+            let more = socket.upgrade().and_then(|socket| socket.take_drops().ok());
+            told += u64::from(more.unwrap_or(0));
+            Some(told)
+        }));
         self.inlet = Some(inlet);
         Ok(())
     }
@@ -108,7 +109,7 @@ impl Receiver {
 
     /// Receives from a ring.
     fn collect_frames(&mut self, batch: &mut Batch, room: usize) -> usize {
-        let Self { inlet, intake, spares, ready, counts, .. } = self;
+        let Self { inlet, intake, spares, ready, meter, .. } = self;
         let Some(Frames::Ring(ring)) = inlet.as_mut().map(|inlet| &mut inlet.frames) else {
             return 0;
         };
@@ -135,7 +136,7 @@ impl Receiver {
                     ready.push_back(packet);
                 }
             });
-            counts.note(outcome);
+            note(meter, outcome);
         }
         ring.release();
         copies::count_many(CopyCause::Receive, received as u64);
@@ -158,7 +159,7 @@ impl Receiver {
 
     /// Receives up to so many messages. Returns how many came.
     fn collect_some_messages(&mut self, wanted: usize) -> io::Result<usize> {
-        let Self { inlet, spares, intake, ready, counts, .. } = self;
+        let Self { inlet, spares, intake, ready, meter, .. } = self;
         let Some(Inlet { socket, frames: Frames::Messages(inbox), .. }) = inlet else {
             return Ok(0);
         };
@@ -178,7 +179,7 @@ impl Receiver {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(0),
             // A packet with an offload that the kernel has no words for: it has dropped it.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-                counts.add_lost(1);
+                meter.lost(1);
                 return Ok(0);
             }
             Err(error) => return Err(error),
@@ -187,7 +188,7 @@ impl Receiver {
         for ((arrival, overflow), packet) in inbox.arrivals().zip(spares.drain(..received)) {
             let outcome =
                 intake.unfold(arrival, overflow, packet, |packet| ready.push_back(packet));
-            counts.note(outcome);
+            note(meter, outcome);
         }
         Ok(received)
     }
@@ -213,7 +214,7 @@ impl Receiver {
         // The kernel brings a socket back by itself with the interface that it is bound to, but not
         // with another one of the same name.
         if self.inlet.as_ref().is_none_or(|inlet| inlet.socket.interface().is_none()) {
-            self.counts.take_drops(self.inlet.as_ref());
+            self.meter.closes();
             self.inlet = None;
             // What fails now may succeed later.
             let Ok(inlet) = self.opening.open() else { return };
@@ -240,7 +241,7 @@ impl Receiver {
 
 impl RxQueue for Receiver {
     fn receive(&mut self, batch: &mut Batch, max: usize) -> io::Result<usize> {
-        let room = max.min(batch.room());
+        let (room, before) = (max.min(batch.room()), batch.len());
         let mut n = self.hand_on(batch, room);
         if let Some(look) = self.look {
             self.mend(look);
@@ -254,6 +255,7 @@ impl RxQueue for Receiver {
             self.idle = 0;
             Ok(())
         });
+        self.meter.count_all(batch.get(before..).unwrap_or_default());
         match outcome {
             Ok(()) => Ok(n),
             Err(error) => {
@@ -267,31 +269,24 @@ impl RxQueue for Receiver {
         self.watch.duplicate().ok()
     }
 
-    fn counts(&self) -> QueueCounts {
-        self.counts.take_drops(self.inlet.as_ref());
-        QueueCounts { lost: self.counts.lost.get(), segmented: self.counts.segmented }
+    fn meter(&self) -> Option<Arc<Meter>> {
+        Some(Arc::clone(&self.meter))
     }
 }
 
-impl Counts {
-    fn note(&mut self, outcome: Finished) {
-        match outcome {
-            Finished::Whole => {}
-            Finished::Cut { lost } => {
-                self.segmented += 1;
-                self.add_lost(lost);
-            }
-            Finished::Lost => self.add_lost(1),
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.meter.closes();
+    }
+}
+
+fn note(meter: &Meter, outcome: Finished) {
+    match outcome {
+        Finished::Whole => {}
+        Finished::Cut { lost } => {
+            meter.segmented();
+            meter.lost(lost);
         }
-    }
-
-    fn add_lost(&self, n: u64) {
-        self.lost.set(self.lost.get() + n);
-    }
-
-    /// Where the kernel does not tell, what is known is all there is.
-    fn take_drops(&self, inlet: Option<&Inlet>) {
-        let drops = inlet.and_then(|inlet| inlet.socket.take_drops().ok());
-        self.add_lost(drops.unwrap_or(0).into());
+        Finished::Lost => meter.lost(1),
     }
 }

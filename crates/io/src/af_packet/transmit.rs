@@ -1,6 +1,7 @@
 //! Transmitting.
 
 use std::io;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use millrace_core::memory::copies::{self, CopyCause};
@@ -11,6 +12,7 @@ use super::messages::Outbox;
 use super::socket::PacketSocket;
 use super::tx_ring::TxRing;
 use super::{ETHERNET_HEADER, refused, usable};
+use crate::meter::Meter;
 use crate::method::Method;
 use crate::offload::be16;
 use crate::offload::merge::{self, Message};
@@ -28,6 +30,7 @@ pub(super) struct Transmitter {
     looked: Instant,
     messages: Vec<Message>,
     outbox: Outbox,
+    meter: Arc<Meter>,
 }
 
 /// What leads to an interface.
@@ -55,6 +58,7 @@ impl Transmitter {
             looked: Instant::now(),
             messages: Vec::new(),
             outbox: Outbox::default(),
+            meter: Arc::default(),
         })
     }
 
@@ -134,8 +138,13 @@ impl TxQueue for Transmitter {
         }
         let sent = self.send_well(batch)?;
         copies::count_many(CopyCause::Transmit, sent as u64);
+        self.meter.count_all(batch.get(..sent).unwrap_or_default());
         batch.drain_front(sent).free_rest();
         Ok(sent)
+    }
+
+    fn meter(&self) -> Option<Arc<Meter>> {
+        Some(Arc::clone(&self.meter))
     }
 }
 
@@ -180,7 +189,7 @@ fn put_in_ring(
     let mut count = 0;
     for packet in packets.iter().take(ring.len()) {
         // Where there is a virtio-net header, the kernel leaves this to us.
-        if packet.len() > longest + tag_of(packet.data()) {
+        if packet.len() > longest && packet.len() > longest + tag_of(packet.data()) {
             if count == 0 {
                 return Err(io::Error::from_raw_os_error(libc::EMSGSIZE));
             }

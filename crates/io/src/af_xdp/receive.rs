@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use millrace_core::memory::copies::{self, CopyCause};
 use millrace_core::net::EtherAddress;
-use millrace_core::{Batch, Packet, PacketType};
+use millrace_core::{Batch, Identity, Packet, PacketType};
 
 use super::frames::HEADROOM;
 use super::port::Attachment;
@@ -16,8 +16,9 @@ use super::ring::Place;
 use super::socket::{RETRY, Rx, Socket, lock};
 use super::sys;
 use super::watch::Watch;
+use crate::meter::Meter;
 use crate::offload::{self, Finished, Finisher};
-use crate::queue::{QueueCounts, RxQueue};
+use crate::queue::RxQueue;
 
 /// A receive queue: that of one queue of the device, or of several where the device has more than
 /// were asked for.
@@ -39,9 +40,9 @@ pub(super) struct Receiver {
     finish: Finish,
     /// Packets that are received and not yet handed on.
     ready: VecDeque<Packet>,
-    /// What lines that are closed had counted, and what was lost here.
-    lost: u64,
-    segmented: u64,
+    /// By which it comes to the sockets' receiving side.
+    identity: Identity,
+    meter: Arc<Meter>,
 }
 
 enum State {
@@ -81,9 +82,7 @@ impl Line {
         socket: Arc<Socket>,
         promiscuous: Option<OwnedFd>,
     ) -> io::Result<Self> {
-        let mut rx = socket.rx();
-        socket.refill(&mut rx);
-        drop(rx);
+        socket.refill(&mut socket.rx.visit());
         let mut receivers = lock(&socket.receivers);
         attachment.direct(socket.queue, Some(&socket))?;
         *receivers += 1;
@@ -94,11 +93,18 @@ impl Line {
     pub(super) fn socket(&self) -> &Socket {
         &self.socket
     }
+}
 
-    fn lost(&self) -> u64 {
-        let statistics = self.socket.statistics();
+/// Has a meter ask the kernel what these lines lose.
+fn watch_losses(meter: &Meter, lines: &[Line]) {
+    let sockets: Vec<_> = lines.iter().map(|line| Arc::downgrade(&line.socket)).collect();
+    let lost = |socket: Arc<Socket>| {
+        let statistics = socket.statistics();
         statistics.rx_dropped + statistics.rx_full
-    }
+    };
+    meter.opened(Box::new(move || {
+        Some(sockets.iter().filter_map(|socket| socket.upgrade()).map(lost).sum())
+    }));
 }
 
 impl Drop for Line {
@@ -121,6 +127,8 @@ impl Receiver {
     ) -> io::Result<Self> {
         let watch = Watch::new()?;
         lines.iter().try_for_each(|line| watch.all.follow(line.socket.fd()))?;
+        let meter = Arc::<Meter>::default();
+        watch_losses(&meter, &lines);
         Ok(Self {
             state: State::Open(lines),
             reopen,
@@ -132,8 +140,8 @@ impl Receiver {
             busy_poll,
             finish,
             ready: VecDeque::new(),
-            lost: 0,
-            segmented: 0,
+            identity: Identity::new(),
+            meter,
         })
     }
 
@@ -150,6 +158,7 @@ impl Receiver {
     fn collect(&mut self, batch: &mut Batch, room: usize) -> usize {
         let State::Open(lines) = &self.state else { return 0 };
         let mut n = 0;
+        let mut lost = 0;
         let mut starving = false;
         for at in 0..lines.len() {
             let Some(line) = lines.get((self.first + at) % lines.len()) else { break };
@@ -157,14 +166,15 @@ impl Receiver {
                 // What the device refuses shows when it is transmitted to or asked for.
                 let _ = sys::kick_receive(line.socket.fd());
             }
-            let mut rx = line.socket.rx();
-            n += take(&mut rx, batch, room - n, &mut self.lost);
+            let mut rx = line.socket.rx.lock_as(&self.identity);
+            n += take(&mut rx, batch, room - n, &mut lost);
             line.socket.refill(&mut rx);
             starving |= rx.is_starving();
             if n == room {
                 break;
             }
         }
+        self.meter.lost(lost);
         self.starving = starving;
         if lines.len() > 1 {
             self.first = (self.first + 1) % lines.len();
@@ -218,7 +228,7 @@ impl Receiver {
             return Ok(0);
         }
         port.abandon();
-        self.lost += lines.iter().map(Line::lost).sum::<u64>();
+        self.meter.closes();
         // Meanwhile the other queues notice, too: their program is in the way of a new one.
         self.state = State::Gone(Instant::now() + LOOK);
         Err(io::Error::from_raw_os_error(libc::ENODEV))
@@ -231,6 +241,7 @@ impl Receiver {
                     // Without, packets are found when the thread is awake for another reason.
                     let _ = self.watch.all.follow(line.socket.fd());
                 }
+                watch_losses(&self.meter, &lines);
                 State::Open(lines)
             }
             Err(_) => State::Gone(Instant::now() + LOOK),
@@ -280,11 +291,11 @@ impl Receiver {
             };
             let take = |packet| cut.push_back(packet);
             match self.finish.finisher.finish(offload, packet, &[], take) {
-                Finished::Lost => self.lost += 1,
+                Finished::Lost => self.meter.lost(1),
                 Finished::Whole => {}
                 Finished::Cut { lost } => {
-                    self.segmented += 1;
-                    self.lost += lost;
+                    self.meter.segmented();
+                    self.meter.lost(lost);
                 }
             }
         }
@@ -315,6 +326,7 @@ impl RxQueue for Receiver {
             return self.rest();
         }
         self.idle = 0;
+        self.meter.count_all(batch.get(start..).unwrap_or_default());
         Ok(n)
     }
 
@@ -323,12 +335,14 @@ impl RxQueue for Receiver {
         if self.busy_poll { None } else { self.watch.all.duplicate().ok() }
     }
 
-    fn counts(&self) -> QueueCounts {
-        let lost = match &self.state {
-            State::Open(lines) => lines.iter().map(Line::lost).sum(),
-            State::Gone(_) => 0,
-        };
-        QueueCounts { lost: self.lost + lost, segmented: self.segmented }
+    fn meter(&self) -> Option<Arc<Meter>> {
+        Some(Arc::clone(&self.meter))
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.meter.closes();
     }
 }
 

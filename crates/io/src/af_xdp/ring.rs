@@ -157,9 +157,12 @@ impl<T: Copy> Producer<T> {
     #[inline]
     pub(super) fn wants_call(&self) -> bool {
         // The kernel sets the flag and looks at the ring; we write to the ring and look at the flag.
-        // Were our load done before our store is seen, both could miss each other.
-        fence(Ordering::SeqCst);
-        self.ring.wants_call()
+        // Were our load done before our store is seen, both could miss each other. A flag that is set
+        // already says enough.
+        self.ring.wants_call() || {
+            fence(Ordering::SeqCst);
+            self.ring.wants_call()
+        }
     }
 
     /// How many entries the kernel has not read yet.

@@ -4,12 +4,12 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use libc::c_int;
-use millrace_core::Packet;
+use millrace_core::{BiasedMutex, Packet};
 
 use super::frames::{CHUNK, Frames, HEADROOM, Lent};
 use super::port::Port;
@@ -17,13 +17,16 @@ use super::ring::{Consumer, Layout, Place, Producer};
 use super::sys::{self, Shared};
 
 /// The socket of a queue. The receiving and the transmitting side share it, and may be used by
-/// different threads.
+/// different threads. Each side is as a rule used by one, which pays nothing for that others may come: to look after
+/// packets that are transmitted, or with another configuration.
 #[derive(Debug)]
 pub(super) struct Socket {
     // The kernel lets go of all packets before the fields behind it free them.
     kernel: Kernel,
-    rx: Mutex<Rx>,
-    tx: Mutex<Tx>,
+    pub(super) rx: BiasedMutex<Rx>,
+    pub(super) tx: BiasedMutex<Tx>,
+    /// Packets that the device dropped when they were transmitted.
+    dropped: AtomicU64,
     pub(super) queue: u32,
     pub(super) mode: Mode,
     /// Queues that receive from it. Who changes it from or to 0 leads the packets here, or no more.
@@ -72,8 +75,6 @@ pub(super) struct Tx {
     pub(super) ring: Producer<Place>,
     completed: Consumer<u64>,
     pub(super) lent: Lent,
-    /// Packets that the device dropped.
-    pub(super) dropped: u64,
 }
 
 impl Rx {
@@ -193,12 +194,9 @@ impl Socket {
         &self.kernel.socket
     }
 
-    pub(super) fn rx(&self) -> MutexGuard<'_, Rx> {
-        lock(&self.rx)
-    }
-
-    pub(super) fn tx(&self) -> MutexGuard<'_, Tx> {
-        lock(&self.tx)
+    /// Packets that were to be transmitted and were not.
+    pub(super) fn untransmitted(&self) -> u64 {
+        self.statistics().tx_invalid + self.dropped.load(Ordering::Relaxed)
     }
 
     /// What the kernel counts.
@@ -274,17 +272,15 @@ impl Socket {
 
     /// Takes back packets that are transmitted, unless somebody else does just now.
     pub(super) fn try_reap(&self) {
-        match self.tx.try_lock() {
-            Ok(mut tx) => tx.reap(),
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().reap(),
-            Err(TryLockError::WouldBlock) => {}
+        if let Some(mut tx) = self.tx.try_visit() {
+            tx.reap();
         }
     }
 
     /// Goes on with what the device had no room for, if there is something.
     pub(super) fn go_on_transmitting(&self) {
         if self.unsent.load(Ordering::Relaxed)
-            && let Ok(mut tx) = self.tx.try_lock()
+            && let Some(mut tx) = self.tx.try_visit()
         {
             // The next transmission will say it.
             let _ = self.kick(&mut tx, Duration::ZERO);
@@ -314,7 +310,7 @@ impl Socket {
                 // With zero copy the device goes on by itself.
                 Ok(()) if after == 0 || self.mode.zero_copy => break Ok(()),
                 // The device dropped one packet and could take others.
-                Err(Some(libc::EBUSY)) => tx.dropped += 1,
+                Err(Some(libc::EBUSY)) => drop(self.dropped.fetch_add(1, Ordering::Relaxed)),
                 Ok(()) | Err(Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR)) => {
                     tx.reap();
                     if after != before {
@@ -414,7 +410,7 @@ impl Unbound {
         let level = level(&frames, wish, size as usize);
         Ok(Self {
             rx: Rx { received, fill, lent: lent(), level, retry: None },
-            tx: Tx { ring, completed, lent: lent(), dropped: 0 },
+            tx: Tx { ring, completed, lent: lent() },
             kernel: Kernel { rings, socket, release: Release { queue: None, released } },
         })
     }
@@ -458,8 +454,9 @@ impl Unbound {
         let base = self.rx.lent.frames().region().base.addr().get();
         let socket = Arc::new(Socket {
             kernel: self.kernel,
-            rx: Mutex::new(self.rx),
-            tx: Mutex::new(self.tx),
+            rx: BiasedMutex::new(self.rx),
+            tx: BiasedMutex::new(self.tx),
+            dropped: AtomicU64::new(0),
             queue: wish.queue,
             mode,
             receivers: Mutex::new(0),

@@ -7,13 +7,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use millrace_core::memory::copies::{self, CopyCause};
-use millrace_core::{Batch, Packet};
+use millrace_core::{Batch, Identity, Packet};
 
 use super::frames::CHUNK;
 use super::port::Attachment;
 use super::ring::{Place, address};
 use super::socket::{Socket, Tx};
-use crate::queue::{QueueCounts, TxQueue};
+use crate::meter::Meter;
+use crate::queue::TxQueue;
 
 /// A transmit queue of an interface.
 #[repr(align(128))]
@@ -29,8 +30,9 @@ pub(super) struct Transmitter {
     failing: bool,
     /// Calls since the MTU was asked for.
     calls: u32,
-    /// What sockets that are closed had counted, and packets for which there was no memory.
-    lost: u64,
+    /// By which it comes to the socket's transmitting side.
+    identity: Identity,
+    meter: Arc<Meter>,
 }
 
 /// A socket, and the program that its driver wants where there is one.
@@ -47,57 +49,119 @@ const MOST_SLOTS: usize = 17;
 
 impl Transmitter {
     pub(super) fn new(line: Line, reopen: Box<dyn Fn() -> io::Result<Line> + Send>) -> Self {
+        let meter = Arc::<Meter>::default();
+        watch_losses(&meter, &line.0);
         Self {
             line: Some(line),
             reopen,
             next_look: Instant::now(),
             failing: false,
             calls: 0,
-            lost: 0,
+            identity: Identity::new(),
+            meter,
         }
     }
 
-    /// The socket, if the interface is there.
-    fn socket(&mut self) -> io::Result<Arc<Socket>> {
-        if let Some((socket, _)) = &self.line {
-            return Ok(Arc::clone(socket));
+    /// Takes the socket out, if the interface is there.
+    fn take_line(&mut self) -> io::Result<Line> {
+        if let Some(line) = self.line.take() {
+            return Ok(line);
         }
         let now = Instant::now();
         if now >= self.next_look {
             self.next_look = now + LOOK;
             if let Ok(line) = (self.reopen)() {
                 self.failing = false;
-                let socket = Arc::clone(&line.0);
-                self.line = Some(line);
-                return Ok(socket);
+                watch_losses(&self.meter, &line.0);
+                return Ok(line);
             }
         }
         Err(io::Error::from_raw_os_error(libc::ENODEV))
     }
 
-    /// Takes note of an error of the device.
+    /// Whether an error of the device says that it is gone.
     #[cold]
-    fn fail(&mut self, error: &io::Error, socket: &Socket) {
+    fn is_gone(&mut self, error: &io::Error, socket: &Socket) -> bool {
         self.failing = true;
         let gone = matches!(error.raw_os_error(), Some(libc::ENXIO | libc::ENODEV));
-        if gone && (socket.is_loose(error) || !socket.port.is_there()) {
+        let gone = gone && (socket.is_loose(error) || !socket.port.is_there());
+        if gone {
             socket.port.abandon();
-            self.lost += lost(socket);
-            self.line = None;
+            self.meter.closes();
         }
+        gone
     }
 
-    fn is_working(&mut self, socket: &Socket) -> io::Result<()> {
+    /// Transmits by a socket.
+    fn transmit_by(&mut self, socket: &Socket, batch: &mut Batch) -> Result<usize, Failure> {
+        let mut tx = socket.tx.lock_as(&self.identity);
         if self.failing {
-            let result = socket.kick(&mut socket.tx(), Duration::ZERO);
-            if let Err(error) = result {
-                self.fail(&error, socket);
-                return Err(error);
-            }
+            socket.kick(&mut tx, Duration::ZERO).map_err(Failure::of_device)?;
             self.failing = false;
         }
-        Ok(())
+        self.calls += 1;
+        if self.calls >= REFRESH {
+            self.calls = 0;
+            socket.port.refresh();
+        }
+        tx.reap();
+        if !socket.has_caught_up(&mut tx).map_err(Failure::of_device)? {
+            return Ok(0);
+        }
+        let room = tx.ring.room(batch.len() as u32) as usize;
+        let (count, bytes) = match fitting(batch, socket, room) {
+            // The device is at work on what is in the ring, or waits to be called for it.
+            Ok((0, _)) => {
+                let kicked = socket.kick(&mut tx, Duration::ZERO);
+                return kicked.map(|()| 0).map_err(Failure::of_packet);
+            }
+            Ok(fitting) => fitting,
+            Err(error) => {
+                // The MTU may have grown.
+                socket.port.refresh();
+                match fitting(batch, socket, room) {
+                    Ok(fitting) if fitting.0 > 0 => fitting,
+                    _ => return Err(Failure::of_packet(error)),
+                }
+            }
+        };
+        for packet in batch.drain_front(count) {
+            if !put(&mut tx, packet) {
+                self.meter.lost(1);
+            }
+        }
+        tx.ring.publish();
+        self.meter.count(count, bytes);
+        match socket.kick(&mut tx, PATIENCE) {
+            Ok(()) => Ok(count),
+            Err(error) => Err(Failure { taken: Some(count), ..Failure::of_device(error) }),
+        }
     }
+}
+
+/// What went wrong when packets were to be transmitted.
+struct Failure {
+    error: io::Error,
+    /// The next call finds out whether the device works again.
+    of_device: bool,
+    /// The packets have been taken all the same.
+    taken: Option<usize>,
+}
+
+impl Failure {
+    fn of_device(error: io::Error) -> Self {
+        Self { error, of_device: true, taken: None }
+    }
+
+    fn of_packet(error: io::Error) -> Self {
+        Self { error, of_device: false, taken: None }
+    }
+}
+
+/// Has a meter ask the kernel what this socket loses.
+fn watch_losses(meter: &Meter, socket: &Arc<Socket>) {
+    let socket = Arc::downgrade(socket);
+    meter.opened(Box::new(move || Some(socket.upgrade()?.untransmitted())));
 }
 
 impl TxQueue for Transmitter {
@@ -105,91 +169,62 @@ impl TxQueue for Transmitter {
         if batch.is_empty() {
             return Ok(0);
         }
-        let socket = self.socket()?;
-        self.is_working(&socket)?;
-        self.calls += 1;
-        if self.calls >= REFRESH {
-            self.calls = 0;
-            socket.port.refresh();
-        }
-        let mut tx = socket.tx();
-        tx.reap();
-        match socket.has_caught_up(&mut tx) {
-            Ok(true) => {}
-            Ok(false) => return Ok(0),
-            Err(error) => {
-                self.fail(&error, &socket);
-                return Err(error);
-            }
-        }
-        let room = tx.ring.room(batch.len() as u32) as usize;
-        let count = match fitting(batch, &socket, room) {
-            // The device is at work on what is in the ring, or waits to be called for it.
-            Ok(0) => return socket.kick(&mut tx, Duration::ZERO).map(|()| 0),
-            Ok(count) => count,
-            Err(error) => {
-                // The MTU may have grown.
-                socket.port.refresh();
-                match fitting(batch, &socket, room) {
-                    Ok(count) if count > 0 => count,
-                    _ => return Err(error),
-                }
-            }
+        let line = self.take_line()?;
+        let result = self.transmit_by(&line.0, batch);
+        let gone = match &result {
+            Err(Failure { error, of_device: true, .. }) => self.is_gone(error, &line.0),
+            _ => false,
         };
-        for packet in batch.drain_front(count) {
-            if !put(&mut tx, packet) {
-                self.lost += 1;
-            }
+        if !gone {
+            self.line = Some(line);
         }
-        tx.ring.publish();
-        let result = socket.kick(&mut tx, PATIENCE);
-        drop(tx);
-        if let Err(error) = result {
-            self.fail(&error, &socket);
-        }
-        Ok(count)
+        result.or_else(|failure| failure.taken.ok_or(failure.error))
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match &self.line {
-            Some((socket, _)) => socket.kick(&mut socket.tx(), PATIENCE),
+            Some((socket, _)) => socket.kick(&mut socket.tx.lock_as(&self.identity), PATIENCE),
             None => Ok(()),
         }
     }
 
-    fn counts(&self) -> QueueCounts {
-        let lost = self.lost + self.line.as_ref().map_or(0, |(socket, _)| lost(socket));
-        QueueCounts { lost, ..QueueCounts::default() }
+    fn meter(&self) -> Option<Arc<Meter>> {
+        Some(Arc::clone(&self.meter))
     }
 }
 
-fn lost(socket: &Socket) -> u64 {
-    let dropped = socket.tx().dropped;
-    socket.statistics().tx_invalid + dropped
+impl Drop for Transmitter {
+    fn drop(&mut self) {
+        self.meter.closes();
+    }
 }
 
-/// How many packets from the front the ring has room for, and the device takes.
+/// How many packets from the front the ring has room for, and the device takes; and their bytes.
 ///
 /// # Errors
 /// The device does not take the first packet.
-fn fitting(batch: &Batch, socket: &Socket, room: usize) -> io::Result<usize> {
+fn fitting(batch: &Batch, socket: &Socket, room: usize) -> io::Result<(usize, usize)> {
     let limit = socket.port.max_length();
-    let mut slots = 0;
+    let most = if socket.mode.fragments { MOST_SLOTS } else { 1 };
+    let (mut slots, mut bytes) = (0, 0);
     for (count, packet) in batch.iter().enumerate() {
-        let needed = packet.len().div_ceil(CHUNK);
-        let most = if socket.mode.fragments { MOST_SLOTS } else { 1 };
-        if !(1..=most).contains(&needed) || packet.len() > limit + tag_of(packet) {
+        let len = packet.len();
+        let needed = len.div_ceil(CHUNK);
+        // What a packet says of itself is read only where it matters.
+        let too_long = len > limit && len > limit + tag_of(packet);
+        if too_long || !(1..=most).contains(&needed) {
             return match count {
                 0 => Err(io::Error::from_raw_os_error(libc::EMSGSIZE)),
-                _ => Ok(count),
+                _ => Ok((count, bytes)),
             };
         }
         slots += needed;
         if slots > room {
-            return Ok(count);
+            return Ok((count, bytes));
         }
+        bytes += len;
     }
-    Ok(batch.len())
+    Ok((batch.len(), bytes))
 }
 
 /// Bytes that a packet may be longer for its VLAN tag.

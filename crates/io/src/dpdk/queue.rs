@@ -5,10 +5,10 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use millrace_core::memory::{CopyCause, Descriptor, Limits, copies, register_external_release};
-use millrace_core::{Batch, Count, Packet};
+use millrace_core::{Batch, Packet};
 use rustix::event::epoll;
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
@@ -19,8 +19,9 @@ use super::abi::{Mbuf, Table};
 use super::environment::table;
 use super::port::{Open, Port, Sharers};
 use super::thread::make_known;
+use crate::meter::Meter;
 use crate::method::DpdkOptions;
-use crate::queue::{QueueCounts, RxOptions, RxQueue, TxQueue};
+use crate::queue::{RxOptions, RxQueue, TxQueue};
 
 /// `ol_flags` bit of a packet whose VLAN tag the card took off (`RTE_MBUF_F_RX_VLAN_STRIPPED`).
 const VLAN_STRIPPED: u64 = 1 << 6;
@@ -61,8 +62,7 @@ pub(super) struct Rx {
     snap_length: usize,
     marks: Marks,
     sleep: Option<Sleep>,
-    lost: AtomicU64,
-    bytes: Arc<Count>,
+    meter: Arc<Meter>,
 }
 
 /// What is done to packets, beyond what is done to all.
@@ -113,8 +113,7 @@ impl Rx {
             snap_length: options.snap_length,
             marks,
             sleep,
-            lost: AtomicU64::new(0),
-            bytes: Arc::default(),
+            meter: Arc::default(),
         }
     }
 
@@ -127,6 +126,13 @@ impl Rx {
             sleep.watch(card)?;
         }
         self.open = Some(open);
+        // The card counts for all of its queues: one of them tells it.
+        if self.port.is_first(self.number) {
+            let port = Arc::downgrade(&self.port);
+            let lost =
+                move || port.upgrade()?.stats().ok().map(|stats| stats.missed + stats.no_mbuf);
+            self.meter.opened(Box::new(lost));
+        }
         Ok(())
     }
 
@@ -149,7 +155,7 @@ impl Rx {
         // Those for which there was no buffer.
         let before = batch.len();
         batch.retain_mut(|packet| packet.segments() == 1);
-        self.lost.fetch_add((before - batch.len()) as u64, Ordering::Relaxed);
+        self.meter.lost((before - batch.len()) as u64);
     }
 
     #[cold]
@@ -187,13 +193,13 @@ impl RxQueue for Rx {
         let burst = unsafe {
             batch.receive_mbufs(max, |to, room| receive(port, number, to, room as u16).into())
         };
-        self.bytes.add(burst.bytes as u64);
         let mut count = burst.packets;
         if burst.scattered > 0 {
             let before = batch.len();
             self.gather(batch, count);
             count -= before - batch.len();
         }
+        self.meter.count(count, burst.bytes);
         if self.marks.any {
             self.mark(batch, count);
         }
@@ -203,28 +209,18 @@ impl RxQueue for Rx {
         Ok(count)
     }
 
-    fn byte_counter(&self) -> Option<Arc<Count>> {
-        Some(self.bytes.clone())
+    fn meter(&self) -> Option<Arc<Meter>> {
+        Some(self.meter.clone())
     }
 
     fn readiness(&self) -> Option<OwnedFd> {
         self.sleep.as_ref()?.epoll.try_clone().ok()
     }
-
-    fn counts(&self) -> QueueCounts {
-        let lost = self.lost.load(Ordering::Relaxed);
-        // The card counts for all of its queues: one of them tells it.
-        let of_port = if self.open.is_some() && self.port.is_first(self.number) {
-            self.port.stats().map_or(0, |stats| stats.missed + stats.no_mbuf)
-        } else {
-            0
-        };
-        QueueCounts { lost: lost + of_port, ..QueueCounts::default() }
-    }
 }
 
 impl Drop for Rx {
     fn drop(&mut self) {
+        self.meter.closes();
         self.port.leave_rx(self.number);
     }
 }
@@ -285,13 +281,13 @@ pub(super) struct Tx {
     number: u16,
     sharers: Arc<Sharers>,
     open: Option<Open>,
-    bytes: Arc<Count>,
+    meter: Arc<Meter>,
 }
 
 impl Tx {
     pub(super) fn new(port: Arc<Port>, number: u16, sharers: Arc<Sharers>) -> Self {
         sharers.count.fetch_add(1, Ordering::SeqCst);
-        Self { table: port.table, port, number, sharers, open: None, bytes: Arc::default() }
+        Self { table: port.table, port, number, sharers, open: None, meter: Arc::default() }
     }
 
     #[cold]
@@ -341,7 +337,7 @@ impl TxQueue for Tx {
                 send(port, number, mbufs, count as u16).into()
             })
         };
-        self.bytes.add(burst.bytes as u64);
+        self.meter.count(burst.packets, burst.bytes);
         // Further back, one that is too long is none of the device's reasons to take no packet now.
         match batch.first().map(Packet::len).filter(|first| *first > open.longest) {
             Some(first) if burst.packets == 0 => Err(io::Error::new(
@@ -355,8 +351,8 @@ impl TxQueue for Tx {
         }
     }
 
-    fn byte_counter(&self) -> Option<Arc<Count>> {
-        Some(self.bytes.clone())
+    fn meter(&self) -> Option<Arc<Meter>> {
+        Some(self.meter.clone())
     }
 }
 

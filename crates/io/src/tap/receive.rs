@@ -10,8 +10,9 @@ use millrace_core::net::EtherAddress;
 use millrace_core::{Batch, Packet, PacketType};
 
 use super::Port;
+use crate::meter::Meter;
 use crate::offload::{Finished, Finisher, HEADER, Link, Offload};
-use crate::queue::{QueueCounts, RxQueue};
+use crate::queue::RxQueue;
 use crate::watch::Watch;
 
 /// A receive queue of an interface.
@@ -26,7 +27,7 @@ pub(super) struct Receiver {
     overflow: Vec<u8>,
     /// Packets that are received and not yet handed on.
     ready: VecDeque<Packet>,
-    counts: QueueCounts,
+    meter: Arc<Meter>,
     watch: Watch,
     /// Somebody has deleted the interface: no packet will come any more.
     is_gone: bool,
@@ -48,7 +49,7 @@ impl Receiver {
             spare: None,
             overflow: vec![0; LONGEST],
             ready: VecDeque::new(),
-            counts: QueueCounts::default(),
+            meter: Arc::default(),
             watch,
             is_gone: false,
         })
@@ -91,7 +92,7 @@ impl Receiver {
             }
         };
         copies::count(CopyCause::Receive);
-        let Self { finisher, overflow, ready, counts, .. } = self;
+        let Self { finisher, overflow, ready, meter, .. } = self;
         let rest = overflow.get(..length.saturating_sub(capacity)).unwrap_or_default();
         let fits = packet.set_len(length.min(capacity));
         debug_assert!(fits);
@@ -102,10 +103,10 @@ impl Receiver {
         match finisher.finish(offload, packet, rest, |packet| ready.push_back(packet)) {
             Finished::Whole => {}
             Finished::Cut { lost } => {
-                counts.segmented += 1;
-                counts.lost += lost;
+                meter.segmented();
+                meter.lost(lost);
             }
-            Finished::Lost => counts.lost += 1,
+            Finished::Lost => meter.lost(1),
         }
         Ok(true)
     }
@@ -114,11 +115,18 @@ impl Receiver {
 impl RxQueue for Receiver {
     fn receive(&mut self, batch: &mut Batch, max: usize) -> io::Result<usize> {
         let room = max.min(batch.room());
+        let before = batch.len();
         let mut n = self.hand_on(batch, room);
-        while n < room && !self.is_gone && self.read()? {
+        let mut outcome = Ok(true);
+        while n < room && !self.is_gone {
+            outcome = self.read();
+            if !matches!(outcome, Ok(true)) {
+                break;
+            }
             n += self.hand_on(batch, room - n);
         }
-        Ok(n)
+        self.meter.count_all(batch.get(before..).unwrap_or_default());
+        outcome.map(|_| n)
     }
 
     fn readiness(&self) -> Option<OwnedFd> {
@@ -129,8 +137,8 @@ impl RxQueue for Receiver {
         self.is_gone && self.ready.is_empty()
     }
 
-    fn counts(&self) -> QueueCounts {
-        self.counts
+    fn meter(&self) -> Option<Arc<Meter>> {
+        Some(Arc::clone(&self.meter))
     }
 }
 

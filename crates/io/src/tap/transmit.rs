@@ -7,6 +7,7 @@ use millrace_core::memory::copies::{self, CopyCause};
 use millrace_core::{Batch, Packet};
 
 use super::Port;
+use crate::meter::Meter;
 use crate::offload::Link;
 use crate::offload::merge::{self, Message};
 use crate::queue::TxQueue;
@@ -19,6 +20,7 @@ pub(super) struct Transmitter {
     /// The longest packet that may be merged with others; 0 merges none.
     longest: usize,
     messages: Vec<Message>,
+    meter: Arc<Meter>,
 }
 
 /// The most parts that a message is written from (`IOV_MAX` of Linux is 1,024).
@@ -26,7 +28,7 @@ const PARTS: usize = Batch::CAPACITY + 1;
 
 impl Transmitter {
     pub(super) fn new(port: Arc<Port>, link: Link, longest: usize) -> Self {
-        Self { port, link, longest, messages: Vec::new() }
+        Self { port, link, longest, messages: Vec::new(), meter: Arc::default() }
     }
 
     fn write(&self, message: &Message, packets: &[Packet]) -> io::Result<()> {
@@ -64,6 +66,7 @@ impl TxQueue for Transmitter {
         }
         self.messages = messages;
         copies::count_many(CopyCause::Transmit, taken as u64);
+        self.meter.count_all(batch.get(..taken).unwrap_or_default());
         batch.drain_front(taken).free_rest();
         match failure {
             Some((error, _)) if taken == 0 && is_full(&error) => Ok(0),
@@ -76,6 +79,10 @@ impl TxQueue for Transmitter {
             // The next call meets the error again, and tells of it.
             _ => Ok(taken),
         }
+    }
+
+    fn meter(&self) -> Option<Arc<Meter>> {
+        Some(Arc::clone(&self.meter))
     }
 }
 

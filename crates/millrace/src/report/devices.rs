@@ -6,10 +6,10 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use millrace_core::net::{EtherAddress, Ipv4Prefix};
-use millrace_core::{Batch, Count, Packet};
+use millrace_core::{Batch, Count};
 use millrace_io::tap::{Tap, TapOptions};
 use millrace_io::{
-    Backend, Capabilities, DeviceError, DeviceFacts, Method, Opened, QueueCounts, RxOptions,
+    Backend, Capabilities, DeviceError, DeviceFacts, Meter, Method, Opened, QueueCounts, RxOptions,
     RxQueue, TxOptions, TxQueue,
 };
 
@@ -23,17 +23,42 @@ struct Opening {
     direction: &'static str,
     capabilities: Capabilities,
     changes: Vec<String>,
-    queues: Vec<Arc<Traffic>>,
+    queues: Vec<Account>,
 }
 
 /// What went through one queue.
+#[derive(Clone, Debug)]
+enum Account {
+    /// The queue counts by itself.
+    Own(Arc<Meter>),
+    /// It is watched.
+    Watched(Arc<Traffic>),
+}
+
+/// What is seen of a queue that is watched.
 #[derive(Debug, Default)]
 struct Traffic {
-    packets: Count,
-    bytes: Arc<Count>,
-    batches: Count,
+    meter: Meter,
     lost: Count,
     segmented: Count,
+}
+
+impl Account {
+    fn meter(&self) -> &Meter {
+        match self {
+            Self::Own(meter) => meter,
+            Self::Watched(traffic) => &traffic.meter,
+        }
+    }
+
+    fn counts(&self) -> QueueCounts {
+        match self {
+            Self::Own(meter) => meter.counts(),
+            Self::Watched(traffic) => {
+                QueueCounts { lost: traffic.lost.get(), segmented: traffic.segmented.get() }
+            }
+        }
+    }
 }
 
 /// What went through one direction of a device, all queues together.
@@ -95,8 +120,11 @@ impl Ledger {
 
     /// What went through each device so far.
     pub(crate) fn figures(&self) -> Vec<DeviceFigures> {
-        let sum = |queues: &[Arc<Traffic>], count: fn(&Traffic) -> &Count| {
-            queues.iter().map(|queue| count(queue).get()).sum()
+        let sum = |queues: &[Account], count: fn(&Meter) -> u64| {
+            queues.iter().map(|queue| count(queue.meter())).sum()
+        };
+        let counts = |queues: &[Account]| {
+            queues.iter().map(Account::counts).fold(QueueCounts::default(), |sum, one| sum + one)
         };
         let figures = |opening: &Opening| DeviceFigures {
             device: opening.device.clone(),
@@ -104,11 +132,11 @@ impl Ledger {
             backend: opening.capabilities.backend,
             zero_copy: opening.capabilities.zero_copy,
             queues: opening.queues.len(),
-            packets: sum(&opening.queues, |queue| &queue.packets),
-            bytes: sum(&opening.queues, |queue| &queue.bytes),
-            batches: sum(&opening.queues, |queue| &queue.batches),
-            lost: sum(&opening.queues, |queue| &queue.lost),
-            segmented: sum(&opening.queues, |queue| &queue.segmented),
+            packets: sum(&opening.queues, Meter::packets),
+            bytes: sum(&opening.queues, Meter::bytes),
+            batches: sum(&opening.queues, Meter::batches),
+            lost: counts(&opening.queues).lost,
+            segmented: counts(&opening.queues).segmented,
         };
         self.openings().iter().map(figures).collect()
     }
@@ -129,10 +157,14 @@ impl Observed {
 
 impl Observed {
     fn watch_rx(&self, device: &str, opened: Opened<dyn RxQueue>) -> Opened<dyn RxQueue> {
-        let mut traffic = Vec::new();
+        let mut accounts = Vec::new();
         let queues = opened.queues.into_iter().map(|queue| {
-            let watched = Watched::new(queue.byte_counter(), queue);
-            traffic.push(watched.traffic.clone());
+            if let Some(meter) = queue.meter() {
+                accounts.push(Account::Own(meter));
+                return queue;
+            }
+            let watched = Watched { queue, traffic: Arc::<Traffic>::default() };
+            accounts.push(Account::Watched(watched.traffic.clone()));
             Box::new(watched) as Box<dyn RxQueue>
         });
         let queues = queues.collect();
@@ -141,16 +173,20 @@ impl Observed {
             direction: "in",
             capabilities: opened.capabilities.clone(),
             changes: opened.changes.clone(),
-            queues: traffic,
+            queues: accounts,
         });
         Opened { queues, ..opened }
     }
 
     fn watch_tx(&self, device: &str, opened: Opened<dyn TxQueue>) -> Opened<dyn TxQueue> {
-        let mut traffic = Vec::new();
+        let mut accounts = Vec::new();
         let queues = opened.queues.into_iter().map(|queue| {
-            let watched = Watched::new(queue.byte_counter(), queue);
-            traffic.push(watched.traffic.clone());
+            if let Some(meter) = queue.meter() {
+                accounts.push(Account::Own(meter));
+                return queue;
+            }
+            let watched = Watched { queue, traffic: Arc::<Traffic>::default() };
+            accounts.push(Account::Watched(watched.traffic.clone()));
             Box::new(watched) as Box<dyn TxQueue>
         });
         let queues = queues.collect();
@@ -159,7 +195,7 @@ impl Observed {
             direction: "out",
             capabilities: opened.capabilities.clone(),
             changes: opened.changes.clone(),
-            queues: traffic,
+            queues: accounts,
         });
         Opened { queues, ..opened }
     }
@@ -205,40 +241,14 @@ impl Backend for Observed {
     }
 }
 
-/// A queue whose traffic is counted. It belongs to one thread, and so do its counters.
+/// A queue without a meter, whose traffic is counted. It belongs to one thread, and so do its counters.
 #[repr(align(128))]
 struct Watched<Q: ?Sized> {
     queue: Box<Q>,
     traffic: Arc<Traffic>,
-    /// The queue counts its bytes by itself.
-    counts_bytes: bool,
 }
 
 impl<Q: ?Sized> Watched<Q> {
-    fn new(bytes: Option<Arc<Count>>, queue: Box<Q>) -> Self {
-        let counts_bytes = bytes.is_some();
-        let traffic = Traffic { bytes: bytes.unwrap_or_default(), ..Traffic::default() };
-        Self { queue, traffic: Arc::new(traffic), counts_bytes }
-    }
-
-    /// The bytes of packets, if they are to be counted here.
-    fn bytes(&self, packets: &[Packet]) -> usize {
-        match self.counts_bytes {
-            true => 0,
-            false => packets.iter().map(|packet| packet.len()).sum(),
-        }
-    }
-
-    fn count(&self, packets: usize, bytes: usize) {
-        if packets > 0 {
-            self.traffic.packets.add(packets as u64);
-            if !self.counts_bytes {
-                self.traffic.bytes.add(bytes as u64);
-            }
-            self.traffic.batches.add(1);
-        }
-    }
-
     /// Keeps what the device says it counted: its queue may be closed when somebody wants to know.
     fn note(&self, counts: QueueCounts) -> QueueCounts {
         self.traffic.lost.set(counts.lost);
@@ -251,8 +261,7 @@ impl RxQueue for Watched<dyn RxQueue> {
     fn receive(&mut self, batch: &mut Batch, max: usize) -> io::Result<usize> {
         let before = batch.len();
         let received = self.queue.receive(batch, max);
-        let bytes = self.bytes(batch.get(before..).unwrap_or_default());
-        self.count(batch.len() - before, bytes);
+        self.traffic.meter.count_all(batch.get(before..).unwrap_or_default());
         received
     }
 
@@ -271,9 +280,10 @@ impl RxQueue for Watched<dyn RxQueue> {
 
 impl TxQueue for Watched<dyn TxQueue> {
     fn transmit(&mut self, batch: &mut Batch) -> io::Result<usize> {
-        let (packets, before) = (batch.len(), self.bytes(batch));
+        let bytes = |batch: &Batch| batch.iter().map(|packet| packet.len()).sum::<usize>();
+        let (packets, before) = (batch.len(), bytes(batch));
         let taken = self.queue.transmit(batch);
-        self.count(packets - batch.len(), before - self.bytes(batch));
+        self.traffic.meter.count(packets - batch.len(), before - bytes(batch));
         taken
     }
 

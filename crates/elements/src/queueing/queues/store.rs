@@ -1,14 +1,16 @@
 //! What the shared queues have in common: packets behind a lock, counts, and signals to both sides.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-use millrace_core::{Batch, Context, Element, Failed, Handlers, Notifier, Reason, Setup};
+use millrace_core::{
+    Batch, BiasedMutex, Context, Count, Element, Failed, Handlers, Notifier, Reason, Setup,
+};
 
 use super::chunks::Chunks;
 
-/// Packets in a row, and who is told about them. Any number of threads may put in and take out.
+/// Packets in a row, and who is told about them. Any number of threads may put in and take out; one that does
+/// both pays nothing for that.
 pub struct Store {
-    row: Mutex<Row>,
+    row: BiasedMutex<Row>,
+    shown: Shown,
     /// Whether there are packets.
     full: Notifier,
     /// Whether there is room.
@@ -31,12 +33,34 @@ struct Row {
     capacity: usize,
     /// A handler has changed the capacity.
     changed: bool,
-    highwater: usize,
-    drops: u64,
     /// Packets that a handler threw out, not yet counted as drops by a thread of the graph.
     thrown_out: usize,
     /// How often packets were asked for in vain since there were some.
     in_vain: u32,
+}
+
+/// What is known of the row to who does not hold it. Who does, changes it.
+#[derive(Default)]
+struct Shown {
+    len: Count,
+    /// Packets that are kept, or were thrown out and are not yet counted as dropped.
+    held: Count,
+    capacity: Count,
+    highwater: Count,
+    drops: Count,
+}
+
+impl Shown {
+    fn show(&self, row: &Row) {
+        let len = row.packets.len() as u64;
+        self.len.set(len);
+        self.held.set(len + row.thrown_out as u64);
+    }
+
+    fn show_growth(&self, row: &Row) {
+        self.show(row);
+        self.highwater.set(self.highwater.get().max(row.packets.len() as u64));
+    }
 }
 
 /// Who asks in vain is told after so many times that there are no packets, as in Click: timed elements
@@ -57,20 +81,20 @@ impl Store {
         let capacity: u32 = setup.args.positional("CAPACITY", 1000);
         setup.args.complete()?;
         let store = Self {
-            row: Mutex::new(Row {
+            row: BiasedMutex::new(Row {
                 packets: Chunks::default(),
                 capacity: capacity as usize,
                 changed: false,
-                highwater: 0,
-                drops: 0,
                 thrown_out: 0,
                 in_vain: 0,
             }),
+            shown: Shown::default(),
             full: Notifier::default(),
             room: Notifier::default(),
             keeps,
             patience,
         };
+        store.shown.capacity.set(capacity.into());
         // Nobody has asked in vain yet.
         store.full.wake();
         if capacity > 0 {
@@ -122,15 +146,16 @@ impl Store {
 
     /// Lets `store` put what it can of a batch into the row; what is left in the batch goes.
     fn put(&self, cx: &mut Context, batch: &mut Batch, store: impl FnOnce(&mut Row, &mut Batch)) {
-        let mut row = self.row();
-        store(&mut row, batch);
-        row.highwater = row.highwater.max(row.packets.len());
-        let refused = batch.len();
-        let first_overflow = row.drops == 0 && refused > 0 && row.capacity > 0;
-        row.drops += refused as u64;
-        let thrown_out = std::mem::take(&mut row.thrown_out);
-        self.tell(&row);
-        drop(row);
+        let (first_overflow, thrown_out) = self.row.with(cx, |_, row| {
+            store(row, batch);
+            let refused = batch.len() as u64;
+            let first_overflow = refused > 0 && self.shown.drops.get() == 0 && row.capacity > 0;
+            self.shown.drops.add(refused);
+            let thrown_out = std::mem::take(&mut row.thrown_out);
+            self.shown.show_growth(row);
+            self.tell(row);
+            (first_overflow, thrown_out)
+        });
         cx.dropped(thrown_out, Reason::Discarded);
         match cx.is_connected(OVERFLOW) {
             true => cx.push_batch(OVERFLOW, batch),
@@ -145,49 +170,53 @@ impl Store {
 
     /// Takes packets from the front, at most `max` and as many as the batch has room for.
     pub(super) fn take(&self, cx: &mut Context, max: usize, batch: &mut Batch) {
-        let mut row = self.row();
-        let before = row.packets.len();
-        row.packets.take(max, batch);
-        let after = row.packets.len();
-        if after < before {
-            row.in_vain = 0;
-        }
-        if self.patience == 0 && after == 0 {
-            self.full.sleep();
-        } else if after == 0 && before - after < max {
-            if row.in_vain >= self.patience {
-                self.full.sleep();
-            } else {
-                row.in_vain += 1;
+        let thrown_out = self.row.with(cx, |_, row| {
+            let before = row.packets.len();
+            row.packets.take(max, batch);
+            let after = row.packets.len();
+            if after < before {
+                row.in_vain = 0;
             }
-        }
-        if after < row.capacity {
-            self.room.wake();
-        }
-        let thrown_out = std::mem::take(&mut row.thrown_out);
-        drop(row);
+            if self.patience == 0 && after == 0 {
+                self.full.sleep();
+            } else if after == 0 && before - after < max {
+                if row.in_vain >= self.patience {
+                    self.full.sleep();
+                } else {
+                    row.in_vain += 1;
+                }
+            }
+            if after < row.capacity {
+                self.room.wake();
+            }
+            let thrown_out = std::mem::take(&mut row.thrown_out);
+            self.shown.show(row);
+            thrown_out
+        });
         cx.dropped(thrown_out, Reason::Discarded);
     }
 
     /// Moves the packets of another store here, as many as there is room for, and its counts.
     pub(super) fn take_state(&self, old: &Self) {
-        let (mut row, mut before) = (self.row(), old.row());
+        let (mut row, mut before) = (self.row.visit(), old.row.visit());
         let mut batch = Batch::new();
         if self.keeps == End::Back {
             let excess = before.packets.len().saturating_sub(row.capacity);
             before.packets.free_front(excess);
             row.thrown_out += excess;
-            row.drops += excess as u64;
+            self.shown.drops.add(excess as u64);
         }
         while row.packets.len() < row.capacity && !before.packets.is_empty() {
             let free = row.capacity - row.packets.len();
             before.packets.take(free, &mut batch);
             row.packets.append(&mut batch, free);
         }
-        row.drops += before.drops + before.packets.len() as u64;
+        self.shown.drops.add(old.shown.drops.get() + before.packets.len() as u64);
         row.thrown_out += before.packets.len();
         before.packets.truncate(0);
-        row.highwater = row.packets.len();
+        old.shown.show(&before);
+        self.shown.highwater.set(0);
+        self.shown.show_growth(&row);
         self.tell(&row);
     }
 
@@ -203,22 +232,17 @@ impl Store {
 
     /// Packets that are kept.
     pub(super) fn len(&self) -> usize {
-        self.row().packets.len()
+        self.shown.len.get() as usize
     }
 
     /// The most that are kept.
     pub(super) fn capacity(&self) -> usize {
-        self.row().capacity
+        self.shown.capacity.get() as usize
     }
 
     /// Packets that are kept, or were thrown out and are not yet counted as dropped.
     pub(super) fn held(&self) -> usize {
-        let row = self.row();
-        row.packets.len() + row.thrown_out
-    }
-
-    fn row(&self) -> MutexGuard<'_, Row> {
-        self.row.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shown.held.get() as usize
     }
 
     /// Drops packets until there are `keep`.
@@ -229,6 +253,7 @@ impl Store {
             End::Front => row.packets.truncate(keep),
             End::Back => row.packets.free_front(excess),
         }
+        self.shown.show(row);
         self.tell(row);
     }
 
@@ -245,20 +270,21 @@ impl Store {
 
     /// The handlers `length highwater_length capacity drops reset_counts reset`.
     pub(super) fn handlers<E: Element>(handlers: &mut Handlers<E>, store: fn(&E) -> &Self) {
-        handlers.read("length", move |e, _| store(e).row().packets.len());
-        handlers.read("highwater_length", move |e, _| store(e).row().highwater);
-        handlers.read("capacity", move |e, _| store(e).row().capacity);
+        handlers.read("length", move |e, _| store(e).shown.len.get());
+        handlers.read("highwater_length", move |e, _| store(e).shown.highwater.get());
+        handlers.read("capacity", move |e, _| store(e).shown.capacity.get());
         handlers.write("capacity", move |e, call| {
             let capacity: u32 = call.parse()?;
             let store = store(e);
-            let mut row = store.row();
+            let mut row = store.row.visit();
             row.capacity = capacity as usize;
+            store.shown.capacity.set(capacity.into());
             row.changed = true;
             store.throw_out(&mut row, capacity as usize);
             Ok(())
         });
         handlers.read("config", move |e, call| {
-            let row = store(e).row();
+            let row = store(e).row.visit();
             match row.changed {
                 true => format!("CAPACITY {}", row.capacity),
                 false => call
@@ -269,16 +295,18 @@ impl Store {
                     .to_owned(),
             }
         });
-        handlers.read("drops", move |e, _| store(e).row().drops);
+        handlers.read("drops", move |e, _| store(e).shown.drops.get());
         handlers.write("reset_counts", move |e, _| {
-            let mut row = store(e).row();
-            row.drops = 0;
-            row.highwater = 0;
+            let store = store(e);
+            // Who changes counts holds the row.
+            let _row = store.row.visit();
+            store.shown.drops.set(0);
+            store.shown.highwater.set(0);
             Ok(())
         });
         handlers.write("reset", move |e, _| {
             let store = store(e);
-            store.throw_out(&mut store.row(), 0);
+            store.throw_out(&mut store.row.visit(), 0);
             Ok(())
         });
     }

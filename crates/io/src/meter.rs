@@ -1,0 +1,150 @@
+//! What a queue counts, for whoever asks: on any thread, without the queue, and when it is closed, too.
+
+use std::fmt;
+
+use millrace_core::{Count, Lock, Packet};
+
+use crate::queue::QueueCounts;
+
+/// The counters of a queue. The thread that uses the queue writes them, by plain stores; who reads them stops nobody.
+///
+/// ```
+/// use millrace_io::Meter;
+/// let meter = Meter::default();
+/// meter.count(32, 2048);
+/// meter.lost(1);
+/// assert_eq!((meter.packets(), meter.bytes(), meter.batches()), (32, 2048, 1));
+/// assert_eq!(meter.counts().lost, 1);
+/// ```
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct Meter {
+    packets: Count,
+    bytes: Count,
+    batches: Count,
+    lost: Count,
+    segmented: Count,
+    device: Lock<Device>,
+}
+
+/// The packets that the device says it has lost.
+#[derive(Default)]
+struct Device {
+    ask: Option<Ask>,
+    /// What devices had said that are closed.
+    before: u64,
+}
+
+/// Asks a device how many packets it has lost since it was opened; none when it does not answer any more.
+pub type Ask = Box<dyn FnMut() -> Option<u64> + Send>;
+
+/// For the queue, on its thread.
+impl Meter {
+    /// Packets have passed, in one batch.
+    #[inline(always)]
+    pub fn count(&self, packets: usize, bytes: usize) {
+        if packets > 0 {
+            self.packets.add(packets as u64);
+            self.bytes.add(bytes as u64);
+            self.batches.add(1);
+        }
+    }
+
+    /// As [`count`](Self::count), for packets that are there to be looked at.
+    #[inline]
+    pub fn count_all(&self, packets: &[Packet]) {
+        self.count(packets.len(), packets.iter().map(Packet::len).sum());
+    }
+
+    /// Packets are lost.
+    #[inline]
+    pub fn lost(&self, packets: u64) {
+        if packets > 0 {
+            self.lost.add(packets);
+        }
+    }
+
+    /// A packet was cut into segments.
+    #[inline]
+    pub fn segmented(&self) {
+        self.segmented.add(1);
+    }
+
+    /// A device is opened, which counts by itself what it loses; it takes the place of the one before, which is
+    /// still there.
+    pub fn opened(&self, ask: Ask) {
+        let mut device = self.device.lock();
+        device.close();
+        device.ask = Some(ask);
+    }
+
+    /// The device, which is still there, will be closed.
+    pub fn closes(&self) {
+        self.device.lock().close();
+    }
+}
+
+/// For everybody.
+impl Meter {
+    /// Packets that have passed.
+    pub fn packets(&self) -> u64 {
+        self.packets.get()
+    }
+
+    /// Their bytes, Ethernet headers among them.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.get()
+    }
+
+    /// In how many batches they passed.
+    pub fn batches(&self) -> u64 {
+        self.batches.get()
+    }
+
+    /// What the queue and its device counted beside.
+    pub fn counts(&self) -> QueueCounts {
+        let lost = self.lost.get() + self.device.lock().lost();
+        QueueCounts { lost, segmented: self.segmented.get() }
+    }
+}
+
+impl Device {
+    fn lost(&mut self) -> u64 {
+        self.before + self.ask.as_mut().and_then(|ask| ask()).unwrap_or(0)
+    }
+
+    fn close(&mut self) {
+        self.before = self.lost();
+        self.ask = None;
+    }
+}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Device").field("before", &self.before).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_devices_lost_is_known_when_they_are_closed() {
+        let meter = Meter::default();
+        let mut said = 0;
+        meter.opened(Box::new(move || {
+            said += 2;
+            Some(said)
+        }));
+        meter.lost(1);
+        assert_eq!(meter.counts().lost, 3);
+        // The device of another opening begins to count again.
+        meter.opened(Box::new(|| Some(10)));
+        assert_eq!(meter.counts().lost, 15);
+        meter.closes();
+        assert_eq!(meter.counts().lost, 15);
+        meter.segmented();
+        assert_eq!(meter.counts(), QueueCounts { lost: 15, segmented: 1 });
+    }
+}
