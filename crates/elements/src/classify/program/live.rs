@@ -10,7 +10,6 @@ use std::sync::Arc;
 use super::expr::Expr;
 use super::index::{Index, NONE};
 use super::insn::{Jump, Test};
-use super::lanes::LANES;
 use super::next::Otherwise;
 
 /// A rule: what a packet must satisfy, and where it goes then.
@@ -179,31 +178,11 @@ impl LiveRules {
         otherwise: Otherwise,
         ports: &mut [u16],
     ) {
-        let (mut packets, mut ports) = (packets, ports);
-        while !packets.is_empty() && !ports.is_empty() {
-            let count = packets.len().min(LANES).min(ports.len());
-            let (now, later) = packets.split_at(count);
-            let (result, free) = ports.split_at_mut(count);
-            (packets, ports) = (later, free);
-            let (rules, absent) = self.index.first_rules(now, &sections);
-            let port = |lane: usize, output| match absent >> lane & 1 {
-                0 => otherwise.port(output),
-                _ => otherwise.no_sections,
+        for (packet, port) in packets.iter().zip(ports) {
+            *port = match sections(packet) {
+                Some(sections) => otherwise.port(self.classify(sections)),
+                None => otherwise.no_sections,
             };
-            match &self.added {
-                None => {
-                    for (lane, result) in result.iter_mut().enumerate() {
-                        *result = port(lane, self.index.output(rules[lane % LANES]));
-                    }
-                }
-                Some(added) => {
-                    let (others, _) = added.index.first_rules(now, &sections);
-                    for (lane, result) in result.iter_mut().enumerate() {
-                        let output = self.earlier(rules[lane % LANES], added, others[lane % LANES]);
-                        *result = port(lane, output);
-                    }
-                }
-            }
         }
     }
 

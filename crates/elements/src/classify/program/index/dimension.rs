@@ -2,20 +2,21 @@
 //!
 //! The values at which a cube begins or ends divide the field into *intervals*. For each interval
 //! there is a bit for every cube, grouped to *lines* of [`LINE`] bits. Most lines of an interval are
-//! those of the cubes to which the field does not matter: the *background*, kept once. A [`Row`]
+//! those of the cubes to which the field does not matter: the *background*, kept once. A row
 //! says which lines are not empty and which are not the background; the latter stand in a list.
-//! Equal lines are kept once. So memory grows with what rules say of the field, not with the
-//! product of intervals and cubes.
+//! Equal rows are kept once. So memory grows with what rules say of the field, not with the
+//! product of intervals and cubes. Where all cubes are in one line, a row is that line.
 
 use std::collections::HashMap;
 
 use foldhash::fast::FixedState;
 
 use super::fields::Field;
+use super::intervals::Intervals;
 use super::sets::ValueSet;
 
 /// Bits of a line.
-pub(super) const LINE: usize = 256;
+pub(super) const LINE: usize = 64;
 
 /// Lines of a page, which is as much as one row tells of.
 pub(super) const PAGE: usize = 64;
@@ -23,37 +24,29 @@ pub(super) const PAGE: usize = 64;
 /// Most bytes that a field's intervals may take; a field that takes more is left to the rules.
 pub(super) const MAX_BYTES: usize = 32 << 20;
 
-/// A bit for each of [`LINE`] cubes.
-pub(super) type Line = [u64; LINE / 64];
-
-/// What is to be known of one interval and one page of lines. A bit of the numbers is a line.
+/// Where the lines of an interval and one page stand that are not the background.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Row {
-    /// Those in which there is a cube.
-    pub(super) occupied: u64,
-    /// Those that are not the background.
-    pub(super) special: u64,
+struct Special {
+    /// A bit for each line.
+    lines: u64,
     /// Where in the list the first of these stands; the others follow.
-    pub(super) first: u32,
+    first: u32,
 }
 
 /// The cubes' sets of one field.
 #[derive(Clone, Debug)]
 pub(super) struct Dimension {
-    pub(super) field: Field,
-    /// From the upper bits of a value to the intervals that values with these lie in: the first one,
-    /// and how many.
-    slots: Box<[(u32, u32)]>,
-    shift: u32,
-    /// The first value of each interval.
-    starts: Box<[u32]>,
-    pages: usize,
-    /// The rows of each interval, and of packets without the field.
-    rows: Box<[Row]>,
-    /// The numbers of special lines.
-    specials: Box<[u32]>,
-    /// The background of each line, then the others.
-    lines: Box<[Line]>,
+    field: Field,
+    intervals: Intervals,
+    /// The row of packets without the field.
+    missing: u32,
+    /// For each row and page the lines in which there is a cube; of one line alone the line.
+    occupied: Box<[u64]>,
+    /// The same with the lines that are not the background.
+    special: Box<[Special]>,
+    /// The lines that are not the background, those of a row one after another.
+    specials: Box<[u64]>,
+    background: Box<[u64]>,
 }
 
 impl Dimension {
@@ -63,92 +56,87 @@ impl Dimension {
         let columns = sets.len().div_ceil(LINE);
         let mut sweep = Sweep::new(columns, sets);
         let mut starts = Vec::new();
+        let mut rows = Vec::new();
         let mut events = events(field, sets).into_iter().peekable();
         let mut at = Some(0);
         while let Some(start) = at {
             while let Some(event) = events.next_if(|event| event.value == start) {
                 sweep.apply(&event);
             }
-            starts.push(start);
-            sweep.finish_interval();
+            let row = sweep.finish_interval();
+            if rows.last() != Some(&row) {
+                starts.push(start);
+                rows.push(row);
+            }
             at = events.peek().map(|event| event.value);
             if sweep.bytes() > MAX_BYTES {
                 return None;
             }
         }
         sweep.set_missing(sets);
-        sweep.finish_interval();
-        let (slots, shift) = slots(field, &starts);
+        let missing = sweep.finish_interval();
+        if columns == 1 {
+            sweep.reduce_to_line();
+        }
         Some(Self {
             field,
-            slots,
-            shift,
-            starts: starts.into(),
-            pages: columns.div_ceil(PAGE),
-            rows: sweep.rows.into(),
+            intervals: Intervals::new(field.bits(), &starts, &rows),
+            missing,
+            occupied: sweep.occupied_rows.into(),
+            special: sweep.special_rows.into(),
             specials: sweep.specials.into(),
-            lines: sweep.lines.into(),
+            background: sweep.background.into(),
         })
     }
 
-    /// The first of the rows of a value.
+    /// The row of a packet; nothing if it lacks the field.
     #[inline(always)]
-    pub(super) fn find(&self, value: u32) -> usize {
-        let slot = (value >> self.shift) as usize;
-        let Some(&(first, count)) = self.slots.get(slot) else { return 0 };
-        let (mut at, mut count) = (first as usize, count as usize);
-        // The last of these that begins at the value or before it.
-        while count > 1 {
-            let half = count / 2;
-            let begins = self.starts.get(at + half).is_some_and(|&start| start <= value);
-            at = if begins { at + half } else { at };
-            count -= half;
-        }
-        at * self.pages
-    }
-
-    /// The first of the rows of packets without the field.
-    #[inline(always)]
-    pub(super) fn find_missing(&self) -> usize {
-        self.starts.len() * self.pages
-    }
-
-    #[inline(always)]
-    pub(super) fn row(&self, at: usize) -> &Row {
-        const NONE: &Row = &Row { occupied: 0, special: 0, first: 0 };
-        match self.rows.get(at) {
-            Some(row) => row,
-            None => NONE,
-        }
-    }
-
-    /// A line by a row, which is at `row`; `column` is the line within all pages.
-    #[inline(always)]
-    pub(super) fn line(&self, row: usize, column: usize) -> &Line {
-        const NONE: &Line = &[0; LINE / 64];
-        let row = self.row(row);
-        let bit = 1 << (column % PAGE);
-        let mut number = column;
-        if row.special & bit != 0 {
-            let before = (row.special & (bit - 1)).count_ones() as usize;
-            match self.specials.get(row.first as usize + before) {
-                Some(&special) => number = special as usize,
-                None => return NONE,
+    pub(super) fn find(&self, sections: &[&[u8]; 3]) -> Option<u32> {
+        let bytes = self.field.rest(sections)?;
+        Some(match &self.intervals {
+            Intervals::Word(tree) => tree.find(u32::from_be_bytes(*bytes.first_chunk()?)),
+            Intervals::Half { pages, rows } => {
+                let [upper, lower] = *bytes.first_chunk()?;
+                let page = rows.get(usize::from(pages[usize::from(upper)]));
+                page.map_or(0, |page| page[usize::from(lower)].into())
             }
-        }
-        match self.lines.get(number) {
-            Some(line) => line,
-            None => NONE,
-        }
+            Intervals::Byte(rows) => rows[usize::from(*bytes.first()?)].into(),
+        })
+    }
+
+    /// The row of packets without the field.
+    #[inline(always)]
+    pub(super) fn find_missing(&self) -> u32 {
+        self.missing
+    }
+
+    /// The lines of a page in which there is a cube; of one line alone the line. `at` counts rows times pages.
+    #[inline(always)]
+    pub(super) fn occupied(&self, at: usize) -> u64 {
+        self.occupied.get(at).copied().unwrap_or(0)
+    }
+
+    /// A line by a row and page, which are at `at`; `column` is the line within all pages.
+    #[inline(always)]
+    pub(super) fn line(&self, at: usize, column: usize) -> u64 {
+        let Some(special) = self.special.get(at) else { return 0 };
+        let bit = 1 << (column % PAGE);
+        let line = if special.lines & bit != 0 {
+            let before = (special.lines & (bit - 1)).count_ones() as usize;
+            self.specials.get(special.first as usize + before)
+        } else {
+            self.background.get(column)
+        };
+        line.copied().unwrap_or(0)
     }
 
     /// Bytes that the tables take.
     pub(super) fn bytes(&self) -> usize {
-        size_of_val(&*self.slots)
-            + size_of_val(&*self.starts)
-            + size_of_val(&*self.rows)
+        self.intervals.bytes()
+            + size_of_val(&*self.occupied)
+            + size_of_val(&*self.special)
             + size_of_val(&*self.specials)
-            + size_of_val(&*self.lines)
+            + size_of_val(&*self.background)
     }
 }
 
@@ -195,47 +183,24 @@ fn events(field: Field, sets: &[Place<'_>]) -> Vec<Event> {
     events
 }
 
-/// A table from the upper bits of values to intervals, with about two entries an interval, and by
-/// how much a value is to be shifted.
-fn slots(field: Field, starts: &[u32]) -> (Box<[(u32, u32)]>, u32) {
-    let bits = (starts.len().next_power_of_two().ilog2() + 1).min(16).min(field.bits());
-    let shift = field.bits() - bits;
-    let mut slots = Vec::with_capacity(1 << bits);
-    let mut first = 0;
-    for slot in 0..1_u32 << bits {
-        let begins_by = |interval: usize, value: u32| {
-            starts.get(interval + 1).is_some_and(|&start| start <= value)
-        };
-        while begins_by(first, slot << shift) {
-            first += 1;
-        }
-        let mut last = first;
-        while begins_by(last, slot << shift | ((1 << shift) - 1)) {
-            last += 1;
-        }
-        slots.push((first as u32, (last - first) as u32 + 1));
-        first = last;
-    }
-    (slots.into(), shift)
-}
-
 /// The lines while the sweep goes from the least value to the greatest.
 struct Sweep {
-    now: Vec<Line>,
-    numbers: Vec<u32>,
-    /// Lines that have changed since their number was looked up.
+    now: Vec<u64>,
+    background: Vec<u64>,
+    /// Lines that have changed since the last row.
     changed: Vec<usize>,
-    known: HashMap<Line, u32, FixedState>,
     occupied: Vec<u64>,
     special: Vec<u64>,
-    rows: Vec<Row>,
-    specials: Vec<u32>,
-    lines: Vec<Line>,
+    /// Rows by what is special of them.
+    known: HashMap<(Box<[u64]>, Box<[u64]>), u32, FixedState>,
+    occupied_rows: Vec<u64>,
+    special_rows: Vec<Special>,
+    specials: Vec<u64>,
 }
 
 impl Sweep {
     fn new(columns: usize, sets: &[Place<'_>]) -> Self {
-        let mut background = vec![[0; LINE / 64]; columns];
+        let mut background = vec![0; columns];
         for (cube, set) in sets.iter().enumerate() {
             if matches!(set, Place::Any) {
                 set_bit(&mut background, cube, true);
@@ -244,14 +209,14 @@ impl Sweep {
         let pages = columns.div_ceil(PAGE);
         Self {
             now: background.clone(),
-            numbers: (0..columns as u32).collect(),
+            background,
             changed: (0..columns).collect(),
-            known: HashMap::default(),
             occupied: vec![0; pages],
             special: vec![0; pages],
-            rows: Vec::new(),
+            known: HashMap::default(),
+            occupied_rows: Vec::new(),
+            special_rows: Vec::new(),
             specials: Vec::new(),
-            lines: background,
         }
     }
 
@@ -276,43 +241,60 @@ impl Sweep {
         self.changed = (0..self.now.len()).collect();
     }
 
-    /// Writes the rows of an interval.
-    fn finish_interval(&mut self) {
+    /// The row of an interval.
+    fn finish_interval(&mut self) -> u32 {
         for column in self.changed.drain(..) {
             let line = self.now[column];
-            let number = if line == self.lines[column] {
-                column as u32
-            } else {
-                *self.known.entry(line).or_insert_with(|| {
-                    self.lines.push(line);
-                    self.lines.len() as u32 - 1
-                })
-            };
-            self.numbers[column] = number;
             let (page, bit) = (column / PAGE, 1 << (column % PAGE));
-            set_if(&mut self.occupied[page], bit, line != [0; LINE / 64]);
-            set_if(&mut self.special[page], bit, number != column as u32);
+            set_if(&mut self.occupied[page], bit, line != 0);
+            set_if(&mut self.special[page], bit, line != self.background[column]);
         }
-        for (page, (&occupied, &special)) in self.occupied.iter().zip(&self.special).enumerate() {
-            let first = self.specials.len() as u32;
-            self.rows.push(Row { occupied, special, first });
+        let mut lines = Vec::new();
+        for (page, &special) in self.special.iter().enumerate() {
             let mut left = special;
             while left != 0 {
-                let column = page * PAGE + left.trailing_zeros() as usize;
-                self.specials.push(self.numbers[column]);
+                lines.push(self.now[page * PAGE + left.trailing_zeros() as usize]);
                 left &= left - 1;
             }
         }
+        let new = self.known.len() as u32;
+        let key = (self.special.clone().into(), lines.clone().into());
+        let row = *self.known.entry(key).or_insert(new);
+        if row == new {
+            let mut first = self.specials.len() as u32;
+            for &lines in &self.special {
+                self.special_rows.push(Special { lines, first });
+                first += lines.count_ones();
+            }
+            self.occupied_rows.extend(&self.occupied);
+            self.specials.extend(lines);
+        }
+        row
+    }
+
+    /// Puts the line itself in the place of what is to be known of it.
+    fn reduce_to_line(&mut self) {
+        let rows = self.occupied_rows.iter_mut().zip(&self.special_rows);
+        for (line, special) in rows {
+            let special_line = self.specials.get(special.first as usize);
+            let line_of = if special.lines != 0 { special_line } else { self.background.first() };
+            *line = line_of.copied().unwrap_or(0);
+        }
+        self.special_rows.clear();
+        self.specials.clear();
+        self.background.clear();
     }
 
     fn bytes(&self) -> usize {
-        size_of_val(&*self.rows) + size_of_val(&*self.specials) + size_of_val(&*self.lines)
+        size_of_val(&*self.occupied_rows)
+            + size_of_val(&*self.special_rows)
+            + size_of_val(&*self.specials)
     }
 }
 
-fn set_bit(lines: &mut [Line], cube: usize, to: bool) {
+fn set_bit(lines: &mut [u64], cube: usize, to: bool) {
     if let Some(line) = lines.get_mut(cube / LINE) {
-        set_if(&mut line[cube % LINE / 64], 1 << (cube % 64), to);
+        set_if(line, 1 << (cube % LINE), to);
     }
 }
 
