@@ -11,6 +11,7 @@ use std::collections::HashMap;
 
 use foldhash::fast::FixedState;
 
+use super::Sections;
 use super::fields::Field;
 use super::intervals::Intervals;
 use super::sets::ValueSet;
@@ -36,7 +37,9 @@ struct Special {
 /// The cubes' sets of one field.
 #[derive(Clone, Debug)]
 pub(super) struct Dimension {
-    field: Field,
+    /// Where the field is: the section, and in it the first byte.
+    section: usize,
+    start: usize,
     intervals: Intervals,
     /// The row of packets without the field.
     missing: u32,
@@ -78,8 +81,10 @@ impl Dimension {
         if columns == 1 {
             sweep.reduce_to_line();
         }
+        let (section, start) = field.place();
         Some(Self {
-            field,
+            section,
+            start,
             intervals: Intervals::new(field.bits(), &starts, &rows),
             missing,
             occupied: sweep.occupied_rows.into(),
@@ -89,25 +94,49 @@ impl Dimension {
         })
     }
 
-    /// The row of a packet; nothing if it lacks the field.
+    /// Writes the rows of packets. A bit is set in the result for each that lacks the field.
     #[inline(always)]
-    pub(super) fn find(&self, sections: &[&[u8]; 3]) -> Option<u32> {
-        let bytes = self.field.rest(sections)?;
-        Some(match &self.intervals {
-            Intervals::Word(tree) => tree.find(u32::from_be_bytes(*bytes.first_chunk()?)),
-            Intervals::Half { pages, rows } => {
-                let [upper, lower] = *bytes.first_chunk()?;
-                let page = rows.get(usize::from(pages[usize::from(upper)]));
-                page.map_or(0, |page| page[usize::from(lower)].into())
+    pub(super) fn find<const N: usize>(
+        &self,
+        packets: &[Sections<'_>; N],
+        rows: &mut [u32; N],
+    ) -> u32 {
+        match &self.intervals {
+            Intervals::Word(tree) => {
+                self.find_by(packets, rows, |bytes| tree.find(u32::from_be_bytes(bytes)))
             }
-            Intervals::Byte(rows) => rows[usize::from(*bytes.first()?)].into(),
-        })
+            Intervals::Half { pages, rows: of_pages } => {
+                self.find_by(packets, rows, |[upper, lower]: [u8; 2]| {
+                    let page = of_pages.get(usize::from(pages[usize::from(upper)]));
+                    page.map_or(0, |page| page[usize::from(lower)].into())
+                })
+            }
+            Intervals::Byte(of_values) => {
+                self.find_by(packets, rows, |[value]: [u8; 1]| of_values[usize::from(value)].into())
+            }
+        }
     }
 
-    /// The row of packets without the field.
     #[inline(always)]
-    pub(super) fn find_missing(&self) -> u32 {
-        self.missing
+    fn find_by<const N: usize, const BYTES: usize>(
+        &self,
+        packets: &[Sections<'_>; N],
+        rows: &mut [u32; N],
+        row: impl Fn([u8; BYTES]) -> u32,
+    ) -> u32 {
+        let (section, start) = (self.section, self.start);
+        let mut short = 0;
+        for lane in 0..N {
+            let value = packets[lane][section % 3].get(start..start + BYTES);
+            rows[lane] = match value.and_then(|value| value.first_chunk()) {
+                Some(value) => row(*value),
+                None => {
+                    short |= 1 << lane;
+                    self.missing
+                }
+            };
+        }
+        short
     }
 
     /// The lines of a page in which there is a cube; of one line alone the line. `at` counts rows times pages.

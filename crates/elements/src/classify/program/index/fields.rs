@@ -62,11 +62,10 @@ impl Field {
         4 - self.shift / 8
     }
 
-    /// What of its section begins with the field.
-    #[inline(always)]
-    pub(super) fn rest<'a>(self, sections: &[&'a [u8]; 3]) -> Option<&'a [u8]> {
+    /// The number of the field's section, and its first byte there.
+    pub(super) fn place(self) -> (usize, usize) {
         let before = 4 - usize::from(self.shift + self.bits) / 8;
-        sections.get(usize::from(self.section))?.get(usize::from(self.start) + before..)
+        (self.section.into(), usize::from(self.start) + before)
     }
 }
 

@@ -70,6 +70,9 @@ const UNSURE: u32 = 1 << 31;
 /// A set of a field that no more than one packet in eight lies in tells cubes apart.
 const RARE: u32 = 3;
 
+/// The three sections of a packet.
+pub(super) type Sections<'a> = [&'a [u8]; 3];
+
 /// No rule.
 pub(super) const NONE: u32 = u32::MAX;
 
@@ -188,19 +191,34 @@ impl Index {
     }
 
     /// The number of the first rule that a packet satisfies, or [`NONE`].
-    #[inline]
-    pub(super) fn first_rule(&self, sections: [&[u8]; 3]) -> u32 {
-        let mut rows = [0; MAX_FIELDS];
-        let mut candidates = u64::MAX;
-        let mut is_short = false;
-        for (row, dimension) in rows.iter_mut().zip(&*self.dimensions) {
-            *row = dimension.find(&sections).unwrap_or_else(|| {
-                is_short = true;
-                dimension.find_missing()
-            });
-            candidates &= dimension.occupied(*row as usize * self.pages);
+    #[inline(always)]
+    pub(super) fn first_rule(&self, sections: Sections<'_>) -> u32 {
+        self.first_rules(&[sections])[0]
+    }
+
+    /// The numbers of the first rules that packets satisfy, or [`NONE`].
+    ///
+    /// Field by field: while one packet's value is on its way from memory, the next one's is looked up.
+    #[inline(always)]
+    pub(super) fn first_rules<const N: usize>(&self, packets: &[Sections<'_>; N]) -> [u32; N] {
+        let mut rows = [[0; N]; MAX_FIELDS];
+        let mut candidates = [u64::MAX; N];
+        let mut short = 0;
+        for (rows, dimension) in rows.iter_mut().zip(&*self.dimensions) {
+            short |= dimension.find(packets, rows);
+            for (candidates, &row) in candidates.iter_mut().zip(&*rows) {
+                *candidates &= dimension.occupied(row as usize * self.pages);
+            }
         }
-        self.search(&sections, &rows, candidates, is_short)
+        let mut rules = [self.otherwise; N];
+        for lane in 0..N {
+            if candidates[lane] != 0 || self.pages > 1 {
+                let rows = rows.each_ref().map(|rows| rows[lane]);
+                let is_short = short >> lane & 1 != 0;
+                rules[lane] = self.search(&packets[lane], &rows, candidates[lane], is_short);
+            }
+        }
+        rules
     }
 
     /// The output of a rule, or [`DROP`] for [`NONE`].
@@ -213,21 +231,7 @@ impl Index {
     #[inline(always)]
     fn search(
         &self,
-        sections: &[&[u8]; 3],
-        rows: &[u32; MAX_FIELDS],
-        candidates: u64,
-        is_short: bool,
-    ) -> u32 {
-        if self.pages < 2 && candidates == 0 {
-            return self.otherwise;
-        }
-        self.search_pages(sections, rows, candidates, is_short)
-    }
-
-    #[inline(never)]
-    fn search_pages(
-        &self,
-        sections: &[&[u8]; 3],
+        sections: &Sections<'_>,
         rows: &[u32; MAX_FIELDS],
         mut candidates: u64,
         is_short: bool,
@@ -263,7 +267,7 @@ impl Index {
         &self,
         mut line: u64,
         column: usize,
-        sections: &[&[u8]; 3],
+        sections: &Sections<'_>,
         is_short: bool,
         best: &mut u32,
     ) {
@@ -284,7 +288,7 @@ impl Index {
     /// Whether a packet satisfies a rule, byte by byte.
     #[cold]
     #[inline(never)]
-    fn is_satisfied(&self, rule: u32, sections: &[&[u8]; 3]) -> bool {
+    fn is_satisfied(&self, rule: u32, sections: &Sections<'_>) -> bool {
         let rule = (rule & !UNSURE) as usize;
         if self.removed.get(rule / 64).is_some_and(|word| word >> (rule % 64) & 1 == 1) {
             return false;
