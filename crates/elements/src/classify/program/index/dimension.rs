@@ -1,11 +1,11 @@
 //! One field of the index: which cubes a value of it lies in.
 //!
 //! The values at which a cube begins or ends divide the field into *intervals*. For each interval
-//! there is a bit for every cube, grouped to *lines* of [`LINE`] bits. Most lines of an interval are
-//! those of the cubes to which the field does not matter: the *background*, kept once. A row
-//! says which lines are not empty and which are not the background; the latter stand in a list.
-//! Equal rows are kept once. So memory grows with what rules say of the field, not with the
-//! product of intervals and cubes. Where all cubes are in one line, a row is that line.
+//! there is a bit for every cube, grouped to *lines* of [`LINE`] bits, of which [`GROUP`] are kept
+//! together. Most groups of an interval are those of the cubes to which the field does not matter, or are
+//! empty. A *row* is the numbers of an interval's groups, and which lines are not empty. Equal groups and equal rows are
+//! kept once, so that memory grows with what rules say of the field, not with the product of
+//! intervals and cubes. Where all cubes are in one line, a row is that line.
 
 use std::collections::HashMap;
 
@@ -25,31 +25,28 @@ pub(super) const PAGE: usize = 64;
 /// Most bytes that a field's intervals may take; a field that takes more is left to the rules.
 pub(super) const MAX_BYTES: usize = 32 << 20;
 
-/// Where the lines of an interval and one page stand that are not the background.
-#[derive(Clone, Copy, Debug, Default)]
-struct Special {
-    /// A bit for each line.
-    lines: u64,
-    /// Where in the list the first of these stands; the others follow.
-    first: u32,
-}
+/// Lines that are kept together: what the processor fetches at once.
+const GROUP: usize = 8;
+
+/// Groups of a page.
+const GROUPS: usize = PAGE / GROUP;
+
+type Group = [u64; GROUP];
 
 /// The cubes' sets of one field.
 #[derive(Clone, Debug)]
 pub(super) struct Dimension {
     /// Where the field is: the section, and in it the first byte.
-    section: usize,
-    start: usize,
+    section: u8,
+    start: u16,
     intervals: Intervals,
     /// The row of packets without the field.
     missing: u32,
     /// For each row and page the lines in which there is a cube; of one line alone the line.
     occupied: Box<[u64]>,
-    /// The same with the lines that are not the background.
-    special: Box<[Special]>,
-    /// The lines that are not the background, those of a row one after another.
-    specials: Box<[u64]>,
-    background: Box<[u64]>,
+    /// For each row and page its groups.
+    rows: Box<[[u32; GROUPS]]>,
+    groups: Box<[Group]>,
 }
 
 impl Dimension {
@@ -88,9 +85,8 @@ impl Dimension {
             intervals: Intervals::new(field.bits(), &starts, &rows),
             missing,
             occupied: sweep.occupied_rows.into(),
-            special: sweep.special_rows.into(),
-            specials: sweep.specials.into(),
-            background: sweep.background.into(),
+            rows: sweep.rows.into(),
+            groups: sweep.groups.into(),
         })
     }
 
@@ -102,8 +98,16 @@ impl Dimension {
         rows: &mut [u32; N],
     ) -> u32 {
         match &self.intervals {
-            Intervals::Word(tree) => {
-                self.find_by(packets, rows, |bytes| tree.find(u32::from_be_bytes(bytes)))
+            Intervals::Word(search) => {
+                let mut values = [0; N];
+                let short = self.find_by(packets, &mut values, u32::from_be_bytes);
+                *rows = search.find(&values);
+                let mut left = short;
+                while left != 0 {
+                    rows[left.trailing_zeros() as usize % N] = self.missing;
+                    left &= left - 1;
+                }
+                short
             }
             Intervals::Half { pages, rows: of_pages } => {
                 self.find_by(packets, rows, |[upper, lower]: [u8; 2]| {
@@ -124,11 +128,17 @@ impl Dimension {
         rows: &mut [u32; N],
         row: impl Fn([u8; BYTES]) -> u32,
     ) -> u32 {
-        let (section, start) = (self.section, self.start);
+        let (section, start) = (self.section, usize::from(self.start));
         let mut short = 0;
         for lane in 0..N {
-            let value = packets[lane][section % 3].get(start..start + BYTES);
-            rows[lane] = match value.and_then(|value| value.first_chunk()) {
+            // Questions instead of an index: the sections stay in registers.
+            let bytes = match section {
+                1 => packets[lane][1],
+                2 => packets[lane][2],
+                _ => packets[lane][0],
+            };
+            let value = bytes.get(start..).and_then(|rest| rest.first_chunk());
+            rows[lane] = match value {
                 Some(value) => row(*value),
                 None => {
                     short |= 1 << lane;
@@ -148,24 +158,17 @@ impl Dimension {
     /// A line by a row and page, which are at `at`; `column` is the line within all pages.
     #[inline(always)]
     pub(super) fn line(&self, at: usize, column: usize) -> u64 {
-        let Some(special) = self.special.get(at) else { return 0 };
-        let bit = 1 << (column % PAGE);
-        let line = if special.lines & bit != 0 {
-            let before = (special.lines & (bit - 1)).count_ones() as usize;
-            self.specials.get(special.first as usize + before)
-        } else {
-            self.background.get(column)
-        };
-        line.copied().unwrap_or(0)
+        let Some(row) = self.rows.get(at) else { return 0 };
+        let group = self.groups.get(row[column / GROUP % GROUPS] as usize);
+        group.map_or(0, |group| group[column % GROUP])
     }
 
     /// Bytes that the tables take.
     pub(super) fn bytes(&self) -> usize {
         self.intervals.bytes()
             + size_of_val(&*self.occupied)
-            + size_of_val(&*self.special)
-            + size_of_val(&*self.specials)
-            + size_of_val(&*self.background)
+            + size_of_val(&*self.rows)
+            + size_of_val(&*self.groups)
     }
 }
 
@@ -214,46 +217,47 @@ fn events(field: Field, sets: &[Place<'_>]) -> Vec<Event> {
 
 /// The lines while the sweep goes from the least value to the greatest.
 struct Sweep {
-    now: Vec<u64>,
-    background: Vec<u64>,
-    /// Lines that have changed since the last row.
+    /// Whole pages.
+    now: Vec<Group>,
+    /// The numbers of the groups, and which of them have changed since.
+    numbers: Vec<u32>,
     changed: Vec<usize>,
     occupied: Vec<u64>,
-    special: Vec<u64>,
-    /// Rows by what is special of them.
-    known: HashMap<(Box<[u64]>, Box<[u64]>), u32, FixedState>,
+    known_groups: HashMap<Group, u32, FixedState>,
+    known_rows: HashMap<Box<[u32]>, u32, FixedState>,
     occupied_rows: Vec<u64>,
-    special_rows: Vec<Special>,
-    specials: Vec<u64>,
+    rows: Vec<[u32; GROUPS]>,
+    groups: Vec<Group>,
 }
 
 impl Sweep {
     fn new(columns: usize, sets: &[Place<'_>]) -> Self {
-        let mut background = vec![0; columns];
+        let pages = columns.div_ceil(PAGE);
+        let mut now = vec![[0; GROUP]; pages * GROUPS];
         for (cube, set) in sets.iter().enumerate() {
             if matches!(set, Place::Any) {
-                set_bit(&mut background, cube, true);
+                set_bit(&mut now, cube, true);
             }
         }
-        let pages = columns.div_ceil(PAGE);
         Self {
-            now: background.clone(),
-            background,
-            changed: (0..columns).collect(),
+            numbers: vec![0; now.len()],
+            changed: (0..now.len()).collect(),
+            now,
             occupied: vec![0; pages],
-            special: vec![0; pages],
-            known: HashMap::default(),
+            known_groups: HashMap::default(),
+            known_rows: HashMap::default(),
             occupied_rows: Vec::new(),
-            special_rows: Vec::new(),
-            specials: Vec::new(),
+            rows: Vec::new(),
+            groups: Vec::new(),
         }
     }
 
     fn apply(&mut self, event: &Event) {
         let cube = event.cube as usize;
         set_bit(&mut self.now, cube, event.begins);
-        if self.changed.last() != Some(&(cube / LINE)) {
-            self.changed.push(cube / LINE);
+        let group = cube / LINE / GROUP;
+        if self.changed.last() != Some(&group) {
+            self.changed.push(group);
         }
     }
 
@@ -272,58 +276,46 @@ impl Sweep {
 
     /// The row of an interval.
     fn finish_interval(&mut self) -> u32 {
-        for column in self.changed.drain(..) {
-            let line = self.now[column];
-            let (page, bit) = (column / PAGE, 1 << (column % PAGE));
-            set_if(&mut self.occupied[page], bit, line != 0);
-            set_if(&mut self.special[page], bit, line != self.background[column]);
-        }
-        let mut lines = Vec::new();
-        for (page, &special) in self.special.iter().enumerate() {
-            let mut left = special;
-            while left != 0 {
-                lines.push(self.now[page * PAGE + left.trailing_zeros() as usize]);
-                left &= left - 1;
+        for at in self.changed.drain(..) {
+            let group = self.now[at];
+            for (nth, &line) in group.iter().enumerate() {
+                let bit = 1 << (at % GROUPS * GROUP + nth);
+                set_if(&mut self.occupied[at / GROUPS], bit, line != 0);
             }
+            self.numbers[at] = *self.known_groups.entry(group).or_insert_with(|| {
+                self.groups.push(group);
+                self.groups.len() as u32 - 1
+            });
         }
-        let new = self.known.len() as u32;
-        let key = (self.special.clone().into(), lines.clone().into());
-        let row = *self.known.entry(key).or_insert(new);
-        if row == new {
-            let mut first = self.specials.len() as u32;
-            for &lines in &self.special {
-                self.special_rows.push(Special { lines, first });
-                first += lines.count_ones();
-            }
-            self.occupied_rows.extend(&self.occupied);
-            self.specials.extend(lines);
+        if let Some(&row) = self.known_rows.get(&self.numbers[..]) {
+            return row;
         }
+        let row = self.known_rows.len() as u32;
+        self.known_rows.insert(self.numbers.clone().into(), row);
+        self.rows.extend(self.numbers.as_chunks().0);
+        self.occupied_rows.extend(&self.occupied);
         row
     }
 
     /// Puts the line itself in the place of what is to be known of it.
     fn reduce_to_line(&mut self) {
-        let rows = self.occupied_rows.iter_mut().zip(&self.special_rows);
-        for (line, special) in rows {
-            let special_line = self.specials.get(special.first as usize);
-            let line_of = if special.lines != 0 { special_line } else { self.background.first() };
-            *line = line_of.copied().unwrap_or(0);
+        for (line, row) in self.occupied_rows.iter_mut().zip(&self.rows) {
+            *line = self.groups.get(row[0] as usize).map_or(0, |group| group[0]);
         }
-        self.special_rows.clear();
-        self.specials.clear();
-        self.background.clear();
+        self.rows.clear();
+        self.groups.clear();
     }
 
     fn bytes(&self) -> usize {
         size_of_val(&*self.occupied_rows)
-            + size_of_val(&*self.special_rows)
-            + size_of_val(&*self.specials)
+            + size_of_val(&*self.rows)
+            + size_of_val(&*self.groups)
     }
 }
 
-fn set_bit(lines: &mut [u64], cube: usize, to: bool) {
-    if let Some(line) = lines.get_mut(cube / LINE) {
-        set_if(line, 1 << (cube % LINE), to);
+fn set_bit(lines: &mut [Group], cube: usize, to: bool) {
+    if let Some(group) = lines.get_mut(cube / LINE / GROUP) {
+        set_if(&mut group[cube / LINE % GROUP], 1 << (cube % LINE), to);
     }
 }
 

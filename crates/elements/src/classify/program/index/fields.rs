@@ -63,9 +63,9 @@ impl Field {
     }
 
     /// The number of the field's section, and its first byte there.
-    pub(super) fn place(self) -> (usize, usize) {
-        let before = 4 - usize::from(self.shift + self.bits) / 8;
-        (self.section.into(), usize::from(self.start) + before)
+    pub(super) fn place(self) -> (u8, u16) {
+        let before = 4 - u16::from(self.shift + self.bits) / 8;
+        (self.section, self.start + before)
     }
 }
 

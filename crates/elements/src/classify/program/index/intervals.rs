@@ -3,15 +3,12 @@
 //! What rules say divides the values of a field into intervals. Finding the one that a value lies in is
 //! most of what a packet costs, so that it has as few steps as can be, none of which depends on the packet:
 //! of fields of one byte a table of all values, of two bytes one of pages, equal ones of which are kept
-//! once, and of four bytes a tree, whose nodes are compared with the value as a whole.
+//! once, and of four bytes a search by halves that is the same for all values.
 
 use std::collections::HashMap;
 
-/// Numbers of a node of a tree.
-const NODE: usize = 16;
-
-/// Most levels of a tree: enough for 2^32 numbers.
-const LEVELS: usize = 8;
+/// Most bits of a value by which a search begins.
+const MAX_SLOT_BITS: u32 = 12;
 
 /// The numbers of the intervals' rows.
 #[derive(Clone, Debug)]
@@ -20,19 +17,21 @@ pub(super) enum Intervals {
     Byte(Box<[u16; 256]>),
     /// For each upper byte a page, and for each lower byte the row.
     Half { pages: Box<[u16; 256]>, rows: Box<[[u16; 256]]> },
-    /// See [`Tree`].
-    Word(Tree),
+    Word(Box<Search>),
 }
 
-/// The last values of intervals, and numbers of those at which a node begins above them.
+/// A search through the last values of intervals. It begins where a table says by the value's upper bits, and has
+/// the same steps for all values.
 #[derive(Clone, Debug)]
-pub(super) struct Tree {
-    /// From the root down. Numbers have the highest bit turned, so that they compare as signed ones, for
-    /// which all instruction sets have instructions.
-    nodes: Box<[[i32; NODE]]>,
-    /// The first node of each level.
-    levels: [u32; LEVELS],
-    depth: usize,
+pub(super) struct Search {
+    /// The value that the first slot begins with, and by how much the rest of a value is shifted.
+    base: u32,
+    shift: u32,
+    /// For each slot how many intervals end before it begins.
+    slots: Box<[u32]>,
+    /// By how many halves the intervals of a slot are searched.
+    steps: u32,
+    ends: Box<[u32]>,
     /// The row of each interval.
     rows: Box<[u32]>,
 }
@@ -61,7 +60,7 @@ impl Intervals {
                 }
                 Self::Half { pages, rows: different.into() }
             }
-            _ => Self::Word(Tree::new(starts, rows)),
+            _ => Self::Word(Box::new(Search::new(starts, rows))),
         }
     }
 
@@ -70,7 +69,9 @@ impl Intervals {
         match self {
             Self::Byte(rows) => size_of_val(&**rows),
             Self::Half { pages, rows } => size_of_val(&**pages) + size_of_val(&**rows),
-            Self::Word(tree) => size_of_val(&*tree.nodes) + size_of_val(&*tree.rows),
+            Self::Word(search) => {
+                size_of_val(&*search.slots) + size_of_val(&*search.ends) + size_of_val(&*search.rows)
+            }
         }
     }
 }
@@ -85,54 +86,48 @@ fn fill(table: &mut [u16], starts: &[u32], rows: &[u32]) {
     }
 }
 
-impl Tree {
+impl Search {
     fn new(starts: &[u32], rows: &[u32]) -> Self {
-        let mut level: Vec<u32> = starts.iter().skip(1).map(|start| start - 1).collect();
-        let mut levels = Vec::new();
-        loop {
-            let (nodes, rest) = level.as_chunks::<NODE>();
-            let mut nodes = nodes.to_vec();
-            if !rest.is_empty() || nodes.is_empty() {
-                // No value is greater.
-                let mut last = [u32::MAX; NODE];
-                last.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
-                nodes.push(last);
-            }
-            level = nodes.iter().skip(1).map(|node| node[0]).collect();
-            levels.push(nodes);
-            if level.is_empty() {
-                break;
-            }
-        }
-        let depth = levels.len();
-        let (mut nodes, mut firsts) = (Vec::new(), [0; LEVELS]);
-        for (first, level) in firsts.iter_mut().zip(levels.iter().rev()) {
-            *first = nodes.len() as u32;
-            nodes.extend(level.iter().map(|node| node.map(signed)));
-        }
-        Self { nodes: nodes.into(), levels: firsts, depth, rows: rows.into() }
+        let mut ends: Vec<u32> = starts.iter().skip(1).map(|start| start - 1).collect();
+        let base = ends.first().map_or(0, |end| end & !0xff);
+        let span = ends.last().map_or(0, |end| end - base);
+        let width = u32::BITS - span.leading_zeros();
+        // Few bits and many steps, or the other way round: a slot costs as much as a step.
+        let most_bits = (ends.len() + 1).ilog2() + 2;
+        let with_bits = |bits: u32| {
+            let shift = width.saturating_sub(bits).min(31);
+            let one = |end: u32| if bits > 0 { (end - base) >> shift } else { 0 };
+            let slots = ends.chunk_by(|&a, &b| one(a) == one(b));
+            let most = slots.map(<[u32]>::len).max().unwrap_or(0);
+            // So many steps find one of as many intervals as end in one slot.
+            (bits, shift, most.checked_ilog2().map_or(0, |steps| steps + 1))
+        };
+        let ways = (0..=most_bits.min(MAX_SLOT_BITS)).map(with_bits);
+        let best = ways.min_by_key(|&(bits, _, steps)| (steps + u32::from(bits > 0), bits));
+        let (bits, shift, steps) = best.unwrap_or((0, 31, u32::BITS));
+        let last = if bits > 0 { span >> shift } else { 0 };
+        let first = |slot: u32| ends.partition_point(|&end| slot > 0 && end < base + (slot << shift));
+        let slots = (0..=last).map(|slot| first(slot) as u32).collect();
+        // No value is greater.
+        ends.resize(ends.len() + (1 << steps), u32::MAX);
+        Self { base, shift, slots, steps, ends: ends.into(), rows: rows.into() }
     }
 
-    /// The row of a value.
+    /// Writes the row of each value.
     #[inline(always)]
-    pub(super) fn find(&self, value: u32) -> u32 {
-        let value = signed(value);
-        let mut at = 0;
-        for &first in self.levels.iter().take(self.depth) {
-            let Some(node) = self.nodes.get(first as usize + at) else { return 0 };
-            // In four sums: so there are instructions for it.
-            let mut less = [0; 4];
-            for (nth, &number) in node.iter().enumerate() {
-                less[nth % 4] += i32::from(number < value);
+    pub(super) fn find<const N: usize>(&self, values: &[u32; N]) -> [u32; N] {
+        let last = self.slots.len().saturating_sub(1);
+        let mut at = values.map(|value| {
+            let slot = (value.saturating_sub(self.base) >> self.shift) as usize;
+            self.slots.get(slot.min(last)).copied().unwrap_or(0) as usize
+        });
+        for step in (0..self.steps).rev() {
+            for lane in 0..N {
+                // No branch: what a packet's value is, nobody can foresee.
+                let end = self.ends.get(at[lane] + (1 << step) - 1).copied().unwrap_or(u32::MAX);
+                at[lane] += usize::from(end < values[lane]) << step;
             }
-            at = at * NODE + less.iter().sum::<i32>() as usize;
         }
-        self.rows.get(at).copied().unwrap_or(0)
+        at.map(|at| self.rows.get(at).copied().unwrap_or(0))
     }
-}
-
-/// Orders as `value` where numbers are signed.
-#[inline(always)]
-fn signed(value: u32) -> i32 {
-    (value ^ 1 << 31) as i32
 }
