@@ -7,16 +7,21 @@
 
 use std::collections::HashMap;
 
+use foldhash::fast::FixedState;
+
 /// Most bits of a value by which a search begins.
 const MAX_SLOT_BITS: u32 = 12;
+
+/// A number for each value of a byte.
+type Page = [u16; 256];
 
 /// The numbers of the intervals' rows.
 #[derive(Clone, Debug)]
 pub(super) enum Intervals {
     /// For each value the row.
-    Byte(Box<[u16; 256]>),
+    Byte(Box<Page>),
     /// For each upper byte a page, and for each lower byte the row.
-    Half { pages: Box<[u16; 256]>, rows: Box<[[u16; 256]]> },
+    Half { pages: Box<Page>, rows: Box<[Page]> },
     Word(Box<Search>),
 }
 
@@ -43,22 +48,29 @@ impl Intervals {
         match bits {
             8 => {
                 let mut table = Box::new([0; 256]);
-                fill(&mut table[..], starts, rows);
+                fill(&mut *table, 0, starts, rows);
                 Self::Byte(table)
             }
             16 => {
-                let mut table = vec![0; 1 << 16];
-                fill(&mut table, starts, rows);
-                let mut known: HashMap<[u16; 256], u16> = HashMap::new();
-                let mut different = Vec::new();
                 let mut pages = Box::new([0; 256]);
-                for (number, page) in pages.iter_mut().zip(table.as_chunks::<256>().0) {
-                    *number = *known.entry(*page).or_insert_with(|| {
-                        different.push(*page);
-                        different.len() as u16 - 1
-                    });
+                let mut rows_of_pages = Vec::new();
+                let mut known: HashMap<Page, u16, FixedState> = HashMap::default();
+                let (mut at, mut whole) = (0, HashMap::<u32, u16, FixedState>::default());
+                for (first, number) in (0..).step_by(256).zip(pages.iter_mut()) {
+                    // The intervals that the page has a part of: the one that begins before it or with it, and others.
+                    at += starts[at..].partition_point(|&start| start <= first).max(1) - 1;
+                    let others = starts[at + 1..].partition_point(|&start| start < first + 256);
+                    let mut add = || {
+                        let mut page = [0; 256];
+                        fill(&mut page, first, &starts[at..=at + others], &rows[at..]);
+                        *known.entry(page).or_insert_with(|| {
+                            rows_of_pages.push(page);
+                            rows_of_pages.len() as u16 - 1
+                        })
+                    };
+                    *number = if others == 0 { *whole.entry(rows[at]).or_insert_with(add) } else { add() };
                 }
-                Self::Half { pages, rows: different.into() }
+                Self::Half { pages, rows: rows_of_pages.into() }
             }
             _ => Self::Word(Box::new(Search::new(starts, rows))),
         }
@@ -76,11 +88,10 @@ impl Intervals {
     }
 }
 
-/// Writes the row of each value. There are no more rows than values.
-fn fill(table: &mut [u16], starts: &[u32], rows: &[u32]) {
-    let ends = starts.iter().skip(1).map(|&end| end as usize).chain([table.len()]);
-    for ((&start, end), &row) in starts.iter().zip(ends.collect::<Vec<_>>()).zip(rows) {
-        if let Some(values) = table.get_mut(start as usize..end) {
+/// Writes the row of each value of a page, the first of which is `first`. There are no more rows than values.
+fn fill(page: &mut Page, first: u32, starts: &[u32], rows: &[u32]) {
+    for (&start, &row) in starts.iter().zip(rows) {
+        if let Some(values) = page.get_mut(start.saturating_sub(first) as usize..) {
             values.fill(row as u16);
         }
     }
