@@ -56,7 +56,10 @@ pub enum Engine {
 
 #[derive(Clone, Debug)]
 enum Running {
-    Program { grouped: Grouped, matcher: Box<Matcher<3>> },
+    Program {
+        grouped: Grouped,
+        matcher: Box<Matcher<3>>,
+    },
     Index {
         live: Box<LiveRules>,
         grouped: OnceLock<Grouped>,
@@ -309,8 +312,7 @@ impl FilterProgram {
 
     fn changed(&self, live: LiveRules, looks: Looks) -> Self {
         let outputs = (0..).map(|output| live.reaches(output)).take(self.outputs.len()).collect();
-        let running =
-            Running::Index { live: Box::new(live), grouped: OnceLock::new(), few: false };
+        let running = Running::Index { live: Box::new(live), grouped: OnceLock::new(), few: false };
         Self { running, outputs, looks }
     }
 }

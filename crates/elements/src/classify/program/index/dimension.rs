@@ -307,9 +307,7 @@ impl Sweep {
     }
 
     fn bytes(&self) -> usize {
-        size_of_val(&*self.occupied_rows)
-            + size_of_val(&*self.rows)
-            + size_of_val(&*self.groups)
+        size_of_val(&*self.occupied_rows) + size_of_val(&*self.rows) + size_of_val(&*self.groups)
     }
 }
 

@@ -21,7 +21,10 @@ pub(super) enum Intervals {
     /// For each value the row.
     Byte(Box<Page>),
     /// For each upper byte a page, and for each lower byte the row.
-    Half { pages: Box<Page>, rows: Box<[Page]> },
+    Half {
+        pages: Box<Page>,
+        rows: Box<[Page]>,
+    },
     Word(Box<Search>),
 }
 
@@ -48,7 +51,7 @@ impl Intervals {
         match bits {
             8 => {
                 let mut table = Box::new([0; 256]);
-                fill(&mut *table, 0, starts, rows);
+                fill(&mut table, 0, starts, rows);
                 Self::Byte(table)
             }
             16 => {
@@ -68,7 +71,11 @@ impl Intervals {
                             rows_of_pages.len() as u16 - 1
                         })
                     };
-                    *number = if others == 0 { *whole.entry(rows[at]).or_insert_with(add) } else { add() };
+                    *number = if others == 0 {
+                        *whole.entry(rows[at]).or_insert_with(add)
+                    } else {
+                        add()
+                    };
                 }
                 Self::Half { pages, rows: rows_of_pages.into() }
             }
@@ -82,7 +89,9 @@ impl Intervals {
             Self::Byte(rows) => size_of_val(&**rows),
             Self::Half { pages, rows } => size_of_val(&**pages) + size_of_val(&**rows),
             Self::Word(search) => {
-                size_of_val(&*search.slots) + size_of_val(&*search.ends) + size_of_val(&*search.rows)
+                size_of_val(&*search.slots)
+                    + size_of_val(&*search.ends)
+                    + size_of_val(&*search.rows)
             }
         }
     }
@@ -117,7 +126,8 @@ impl Search {
         let best = ways.min_by_key(|&(bits, _, steps)| (steps + u32::from(bits > 0), bits));
         let (bits, shift, steps) = best.unwrap_or((0, 31, u32::BITS));
         let last = if bits > 0 { span >> shift } else { 0 };
-        let first = |slot: u32| ends.partition_point(|&end| slot > 0 && end < base + (slot << shift));
+        let first =
+            |slot: u32| ends.partition_point(|&end| slot > 0 && end < base + (slot << shift));
         let slots = (0..=last).map(|slot| first(slot) as u32).collect();
         // No value is greater.
         ends.resize(ends.len() + (1 << steps), u32::MAX);
@@ -140,5 +150,52 @@ impl Search {
             }
         }
         at.map(|at| self.rows.get(at).copied().unwrap_or(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The row of a value.
+    fn find(intervals: &Intervals, value: u32) -> u32 {
+        match intervals {
+            Intervals::Byte(rows) => rows[value as usize].into(),
+            Intervals::Half { pages, rows } => {
+                rows[usize::from(pages[value as usize >> 8])][value as usize & 0xff].into()
+            }
+            Intervals::Word(search) => search.find(&[value])[0],
+        }
+    }
+
+    #[test]
+    fn every_value_lies_in_its_interval() {
+        let mut random = fastrand::Rng::with_seed(1);
+        for (nth, bits) in [8, 16, 32].into_iter().cycle().take(600).enumerate() {
+            let greatest = u32::MAX >> (32 - bits);
+            // Spread evenly, or crowded in a part of the field.
+            let width = random.u32(3..=bits);
+            let base = random.u32(..=greatest) & !(u32::MAX >> (32 - width));
+            let count = [0, 1, 2, 5, 20, 300][nth / 3 % 6];
+            let draw = |random: &mut fastrand::Rng| base | random.u32(..) >> (32 - width);
+            let mut starts: Vec<u32> = (0..count).map(|_| draw(&mut random)).collect();
+            starts.extend([0, greatest].into_iter().take(1 + nth % 2));
+            starts.sort_unstable();
+            starts.dedup();
+            let rows: Vec<u32> = starts.iter().map(|_| random.u32(..1000)).collect();
+            let intervals = Intervals::new(bits, &starts, &rows);
+            let mut values: Vec<u32> =
+                starts.iter().flat_map(|&it| [it, it.saturating_sub(1)]).collect();
+            values.extend((0..50).map(|_| draw(&mut random)));
+            values.extend((0..50).map(|_| random.u32(..=greatest)));
+            for value in values {
+                let interval = starts.partition_point(|&start| start <= value) - 1;
+                assert_eq!(
+                    find(&intervals, value),
+                    rows[interval],
+                    "{bits} bits, {starts:?}: {value}"
+                );
+            }
+        }
     }
 }

@@ -76,7 +76,6 @@ pub(super) type Sections<'a> = [&'a [u8]; 3];
 /// No rule.
 pub(super) const NONE: u32 = u32::MAX;
 
-
 impl Index {
     /// Prepares rules.
     pub(super) fn new(rules: &[(Expr<Test>, Jump)]) -> Self {
@@ -242,9 +241,15 @@ impl Index {
             return best;
         }
         for page in 0..self.pages {
-            let rows = || self.dimensions.iter().zip(rows).map(|(dimension, row)| (dimension, *row as usize * self.pages + page));
+            let rows = || {
+                self.dimensions
+                    .iter()
+                    .zip(rows)
+                    .map(|(dimension, row)| (dimension, *row as usize * self.pages + page))
+            };
             if page > 0 {
-                candidates = rows().fold(u64::MAX, |all, (dimension, at)| all & dimension.occupied(at));
+                candidates =
+                    rows().fold(u64::MAX, |all, (dimension, at)| all & dimension.occupied(at));
             }
             while candidates != 0 {
                 let column = page * PAGE + candidates.trailing_zeros() as usize;
@@ -254,7 +259,8 @@ impl Index {
                 if first >= best {
                     break;
                 }
-                let line = rows().fold(u64::MAX, |all, (dimension, at)| all & dimension.line(at, column));
+                let line =
+                    rows().fold(u64::MAX, |all, (dimension, at)| all & dimension.line(at, column));
                 self.first_in(line, column, sections, is_short, &mut best);
             }
         }

@@ -56,9 +56,14 @@ fn convert(expr: &Expr<Test>, field: &mut Option<Field>) -> Option<Single> {
 /// What is known of a packet: bits of the field, or that it lacks the field.
 #[derive(Clone, Copy)]
 enum Known {
-    Bits { value: u32, mask: u32 },
+    Bits {
+        value: u32,
+        mask: u32,
+    },
     /// What a test of bytes answers that are not there.
-    Missing { short: bool },
+    Missing {
+        short: bool,
+    },
 }
 
 impl Single {
