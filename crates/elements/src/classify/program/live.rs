@@ -162,7 +162,7 @@ impl LiveRules {
     }
 
     /// The output for a packet, or [`DROP`](super::DROP).
-    #[inline]
+    #[inline(always)]
     pub(super) fn classify(&self, sections: Sections<'_>) -> usize {
         let rule = self.index.first_rule(sections);
         match &self.added {

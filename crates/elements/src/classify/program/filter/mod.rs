@@ -158,7 +158,7 @@ impl FilterProgram {
     /// The output for a packet, or [`DROP`](super::DROP) if the rule says so or there is none.
     ///
     /// A condition on bytes that a packet has not got does not hold; its negation does.
-    #[inline]
+    #[inline(always)]
     pub fn classify(&self, packet: &IpSections<'_>) -> usize {
         match &self.running {
             Running::Program { matcher, .. } => matcher.classify(packet.in_order()),

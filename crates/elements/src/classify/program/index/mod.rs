@@ -7,10 +7,11 @@
 //! read: Baboescu and Varghese, SIGCOMM 2001).
 //!
 //! - [`cubes`]: rules become *cubes*, a set of values for each field. Sets need be no ranges, so
-//!   that `port 80 or 443` is one. What cubes cannot say, because it is of a field that few rules
-//!   look at, is asked of the rule itself when its cube matches.
-//! - [`dimension`]: for each field, from a value to the bits of its cubes, in lines of 256. Memory
-//!   grows with what rules say, not with its square; see there.
+//!   that `port 80 or 443` is one, and `port >= 1000`, which is many tests, is one too ([`single`]). What cubes
+//!   cannot say, because it is of a field that few rules look at, is asked of the rule itself when its cube matches.
+//! - [`dimension`]: for each field, from a value to the bits of its cubes, in lines of 64; [`intervals`] finds
+//!   where the value lies. Memory grows with what rules say, not with its square; see there. Up to 64 cubes
+//!   are one line: what the rows of all fields have in common is the answer.
 //! - Cubes are put into lines by what they say most narrowly: those of one source network together,
 //!   those of any source by their destination. A packet then has to do with few lines. Within a
 //!   line cubes stand in the order of their rules, and lines in the order of their first ones, so
