@@ -206,20 +206,22 @@ impl Row {
             (false, _) => rule.expression(),
         };
         let texts: Vec<String> = rules.iter().map(text).collect();
-        let start = Instant::now();
-        let compiled = match is_filter {
+        let compile = |engine| match is_filter {
             true => FilterProgram::compile_rules_for(engine, &texts, 1, &scope),
             false => FilterProgram::compile_patterns_for(engine, &texts, &scope),
         };
+        let start = Instant::now();
+        let compiled = compile(engine);
         let compile_seconds = start.elapsed().as_secs_f64();
-        let Ok((program, _)) = compiled else { bail!("{element}: the rules do not compile") };
-        let many = rules.len() >= FilterProgram::MANY_RULES;
+        let (Ok((program, _)), Ok((fitting, _))) = (compiled, compile(Engine::Fitting)) else {
+            bail!("{element}: the rules do not compile")
+        };
         Ok(Self {
             element,
             kind: kind.name,
             rules: rules.len(),
             engine,
-            chosen: many == (engine == Engine::Index),
+            chosen: fitting.engine() == engine,
             compile_seconds,
             bytes: program.bytes(),
             program,

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::expr::Expr;
-use super::index::{Index, NONE};
+use super::index::{Index, NONE, Sections};
 use super::insn::{Jump, Test};
 use super::lanes::LANES;
 use super::next::Otherwise;
@@ -162,7 +162,8 @@ impl LiveRules {
     }
 
     /// The output for a packet, or [`DROP`](super::DROP).
-    pub(super) fn classify(&self, sections: [&[u8]; 3]) -> usize {
+    #[inline(always)]
+    pub(super) fn classify(&self, sections: Sections<'_>) -> usize {
         let rule = self.index.first_rule(sections);
         match &self.added {
             None => self.index.output(rule),
@@ -179,31 +180,41 @@ impl LiveRules {
         otherwise: Otherwise,
         ports: &mut [u16],
     ) {
-        let (mut packets, mut ports) = (packets, ports);
-        while !packets.is_empty() && !ports.is_empty() {
-            let count = packets.len().min(LANES).min(ports.len());
-            let (now, later) = packets.split_at(count);
-            let (result, free) = ports.split_at_mut(count);
-            (packets, ports) = (later, free);
-            let (rules, absent) = self.index.first_rules(now, &sections);
-            let port = |lane: usize, output| match absent >> lane & 1 {
-                0 => otherwise.port(output),
-                _ => otherwise.no_sections,
-            };
+        let (chunks, rest) = packets.as_chunks::<LANES>();
+        let (results, free) = ports.split_at_mut(ports.len().min(packets.len() - rest.len()));
+        for (now, result) in chunks.iter().zip(results.as_chunks_mut::<LANES>().0) {
+            let mut absent = 0_u32;
+            let all: [Sections<'a>; LANES] = std::array::from_fn(|lane| {
+                sections(&now[lane]).unwrap_or_else(|| {
+                    absent |= 1 << lane;
+                    Sections::default()
+                })
+            });
+            let rules = self.index.first_rules(&all);
             match &self.added {
                 None => {
-                    for (lane, result) in result.iter_mut().enumerate() {
-                        *result = port(lane, self.index.output(rules[lane % LANES]));
+                    for (result, rule) in result.iter_mut().zip(rules) {
+                        *result = otherwise.port(self.index.output(rule));
                     }
                 }
                 Some(added) => {
-                    let (others, _) = added.index.first_rules(now, &sections);
-                    for (lane, result) in result.iter_mut().enumerate() {
-                        let output = self.earlier(rules[lane % LANES], added, others[lane % LANES]);
-                        *result = port(lane, output);
+                    let others = added.index.first_rules(&all);
+                    for lane in 0..LANES {
+                        let output = self.earlier(rules[lane], added, others[lane]);
+                        result[lane] = otherwise.port(output);
                     }
                 }
             }
+            while absent != 0 {
+                result[absent.trailing_zeros() as usize] = otherwise.no_sections;
+                absent &= absent - 1;
+            }
+        }
+        for (packet, port) in rest.iter().zip(free) {
+            *port = match sections(packet) {
+                Some(sections) => otherwise.port(self.classify(sections)),
+                None => otherwise.no_sections,
+            };
         }
     }
 

@@ -102,6 +102,11 @@ impl<const N: usize> Matcher<N> {
         self.constant
     }
 
+    /// Whether the program is so small that it runs on many packets at once, or is none.
+    pub(super) fn is_small(&self) -> bool {
+        self.lanes.is_some() || self.steps.is_empty()
+    }
+
     /// Writes the port of each packet. `sections` gives those of a packet.
     #[inline(always)]
     pub fn classify_all<'a, P>(

@@ -28,7 +28,7 @@
 //! - `grouped`: tests of one word against many values as one step.
 //! - `matcher`: the forms that run; `careful` is the one for short packets, `lanes` the one for many
 //!   packets at once.
-//! - `index`: in place of a program, where there are many rules.
+//! - `index`: in place of a program that is not small.
 //! - `pattern`, `filter`: the two languages.
 
 mod careful;

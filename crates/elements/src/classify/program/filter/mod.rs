@@ -44,8 +44,7 @@ struct Looks {
 /// What runs in place of rules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Engine {
-    /// What suits the number of rules: the program, or the index from
-    /// [`MANY_RULES`](FilterProgram::MANY_RULES) on.
+    /// What suits the rules: the program if it is so small that it runs on many packets at once, or else the index.
     #[default]
     Fitting,
     /// The decision program. What a packet costs and what compiling costs grows with the rules, the
@@ -57,8 +56,16 @@ pub enum Engine {
 
 #[derive(Clone, Debug)]
 enum Running {
-    Program { grouped: Grouped, matcher: Box<Matcher<3>> },
-    Index { live: Box<LiveRules>, grouped: OnceLock<Grouped> },
+    Program {
+        grouped: Grouped,
+        matcher: Box<Matcher<3>>,
+    },
+    Index {
+        live: Box<LiveRules>,
+        grouped: OnceLock<Grouped>,
+        /// Whether there are so few rules that changes compile them all.
+        few: bool,
+    },
 }
 
 /// The parts of a packet that IP programs look at. Each runs to the end of the packet; one that
@@ -82,7 +89,7 @@ impl<'a> IpSections<'a> {
 }
 
 impl FilterProgram {
-    /// From so many rules on the index runs.
+    /// From so many rules on the decision program is compiled only to be shown, and changes do not compile all rules.
     pub const MANY_RULES: usize = 32;
 
     /// Compiles the rules of an IPFilter with `outputs` outputs: `ACTION EXPRESSION` each, where
@@ -151,7 +158,7 @@ impl FilterProgram {
     /// The output for a packet, or [`DROP`](super::DROP) if the rule says so or there is none.
     ///
     /// A condition on bytes that a packet has not got does not hold; its negation does.
-    #[inline]
+    #[inline(always)]
     pub fn classify(&self, packet: &IpSections<'_>) -> usize {
         match &self.running {
             Running::Program { matcher, .. } => matcher.classify(packet.in_order()),
@@ -262,7 +269,7 @@ impl FilterProgram {
         if compiler.findings.iter().any(|finding| finding.is_error) {
             return Err(compiler.findings);
         }
-        let Running::Index { live, .. } = &self.running else { return Ok(None) };
+        let Running::Index { live, few: false, .. } = &self.running else { return Ok(None) };
         let looks = Looks::of(&Program::from_rules(&compiler.rules, Layout::Ip, 0));
         let live = compiler.rules.pop().and_then(|rule| live.with(place, rule));
         Ok(live.map(|live| self.changed(live, self.looks.and(looks))))
@@ -270,21 +277,21 @@ impl FilterProgram {
 
     /// The same without the rule at `place`. Nothing where that pays only by compiling the others.
     pub fn without_rule(&self, place: usize) -> Option<Self> {
-        let Running::Index { live, .. } = &self.running else { return None };
+        let Running::Index { live, few: false, .. } = &self.running else { return None };
         Some(self.changed(live.without(place)?, self.looks))
     }
 
     /// Whether rules have come and gone so often that all are better [compiled anew](Self::renewed).
     pub fn has_changed_much(&self) -> bool {
-        matches!(&self.running, Running::Index { live, .. } if live.has_changed_much())
+        matches!(&self.running, Running::Index { live, few: false, .. } if live.has_changed_much())
     }
 
     /// The same, made anew from the rules as they are now.
     #[must_use]
     pub fn renewed(&self) -> Self {
         match &self.running {
-            Running::Program { .. } => self.clone(),
-            Running::Index { live, .. } => {
+            Running::Program { .. } | Running::Index { few: true, .. } => self.clone(),
+            Running::Index { live, few: false, .. } => {
                 self.changed(LiveRules::new(live.rules().cloned().collect()), self.looks)
             }
         }
@@ -305,7 +312,7 @@ impl FilterProgram {
 
     fn changed(&self, live: LiveRules, looks: Looks) -> Self {
         let outputs = (0..).map(|output| live.reaches(output)).take(self.outputs.len()).collect();
-        let running = Running::Index { live: Box::new(live), grouped: OnceLock::new() };
+        let running = Running::Index { live: Box::new(live), grouped: OnceLock::new(), few: false };
         Self { running, outputs, looks }
     }
 }
@@ -334,7 +341,7 @@ impl fmt::Display for FilterProgram {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.running {
             Running::Program { grouped, .. } => grouped.fmt(out),
-            Running::Index { live, grouped } => {
+            Running::Index { live, grouped, .. } => {
                 let rules: Vec<Rule> = live.rules().cloned().collect();
                 let program = || Grouped::new(&merge(&rules, Form::Click));
                 grouped.get_or_init(program).fmt(out)
@@ -414,21 +421,32 @@ impl<'a> Compiler<'a> {
         }
         let original = Program::from_rules(&self.rules, Layout::Ip, 0);
         let looks = Looks::of(&original);
-        let with_index = match engine {
+        let is_many = match engine {
             Engine::Fitting => self.rules.len() >= FilterProgram::MANY_RULES,
             Engine::Program => false,
             Engine::Index => true,
         };
-        let (running, outputs) = if with_index {
+        let (running, outputs) = if is_many {
             let live = Box::new(LiveRules::new(self.rules.into()));
             let outputs = (0..).map(|output| live.reaches(output)).take(self.outputs).collect();
-            (Running::Index { live, grouped: OnceLock::new() }, outputs)
+            (Running::Index { live, grouped: OnceLock::new(), few: false }, outputs)
         } else {
             let program = merge(&self.rules, Form::Click);
             let exact = merge(&self.rules, Form::Exact);
             let matcher = Box::new(Matcher::for_programs(&program, &exact, original.insns()));
             let outputs = (0..).map(|output| program.reaches(output)).take(self.outputs).collect();
-            (Running::Program { grouped: Grouped::new(&program), matcher }, outputs)
+            let grouped = Grouped::new(&program);
+            let is_small = engine == Engine::Program || matcher.is_small();
+            let index = (!is_small).then(|| LiveRules::new(self.rules.into()));
+            // Where the index sees that all packets go one way and the program does not, those without headers
+            // do not go it.
+            let running = match index.filter(|index| index.constant().is_none()) {
+                None => Running::Program { grouped, matcher },
+                Some(live) => {
+                    Running::Index { live: Box::new(live), grouped: grouped.into(), few: true }
+                }
+            };
+            (running, outputs)
         };
         Ok((FilterProgram { running, outputs, looks }, self.findings))
     }

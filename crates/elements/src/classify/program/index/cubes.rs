@@ -13,6 +13,7 @@ use super::super::layout::Layout;
 use super::super::place::Place;
 use super::fields::{self, Field, Part};
 use super::sets::ValueSet;
+use super::single;
 
 /// Most cubes that one rule is made of.
 const MAX_CUBES: usize = 64;
@@ -55,6 +56,11 @@ impl Expansion<'_> {
     fn expand(&self, expr: &Expr<Test>, sense: Sense) -> Vec<Cube> {
         let all = |list: &[Expr<Test>]| self.product(list.iter().map(|it| self.expand(it, sense)));
         let any = |list: &[Expr<Test>]| self.union(list.iter().map(|it| self.expand(it, sense)));
+        if !matches!(expr, Expr::Is(_))
+            && let Some(cubes) = self.single(expr, sense)
+        {
+            return cubes;
+        }
         match expr {
             Expr::Is(test) => self.test(test, sense),
             Expr::All(list) if sense.negated => any(list),
@@ -66,6 +72,16 @@ impl Expansion<'_> {
                 self.expand(of, Sense { short: sense.short != *turns_short, ..sense.opposite() })
             }
         }
+    }
+
+    /// The cube of an expression about one field; nothing if it is about others.
+    fn single(&self, expr: &Expr<Test>, Sense { negated, short }: Sense) -> Option<Vec<Cube>> {
+        let (field, single) = single::of_one_field(expr)?;
+        let at = self.fields.iter().position(|known| *known == field)?;
+        let (set, missing) = single.values(field, negated, short)?;
+        let mut cube = Cube { exact_if_short: missing.is_some(), ..self.everything() };
+        cube.restrict(at, set, self.fields);
+        Some(if cube.is_possible() { vec![cube] } else { Vec::new() })
     }
 
     /// `condition ? then : ...`, of which the condition is not negated with the whole.

@@ -1,21 +1,23 @@
 //! One field of the index: which cubes a value of it lies in.
 //!
 //! The values at which a cube begins or ends divide the field into *intervals*. For each interval
-//! there is a bit for every cube, grouped to *lines* of [`LINE`] bits. Most lines of an interval are
-//! those of the cubes to which the field does not matter: the *background*, kept once. A [`Row`]
-//! says which lines are not empty and which are not the background; the latter stand in a list.
-//! Equal lines are kept once. So memory grows with what rules say of the field, not with the
-//! product of intervals and cubes.
+//! there is a bit for every cube, grouped to *lines* of [`LINE`] bits, of which [`GROUP`] are kept
+//! together. Most groups of an interval are those of the cubes to which the field does not matter, or are
+//! empty. A *row* is the numbers of an interval's groups, and which lines are not empty. Equal groups and equal rows are
+//! kept once, so that memory grows with what rules say of the field, not with the product of
+//! intervals and cubes. Where all cubes are in one line, a row is that line.
 
 use std::collections::HashMap;
 
 use foldhash::fast::FixedState;
 
+use super::Sections;
 use super::fields::Field;
+use super::intervals::Intervals;
 use super::sets::ValueSet;
 
 /// Bits of a line.
-pub(super) const LINE: usize = 256;
+pub(super) const LINE: usize = 64;
 
 /// Lines of a page, which is as much as one row tells of.
 pub(super) const PAGE: usize = 64;
@@ -23,37 +25,28 @@ pub(super) const PAGE: usize = 64;
 /// Most bytes that a field's intervals may take; a field that takes more is left to the rules.
 pub(super) const MAX_BYTES: usize = 32 << 20;
 
-/// A bit for each of [`LINE`] cubes.
-pub(super) type Line = [u64; LINE / 64];
+/// Lines that are kept together: what the processor fetches at once.
+const GROUP: usize = 8;
 
-/// What is to be known of one interval and one page of lines. A bit of the numbers is a line.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Row {
-    /// Those in which there is a cube.
-    pub(super) occupied: u64,
-    /// Those that are not the background.
-    pub(super) special: u64,
-    /// Where in the list the first of these stands; the others follow.
-    pub(super) first: u32,
-}
+/// Groups of a page.
+const GROUPS: usize = PAGE / GROUP;
+
+type Group = [u64; GROUP];
 
 /// The cubes' sets of one field.
 #[derive(Clone, Debug)]
 pub(super) struct Dimension {
-    pub(super) field: Field,
-    /// From the upper bits of a value to the intervals that values with these lie in: the first one,
-    /// and how many.
-    slots: Box<[(u32, u32)]>,
-    shift: u32,
-    /// The first value of each interval.
-    starts: Box<[u32]>,
-    pages: usize,
-    /// The rows of each interval, and of packets without the field.
-    rows: Box<[Row]>,
-    /// The numbers of special lines.
-    specials: Box<[u32]>,
-    /// The background of each line, then the others.
-    lines: Box<[Line]>,
+    /// Where the field is: the section, and in it the first byte.
+    section: u8,
+    start: u16,
+    intervals: Intervals,
+    /// The row of packets without the field.
+    missing: u32,
+    /// For each row and page the lines in which there is a cube; of one line alone the line.
+    occupied: Box<[u64]>,
+    /// For each row and page its groups.
+    rows: Box<[[u32; GROUPS]]>,
+    groups: Box<[Group]>,
 }
 
 impl Dimension {
@@ -63,92 +56,119 @@ impl Dimension {
         let columns = sets.len().div_ceil(LINE);
         let mut sweep = Sweep::new(columns, sets);
         let mut starts = Vec::new();
+        let mut rows = Vec::new();
         let mut events = events(field, sets).into_iter().peekable();
         let mut at = Some(0);
         while let Some(start) = at {
             while let Some(event) = events.next_if(|event| event.value == start) {
                 sweep.apply(&event);
             }
-            starts.push(start);
-            sweep.finish_interval();
+            let row = sweep.finish_interval();
+            if rows.last() != Some(&row) {
+                starts.push(start);
+                rows.push(row);
+            }
             at = events.peek().map(|event| event.value);
             if sweep.bytes() > MAX_BYTES {
                 return None;
             }
         }
         sweep.set_missing(sets);
-        sweep.finish_interval();
-        let (slots, shift) = slots(field, &starts);
+        let missing = sweep.finish_interval();
+        if columns == 1 {
+            sweep.reduce_to_line();
+        }
+        let (section, start) = field.place();
         Some(Self {
-            field,
-            slots,
-            shift,
-            starts: starts.into(),
-            pages: columns.div_ceil(PAGE),
+            section,
+            start,
+            intervals: Intervals::new(field.bits(), &starts, &rows),
+            missing,
+            occupied: sweep.occupied_rows.into(),
             rows: sweep.rows.into(),
-            specials: sweep.specials.into(),
-            lines: sweep.lines.into(),
+            groups: sweep.groups.into(),
         })
     }
 
-    /// The first of the rows of a value.
+    /// Writes the rows of packets. A bit is set in the result for each that lacks the field.
     #[inline(always)]
-    pub(super) fn find(&self, value: u32) -> usize {
-        let slot = (value >> self.shift) as usize;
-        let Some(&(first, count)) = self.slots.get(slot) else { return 0 };
-        let (mut at, mut count) = (first as usize, count as usize);
-        // The last of these that begins at the value or before it.
-        while count > 1 {
-            let half = count / 2;
-            let begins = self.starts.get(at + half).is_some_and(|&start| start <= value);
-            at = if begins { at + half } else { at };
-            count -= half;
-        }
-        at * self.pages
-    }
-
-    /// The first of the rows of packets without the field.
-    #[inline(always)]
-    pub(super) fn find_missing(&self) -> usize {
-        self.starts.len() * self.pages
-    }
-
-    #[inline(always)]
-    pub(super) fn row(&self, at: usize) -> &Row {
-        const NONE: &Row = &Row { occupied: 0, special: 0, first: 0 };
-        match self.rows.get(at) {
-            Some(row) => row,
-            None => NONE,
-        }
-    }
-
-    /// A line by a row, which is at `row`; `column` is the line within all pages.
-    #[inline(always)]
-    pub(super) fn line(&self, row: usize, column: usize) -> &Line {
-        const NONE: &Line = &[0; LINE / 64];
-        let row = self.row(row);
-        let bit = 1 << (column % PAGE);
-        let mut number = column;
-        if row.special & bit != 0 {
-            let before = (row.special & (bit - 1)).count_ones() as usize;
-            match self.specials.get(row.first as usize + before) {
-                Some(&special) => number = special as usize,
-                None => return NONE,
+    pub(super) fn find<const N: usize>(
+        &self,
+        packets: &[Sections<'_>; N],
+        rows: &mut [u32; N],
+    ) -> u32 {
+        match &self.intervals {
+            Intervals::Word(search) => {
+                let mut values = [0; N];
+                let short = self.find_by(packets, &mut values, u32::from_be_bytes);
+                *rows = search.find(&values);
+                let mut left = short;
+                while left != 0 {
+                    rows[left.trailing_zeros() as usize % N] = self.missing;
+                    left &= left - 1;
+                }
+                short
+            }
+            Intervals::Half { pages, rows: of_pages } => {
+                self.find_by(packets, rows, |[upper, lower]: [u8; 2]| {
+                    let page = of_pages.get(usize::from(pages[usize::from(upper)]));
+                    page.map_or(0, |page| page[usize::from(lower)].into())
+                })
+            }
+            Intervals::Byte(of_values) => {
+                self.find_by(packets, rows, |[value]: [u8; 1]| of_values[usize::from(value)].into())
             }
         }
-        match self.lines.get(number) {
-            Some(line) => line,
-            None => NONE,
+    }
+
+    #[inline(always)]
+    fn find_by<const N: usize, const BYTES: usize>(
+        &self,
+        packets: &[Sections<'_>; N],
+        rows: &mut [u32; N],
+        row: impl Fn([u8; BYTES]) -> u32,
+    ) -> u32 {
+        let (section, start) = (self.section, usize::from(self.start));
+        let mut short = 0;
+        for lane in 0..N {
+            // Questions instead of an index: the sections stay in registers.
+            let bytes = match section {
+                1 => packets[lane][1],
+                2 => packets[lane][2],
+                _ => packets[lane][0],
+            };
+            let value = bytes.get(start..).and_then(|rest| rest.first_chunk());
+            rows[lane] = match value {
+                Some(value) => row(*value),
+                None => {
+                    short |= 1 << lane;
+                    self.missing
+                }
+            };
         }
+        short
+    }
+
+    /// The lines of a page in which there is a cube; of one line alone the line. `at` counts rows times pages.
+    #[inline(always)]
+    pub(super) fn occupied(&self, at: usize) -> u64 {
+        self.occupied.get(at).copied().unwrap_or(0)
+    }
+
+    /// A line by a row and page, which are at `at`; `column` is the line within all pages.
+    #[inline(always)]
+    pub(super) fn line(&self, at: usize, column: usize) -> u64 {
+        let Some(row) = self.rows.get(at) else { return 0 };
+        let group = self.groups.get(row[column / GROUP % GROUPS] as usize);
+        group.map_or(0, |group| group[column % GROUP])
     }
 
     /// Bytes that the tables take.
     pub(super) fn bytes(&self) -> usize {
-        size_of_val(&*self.slots)
-            + size_of_val(&*self.starts)
+        self.intervals.bytes()
+            + size_of_val(&*self.occupied)
             + size_of_val(&*self.rows)
-            + size_of_val(&*self.specials)
-            + size_of_val(&*self.lines)
+            + size_of_val(&*self.groups)
     }
 }
 
@@ -195,71 +215,49 @@ fn events(field: Field, sets: &[Place<'_>]) -> Vec<Event> {
     events
 }
 
-/// A table from the upper bits of values to intervals, with about two entries an interval, and by
-/// how much a value is to be shifted.
-fn slots(field: Field, starts: &[u32]) -> (Box<[(u32, u32)]>, u32) {
-    let bits = (starts.len().next_power_of_two().ilog2() + 1).min(16).min(field.bits());
-    let shift = field.bits() - bits;
-    let mut slots = Vec::with_capacity(1 << bits);
-    let mut first = 0;
-    for slot in 0..1_u32 << bits {
-        let begins_by = |interval: usize, value: u32| {
-            starts.get(interval + 1).is_some_and(|&start| start <= value)
-        };
-        while begins_by(first, slot << shift) {
-            first += 1;
-        }
-        let mut last = first;
-        while begins_by(last, slot << shift | ((1 << shift) - 1)) {
-            last += 1;
-        }
-        slots.push((first as u32, (last - first) as u32 + 1));
-        first = last;
-    }
-    (slots.into(), shift)
-}
-
 /// The lines while the sweep goes from the least value to the greatest.
 struct Sweep {
-    now: Vec<Line>,
+    /// Whole pages.
+    now: Vec<Group>,
+    /// The numbers of the groups, and which of them have changed since.
     numbers: Vec<u32>,
-    /// Lines that have changed since their number was looked up.
     changed: Vec<usize>,
-    known: HashMap<Line, u32, FixedState>,
     occupied: Vec<u64>,
-    special: Vec<u64>,
-    rows: Vec<Row>,
-    specials: Vec<u32>,
-    lines: Vec<Line>,
+    known_groups: HashMap<Group, u32, FixedState>,
+    known_rows: HashMap<Box<[u32]>, u32, FixedState>,
+    occupied_rows: Vec<u64>,
+    rows: Vec<[u32; GROUPS]>,
+    groups: Vec<Group>,
 }
 
 impl Sweep {
     fn new(columns: usize, sets: &[Place<'_>]) -> Self {
-        let mut background = vec![[0; LINE / 64]; columns];
+        let pages = columns.div_ceil(PAGE);
+        let mut now = vec![[0; GROUP]; pages * GROUPS];
         for (cube, set) in sets.iter().enumerate() {
             if matches!(set, Place::Any) {
-                set_bit(&mut background, cube, true);
+                set_bit(&mut now, cube, true);
             }
         }
-        let pages = columns.div_ceil(PAGE);
         Self {
-            now: background.clone(),
-            numbers: (0..columns as u32).collect(),
-            changed: (0..columns).collect(),
-            known: HashMap::default(),
+            numbers: vec![0; now.len()],
+            changed: (0..now.len()).collect(),
+            now,
             occupied: vec![0; pages],
-            special: vec![0; pages],
+            known_groups: HashMap::default(),
+            known_rows: HashMap::default(),
+            occupied_rows: Vec::new(),
             rows: Vec::new(),
-            specials: Vec::new(),
-            lines: background,
+            groups: Vec::new(),
         }
     }
 
     fn apply(&mut self, event: &Event) {
         let cube = event.cube as usize;
         set_bit(&mut self.now, cube, event.begins);
-        if self.changed.last() != Some(&(cube / LINE)) {
-            self.changed.push(cube / LINE);
+        let group = cube / LINE / GROUP;
+        if self.changed.last() != Some(&group) {
+            self.changed.push(group);
         }
     }
 
@@ -276,43 +274,46 @@ impl Sweep {
         self.changed = (0..self.now.len()).collect();
     }
 
-    /// Writes the rows of an interval.
-    fn finish_interval(&mut self) {
-        for column in self.changed.drain(..) {
-            let line = self.now[column];
-            let number = if line == self.lines[column] {
-                column as u32
-            } else {
-                *self.known.entry(line).or_insert_with(|| {
-                    self.lines.push(line);
-                    self.lines.len() as u32 - 1
-                })
-            };
-            self.numbers[column] = number;
-            let (page, bit) = (column / PAGE, 1 << (column % PAGE));
-            set_if(&mut self.occupied[page], bit, line != [0; LINE / 64]);
-            set_if(&mut self.special[page], bit, number != column as u32);
-        }
-        for (page, (&occupied, &special)) in self.occupied.iter().zip(&self.special).enumerate() {
-            let first = self.specials.len() as u32;
-            self.rows.push(Row { occupied, special, first });
-            let mut left = special;
-            while left != 0 {
-                let column = page * PAGE + left.trailing_zeros() as usize;
-                self.specials.push(self.numbers[column]);
-                left &= left - 1;
+    /// The row of an interval.
+    fn finish_interval(&mut self) -> u32 {
+        for at in self.changed.drain(..) {
+            let group = self.now[at];
+            for (nth, &line) in group.iter().enumerate() {
+                let bit = 1 << (at % GROUPS * GROUP + nth);
+                set_if(&mut self.occupied[at / GROUPS], bit, line != 0);
             }
+            self.numbers[at] = *self.known_groups.entry(group).or_insert_with(|| {
+                self.groups.push(group);
+                self.groups.len() as u32 - 1
+            });
         }
+        if let Some(&row) = self.known_rows.get(&self.numbers[..]) {
+            return row;
+        }
+        let row = self.known_rows.len() as u32;
+        self.known_rows.insert(self.numbers.clone().into(), row);
+        self.rows.extend(self.numbers.as_chunks().0);
+        self.occupied_rows.extend(&self.occupied);
+        row
+    }
+
+    /// Puts the line itself in the place of what is to be known of it.
+    fn reduce_to_line(&mut self) {
+        for (line, row) in self.occupied_rows.iter_mut().zip(&self.rows) {
+            *line = self.groups.get(row[0] as usize).map_or(0, |group| group[0]);
+        }
+        self.rows.clear();
+        self.groups.clear();
     }
 
     fn bytes(&self) -> usize {
-        size_of_val(&*self.rows) + size_of_val(&*self.specials) + size_of_val(&*self.lines)
+        size_of_val(&*self.occupied_rows) + size_of_val(&*self.rows) + size_of_val(&*self.groups)
     }
 }
 
-fn set_bit(lines: &mut [Line], cube: usize, to: bool) {
-    if let Some(line) = lines.get_mut(cube / LINE) {
-        set_if(&mut line[cube % LINE / 64], 1 << (cube % 64), to);
+fn set_bit(lines: &mut [Group], cube: usize, to: bool) {
+    if let Some(group) = lines.get_mut(cube / LINE / GROUP) {
+        set_if(&mut group[cube / LINE % GROUP], 1 << (cube % LINE), to);
     }
 }
 

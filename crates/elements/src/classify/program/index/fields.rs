@@ -5,11 +5,12 @@ use std::collections::HashMap;
 use super::super::expr::Expr;
 use super::super::insn::{Jump, Test};
 use super::super::layout::Layout;
-use super::super::place::{Place, load_part};
+use super::super::place::Place;
+use super::sets::ValueSet;
 
 /// As many fields are told apart by the index. What rules say of others is asked when the rest of a
 /// rule holds.
-pub(super) const MAX_FIELDS: usize = 8;
+pub(super) const MAX_FIELDS: usize = 16;
 
 /// Some bits of a word of the packet: a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -41,18 +42,30 @@ impl Field {
         self.bits.into()
     }
 
+    /// How rare it is that a packet's value is in a set: of so many bits of a random number all are 0.
+    pub(super) fn rarity(self, set: &ValueSet) -> u32 {
+        let of_random = self.bits().saturating_sub(set.size().max(1).ilog2());
+        let has = |value| set.ranges.iter().any(|&(first, last)| (first..=last).contains(&value));
+        match (self.section, self.start, self.shift) {
+            // Most packets are no fragments (RFC 791, 3.1), and may or must not become some,
+            (1, 4, 0) if has(0) || has(0x4000) => 0,
+            // and are of TCP or UDP.
+            (1, 8, 16) if has(6) => of_random.min(1),
+            (1, 8, 16) if has(17) => of_random.min(2),
+            _ => of_random,
+        }
+    }
+
     /// How many bytes of the word there must be for the field to be there.
     #[inline(always)]
     pub(super) fn needs(self) -> u8 {
         4 - self.shift / 8
     }
 
-    /// The field's value, if all of it is there.
-    #[inline(always)]
-    pub(super) fn read(self, sections: &[&[u8]; 3]) -> Option<u32> {
-        let bytes = sections.get(usize::from(self.section))?;
-        let word = load_part(bytes, self.start, self.needs())?;
-        Some(word >> self.shift & self.greatest())
+    /// The number of the field's section, and its first byte there.
+    pub(super) fn place(self) -> (u8, u16) {
+        let before = 4 - u16::from(self.shift + self.bits) / 8;
+        (self.section, self.start + before)
     }
 }
 

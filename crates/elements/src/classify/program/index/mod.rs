@@ -7,10 +7,11 @@
 //! read: Baboescu and Varghese, SIGCOMM 2001).
 //!
 //! - [`cubes`]: rules become *cubes*, a set of values for each field. Sets need be no ranges, so
-//!   that `port 80 or 443` is one. What cubes cannot say, because it is of a field that few rules
-//!   look at, is asked of the rule itself when its cube matches.
-//! - [`dimension`]: for each field, from a value to the bits of its cubes, in lines of 256. Memory
-//!   grows with what rules say, not with its square; see there.
+//!   that `port 80 or 443` is one, and `port >= 1000`, which is many tests, is one too ([`single`]). What cubes
+//!   cannot say, because it is of a field that few rules look at, is asked of the rule itself when its cube matches.
+//! - [`dimension`]: for each field, from a value to the bits of its cubes, in lines of 64; [`intervals`] finds
+//!   where the value lies. Memory grows with what rules say, not with its square; see there. Up to 64 cubes
+//!   are one line: what the rows of all fields have in common is the answer.
 //! - Cubes are put into lines by what they say most narrowly: those of one source network together,
 //!   those of any source by their destination. A packet then has to do with few lines. Within a
 //!   line cubes stand in the order of their rules, and lines in the order of their first ones, so
@@ -23,18 +24,19 @@
 mod cubes;
 mod dimension;
 mod fields;
+mod intervals;
 mod sets;
+mod single;
 
 use std::cmp::Reverse;
 use std::sync::Arc;
 
 use self::cubes::Cube;
-use self::dimension::{Dimension, LINE, Line, PAGE, Place as Entry};
+use self::dimension::{Dimension, LINE, PAGE, Place as Entry};
 use self::fields::{Field, MAX_FIELDS};
 use super::careful::Careful;
 use super::expr::Expr;
 use super::insn::{Insn, Jump, Test};
-use super::lanes::LANES;
 use super::layout::Layout;
 use super::next::{DROP, Next};
 use super::place::Place;
@@ -45,6 +47,8 @@ pub(super) struct Index {
     dimensions: Arc<[Dimension]>,
     /// The rule of each cube, by the cube's place; with [`UNSURE`] if the rule is to be asked.
     rule_of: Box<[u32]>,
+    /// Pages of lines.
+    pages: usize,
     /// The first rule in each line.
     first_rule: Arc<[u32]>,
     outputs: Arc<[Next]>,
@@ -55,8 +59,8 @@ pub(super) struct Index {
     constant: Option<Next>,
     /// The outputs of rules that are not beyond reach for a reason that is plain to see.
     used: Vec<Next>,
-    /// The rule that every packet satisfies; those behind are not here.
-    last: Option<u32>,
+    /// The rule that every packet satisfies, or [`NONE`]; it is in no line, and those behind are not here.
+    otherwise: u32,
     /// Rules that have been taken out, a bit for each.
     removed: Box<[u64]>,
 }
@@ -64,20 +68,14 @@ pub(super) struct Index {
 /// The bit of rules that are to be asked, besides the number.
 const UNSURE: u32 = 1 << 31;
 
+/// A set of a field that no more than one packet in eight lies in tells cubes apart.
+const RARE: u32 = 3;
+
+/// The three sections of a packet.
+pub(super) type Sections<'a> = [&'a [u8]; 3];
+
 /// No rule.
 pub(super) const NONE: u32 = u32::MAX;
-
-/// Below so many lines it does not pay to begin a new one for every kind of cube.
-const FEW_LINES: usize = 4;
-
-/// What is known of several packets after their fields have been looked up.
-struct Found {
-    /// For each field the first row.
-    rows: [[u32; LANES]; MAX_FIELDS],
-    /// Lanes whose packets lack a field, and lanes without sections.
-    short: u32,
-    absent: u32,
-}
 
 impl Index {
     /// Prepares rules.
@@ -118,6 +116,7 @@ impl Index {
             _ => None,
         };
 
+        cubes.retain(|(rule, _)| Some(*rule) != last);
         let lines = lines(cubes, &fields);
         let rule_of = by_place(&lines, |(rule, cube)| rule | if cube.exact { 0 } else { UNSURE });
         let mut index = Self {
@@ -129,7 +128,8 @@ impl Index {
             starts: starts.into(),
             constant,
             used,
-            last,
+            otherwise: last.unwrap_or(NONE),
+            pages: lines.len().div_ceil(PAGE),
             removed: vec![0; rules.len().div_ceil(64)].into(),
         };
         index.add_dimensions(&lines, &fields);
@@ -157,7 +157,7 @@ impl Index {
 
     /// The same without a rule; nothing if rules would be needed then that are not here.
     pub(super) fn without(&self, rule: u32) -> Option<Self> {
-        if self.constant.is_some() || self.last == Some(rule) {
+        if self.constant.is_some() || self.otherwise == rule {
             return None;
         }
         let mut rest = self.clone();
@@ -191,22 +191,34 @@ impl Index {
     }
 
     /// The number of the first rule that a packet satisfies, or [`NONE`].
-    pub(super) fn first_rule(&self, sections: [&[u8]; 3]) -> u32 {
-        self.first_rules(&[sections], |sections| Some(*sections)).0[0]
+    #[inline(always)]
+    pub(super) fn first_rule(&self, sections: Sections<'_>) -> u32 {
+        self.first_rules(&[sections])[0]
     }
 
-    /// The numbers of the first rules that up to [`LANES`] packets satisfy, or [`NONE`], and a bit for
-    /// each packet without sections. `sections` gives those of a packet.
+    /// The numbers of the first rules that packets satisfy, or [`NONE`].
+    ///
+    /// Field by field: while one packet's value is on its way from memory, the next one's is looked up.
     #[inline(always)]
-    pub(super) fn first_rules<'a, P>(
-        &self,
-        packets: &'a [P],
-        sections: impl Fn(&'a P) -> Option<[&'a [u8]; 3]>,
-    ) -> ([u32; LANES], u32) {
-        let found = self.look_up(packets, &sections);
-        let mut rules = [NONE; LANES];
-        self.search(packets, &sections, &found, &mut rules);
-        (rules, found.absent)
+    pub(super) fn first_rules<const N: usize>(&self, packets: &[Sections<'_>; N]) -> [u32; N] {
+        let mut rows = [[0; N]; MAX_FIELDS];
+        let mut candidates = [u64::MAX; N];
+        let mut short = 0;
+        for (rows, dimension) in rows.iter_mut().zip(&*self.dimensions) {
+            short |= dimension.find(packets, rows);
+            for (candidates, &row) in candidates.iter_mut().zip(&*rows) {
+                *candidates &= dimension.occupied(row as usize * self.pages);
+            }
+        }
+        let mut rules = [self.otherwise; N];
+        for lane in 0..N {
+            if candidates[lane] != 0 || self.pages > 1 {
+                let rows = rows.each_ref().map(|rows| rows[lane]);
+                let is_short = short >> lane & 1 != 0;
+                rules[lane] = self.search(&packets[lane], &rows, candidates[lane], is_short);
+            }
+        }
+        rules
     }
 
     /// The output of a rule, or [`DROP`] for [`NONE`].
@@ -215,118 +227,67 @@ impl Index {
         self.outputs.get(rule as usize).map_or(DROP, |output| output.output())
     }
 
-    /// Looks up the fields of up to [`LANES`] packets. Field by field: while one packet's value is
-    /// on its way from memory, the next one's is looked up.
+    /// Finds the first rule of a packet. `candidates` is what its rows have in common in the first page.
     #[inline(always)]
-    fn look_up<'a, P>(
+    fn search(
         &self,
-        packets: &'a [P],
-        sections: impl Fn(&'a P) -> Option<[&'a [u8]; 3]>,
-    ) -> Found {
-        let mut found = Found { rows: [[0; LANES]; MAX_FIELDS], short: 0, absent: 0 };
-        let mut values = [[0; LANES]; MAX_FIELDS];
-        let mut missing = [0_u32; MAX_FIELDS];
-        for (lane, packet) in packets.iter().enumerate() {
-            let Some(sections) = sections(packet) else {
-                found.absent |= 1 << (lane % LANES);
-                continue;
+        sections: &Sections<'_>,
+        rows: &[u32; MAX_FIELDS],
+        mut candidates: u64,
+        is_short: bool,
+    ) -> u32 {
+        let mut best = self.otherwise;
+        if self.first_rule.len() == 1 {
+            self.first_in(candidates, 0, sections, is_short, &mut best);
+            return best;
+        }
+        for page in 0..self.pages {
+            let rows = || {
+                self.dimensions
+                    .iter()
+                    .zip(rows)
+                    .map(|(dimension, row)| (dimension, *row as usize * self.pages + page))
             };
-            for (at, dimension) in self.dimensions.iter().enumerate() {
-                match dimension.field.read(&sections) {
-                    Some(value) => values[at % MAX_FIELDS][lane % LANES] = value,
-                    None => missing[at % MAX_FIELDS] |= 1 << (lane % LANES),
+            if page > 0 {
+                candidates =
+                    rows().fold(u64::MAX, |all, (dimension, at)| all & dimension.occupied(at));
+            }
+            while candidates != 0 {
+                let column = page * PAGE + candidates.trailing_zeros() as usize;
+                candidates &= candidates - 1;
+                // Without fields there are as many candidates as a page has lines.
+                let first = self.first_rule.get(column).copied().unwrap_or(NONE);
+                if first >= best {
+                    break;
                 }
+                let line =
+                    rows().fold(u64::MAX, |all, (dimension, at)| all & dimension.line(at, column));
+                self.first_in(line, column, sections, is_short, &mut best);
             }
         }
-        for (at, dimension) in self.dimensions.iter().enumerate() {
-            let (values, rows) = (&values[at % MAX_FIELDS], &mut found.rows[at % MAX_FIELDS]);
-            for lane in 0..packets.len().min(LANES) {
-                rows[lane] = dimension.find(values[lane]) as u32;
-            }
-            let missing = missing[at % MAX_FIELDS];
-            found.short |= missing;
-            if missing != 0 {
-                for (lane, row) in rows.iter_mut().enumerate() {
-                    if missing >> lane & 1 != 0 {
-                        *row = dimension.find_missing() as u32;
-                    }
-                }
-            }
-        }
-        found
+        best
     }
 
-    /// Finds the first rule for each packet.
-    #[inline(always)]
-    fn search<'a, P>(
-        &self,
-        packets: &'a [P],
-        sections: impl Fn(&'a P) -> Option<[&'a [u8]; 3]>,
-        found: &Found,
-        rules: &mut [u32; LANES],
-    ) {
-        for page in 0..self.first_rule.len().div_ceil(PAGE) {
-            let mut candidates = [u64::MAX; LANES];
-            for (at, dimension) in self.dimensions.iter().enumerate() {
-                let rows = &found.rows[at % MAX_FIELDS];
-                for lane in 0..packets.len().min(LANES) {
-                    candidates[lane] &= dimension.row(rows[lane] as usize + page).occupied;
-                }
-            }
-            for (lane, packet) in packets.iter().enumerate() {
-                let lane = lane % LANES;
-                if found.absent >> lane & 1 != 0 {
-                    continue;
-                }
-                let is_short = found.short >> lane & 1 != 0;
-                let mut left = candidates[lane];
-                while left != 0 {
-                    let column = page * PAGE + left.trailing_zeros() as usize;
-                    left &= left - 1;
-                    // Without fields there are as many candidates as a page has lines.
-                    let first = self.first_rule.get(column).copied().unwrap_or(NONE);
-                    if first >= rules[lane] {
-                        break;
-                    }
-                    let mut line: Line = [u64::MAX; LINE / 64];
-                    for (at, dimension) in self.dimensions.iter().enumerate() {
-                        let row = found.rows[at % MAX_FIELDS][lane] as usize + page;
-                        let other = dimension.line(row, column);
-                        for nth in 0..line.len() {
-                            line[nth] &= other[nth];
-                        }
-                    }
-                    self.first_in(&line, column, &mut rules[lane], |rule| {
-                        let satisfies = |it: [&[u8]; 3]| self.is_satisfied(rule, &it);
-                        !is_short && rule & UNSURE == 0 || sections(packet).is_some_and(satisfies)
-                    });
-                }
-            }
-        }
-    }
-
-    /// Lowers `best` to the first rule of a line's cubes that `matches`, if it is lower.
+    /// Lowers `best` to the first rule of a line's cubes that the packet satisfies, if it is lower.
     #[inline(always)]
     fn first_in(
         &self,
-        line: &Line,
+        mut line: u64,
         column: usize,
+        sections: &Sections<'_>,
+        is_short: bool,
         best: &mut u32,
-        mut matches: impl FnMut(u32) -> bool,
     ) {
-        for (nth, &word) in line.iter().enumerate() {
-            let mut left = word;
-            while left != 0 {
-                let cube = column * LINE + nth * 64 + left.trailing_zeros() as usize;
-                left &= left - 1;
-                let Some(&rule) = self.rule_of.get(cube) else { return };
-                if rule & !UNSURE >= *best {
-                    return;
-                }
-                if matches(rule) {
-                    *best = rule & !UNSURE;
-                    return;
-                }
+        while line != 0 {
+            let cube = column * LINE + line.trailing_zeros() as usize;
+            line &= line - 1;
+            let Some(&rule) = self.rule_of.get(cube) else { return };
+            if rule & !UNSURE >= *best {
+                return;
+            }
+            if !is_short && rule & UNSURE == 0 || self.is_satisfied(rule, sections) {
+                *best = rule & !UNSURE;
+                return;
             }
         }
     }
@@ -334,7 +295,7 @@ impl Index {
     /// Whether a packet satisfies a rule, byte by byte.
     #[cold]
     #[inline(never)]
-    fn is_satisfied(&self, rule: u32, sections: &[&[u8]; 3]) -> bool {
+    fn is_satisfied(&self, rule: u32, sections: &Sections<'_>) -> bool {
         let rule = (rule & !UNSURE) as usize;
         if self.removed.get(rule / 64).is_some_and(|word| word >> (rule % 64) & 1 == 1) {
             return false;
@@ -362,7 +323,7 @@ fn output_of(outputs: &[Next], rule: u32) -> Next {
 
 /// Puts cubes into lines, with the number of their rules. See the module's text for the order.
 fn lines(cubes: Vec<(u32, Cube)>, fields: &[Field]) -> Vec<Vec<(u32, Cube)>> {
-    let few = cubes.len() <= FEW_LINES * LINE;
+    let few = cubes.len() <= LINE;
     let keyed = cubes.into_iter().map(|(rule, cube)| (narrowest(&cube, fields), (rule, cube)));
     let mut cubes: Vec<_> = keyed.collect();
     cubes.sort_by(|(a, (rule, _)), (b, (other, _))| (a, rule).cmp(&(b, other)));
@@ -384,19 +345,17 @@ fn lines(cubes: Vec<(u32, Cube)>, fields: &[Field]) -> Vec<Vec<(u32, Cube)>> {
     lines
 }
 
-/// The fields that a cube restricts to less than one in a thousand values, the most restricted one
-/// first, with the first value.
+/// The fields by which a cube leaves out most packets, the first one more than others, with the first value.
 fn narrowest(cube: &Cube, fields: &[Field]) -> Vec<(usize, u32)> {
     let mut narrow: Vec<(u32, usize, u32)> = Vec::new();
     for (at, (set, field)) in cube.sets.iter().zip(fields).enumerate() {
         let Some(set) = set else { continue };
-        let share = set.size().max(1).ilog2();
-        let rest = field.bits().saturating_sub(share);
-        if rest >= 10 {
-            narrow.push((rest, at, set.ranges.first().map_or(0, |range| range.0)));
+        let rarity = field.rarity(set);
+        if rarity >= RARE {
+            narrow.push((rarity, at, set.ranges.first().map_or(0, |range| range.0)));
         }
     }
-    narrow.sort_by_key(|&(rest, at, _)| (Reverse(rest), at));
+    narrow.sort_by_key(|&(rarity, at, _)| (Reverse(rarity), at));
     narrow.into_iter().map(|(_, at, first)| (at, first)).collect()
 }
 

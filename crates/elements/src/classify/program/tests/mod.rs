@@ -1,5 +1,6 @@
 //! Programs against the expressions they are made of.
 
+mod drawn;
 mod exhaustive;
 mod many;
 mod naive;
