@@ -14,7 +14,7 @@
 //! One agnostic input, one agnostic output; an optional push output for what is too short.
 //!
 //! # Handlers
-//! - `length` (read): LENGTH.
+//! None of its own.
 //!
 //! # Drops
 //! - filtered: the packet was too short, and output 1 is not connected.
@@ -27,7 +27,9 @@
 //! # See also
 //! Strip
 
-use millrace_core::{Class, Context, Element, Failed, Handlers, Packet, Reason, Setup, register};
+use millrace_core::{
+    Class, Element, Failed, Moment, PerPacket, Reason, Setup, View, Way, register,
+};
 
 /// The element; its manual is at the top of the file.
 pub struct SkeletonElement {
@@ -45,44 +47,31 @@ impl Element for SkeletonElement {
         setup.args.complete()?;
         Ok(Self { length })
     }
+}
 
-    fn simple_action(&self, cx: &mut Context, (): &mut (), packet: Packet) -> Option<Packet> {
-        if packet.len() >= self.length as usize {
-            return Some(packet);
-        }
-        cx.push_or_drop(1, packet, Reason::Filtered);
-        None
-    }
-
-    fn handlers(handlers: &mut Handlers<Self>) {
-        handlers.read("length", |element, _| element.length);
+impl PerPacket for SkeletonElement {
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        let passes = packet.len() >= self.length as usize;
+        if passes { Way::ON } else { Way::output_or_drop(1, Reason::Filtered) }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use millrace_core::Reason;
-    use millrace_core::testing::Rig;
+    use millrace_core::{Reason, testing::Rig};
 
     #[test]
-    fn passes_what_is_long_enough() {
+    fn a_length_is_mandatory_and_what_is_shorter_is_dropped() {
+        assert!(Rig::new("SkeletonElement", 1, 1).is_err());
         let mut rig = Rig::new("SkeletonElement(3)", 1, 1).unwrap();
-        let out = rig.push(0, &["abcd", "ab", "abc"]);
-        assert_eq!(out[0], [b"abcd".to_vec(), b"abc".to_vec()]);
+        assert_eq!(rig.push(0, &["abcd", "ab", "abc"]), [[b"abcd".to_vec(), b"abc".to_vec()]]);
         assert_eq!(rig.stats().drops, [(Reason::Filtered, 1)]);
         assert!(rig.stats().balanced());
-        assert_eq!(rig.read("length").unwrap(), "3");
     }
 
     #[test]
     fn what_is_too_short_leaves_by_the_second_output() {
         let mut rig = Rig::new("SkeletonElement(3)", 1, 2).unwrap();
-        let out = rig.push(0, &["ab", "abc"]);
-        assert_eq!(out, [[b"abc".to_vec()], [b"ab".to_vec()]]);
-    }
-
-    #[test]
-    fn the_length_must_be_given() {
-        assert!(Rig::new("SkeletonElement", 1, 1).is_err());
+        assert_eq!(rig.push(0, &["ab", "abc"]), [[b"abc".to_vec()], [b"ab".to_vec()]]);
     }
 }

@@ -50,7 +50,7 @@ pub(crate) struct Way {
     pub(crate) burst: usize,
     /// The core to run on.
     pub(crate) core: usize,
-    /// Whether elements in a row may run as one.
+    /// Whether packets may pass elements in one go.
     pub(crate) optimise: bool,
 }
 

@@ -1,10 +1,8 @@
 //! BenchPacketwise - paints packets by the length of their data, one at a time
 //!
-//! The twin of BenchBatchwise, written as most elements are: for one packet, lifted to batches by the engine.
+//! The twin of BenchBatchwise, written as most elements are: for one packet.
 
-use millrace_core::{Class, Context, Element, Failed, Packet, Setup, register};
-
-use super::batchwise::paint;
+use millrace_core::{Class, Element, Failed, Moment, PerPacket, Setup, View, Way, register};
 
 /// The per-packet twin.
 struct BenchPacketwise;
@@ -19,9 +17,12 @@ impl Element for BenchPacketwise {
         setup.args.complete()?;
         Ok(Self)
     }
+}
 
-    fn simple_action(&self, _cx: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
-        paint(&mut packet);
-        Some(packet)
+impl PerPacket for BenchPacketwise {
+    #[inline(always)]
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        packet.set_paint(packet.len() as u8);
+        Way::ON
     }
 }

@@ -12,8 +12,8 @@ struct BenchSingles;
 register!(BenchSingles, "singles.rs");
 
 impl Element for BenchSingles {
-    // Ordered: each output's packets go all their way before the next output's.
-    const CLASS: Class = Class::new("BenchSingles", "2/2", "h/h").ordered();
+    // It shows packets, so each goes all its way before the next one.
+    const CLASS: Class = Class::new("BenchSingles", "2/2", "h/h").shows_packets();
     type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {

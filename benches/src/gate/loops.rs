@@ -96,7 +96,7 @@ fn graphs(routes: &[Route], trace: &Trace) -> Vec<Loop> {
             loops.push(Loop { times: 3, ..graph(name, &configuration, burst) });
         }
     }
-    // What the engine takes for an element, whatever an optimiser makes of elements that it knows.
+    // What the engine takes for an element: of batches, for packets, and one that sends each packet by itself.
     for link in ["BenchPass", "BenchPacketwise", "BenchOneByOne"] {
         loops.push(graph(format!("chain of {link}"), &chain(link, 32), 32));
     }

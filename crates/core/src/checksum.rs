@@ -18,6 +18,19 @@ pub fn verify(bytes: &[u8]) -> bool {
     Sum::of(bytes).is_right()
 }
 
+/// Whether the 20 bytes of an IPv4 header without options sum up right: as [`verify`], in fewer instructions.
+#[inline(always)]
+pub fn verify_header(header: &[u8; 20]) -> bool {
+    let (words, _) = header.as_chunks::<4>();
+    let sum: u64 = words.iter().map(|word| u64::from(u32::from_ne_bytes(*word))).sum();
+    // A sum of 16-bit words whose carries come in at the other end is right when it is all ones: when it is a
+    // multiple of 2^16 - 1 other than 0, in either byte order (RFC 1071, 2). Times the inverse of that modulo 2^64,
+    // multiples are the quotients and nothing else is as small.
+    const INVERSE: u64 = 0xfffe_fffe_fffe_ffff;
+    const _: () = assert!(INVERSE.wrapping_mul(0xffff) == 1);
+    sum.wrapping_mul(INVERSE).wrapping_sub(1) < u64::MAX / 0xffff
+}
+
 /// The checksum after one of the 16-bit words that it covers changed from `old` to `new` (RFC 1624,
 /// equation 3).
 #[inline(always)]
@@ -187,6 +200,11 @@ mod tests {
         assert_eq!(update(0xdd2f, 0x5555, 0x3285), 0x0000);
     }
 
+    #[test]
+    fn a_header_of_zeros_is_as_wrong_as_it_is_for_the_other_way() {
+        assert_eq!(verify_header(&[0; 20]), verify(&[0; 20]));
+    }
+
     proptest! {
         #[test]
         fn whole(bytes in proptest::collection::vec(any::<u8>(), 0..2000)) {
@@ -249,6 +267,16 @@ mod tests {
             let bit = bit % (bytes.len() * 8);
             bytes[bit / 8] ^= 1 << (bit % 8);
             prop_assert!(!verify(&bytes));
+        }
+
+        #[test]
+        fn headers_verified(mut header: [u8; 20], right: bool) {
+            if right {
+                header[10..12].fill(0);
+                let sum = checksum(&header);
+                header[10..12].copy_from_slice(&sum.to_be_bytes());
+            }
+            prop_assert_eq!(verify_header(&header), verify(&header));
         }
     }
 }

@@ -32,8 +32,10 @@ pub use element::{
     CLASSES, Call, Class, ClassInfo, Element, Failed, HandlerError, Handlers, Init, Inspection,
     PerPacket, Refused, Registry, Setup, Way,
 };
-pub use engine::{BiasedGuard, BiasedMutex, Context, Engine, Identity, Notifier, Task, Timer};
-pub use memory::{Arena, Batch, Packet, PacketType};
+pub use engine::{
+    BiasedGuard, BiasedMutex, Context, Engine, Identity, Moment, Notifier, Published, Task, Timer,
+};
+pub use memory::{Arena, Batch, Packet, PacketType, View};
 pub use router::Router;
 pub use stats::{Count, PerThread};
 pub use sync::Lock;

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::drops::Reason;
-use crate::engine::Context;
+use crate::engine::InRound;
 
 /// The most threads that a router runs on.
 pub const MAX_THREADS: usize = 64;
@@ -55,8 +55,8 @@ impl<T: Default> Default for PerThread<T> {
 impl<T: Default> PerThread<T> {
     /// What the running thread keeps here.
     #[inline]
-    pub fn mine(&self, cx: &Context) -> &T {
-        let slot = &self.slots[cx.thread() % MAX_THREADS];
+    pub fn mine(&self, at: &impl InRound) -> &T {
+        let slot = &self.slots[at.thread() % MAX_THREADS];
         &slot.get_or_init(Default::default).0
     }
 
@@ -119,6 +119,14 @@ impl Tally {
     #[inline]
     pub fn get(&self) -> u64 {
         self.0.get()
+    }
+
+    /// Replaces the value.
+    #[inline]
+    pub(crate) fn set(&self, value: u64) {
+        if COUNTED {
+            self.0.set(value);
+        }
     }
 }
 

@@ -7,11 +7,13 @@
 //! #     const CLASS: Class = Class::new("Skip", "1/1", "a/a");
 //! #     type Local = ();
 //! #     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> { setup.args.complete()?; Ok(Skip) }
-//! #     fn simple_action(&self, cx: &mut Context, _: &mut (), mut packet: Packet) -> Option<Packet> {
-//! #         if packet.strip(1) { Some(packet) } else { cx.drop(packet, Reason::Truncated) }
+//! # }
+//! # impl PerPacket for Skip {
+//! #     fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+//! #         if packet.strip(1) { Way::ON } else { Way::drop(Reason::Truncated) }
 //! #     }
 //! # }
-//! # const SKIP: ClassInfo = ClassInfo::of::<Skip>("", "");
+//! # const SKIP: ClassInfo = class_info!(Skip, "");
 //! # let mut rig = Rig::with_class(&SKIP, "Skip", 1, 1).unwrap();
 //! let out = rig.push(0, &[&b"abc"[..], b""]);
 //! assert_eq!(out[0], [b"bc"]);
@@ -204,8 +206,8 @@ fn connect(from: (usize, usize), to: (usize, usize)) -> Connection {
     Connection { from, to, span: Span::NOWHERE }
 }
 
-const FEED: ClassInfo = ClassInfo::of::<Feed>("", module_path!());
-const CATCH: ClassInfo = ClassInfo::of::<Catch>("", module_path!());
+const FEED: ClassInfo = crate::class_info!(Feed, "");
+const CATCH: ClassInfo = crate::class_info!(Catch, "");
 
 /// Gives the packets that it was given: pushes them, or lets them be pulled.
 struct Feed {

@@ -131,9 +131,9 @@ impl Element for Ear {
     }
 }
 
-const BELL: ClassInfo = ClassInfo::of::<Bell>("", module_path!());
-const LIAR: ClassInfo = ClassInfo::of::<Liar>("", module_path!());
-const EAR: ClassInfo = ClassInfo::of::<Ear>("", module_path!());
+const BELL: ClassInfo = millrace_core::class_info!(Bell, "");
+const LIAR: ClassInfo = millrace_core::class_info!(Liar, "");
+const EAR: ClassInfo = millrace_core::class_info!(Ear, "");
 
 /// Processor time of all threads, in seconds.
 fn spent() -> f64 {

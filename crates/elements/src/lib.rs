@@ -9,7 +9,6 @@ pub mod control;
 pub mod devices;
 pub mod ethernet;
 pub mod flows;
-mod fusions;
 pub mod gpu;
 pub mod icmp;
 pub mod ids;

@@ -58,7 +58,7 @@ fn the_order_within_each_way_is_kept() {
 }
 
 #[test]
-fn what_shows_its_order_runs_depth_first() {
+fn what_shows_its_order_runs_packet_by_packet() {
     // Each packet's copies take their ways one after the other, as in Click; the notes of the
     // scripts come in that order.
     let config = "

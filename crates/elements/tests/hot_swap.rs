@@ -77,8 +77,8 @@ impl Element for Gather {
     }
 }
 
-static NUMBERED: ClassInfo = ClassInfo::of::<Numbered>("", "");
-static GATHER: ClassInfo = ClassInfo::of::<Gather>("", "");
+static NUMBERED: ClassInfo = millrace_core::class_info!(Numbered, "");
+static GATHER: ClassInfo = millrace_core::class_info!(Gather, "");
 
 const ROUTER: &str = "Numbered -> a :: Queue(600) -> u :: Unqueue -> c :: Counter
     -> b :: ThreadSafeQueue(600) -> v :: Unqueue -> Gather; StaticThreadSched(u 0, v 1)";

@@ -245,7 +245,7 @@ impl Element for Stand {
 }
 
 fn main() {
-    const CLASS: ClassInfo = ClassInfo::of::<Stand>("", "");
+    const CLASS: ClassInfo = millrace_core::class_info!(Stand, "");
     *WORK.lock().unwrap() = Some(measure_all);
     let mut rig = Rig::with_class(&CLASS, "Stand", 0, 0).unwrap();
     rig.pass(millrace_core::Timestamp::ZERO);

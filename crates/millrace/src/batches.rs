@@ -1,19 +1,10 @@
 //! What keeps the batches of a router small.
 
-use std::collections::HashSet;
-
 use millrace_core::Router;
 use millrace_core::element::PortKind;
 
 /// A sentence for each element that breaks batches, in the order of the elements.
 pub(crate) fn remarks(router: &Router) -> Vec<String> {
-    let per_packet: Vec<bool> = router.elements().map(|element| element.class.per_packet).collect();
-    let is_batch = |id: usize| per_packet.get(id) == Some(&false);
-    let links = router.connections();
-    let above: HashSet<usize> =
-        links.iter().filter(|(from, _)| is_batch(from.0)).map(|(_, to)| to.0).collect();
-    let below: HashSet<usize> =
-        links.iter().filter(|(_, to)| is_batch(to.0)).map(|(from, _)| from.0).collect();
     let mut remarks = Vec::new();
     for (id, element) in router.elements().enumerate() {
         let name = format!("{} ({} :: {})", element.landmark, element.name, element.class.name);
@@ -26,11 +17,6 @@ pub(crate) fn remarks(router: &Router) -> Vec<String> {
             remarks.push(format!(
                 "{name} sends bursts of 1, so what is below gets batches of 1; say BURST 32, \
                  for example"
-            ));
-        }
-        if !is_batch(id) && above.contains(&id) && below.contains(&id) {
-            remarks.push(format!(
-                "{name} treats packets one by one between elements that treat batches"
             ));
         }
     }

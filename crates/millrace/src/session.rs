@@ -29,7 +29,7 @@ pub(crate) struct Choices {
     pub(crate) threads: Option<usize>,
     /// The cores to pin threads to; none to pin none.
     pub(crate) affinity: Option<Affinity>,
-    /// Whether elements in a row run one by one, even if they could run as one.
+    /// Whether elements run one by one on batches, even where packets could pass several in one go.
     pub(crate) no_optimise: bool,
     /// A directory laid out as another machine's `/sys`; none for this machine.
     pub(crate) machine: Option<PathBuf>,

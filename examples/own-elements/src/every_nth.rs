@@ -27,7 +27,9 @@
 //! # See also
 //! Counter
 
-use millrace_core::{Class, Context, Element, Failed, Handlers, Packet, Reason, Setup, register};
+use millrace_core::{
+    Class, Element, Failed, Handlers, Moment, PerPacket, Reason, Setup, View, Way, register,
+};
 
 /// The element; its manual is at the top of the file.
 pub struct EveryNth {
@@ -50,18 +52,22 @@ impl Element for EveryNth {
         Ok(Self { n })
     }
 
-    fn simple_action(&self, cx: &mut Context, seen: &mut u32, packet: Packet) -> Option<Packet> {
-        *seen += 1;
-        if *seen >= self.n {
-            *seen = 0;
-            return Some(packet);
-        }
-        cx.push_or_drop(1, packet, Reason::Filtered);
-        None
-    }
-
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("n", |element, _| element.n);
+    }
+}
+
+impl PerPacket for EveryNth {
+    const ROUTES: bool = true;
+
+    #[inline(always)]
+    fn treat(&self, seen: &mut u32, _: &mut View, _: &mut Moment) -> Way {
+        *seen += 1;
+        if *seen < self.n {
+            return Way::output_or_drop(1, Reason::Filtered);
+        }
+        *seen = 0;
+        Way::ON
     }
 }
 

@@ -16,20 +16,16 @@ pub struct Class {
     pub aliases: &'static [&'static str],
     /// Elements of a lower phase are configured and initialised first.
     pub phase: i8,
-    /// Treats packets one by one.
-    pub per_packet: bool,
-    /// Has effects outside the graph whose order shows (printing, dumps): the packets of one
-    /// batch then take their ways through the graph one output after the other.
+    /// Has effects outside the graph whose order shows (printing, dumps): on virtual time each packet then
+    /// goes all its way before the next one of its batch.
     pub ordered: bool,
-    /// Its effects show packet by packet (lines of text, steps of a script): each packet then goes
-    /// all its way before the next one of its batch.
+    /// Its effects show packet by packet (lines of text, steps of a script): while they do
+    /// ([`Element::shows`](crate::Element::shows)), each packet goes all its way before the next one.
     pub shows_packets: bool,
     /// Shows nothing of the packets and touches none: needs no connection.
     pub information: bool,
     /// Keeps batches small: hands on packets one at a time, whatever it gets.
     pub breaks_batches: bool,
-    /// Passes packets on, from input 0 to output 0, without a look at them (Null).
-    pub transparent: bool,
     /// Packets that arrive leave on another thread (Pipeliner).
     pub crosses_threads: bool,
     /// Each thread's packets leave by one output, that of the thread's number modulo the number of
@@ -60,12 +56,10 @@ impl Class {
             flow: "x/x",
             aliases: &[],
             phase: Self::PHASE_DEFAULT,
-            per_packet: false,
             ordered: false,
             shows_packets: false,
             information: false,
             breaks_batches: false,
-            transparent: false,
             crosses_threads: false,
             by_thread: false,
             passes_wakes: false,
@@ -91,13 +85,6 @@ impl Class {
     #[must_use]
     pub const fn phase(mut self, phase: i8) -> Self {
         self.phase = phase;
-        self
-    }
-
-    /// Says that packets are treated one by one.
-    #[must_use]
-    pub const fn per_packet(mut self) -> Self {
-        self.per_packet = true;
         self
     }
 
@@ -127,13 +114,6 @@ impl Class {
     #[must_use]
     pub const fn breaks_batches(mut self) -> Self {
         self.breaks_batches = true;
-        self
-    }
-
-    /// Says that packets are passed on without a look at them.
-    #[must_use]
-    pub const fn transparent(mut self) -> Self {
-        self.transparent = true;
         self
     }
 

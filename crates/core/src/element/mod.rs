@@ -10,9 +10,10 @@ pub(crate) mod handlers;
 mod inspect;
 pub(crate) mod node;
 mod per_packet;
+#[doc(hidden)]
+pub mod probe;
 mod receiving;
 mod registry;
-mod row;
 mod setup;
 
 pub use class::{Class, Flow, PortCount, PortKind, Processing};
@@ -22,8 +23,6 @@ pub use inspect::{Inspection, Port};
 pub use per_packet::{PerPacket, Way};
 pub use receiving::{Receiver, Receiving, Transmitting, share};
 pub use registry::{CLASSES, ClassInfo, Registry};
-pub(crate) use row::FusedRow;
-pub use row::{FUSIONS, Fusion, One, OnePass, Row, Shared, Then};
 pub use setup::{Init, Listening, Refused, Setup};
 
 pub use crate::args::Failed;
@@ -34,11 +33,10 @@ use crate::memory::{Batch, Packet};
 
 /// A packet-processing element.
 ///
-/// Write [`simple_action`](Element::simple_action) for an element that treats packets one by one,
+/// Write [`PerPacket`] beside for an element that treats packets one by one,
 /// [`process`](Element::process) for one that treats batches from its first input to its first
 /// output in push and pull alike, [`push`](Element::push) and [`pull`](Element::pull) for any
-/// other, [`PerPacket`] beside for one that treats packets one by one in few words and is often passed,
-/// [`run_task`](Element::run_task) for one that acts of its own accord.
+/// other, [`run_task`](Element::run_task) for one that acts of its own accord.
 pub trait Element: Sized + Send + Sync + 'static {
     /// Name, port counts and processing.
     const CLASS: Class;
@@ -123,6 +121,13 @@ pub trait Element: Sized + Send + Sync + 'static {
     /// elements that only pass packets on need not answer.
     fn room_notifier(&self, _port: usize) -> Option<&Notifier> {
         None
+    }
+
+    /// Whether the element shows packets at present, of a class that does
+    /// ([`Class::shows_packets`]); asked when the router starts, and when one of the element's handlers was
+    /// written.
+    fn shows(&self) -> bool {
+        true
     }
 
     /// Packets that the element keeps at this moment.

@@ -1,10 +1,16 @@
 //! Elements behind one face: shared ones, and one thread's instance of each.
 
+#![allow(
+    unsafe_code,
+    reason = "what a thread keeps for an element is reached by two ways that exclude each other"
+)]
+
 use std::any::Any;
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::{Element, Init, Inspection, Refused};
-use crate::engine::{Context, Notifier};
+use crate::engine::{Context, Direction, Notifier};
 use crate::memory::Batch;
 use crate::router::Router;
 
@@ -15,6 +21,7 @@ pub(crate) trait AnyElement: Any + Send + Sync {
     fn instantiate(self: Arc<Self>) -> Box<dyn Node>;
     fn notifier(&self, port: usize) -> Option<&Notifier>;
     fn room_notifier(&self, port: usize) -> Option<&Notifier>;
+    fn shows(&self) -> bool;
     fn held(&self) -> usize;
     /// Takes over the state of an old element, if it is of the same class.
     fn take_state(&self, old: &dyn Any, init: &Init<'_>);
@@ -32,11 +39,63 @@ pub(crate) trait Node: Send {
     fn stop_requested(&mut self, cx: &mut Context) -> bool;
     fn drain(&mut self, cx: &mut Context) -> bool;
     fn handed_over(&self, thread: usize, rings: &mut Vec<(u64, u64)>);
+    /// For an element that treats packets one by one: where it is, and where what the thread keeps for it.
+    fn parts(&mut self) -> Option<(*const (), *mut ())>;
 }
 
-struct Instance<E: Element> {
+/// How packets that come to input 0, one batch, are treated one by one.
+type Treat<E> = fn(&E, &mut <E as Element>::Local, &mut Context, Direction, &mut Batch);
+
+/// One thread's instance of an element of class `E`.
+pub(crate) struct Instance<E: Element> {
     element: Arc<E>,
-    local: E::Local,
+    local: Local<E::Local>,
+    treat: Option<Treat<E>>,
+}
+
+impl<E: Element> Instance<E> {
+    fn of_batches(element: Arc<E>) -> Self {
+        Self { element, local: Local::default(), treat: None }
+    }
+
+    /// One that treats packets one by one.
+    pub(crate) fn per_packet(element: Arc<E>, treat: Treat<E>) -> Self {
+        Self { element, local: Local::default(), treat: Some(treat) }
+    }
+}
+
+/// What a thread keeps for an element, at a place that does not change. The instance gets at it, and so do the
+/// steps of a program, but never both at a time.
+struct Local<T>(NonNull<T>);
+
+// SAFETY: it owns the value.
+unsafe impl<T: Send> Send for Local<T> {}
+
+impl<T: Default> Default for Local<T> {
+    fn default() -> Self {
+        // SAFETY: a box is not null.
+        Self(unsafe { NonNull::new_unchecked(Box::into_raw(Box::default())) })
+    }
+}
+
+impl<T> Local<T> {
+    fn get(&mut self) -> &mut T {
+        // SAFETY: the value lives until this is dropped. No step of a program runs while an instance does, for the
+        // engine runs the one or the other.
+        unsafe { self.0.as_mut() }
+    }
+
+    fn look(&self) -> &T {
+        // SAFETY: as in `get`.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl<T> Drop for Local<T> {
+    fn drop(&mut self) {
+        // SAFETY: it came from a box, and programs are dropped, or linked with others, before instances are.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+    }
 }
 
 impl<E: Element> AnyElement for E {
@@ -49,7 +108,7 @@ impl<E: Element> AnyElement for E {
     }
 
     fn instantiate(self: Arc<Self>) -> Box<dyn Node> {
-        Box::new(Instance { element: self, local: E::Local::default() })
+        Box::new(Instance::of_batches(self))
     }
 
     fn notifier(&self, port: usize) -> Option<&Notifier> {
@@ -58,6 +117,10 @@ impl<E: Element> AnyElement for E {
 
     fn room_notifier(&self, port: usize) -> Option<&Notifier> {
         Element::room_notifier(self, port)
+    }
+
+    fn shows(&self) -> bool {
+        Element::shows(self)
     }
 
     fn held(&self) -> usize {
@@ -85,30 +148,45 @@ impl<E: Element> AnyElement for E {
 
 impl<E: Element> Node for Instance<E> {
     fn push(&mut self, cx: &mut Context, port: usize, batch: &mut Batch) {
-        self.element.push(cx, &mut self.local, port, batch);
+        match self.treat {
+            Some(treat) if port == 0 => {
+                treat(&self.element, self.local.get(), cx, Direction::Push, batch);
+            }
+            _ => self.element.push(cx, self.local.get(), port, batch),
+        }
     }
 
     fn pull(&mut self, cx: &mut Context, port: usize, max: usize, batch: &mut Batch) {
-        self.element.pull(cx, &mut self.local, port, max, batch);
+        match self.treat {
+            Some(treat) if port == 0 => {
+                cx.pull(0, max, batch);
+                treat(&self.element, self.local.get(), cx, Direction::Pull, batch);
+            }
+            _ => self.element.pull(cx, self.local.get(), port, max, batch),
+        }
     }
 
     fn run_task(&mut self, cx: &mut Context) -> bool {
-        self.element.run_task(cx, &mut self.local)
+        self.element.run_task(cx, self.local.get())
     }
 
     fn run_timer(&mut self, cx: &mut Context) {
-        self.element.run_timer(cx, &mut self.local);
+        self.element.run_timer(cx, self.local.get());
     }
 
     fn stop_requested(&mut self, cx: &mut Context) -> bool {
-        self.element.stop_requested(cx, &mut self.local)
+        self.element.stop_requested(cx, self.local.get())
     }
 
     fn drain(&mut self, cx: &mut Context) -> bool {
-        self.element.drain(cx, &mut self.local)
+        self.element.drain(cx, self.local.get())
     }
 
     fn handed_over(&self, thread: usize, rings: &mut Vec<(u64, u64)>) {
-        self.element.handed_over(&self.local, thread, rings);
+        self.element.handed_over(self.local.look(), thread, rings);
+    }
+
+    fn parts(&mut self) -> Option<(*const (), *mut ())> {
+        self.treat.map(|_| (Arc::as_ptr(&self.element).cast(), self.local.0.as_ptr().cast()))
     }
 }

@@ -1,154 +1,101 @@
-//! Elements that treat packets one by one, in a form that can be fused with their neighbours.
-
-use std::ops::ControlFlow;
+//! Elements that treat packets one by one: how they are written, and where their packets go.
 
 use super::Element;
 use crate::drops::Reason;
-use crate::engine::Context;
-use crate::memory::{Batch, Packet};
+use crate::engine::{Context, Moment};
+use crate::memory::{Packet, View};
 
-/// An element that treats the packets of its input 0 one by one.
+/// An element that treats the packets of its input 0 one by one: [`treat`](Self::treat) is all that is done for
+/// a packet as a rule, in place and without the engine; what is rare happens in [`aside`](Self::aside).
 ///
-/// What is the same for all packets of a batch goes into a [`Pass`](Self::Pass), which is begun once;
-/// [`treat`](Self::treat) is all that is done for a packet as a rule, in place and without the engine;
-/// what is rare happens in [`aside`](Self::aside). So elements in a row can be run as one loop: each
-/// packet goes through all of them while its headers are at hand ([`fuse!`](crate::fuse)).
-///
-/// [`Element::process`] (or `push`) of such an element is [`treat_batch`](Self::treat_batch). A fused
-/// element has a [`Local`](Element::Local) of its own beside the one of `process`: it may hold a cache,
-/// or room to work in, nothing that counts.
-pub trait PerPacket: Element {
-    /// Whether [`aside`](Self::aside) may send packets by output 0, which must then not overtake those that
-    /// went on before: such an element is never the last of a fused row, and writes a
-    /// [`push`](Element::push) of its own.
-    const SENDS_ON: bool = false;
-
-    /// What one batch needs: settings at this moment, constants.
-    type Pass<'a>
-    where
-        Self: 'a;
-
-    /// Begins a batch.
-    fn begin<'a>(&'a self, cx: &Context, local: &'a mut Self::Local) -> Self::Pass<'a>;
-
-    /// Treats one packet, and says which way it goes.
-    fn treat(pass: &mut Self::Pass<'_>, packet: &mut Packet) -> Way;
-
-    /// Does with a packet what [`treat`](Self::treat) has no time for. What is returned goes on, by output 0
-    /// or, in a fused row, by the output that leads on. As a rule the packet goes the way it should.
-    #[cold]
-    fn aside(
-        &self,
-        cx: &mut Context,
-        _pass: &mut Self::Pass<'_>,
-        packet: Packet,
-        way: Way,
-    ) -> Option<Packet> {
-        cx.send_or_drop(packet, way)
-    }
-
-    /// Ends a batch, of which `passed` packets went on.
-    #[inline(always)]
-    fn end(&self, _cx: &mut Context, _pass: Self::Pass<'_>, _passed: usize) {}
-
-    /// Treats all packets of a batch; those that go on by output 0 remain in it.
-    #[inline]
-    fn treat_batch(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
-        let mut pass = self.begin(cx, local);
-        let turned = batch.try_for_each(|packet| match Self::treat(&mut pass, packet) {
-            way if way.is_output(0) => Ok(()),
-            way => Err(way),
-        });
-        if let Err(first) = turned {
-            treat_rest(self, cx, &mut pass, batch, first);
-        }
-        self.end(cx, pass, batch.len());
-    }
-}
-
-/// Makes an element [`PerPacket`] whose treatment needs nothing but the element and the packet, and has no
-/// [`aside`](PerPacket::aside) of its own: its method `treat_one` says which way a packet goes.
+/// Nothing else is to be written or declared: the registration finds out that a class is one of these, and
+/// `process`, `push` and `pull` for input 0 follow. Where such elements stand behind one another, a packet goes
+/// through all of them, over branches and joins, while its bytes are at hand
+/// ([`engine::program`](crate::engine)). An element with further inputs writes [`Element::push`] for those.
 ///
 /// ```
-/// # use millrace_core::{Packet, Reason, Way, treat_each};
-/// # use millrace_core::{Batch, Class, Context, Element, Failed, Setup};
+/// # use millrace_core::{Class, Element, Failed, Moment, PerPacket, Reason, Setup, View, Way};
 /// struct Beheaded;
 /// # impl Element for Beheaded {
 /// #     const CLASS: Class = Class::new("Beheaded", "1/1", "a/a");
 /// #     type Local = ();
 /// #     fn configure(_: &mut Setup<'_>) -> Result<Self, Failed> { Ok(Self) }
 /// # }
-/// treat_each!(Beheaded);
-///
-/// impl Beheaded {
-///     fn treat_one(&self, packet: &mut Packet) -> Way {
+/// impl PerPacket for Beheaded {
+///     fn treat(&self, _: &mut (), packet: &mut View, _: &mut Moment) -> Way {
 ///         if packet.strip(1) { Way::ON } else { Way::drop(Reason::Truncated) }
 ///     }
 /// }
 /// ```
-#[macro_export]
-macro_rules! treat_each {
-    ($element:ty) => {
-        impl $crate::PerPacket for $element {
-            type Pass<'a> = &'a Self;
+pub trait PerPacket: Element {
+    /// Whether the element chooses among its outputs, as Classifier does. Of any other one, nearly all packets
+    /// leave by output 0, and those that do not go through [`aside`](Self::aside).
+    const ROUTES: bool = false;
 
-            #[inline(always)]
-            fn begin<'a>(&'a self, _cx: &$crate::Context, _local: &'a mut ()) -> &'a Self {
-                self
-            }
+    /// Whether [`treat`](Self::treat) waits for memory that is in no near cache, as a lookup in a large table does. The
+    /// packets of a batch then meet here and are treated one right behind the other, so that the processor waits for
+    /// many of them at a time; else it would wait for one before it sees the next.
+    const WAITS: bool = false;
 
-            #[inline(always)]
-            fn treat(element: &mut &Self, packet: &mut $crate::Packet) -> $crate::Way {
-                element.treat_one(packet)
-            }
-        }
-    };
-}
+    /// How many bytes [`treat`](Self::treat) puts in front of a packet at most. It may put more, but asks for
+    /// these free of charge.
+    const PREPENDS: usize = 0;
 
-/// Treats the packets of a batch from the first one on that has another way.
-#[inline(never)]
-fn treat_rest<E: PerPacket>(
-    element: &E,
-    cx: &mut Context,
-    pass: &mut E::Pass<'_>,
-    batch: &mut Batch,
-    (first, way): (usize, Way),
-) {
-    let mut turned = Some(way);
-    batch.map_filter_from(first, |mut packet| {
-        let way = turned.take().unwrap_or_else(|| E::treat(pass, &mut packet));
-        ControlFlow::Continue(match way.is_output(0) {
-            true => Some(packet),
-            false => element.aside(cx, pass, packet, way),
-        })
-    });
+    /// Whether [`end`](Self::end) is to be called.
+    const ENDS: bool = false;
+
+    /// Treats one packet, and says which way it goes.
+    ///
+    /// Write `#[inline(always)]` on it when it is short: then what it asks of the packet is in registers.
+    fn treat(&self, local: &mut Self::Local, packet: &mut View, at: &mut Moment) -> Way;
+
+    /// Treats a packet for which [`treat`](Self::treat) said [`Way::MORE`]: for what is usual enough to stay without
+    /// the engine, and would make the code of `treat` longer for all others.
+    fn treat_more(&self, _: &mut Self::Local, _: &mut View, _: &mut Moment) -> Way {
+        Way::drop(Reason::Unclaimed)
+    }
+
+    /// Does with a packet what [`treat`](Self::treat) has no time for. What is returned goes on by output 0.
+    /// Unless written, the packet goes the way it should.
+    fn aside(
+        &self,
+        cx: &mut Context,
+        _local: &mut Self::Local,
+        packet: Packet,
+        way: Way,
+    ) -> Option<Packet> {
+        cx.send_or_drop(packet, way)
+    }
+
+    /// Called behind a batch of which packets may have come here.
+    fn end(&self, _cx: &mut Context, _local: &mut Self::Local) {}
 }
 
 /// Where a packet goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Way {
     /// An output, or one of the marks below.
-    port: u8,
+    port: u16,
     /// The reason to drop the packet if the output is not connected; or what the element noted.
     detail: u8,
 }
 
-const DROPPED: u8 = u8::MAX;
-const ASIDE: u8 = u8::MAX - 1;
+const DROPPED: u16 = u16::MAX;
+const ASIDE: u16 = u16::MAX - 1;
 
 impl Way {
     /// On, by output 0.
     pub const ON: Self = Self::output(0);
 
-    /// By an output, 0 to 253.
+    /// By an output, 0 to 65,533.
     #[inline(always)]
-    pub const fn output(port: u8) -> Self {
+    pub const fn output(port: u16) -> Self {
         Self::output_or_drop(port, Reason::Unconnected)
     }
 
     /// By an output if it is connected; else the packet is dropped.
     #[inline(always)]
-    pub const fn output_or_drop(port: u8, reason: Reason) -> Self {
+    pub const fn output_or_drop(port: u16, reason: Reason) -> Self {
         debug_assert!(port < ASIDE);
         Self { port, detail: reason as u8 }
     }
@@ -159,15 +106,18 @@ impl Way {
         Self { port: DROPPED, detail: reason as u8 }
     }
 
-    /// To be settled in [`PerPacket::aside`], which gets `note`.
+    /// To be settled in [`PerPacket::aside`], which gets `note`, less than 255.
     #[inline(always)]
     pub const fn aside(note: u8) -> Self {
         Self { port: ASIDE, detail: note }
     }
 
+    /// To be found out by [`PerPacket::treat_more`].
+    pub const MORE: Self = Self { port: ASIDE, detail: u8::MAX };
+
     /// Whether it leads by this output.
     #[inline(always)]
-    pub const fn is_output(self, port: u8) -> bool {
+    pub const fn is_output(self, port: u16) -> bool {
         self.port == port
     }
 
@@ -183,6 +133,23 @@ impl Way {
     pub fn reason(self) -> Reason {
         let reason = Reason::ALL.get(usize::from(self.detail)).copied();
         reason.filter(|_| self.port != ASIDE).unwrap_or(Reason::Unclaimed)
+    }
+
+    /// The output, or a number past all outputs.
+    #[inline(always)]
+    pub(crate) const fn port(self) -> usize {
+        self.port as usize
+    }
+
+    /// The way as a number; [`from_bits`](Way::from_bits) makes it a way again.
+    #[inline(always)]
+    pub(crate) const fn to_bits(self) -> u32 {
+        (self.port as u32) << 8 | self.detail as u32
+    }
+
+    #[inline(always)]
+    pub(crate) const fn from_bits(bits: u32) -> Self {
+        Self { port: (bits >> 8) as u16, detail: bits as u8 }
     }
 }
 

@@ -7,6 +7,7 @@ use linkme::distributed_slice;
 
 use super::node::AnyElement;
 use super::{Class, Element, Failed, Handler, Handlers, Setup};
+use crate::engine::Steps;
 
 /// Every class that is linked into the program. Use [`register!`](crate::register) to add one.
 #[distributed_slice]
@@ -21,14 +22,21 @@ pub struct ClassInfo {
     pub source: &'static str,
     /// The module that holds the class: `millrace_elements::ip::dec_ip_ttl`.
     pub module: &'static str,
+    pub(crate) steps: Option<Steps>,
     pub(crate) configure: fn(&mut Setup<'_>) -> Result<Arc<dyn AnyElement>, Failed>,
     pub(crate) handlers: fn() -> Vec<Handler>,
 }
 
 impl ClassInfo {
-    /// The description of `E`, for [`CLASSES`].
-    pub const fn of<E: Element>(source: &'static str, module: &'static str) -> Self {
+    /// The description of `E`. Use [`class_info!`](crate::class_info), which finds `steps`.
+    #[doc(hidden)]
+    pub const fn of<E: Element>(
+        steps: Option<Steps>,
+        source: &'static str,
+        module: &'static str,
+    ) -> Self {
         Self {
+            steps,
             class: E::CLASS,
             source,
             module,
@@ -39,6 +47,11 @@ impl ClassInfo {
                 handlers.into_vec()
             },
         }
+    }
+
+    /// Whether the class treats packets one by one.
+    pub fn is_per_packet(&self) -> bool {
+        self.steps.is_some()
     }
 
     /// The manual: the file's `//!` lines without their marks, in Markdown.
@@ -109,8 +122,21 @@ macro_rules! register {
         const _: () = {
             #[$crate::linkme::distributed_slice($crate::CLASSES)]
             #[linkme(crate = $crate::linkme)]
-            static CLASS: $crate::ClassInfo =
-                $crate::ClassInfo::of::<$element>(include_str!($file), module_path!());
+            static CLASS: $crate::ClassInfo = $crate::class_info!($element, include_str!($file));
         };
     };
+}
+
+/// The description of an element class, with the text whose `//!` lines are its manual.
+#[macro_export]
+macro_rules! class_info {
+    ($element:ty, $source:expr) => {{
+        #[allow(unused_imports, reason = "used for classes that treat batches")]
+        use $crate::element::probe::AsABatch as _;
+        $crate::ClassInfo::of::<$element>(
+            $crate::element::probe::Probe::<$element>::STEPS,
+            $source,
+            module_path!(),
+        )
+    }};
 }

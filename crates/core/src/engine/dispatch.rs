@@ -9,12 +9,9 @@ use crate::memory::{Batch, Packet};
 pub(crate) enum Order {
     /// Upstream before downstream: what several paths leave at an input is treated together.
     Merged,
-    /// One output's packets go all their way before the next output's start, as in Click: for
-    /// graphs with elements whose order of effects shows.
-    DepthFirst,
-    /// As [`DepthFirst`](Self::DepthFirst), and each packet goes all its way before the next one of
-    /// its batch starts: for such graphs on virtual time, where speed is no matter, and wherever
-    /// an element shows packets one by one, which is slow anyway.
+    /// Each packet goes all its way before the next one of its batch starts, as in Click: while an element shows
+    /// packets one by one, which is slow anyway; and on virtual time, where speed is no matter, for all graphs
+    /// with elements whose order of effects shows.
     PacketByPacket,
 }
 
@@ -31,7 +28,14 @@ pub(crate) struct Wiring {
     pub(crate) first_input: Vec<u32>,
     /// For each pull input the (element, output) that it takes from, or [`NOWHERE`] twice.
     pub(crate) inputs: Vec<(u32, u32)>,
-    pub(crate) order: Order,
+}
+
+impl Wiring {
+    /// The frames that an element's outputs lead to, or [`NOWHERE`].
+    pub(crate) fn outputs_of(&self, element: usize) -> &[u32] {
+        let range = self.first_output[element] as usize..self.first_output[element + 1] as usize;
+        &self.outputs[range]
+    }
 }
 
 /// The mark of an output that is not connected, or is pulled.
@@ -67,9 +71,9 @@ impl Frame {
 }
 
 impl Waiting {
-    pub(crate) fn new(frames: usize, order: Order) -> Self {
+    pub(crate) fn new(frames: usize) -> Self {
         Self {
-            order,
+            order: Order::Merged,
             frames: (0..frames).map(|_| Frame::default()).collect(),
             pending: vec![0; frames.div_ceil(64)],
             stack: Vec::new(),
@@ -90,14 +94,26 @@ impl Waiting {
         self.order == Order::PacketByPacket
     }
 
+    /// Whether this is the order.
+    #[inline]
+    pub(crate) fn has_order(&self, order: Order) -> bool {
+        self.order == order
+    }
+
+    /// Changes the order, if no packets wait.
+    #[cold]
+    pub(crate) fn set_order(&mut self, order: Order) {
+        let pending = self.pending.iter().any(|&bits| bits != 0);
+        if !pending && self.stack.is_empty() && self.sent.is_empty() {
+            self.order = order;
+        }
+    }
+
     /// Adds a packet to those that wait at `frame`.
     #[inline]
     pub(crate) fn add(&mut self, frame: u32, packet: Packet) {
         let batch = match self.order {
             Order::Merged => self.frames[frame as usize].last.as_mut(),
-            Order::DepthFirst => {
-                self.sent.iter_mut().rev().find(|sent| sent.0 == frame).map(|sent| &mut sent.1)
-            }
             Order::PacketByPacket => None,
         };
         let refused = match batch {
@@ -126,7 +142,6 @@ impl Waiting {
                     last.append(batch);
                 }
             }
-            Order::DepthFirst => {}
             Order::PacketByPacket => {
                 batch.drain().for_each(|packet| self.add_to_new(frame, packet))
             }
@@ -147,7 +162,7 @@ impl Waiting {
                 }
                 self.pending[frame as usize / 64] |= 1 << (frame % 64);
             }
-            Order::DepthFirst | Order::PacketByPacket => self.sent.push((frame, batch)),
+            Order::PacketByPacket => self.sent.push((frame, batch)),
         }
     }
 
@@ -163,14 +178,18 @@ impl Waiting {
                 }
                 self.pending[frame as usize / 64] |= 1 << (frame % 64);
             }
-            Order::DepthFirst | Order::PacketByPacket => self.stack.push((frame, batch)),
+            Order::PacketByPacket => self.stack.push((frame, batch)),
         }
     }
 
-    /// Whether packets wait at one of the frames that are given as words of bits.
+    /// Whether packets wait at one of the frames that are given as words of bits; or where each packet goes all its
+    /// way at once, whether the running element has sent any.
     #[inline]
     pub(crate) fn any_pending(&self, frames: &[(usize, u64)]) -> bool {
-        frames.iter().any(|&(word, bits)| self.pending[word] & bits != 0)
+        match self.order {
+            Order::Merged => frames.iter().any(|&(word, bits)| self.pending[word] & bits != 0),
+            Order::PacketByPacket => !self.sent.is_empty(),
+        }
     }
 
     /// Takes the batch that runs next and the frame that it waits at.
@@ -178,7 +197,7 @@ impl Waiting {
     pub(crate) fn next(&mut self) -> Option<(u32, Batch)> {
         match self.order {
             Order::Merged => self.next_merged(),
-            Order::DepthFirst | Order::PacketByPacket => {
+            Order::PacketByPacket => {
                 self.stack.extend(self.sent.drain(..).rev());
                 self.stack.pop()
             }

@@ -170,11 +170,11 @@ mod tests {
         }
     }
 
-    const SPRING: ClassInfo = ClassInfo::of::<Spring>("", "");
-    const POOL: ClassInfo = ClassInfo::of::<Pool>("", "");
-    const SEA: ClassInfo = ClassInfo::of::<Sea>("", "");
-    const EDDY: ClassInfo = ClassInfo::of::<Eddy>("", "");
-    const DAM: ClassInfo = ClassInfo::of::<Dam>("", "");
+    const SPRING: ClassInfo = crate::class_info!(Spring, "");
+    const POOL: ClassInfo = crate::class_info!(Pool, "");
+    const SEA: ClassInfo = crate::class_info!(Sea, "");
+    const EDDY: ClassInfo = crate::class_info!(Eddy, "");
+    const DAM: ClassInfo = crate::class_info!(Dam, "");
 
     fn engine(text: &str, threads: usize, clock: Clock, old: Option<&Arc<Router>>) -> Engine {
         let mut map = millrace_lang::SourceMap::default();

@@ -11,15 +11,18 @@
 //! task and no timer any more. Then elements finish the packets that they have under way
 //! ([`Element::drain`](crate::Element::drain)), which go on through the graph as ever, and after that each is cleaned up.
 //!
-//! Where the graph optimiser has made a chain of elements in a row, a batch that reaches the first of them
-//! goes through all of them in one loop.
+//! Elements that treat packets one by one ([`PerPacket`](crate::PerPacket)) need not wait for one another: the part of
+//! the graph that they make up is a program of one step an element (`engine/program`), and a packet that enters it goes from step to
+//! step, over branches and joins, until it leaves for an element that treats batches.
 
 mod biased;
-mod chain;
 mod context;
 mod dispatch;
 mod drain;
+mod moment;
 mod notifier;
+mod program;
+mod published;
 mod round;
 mod run;
 mod task;
@@ -29,12 +32,15 @@ mod waker;
 pub use biased::{BiasedGuard, BiasedMutex, Identity};
 pub use context::Context;
 pub(crate) use context::Parts;
+pub use moment::{InRound, Moment};
 pub use notifier::Notifier;
+pub use program::Steps;
+pub(crate) use program::{Direction, Flow, Layout, Program};
+pub use published::Published;
 pub use run::{Engine, Outcome};
 pub use task::Task;
 pub use timer::Timer;
 pub use waker::{DelayStats, RestStats};
 
-pub(crate) use chain::{Chain, Link};
 pub(crate) use dispatch::{Order, Wiring};
 pub(crate) use waker::Waker;

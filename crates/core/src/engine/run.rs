@@ -142,6 +142,7 @@ impl Engine {
             heed_stop(cx, &self.router);
             worked |= cx.run_tasks();
             worked |= cx.run_timers();
+            cx.leave_round();
         }
         worked || self.router.is_asked_to_stop()
     }
@@ -181,6 +182,7 @@ fn run_thread(cx: &mut Context, router: &Router) {
         }
     }
     drain(std::slice::from_mut(cx), router);
+    cx.leave_round();
 }
 
 /// When one thread ends by a panic, all do: who waits for them would wait for ever.
@@ -258,6 +260,7 @@ impl Context {
             until = until.min(Timestamp::from_nanos(self.now().as_nanos().saturating_add(nap)));
         }
         self.share_cycles_out();
+        self.leave_round();
         self.sleep(until, listens, heard)
     }
 

@@ -276,6 +276,42 @@ impl Batch {
         }
     }
 
+    /// Takes the packets out, in order, and gives each to `f` until that says false; those behind stay.
+    #[inline(always)]
+    pub(crate) fn take_each(&mut self, mut f: impl FnMut(Packet) -> bool) {
+        // Should `f` panic, the others are leaked.
+        let len = std::mem::take(&mut self.len);
+        let slots: *const Packet = self.slots.as_ptr().cast();
+        // SAFETY: entries below the length are initialised; each is read as a packet once, and those that are not
+        // stay in the batch.
+        unsafe {
+            for ahead in 0..len.min(Batch::LOOK_AHEAD) {
+                (*slots.add(ahead)).slot().prefetch();
+            }
+            let mut at = 0;
+            while at < len {
+                if at + Batch::LOOK_AHEAD < len {
+                    (*slots.add(at + Batch::LOOK_AHEAD)).slot().prefetch();
+                }
+                let packet = slots.add(at).read();
+                at += 1;
+                if !f(packet) {
+                    break;
+                }
+            }
+            if at < len {
+                self.shift(at..len, 0);
+                self.len = len - at;
+            }
+        }
+    }
+
+    /// Where the entries are, for who puts packets there and then [takes them in](Batch::take_in).
+    #[inline]
+    pub(crate) fn array(&mut self) -> *mut Packet {
+        self.slots.as_mut_ptr().cast()
+    }
+
     /// Keeps the packets for which `f` says true, in order, and frees the others.
     #[inline]
     pub fn retain_mut(&mut self, mut f: impl FnMut(&mut Packet) -> bool) {
@@ -330,7 +366,7 @@ impl Batch {
     /// # Safety
     /// They have been written.
     #[inline(always)]
-    pub(super) unsafe fn take_in(&mut self, count: usize) {
+    pub(crate) unsafe fn take_in(&mut self, count: usize) {
         debug_assert!(count <= self.room());
         self.len += count;
     }

@@ -91,8 +91,8 @@ pub struct Descriptor {
 
     annotations: [u64; ANNOTATION_LEN / 8],
     timestamp: i64,
-    mac: u16,
     network: u16,
+    mac: u16,
     transport: u16,
     flags: u16,
 }
@@ -154,6 +154,7 @@ fn data_len(len: u32) -> u16 {
 struct Private {
     annotations: [u64; ANNOTATION_LEN / 8],
     timestamp: i64,
+    /// Network, link layer, transport.
     headers: [u16; 3],
     flags: u16,
 }
@@ -163,8 +164,8 @@ const HEADROOM: u16 = 128;
 
 impl Private {
     /// The last word of a received mbuf's line 2, on machines whose bytes count from the lowest.
-    const PLAIN_HEADERS: u64 = HEADROOM as u64
-        | (NO_HEADER as u64) << 16
+    const PLAIN_HEADERS: u64 = NO_HEADER as u64
+        | (HEADROOM as u64) << 16
         | (NO_HEADER as u64) << 32
         | (FLAG_EXTERNAL as u64) << 48;
 
@@ -181,7 +182,9 @@ const _: () = {
     assert!(size_of::<Lengths>() == 8 && offset_of!(Descriptor, pkt_len) % 4 == 0);
     assert!(offset_of!(Descriptor, data_off) % 8 == 0);
     assert!(offset_of!(Descriptor, annotations) + offset_of!(Private, timestamp) == 176);
-    assert!(offset_of!(Descriptor, mac) == 128 + offset_of!(Private, headers));
+    assert!(offset_of!(Descriptor, network) == 128 + offset_of!(Private, headers));
+    assert!(offset_of!(Descriptor, mac) == offset_of!(Descriptor, network) + 2);
+    assert!(offset_of!(Descriptor, network) % 8 == 0);
     assert!(offset_of!(Descriptor, ol_flags) + 32 == offset_of!(Descriptor, pool));
 };
 
@@ -305,6 +308,11 @@ impl Slot {
         self.0.as_ptr()
     }
 
+    #[inline(always)]
+    pub(super) fn as_non_null(self) -> NonNull<Descriptor> {
+        self.0
+    }
+
     /// Makes a slot of raw memory.
     ///
     /// # Safety
@@ -341,8 +349,8 @@ impl Slot {
                 dynfield: [0; 8],
                 annotations: [0; ANNOTATION_LEN / 8],
                 timestamp: 0,
-                mac: NO_HEADER,
                 network: NO_HEADER,
+                mac: NO_HEADER,
                 transport: NO_HEADER,
                 flags: 0,
             });
@@ -371,7 +379,7 @@ impl Slot {
     /// Prepares line 2 of a slot from a foreign pool, whose lines 0 and 1 its driver has filled in.
     #[inline(always)]
     pub(super) fn adopt(self, mac: u16) {
-        let headers = [mac, NO_HEADER, NO_HEADER];
+        let headers = [NO_HEADER, mac, NO_HEADER];
         let private = Private { headers, flags: FLAG_EXTERNAL, ..Private::EMPTY };
         // SAFETY: live descriptor, called by its one holder; line 2 is a `Private`.
         unsafe { (&raw mut (*self.0.as_ptr()).annotations).cast::<Private>().write(private) };
@@ -403,6 +411,32 @@ impl Slot {
         const PLAIN: u64 = HEADROOM as u64 | 1 << 16 | 1 << 32;
         const PORT: u64 = 0xffff << 48;
         rearm & !PORT == PLAIN
+    }
+
+    /// The places of all headers and the flags, in one: the network header in the lowest 16 bits, then the link
+    /// layer's, the transport header, and the flags.
+    #[inline(always)]
+    pub(super) fn headers(self) -> u64 {
+        // SAFETY: live descriptor, written by its holder alone; the four fields are one word (asserted above).
+        unsafe { (&raw const (*self.0.as_ptr()).network).cast::<u64>().read() }
+    }
+
+    /// Sets the places of all headers and the flags, as [`headers`](Slot::headers) gives them.
+    #[inline(always)]
+    pub(super) fn set_headers(self, headers: u64) {
+        // SAFETY: live descriptor, called by its one holder; the four fields are one word (asserted above).
+        unsafe { (&raw mut (*self.0.as_ptr()).network).cast::<u64>().write(headers) };
+    }
+
+    /// Sets where the data starts and its length, both of which fit in 16 bits.
+    #[inline(always)]
+    pub(super) fn set_short_window(self, data_off: u16, len: u16) {
+        // SAFETY: live descriptor, called by its one holder.
+        unsafe {
+            (*self.0.as_ptr()).data_off = data_off;
+            (*self.0.as_ptr()).pkt_len = len.into();
+            (*self.0.as_ptr()).data_len = len;
+        }
     }
 
     /// The place of the transport header and the flags, in one.

@@ -43,6 +43,7 @@ mod mbufs;
 mod numa;
 mod packet;
 mod plain;
+mod view;
 
 #[cfg(test)]
 mod tests;
@@ -60,6 +61,7 @@ pub use mapping::{PageKind, prefer_huge_pages};
 pub use mbufs::{Burst, Limits, Mbuf, Window};
 pub use packet::{Packet, PacketType};
 pub use plain::PlainCounts;
+pub use view::View;
 
 /// Asks the processor for the cache line where a value begins, which will soon be looked at.
 #[inline(always)]

@@ -63,6 +63,22 @@ pub enum PacketType {
     FastRoute = 6,
 }
 
+impl PacketType {
+    /// The type in a descriptor's flags.
+    #[inline(always)]
+    pub(super) fn of_flags(flags: u16) -> Self {
+        match flags & FLAG_TYPE_MASK {
+            1 => Self::Broadcast,
+            2 => Self::Multicast,
+            3 => Self::OtherHost,
+            4 => Self::Outgoing,
+            5 => Self::Loopback,
+            6 => Self::FastRoute,
+            _ => Self::Host,
+        }
+    }
+}
+
 /// # Making packets
 impl Packet {
     /// A packet with a copy of these bytes and the default headroom.
@@ -448,15 +464,7 @@ impl Packet {
     /// To whom the link layer addressed the packet.
     #[inline(always)]
     pub fn packet_type(&self) -> PacketType {
-        match self.0.flags() & FLAG_TYPE_MASK {
-            1 => PacketType::Broadcast,
-            2 => PacketType::Multicast,
-            3 => PacketType::OtherHost,
-            4 => PacketType::Outgoing,
-            5 => PacketType::Loopback,
-            6 => PacketType::FastRoute,
-            _ => PacketType::Host,
-        }
+        PacketType::of_flags(self.0.flags())
     }
 
     /// Sets the packet type.

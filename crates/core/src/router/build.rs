@@ -1,18 +1,19 @@
 //! From a flat graph to a router, and from a router to an engine.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use millrace_lang::{Diagnostic, Graph, nearest, print_flat};
 
 use super::ports::Counts;
+use super::wiring::NOWHERE;
 use super::{Draft, Member, Plan, Router, Signals, Stop, plan, ports, processing, wiring};
 use crate::Lock;
 use crate::args::{Args, ElementLookup, Scope};
 use crate::clock::Clock;
 use crate::element::node::AnyElement;
 use crate::element::{ClassInfo, Handler, Init, Inspection, Registry, Setup};
-use crate::engine::{Chain, Context, Engine, Order, Parts, Waker, Wiring};
+use crate::engine::{Context, Engine, Layout, Parts, Program, Waker, Wiring};
 use crate::names::NameTable;
 use crate::services::{DeviceBook, Services};
 use crate::stats::NodeStats;
@@ -29,7 +30,7 @@ pub struct Options {
     pub pin: bool,
     /// The machine that it runs on.
     pub topology: Topology,
-    /// Whether elements in a row may run as one.
+    /// Whether packets may pass elements in one go.
     pub optimise: bool,
     /// The clock.
     pub clock: Clock,
@@ -145,6 +146,7 @@ pub fn check(
         services: options.services,
         clock: options.clock,
         wakers: (0..plan.threads).map(|_| Arc::new(Waker::new())).collect(),
+        flows: (0..plan.threads).map(|_| OnceLock::new()).collect(),
         stats: (0..plan.threads).map(|_| (0..=n).map(|_| NodeStats::default()).collect()).collect(),
         plan,
         draft,
@@ -152,6 +154,7 @@ pub fn check(
         complaints: Lock::default(),
         random: Lock::default(),
         signals: Signals::default(),
+        goes_singly: false.into(),
         findings: Lock::default(),
         predecessor: Lock::default(),
         successor: Lock::default(),
@@ -241,16 +244,8 @@ fn contexts(router: &Arc<Router>, seed: u64) -> Vec<Context> {
     let inputs: Vec<_> = router.elements.iter().map(|member| member.inputs.clone()).collect();
     let outputs: Vec<_> = router.elements.iter().map(|member| member.outputs.clone()).collect();
     let starts: Vec<usize> = router.plan.running().map(|task| task.element).collect();
-    let ordered = router.elements.iter().any(|member| member.info.class.ordered);
-    let shows_packets =
-        |member: &Member| member.info.class.shows_packets && !member.inputs.is_empty();
-    let singly = router.clock().is_virtual() || router.elements.iter().any(shows_packets);
-    let order = match (ordered, singly) {
-        (true, true) => Order::PacketByPacket,
-        (true, false) => Order::DepthFirst,
-        (false, _) => Order::Merged,
-    };
-    let wiring = Arc::new(wiring::make(&inputs, &outputs, &router.connections, &starts, order));
+    router.heed_order();
+    let wiring = Arc::new(wiring::make(&inputs, &outputs, &router.connections, &starts));
     let mut contexts = Vec::new();
     for thread in 0..router.plan.threads {
         let nodes = router
@@ -259,7 +254,7 @@ fn contexts(router: &Arc<Router>, seed: u64) -> Vec<Context> {
             .enumerate()
             .map(|(id, member)| {
                 let reached = router.plan.reach[id] >> thread & 1 == 1;
-                reached.then(|| member.element.clone().instantiate())
+                reached.then(|| member.instantiate())
             })
             .collect();
         // Both lists are in the order in which the tasks were asked for.
@@ -268,7 +263,13 @@ fn contexts(router: &Arc<Router>, seed: u64) -> Vec<Context> {
             .filter(|(_, planned)| planned.thread == thread && planned.runs)
             .map(|(draft, _)| draft.task.clone())
             .collect();
-        let chains = chains(router, thread, &wiring);
+        let layout = match router.plan.optimised {
+            true => layout(router, thread, &wiring),
+            false => Layout::default(),
+        };
+        let program = Program::new(&layout, wiring.frames.len(), router.len());
+        // It is set once.
+        let _ = router.flows[thread].set(program.flow().clone());
         let waker = router.wakers[thread].clone();
         tasks.iter().for_each(|task| task.settle(thread, router.wakers.clone()));
         let context = Context::from(Parts {
@@ -277,7 +278,7 @@ fn contexts(router: &Arc<Router>, seed: u64) -> Vec<Context> {
             stats: router.stats[thread].clone(),
             nodes,
             wiring: wiring.clone(),
-            chains,
+            program,
             tasks,
             waker: waker.clone(),
             seed: seed.wrapping_add(thread as u64),
@@ -292,28 +293,20 @@ fn contexts(router: &Arc<Router>, seed: u64) -> Vec<Context> {
     contexts
 }
 
-/// For each frame the chain that begins there, for one thread.
-fn chains(router: &Router, thread: usize, wiring: &Wiring) -> Vec<Option<Box<Chain>>> {
-    let frame_of = |element: usize| {
-        wiring.frames.iter().position(|frame| *frame == (element as u32, 0)).map(|at| at as u32)
-    };
-    let mut chains: Vec<Option<Box<Chain>>> = wiring.frames.iter().map(|_| None).collect();
-    for planned in &router.plan.chains {
-        let frames: Option<Vec<u32>> = planned.elements().map(frame_of).collect();
-        let Some([first, inside @ ..]) = frames.as_deref() else { continue };
-        let reached = |id: usize| router.plan.reach[id] >> thread & 1 == 1;
-        if !planned.elements().all(reached) {
-            continue;
-        }
-        let element_of = |id: usize| router.elements[id].element.clone().into_any();
-        let members: Vec<_> = planned.members().map(element_of).collect();
-        let row = planned.fusion.and_then(|fusion| (fusion.make)(&members));
-        if row.is_some() || members.is_empty() {
-            let chain = Chain::new(*first, planned.links.clone(), row, inside);
-            chains[*first as usize] = Some(Box::new(chain));
+/// The part of the graph that treats packets one by one, for one thread.
+fn layout(router: &Router, thread: usize, wiring: &Wiring) -> Layout {
+    let mut steps = Vec::new();
+    for (frame, &(element, port)) in wiring.frames.iter().enumerate() {
+        let id = element as usize;
+        let reached = router.plan.reach[id] >> thread & 1 == 1;
+        let kind = router.elements[id].info.steps.filter(|_| port == 0 && reached);
+        if let Some(kind) = kind {
+            let outputs = wiring.outputs_of(id).iter();
+            let targets = outputs.map(|&to| Some(to).filter(|&to| to != NOWHERE)).collect();
+            steps.push((id, kind, frame as u32, targets));
         }
     }
-    chains
+    Layout::new(steps)
 }
 
 /// A router on its way from the graph.

@@ -1,10 +1,12 @@
 //! What can be asked of a router while it runs: handlers and statistics.
 
-use super::{Link, Member, Router};
 use crate::args::HandlerRef;
 use crate::element::handlers::{low_level_name, no_parameters};
 use crate::element::{ANY_HANDLER, Call, Class, Handler, HandlerError, PortKind, Text};
-use crate::engine::DelayStats;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::{Link, Member, Router};
+use crate::engine::{DelayStats, Order};
 use crate::services::HotConfig;
 use crate::stats::ElementStats;
 
@@ -201,13 +203,36 @@ impl Router {
     pub fn write_of(&self, id: usize, handler: &str, text: &[u8]) -> Result<(), HandlerError> {
         let member = self.elements.get(id).ok_or_else(|| no_element(&id.to_string()))?;
         let call = Call::new(self, id, handler, text);
-        match member.handler(handler) {
+        let written = match member.handler(handler) {
             Some(own) => own.call_write(member.element.as_any(), &call),
             None if COMMON.contains(&handler) => Err(HandlerError::ReadOnly(handler.to_owned())),
             None => match member.handler(ANY_HANDLER) {
                 Some(any) => any.call_write(member.element.as_any(), &call),
                 None => Err(HandlerError::NoHandler(handler.to_owned())),
             },
+        };
+        if member.info.class.ordered {
+            self.heed_order();
+        }
+        written
+    }
+
+    /// Finds out whether the order of the elements' effects shows at present.
+    pub(super) fn heed_order(&self) {
+        let shows = |member: &Member| {
+            let class = &member.info.class;
+            let order_shows = class.shows_packets || (class.ordered && self.clock.is_virtual());
+            order_shows && member.has_ports() && member.element.shows()
+        };
+        self.goes_singly.store(self.elements.iter().any(shows), Relaxed);
+    }
+
+    /// The order in which inputs with packets are to run.
+    #[inline]
+    pub(crate) fn order(&self) -> Order {
+        match self.goes_singly.load(Relaxed) {
+            true => Order::PacketByPacket,
+            false => Order::Merged,
         }
     }
 
@@ -279,6 +304,8 @@ impl Router {
         let mut sum = ElementStats::default();
         if let Some(member) = self.elements.get(id) {
             self.stats.iter().for_each(|thread| sum.add(&thread[id]));
+            let flows = self.flows.iter().filter_map(std::sync::OnceLock::get);
+            flows.for_each(|thread| thread.add_to(id, &mut sum));
             sum.held = member.element.held() as u64;
         }
         sum

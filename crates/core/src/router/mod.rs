@@ -14,8 +14,8 @@ mod wiring;
 use std::any::{Any, TypeId};
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock, MutexGuard};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock, MutexGuard, OnceLock};
 
 use millrace_lang::{Diagnostic, Span, ascii_quotes};
 
@@ -23,7 +23,7 @@ pub use build::{FEATURES, Options, check, initialize, initialize_beside};
 pub use control::ElementInfo;
 pub(crate) use draft::{Draft, Place};
 pub(crate) use path::{Path, nearest};
-pub use plan::{Plan, PlannedChain, PlannedReceiver, PlannedTask, PlannedTransmitter, Seat};
+pub use plan::{Plan, PlannedReceiver, PlannedTask, PlannedTransmitter, Seat};
 pub use signals::Signals;
 pub(crate) use swap::Successor;
 pub use swap::Swapped;
@@ -33,7 +33,7 @@ use crate::args::{ElementLookup, Scope};
 use crate::clock::Clock;
 use crate::element::node::{AnyElement, Node};
 use crate::element::{ClassInfo, Handler, PortKind};
-use crate::engine::{RestStats, Task, Waker};
+use crate::engine::{Flow, RestStats, Task, Waker};
 use crate::names::NameTable;
 use crate::services::{DeviceBook, Services};
 use crate::stats::NodeStats;
@@ -58,12 +58,16 @@ pub struct Router {
     draft: Draft,
     wakers: Arc<[Arc<Waker>]>,
     stats: Vec<Arc<[NodeStats]>>,
+    /// For each thread, what passes elements packet by packet.
+    flows: Vec<OnceLock<Arc<Flow>>>,
     stop: Stop,
     complaints: Lock<Vec<String>>,
     /// Warnings of the initialisation.
     findings: Lock<Vec<Diagnostic>>,
     random: Lock<fastrand::Rng>,
     signals: Signals,
+    /// Whether each packet is to go all its way before the next one.
+    goes_singly: AtomicBool,
     /// The router that this one is to replace, until it has.
     predecessor: Lock<Option<Arc<Router>>>,
     /// What is to run in place of this one.
@@ -97,6 +101,18 @@ pub(crate) struct Member {
 impl Member {
     fn class(&self) -> &'static str {
         self.info.class.name
+    }
+
+    /// Whether packets can pass it.
+    fn has_ports(&self) -> bool {
+        !self.inputs.is_empty() || !self.outputs.is_empty()
+    }
+
+    /// One thread's instance.
+    fn instantiate(&self) -> Box<dyn Node> {
+        let element = self.element.clone();
+        let per_packet = self.info.steps.and_then(|steps| (steps.instantiate)(element.clone()));
+        per_packet.unwrap_or_else(|| element.instantiate())
     }
 
     fn handler(&self, name: &str) -> Option<&Handler> {
@@ -185,7 +201,7 @@ impl Router {
 
     /// A thread's instance of element `id`.
     pub(crate) fn instance_of(&self, id: usize) -> Option<Box<dyn Node>> {
-        Some(self.elements.get(id)?.element.clone().instantiate())
+        Some(self.elements.get(id)?.instantiate())
     }
 
     pub(crate) fn member(&self, id: usize) -> Option<&Member> {

@@ -2,9 +2,9 @@
 
 use super::Link;
 use crate::element::PortKind;
-use crate::engine::{Order, Wiring};
+use crate::engine::Wiring;
 
-const NOWHERE: u32 = u32::MAX;
+pub(super) const NOWHERE: u32 = u32::MAX;
 
 /// Makes the wiring of a graph whose port kinds are known. `starts` are the elements with tasks
 /// and timers.
@@ -13,7 +13,6 @@ pub(super) fn make(
     outputs: &[Vec<PortKind>],
     connections: &[Link],
     starts: &[usize],
-    order: Order,
 ) -> Wiring {
     let first_output = offsets(outputs);
     let first_input = offsets(inputs);
@@ -42,7 +41,7 @@ pub(super) fn make(
             sources[input_at] = (from as u32, output as u32);
         }
     }
-    Wiring { frames, first_output, outputs: targets, first_input, inputs: sources, order }
+    Wiring { frames, first_output, outputs: targets, first_input, inputs: sources }
 }
 
 /// Where each element's ports start in a list of all, and the list's length.

@@ -343,7 +343,9 @@ impl Unit {
             Unit::Packets { with_extra } => {
                 1_u32.wrapping_add(if *with_extra { packet.extra_packets() } else { 0 })
             }
-            Unit::Bytes(length) => length.of(packet),
+            Unit::Bytes(length) => {
+                length.of(packet.len(), packet.extra_length(), packet.network_offset())
+            }
         }
     }
 }

@@ -36,7 +36,9 @@
 
 use std::collections::BTreeMap;
 
-use millrace_core::{Batch, Class, Context, Element, Failed, Reason, Setup, register};
+use millrace_core::{
+    Class, Element, Failed, Moment, PerPacket, Reason, Setup, View, Way, register,
+};
 
 /// The element; its manual is at the top of the file.
 pub struct AggregateFilter {
@@ -93,9 +95,16 @@ impl Element for AggregateFilter {
         args.complete()?;
         Ok(filter)
     }
+}
 
-    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
-        cx.route_or_drop(batch, |packet| self.action(packet.aggregate()).ok_or(Reason::Filtered));
+impl PerPacket for AggregateFilter {
+    const ROUTES: bool = true;
+
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        match self.action(packet.aggregate()) {
+            Some(output) => Way::output(output as u16),
+            None => Way::drop(Reason::Filtered),
+        }
     }
 }
 

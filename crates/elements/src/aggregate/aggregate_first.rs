@@ -36,7 +36,7 @@ use std::collections::HashMap;
 use foldhash::fast::RandomState;
 use millrace_core::args::ElementRef;
 use millrace_core::{
-    Class, Context, Element, Failed, Handlers, Lock, Packet, Reason, Setup, register,
+    Class, Element, Failed, Handlers, Lock, Moment, PerPacket, Reason, Setup, View, Way, register,
 };
 
 /// The element; its manual is at the top of the file.
@@ -59,19 +59,20 @@ impl Element for AggregateFirst {
         Ok(Self { seen: Lock::default() })
     }
 
-    fn simple_action(&self, cx: &mut Context, (): &mut (), packet: Packet) -> Option<Packet> {
-        if self.is_first(packet.aggregate()) {
-            return Some(packet);
-        }
-        cx.push_or_drop(1, packet, Reason::Filtered);
-        None
-    }
-
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.write("clear", |first, _| {
             first.seen.lock().clear();
             Ok(())
         });
+    }
+}
+
+impl PerPacket for AggregateFirst {
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        match self.is_first(packet.aggregate()) {
+            true => Way::ON,
+            false => Way::output_or_drop(1, Reason::Filtered),
+        }
     }
 }
 

@@ -47,7 +47,9 @@
 //! AggregateLength, AggregatePaint, AggregateIPFlows, AggregateCounter
 
 use millrace_core::headers::{Header, Ipv4Header, TcpHeader, UdpHeader, protocol};
-use millrace_core::{Class, Context, Element, Failed, Handlers, Packet, Reason, Setup, register};
+use millrace_core::{
+    Class, Element, Failed, Handlers, Moment, PerPacket, Reason, Setup, View, Way, register,
+};
 
 use super::field::{Field, Of, Part};
 
@@ -99,20 +101,6 @@ impl Element for AggregateIp {
         })
     }
 
-    fn simple_action(&self, cx: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
-        match self.value(&packet) {
-            Ok(value) => {
-                let old = if self.incremental { packet.aggregate() << self.field.bits } else { 0 };
-                packet.set_aggregate(old.wrapping_add(value << self.unshift));
-                Some(packet)
-            }
-            Err(reason) => {
-                cx.push_or_drop(1, packet, reason);
-                None
-            }
-        }
-    }
-
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("header", |it, _| it.field.header.kind());
         handlers.read("bit_offset", |it, _| it.field.bit);
@@ -120,8 +108,21 @@ impl Element for AggregateIp {
     }
 }
 
+impl PerPacket for AggregateIp {
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        match self.value(packet) {
+            Ok(value) => {
+                let old = if self.incremental { packet.aggregate() << self.field.bits } else { 0 };
+                packet.set_aggregate(old.wrapping_add(value << self.unshift));
+                Way::ON
+            }
+            Err(reason) => Way::output_or_drop(1, reason),
+        }
+    }
+}
+
 impl AggregateIp {
-    fn value(&self, packet: &Packet) -> Result<u32, Reason> {
+    fn value(&self, packet: &View) -> Result<u32, Reason> {
         let network = packet.network_data().ok_or(Reason::NoHeader)?;
         let (ip, _) = Ipv4Header::view(network).ok_or(Reason::NoHeader)?;
         let bytes = match self.field.header {
@@ -135,12 +136,12 @@ impl AggregateIp {
     }
 }
 
-fn transport<'a>(packet: &'a Packet, ip: &Ipv4Header, of: Of) -> Option<&'a [u8]> {
+fn transport<'a>(packet: &'a View, ip: &Ipv4Header, of: Of) -> Option<&'a [u8]> {
     packet.transport_data().filter(|_| ip.is_first_fragment() && of.is(ip.protocol))
 }
 
 /// What follows the TCP or UDP header.
-fn payload<'a>(packet: &'a Packet, ip: &Ipv4Header) -> Option<&'a [u8]> {
+fn payload<'a>(packet: &'a View, ip: &Ipv4Header) -> Option<&'a [u8]> {
     let transport = packet.transport_data().filter(|_| ip.is_first_fragment())?;
     match ip.protocol {
         protocol::TCP => transport.get(TcpHeader::view(transport)?.0.header_len()..),

@@ -37,7 +37,7 @@ use std::net::Ipv4Addr;
 use foldhash::fast::RandomState;
 use millrace_core::headers::{Header, Ipv4Header};
 use millrace_core::{
-    Class, Context, Element, Failed, Handlers, Lock, Packet, Reason, Setup, register,
+    Class, Element, Failed, Handlers, Lock, Moment, PerPacket, Reason, Setup, View, Way, register,
 };
 
 /// The element; its manual is at the top of the file.
@@ -64,23 +64,24 @@ impl Element for AggregateIpAddrPair {
         Ok(Self { pairs: Lock::new(Pairs { known: HashMap::default(), next: 1 }) })
     }
 
-    fn simple_action(&self, cx: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
-        let Some((header, _)) = packet.network_data().and_then(Ipv4Header::view) else {
-            cx.push_or_drop(1, packet, Reason::NoHeader);
-            return None;
-        };
-        let (source, destination) = (header.source(), header.destination());
-        let (number, is_reply) = self.number(source, destination);
-        packet.set_aggregate(number);
-        packet.set_paint(is_reply.into());
-        Some(packet)
-    }
-
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.write("clear", |pairs, _| {
             pairs.pairs.lock().known.clear();
             Ok(())
         });
+    }
+}
+
+impl PerPacket for AggregateIpAddrPair {
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        let Some((header, _)) = packet.network_data().and_then(Ipv4Header::view) else {
+            return Way::output_or_drop(1, Reason::NoHeader);
+        };
+        let (source, destination) = (header.source(), header.destination());
+        let (number, is_reply) = self.number(source, destination);
+        packet.set_aggregate(number);
+        packet.set_paint(is_reply.into());
+        Way::ON
     }
 }
 

@@ -28,7 +28,9 @@
 //! # See also
 //! AggregateIP, AggregateCounter
 
-use millrace_core::{Class, Context, Element, Failed, Packet, Reason, Setup, register};
+use millrace_core::{
+    Class, Element, Failed, Moment, PerPacket, Reason, Setup, View, Way, register,
+};
 
 use super::length::Length;
 
@@ -48,13 +50,16 @@ impl Element for AggregateLength {
         setup.args.complete()?;
         Ok(Self { length })
     }
+}
 
-    fn simple_action(&self, cx: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
-        if self.length.is_of_ip() && packet.network_offset().is_none() {
-            cx.push_or_drop(1, packet, Reason::NoHeader);
-            return None;
+impl PerPacket for AggregateLength {
+    #[inline(always)]
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        let network = packet.network_offset();
+        if self.length.is_of_ip() && network.is_none() {
+            return Way::output_or_drop(1, Reason::NoHeader);
         }
-        packet.set_aggregate(self.length.of(&packet));
-        Some(packet)
+        packet.set_aggregate(self.length.of(packet.len(), packet.extra_length(), network));
+        Way::ON
     }
 }

@@ -28,7 +28,7 @@
 //! Paint, AggregateIP, AggregateCounter
 
 use millrace_core::args::Kind;
-use millrace_core::{Class, Context, Element, Failed, Packet, Setup, register};
+use millrace_core::{Class, Element, Failed, Moment, PerPacket, Setup, View, Way, register};
 
 /// The element; its manual is at the top of the file.
 pub struct AggregatePaint {
@@ -48,11 +48,14 @@ impl Element for AggregatePaint {
         setup.args.complete()?;
         Ok(Self { bits, incremental })
     }
+}
 
-    fn simple_action(&self, _cx: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
+impl PerPacket for AggregatePaint {
+    #[inline(always)]
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
         let paint = u32::from(packet.paint()) & ((1 << self.bits) - 1);
         let old = if self.incremental { packet.aggregate() << self.bits } else { 0 };
         packet.set_aggregate(old.wrapping_add(paint));
-        Some(packet)
+        Way::ON
     }
 }

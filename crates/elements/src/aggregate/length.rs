@@ -1,6 +1,6 @@
 //! How long a packet counts.
 
-use millrace_core::{Args, Packet};
+use millrace_core::Args;
 
 /// What of a packet's length counts: the arguments IP and EXTRA_LENGTH that several elements have.
 #[derive(Clone, Copy, Debug)]
@@ -22,10 +22,11 @@ impl Length {
         self.ip
     }
 
-    /// Bytes of a packet. Wraps round at 2^32, as the annotation does.
-    pub(super) fn of(self, packet: &Packet) -> u32 {
-        let extra = if self.extra { packet.extra_length() } else { 0 };
-        let link = packet.network_offset().filter(|_| self.ip).unwrap_or(0);
-        (packet.len() as u32).wrapping_add(extra).wrapping_sub(link as u32)
+    /// Bytes of a packet that has `len` of them, had `extra` more, and whose IP header is at `network`. Wraps round
+    /// at 2^32, as the annotation does.
+    pub(super) fn of(self, len: usize, extra: u32, network: Option<usize>) -> u32 {
+        let extra = if self.extra { extra } else { 0 };
+        let link = network.filter(|_| self.ip).unwrap_or(0);
+        (len as u32).wrapping_add(extra).wrapping_sub(link as u32)
     }
 }

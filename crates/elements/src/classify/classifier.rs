@@ -49,9 +49,8 @@
 
 use millrace_core::args::Args;
 use millrace_core::element::HandlerError;
-use millrace_core::memory::Ports;
 use millrace_core::{
-    Batch, Call, Class, Context, Element, Failed, Handlers, Packet, Reason, Setup, isa, register,
+    Call, Class, Element, Failed, Handlers, Moment, PerPacket, Reason, Setup, View, Way, register,
 };
 
 use super::arguments::Patterns;
@@ -76,20 +75,33 @@ impl Element for Classifier {
         Ok(Self { outputs, current: InForce::new(program) })
     }
 
-    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
-        let program = self.current.load();
-        let mut ports: Ports = [0; Batch::CAPACITY];
-        let ports = ports.get_mut(..batch.len()).unwrap_or_default();
-        let dropped = Context::port_to_drop(Reason::NoMatch);
-        isa::run(
-            #[inline(always)]
-            || program.classify_all(batch, Packet::data, dropped, ports),
-        );
-        cx.route_by(batch, ports);
-    }
-
     fn handlers(handlers: &mut Handlers<Self>) {
         in_force::handlers(handlers);
+    }
+}
+
+impl PerPacket for Classifier {
+    const ROUTES: bool = true;
+
+    #[inline(always)]
+    fn treat(&self, (): &mut (), packet: &mut View, at: &mut Moment) -> Way {
+        match self.current.get(at).classify_at_once(packet.data()) {
+            Some(output) => way(output),
+            None => Way::MORE,
+        }
+    }
+
+    fn treat_more(&self, (): &mut (), packet: &mut View, at: &mut Moment) -> Way {
+        way(self.current.get(at).classify(packet.data()))
+    }
+}
+
+/// Where the output leads that a packet is to leave by.
+#[inline(always)]
+fn way(output: usize) -> Way {
+    match u16::try_from(output) {
+        Ok(output) => Way::output_or_drop(output, Reason::NoMatch),
+        Err(_) => Way::drop(Reason::NoMatch),
     }
 }
 

@@ -5,13 +5,13 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, MutexGuard};
 
-use arc_swap::{ArcSwap, Guard};
 use millrace_core::element::HandlerError;
-use millrace_core::{Call, Element, Handlers, Lock};
+use millrace_core::engine::InRound;
+use millrace_core::{Call, Element, Handlers, Lock, Published};
 
 /// What is in force, and can be exchanged while packets come.
 pub(super) struct InForce<T> {
-    current: ArcSwap<Version<T>>,
+    current: Published<Version<T>>,
     /// How many versions there have been after the first.
     changes: AtomicU64,
     /// Held by whoever makes the next version of the current one.
@@ -27,15 +27,16 @@ pub(crate) struct Version<T> {
     pub(crate) number: u64,
 }
 
-impl<T> InForce<T> {
+impl<T: Send + Sync + 'static> InForce<T> {
     pub(super) fn new(what: T) -> Self {
-        let current = ArcSwap::from_pointee(Version { what, written: None, number: 0 });
+        let current = Published::new(Version { what, written: None, number: 0 });
         Self { current, changes: 0.into(), writing: Lock::default() }
     }
 
-    #[inline]
-    pub(super) fn load(&self) -> Guard<Arc<Version<T>>> {
-        self.current.load()
+    /// What is in force, for packets of this round.
+    #[inline(always)]
+    pub(super) fn get<'a>(&'a self, at: &'a impl InRound) -> &'a Version<T> {
+        self.current.get(at)
     }
 
     /// Keeps others from putting something else in force.
@@ -45,7 +46,7 @@ impl<T> InForce<T> {
 
     /// What is in force, for longer than a moment.
     pub(super) fn keep(&self) -> Arc<Version<T>> {
-        self.current.load_full()
+        self.current.load()
     }
 
     /// Puts something else in force; `written` is the configuration that says so.
@@ -85,9 +86,9 @@ pub(super) trait Exchangeable: Element {
 
 /// The handlers `program` and `config`.
 pub(super) fn handlers<E: Exchangeable>(handlers: &mut Handlers<E>) {
-    handlers.read("program", |element, _| E::program(&element.in_force().load()));
+    handlers.read("program", |element, _| E::program(&element.in_force().keep()));
     handlers.read("config", |element, call| {
-        let rules = element.in_force().load();
+        let rules = element.in_force().keep();
         let written = E::config(&rules).or_else(|| rules.written.clone());
         written.unwrap_or_else(|| original_config(call))
     });

@@ -73,6 +73,7 @@
 
 use millrace_core::args::Args;
 use millrace_core::element::{ANY_HANDLER, HandlerError};
+use millrace_core::memory::Ports;
 use millrace_core::{
     Batch, Call, Class, Context, Element, Failed, Handlers, Reason, Setup, register,
 };
@@ -107,19 +108,21 @@ impl Element for IpClassifier {
     }
 
     fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
-        let current = self.current.load();
-        ip_packet::route(&current.program, cx, batch, Reason::NoMatch);
+        let mut ports: Ports = [0; Batch::CAPACITY];
+        let program = &self.current.get(cx).program;
+        let ports = ip_packet::classify_all(program, batch, Reason::NoMatch, &mut ports);
+        cx.route_by(batch, ports);
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
         in_force::handlers(handlers);
         handlers.try_read(ANY_HANDLER, |classifier, call| {
-            let current = classifier.current.load();
+            let current = classifier.current.keep();
             Ok(current.patterns.get(classifier.pattern(call)?).cloned().unwrap_or_default())
         });
         handlers.write(ANY_HANDLER, |classifier, call| {
             let changed = classifier.pattern(call)?;
-            let mut patterns = classifier.current.load().patterns.clone();
+            let mut patterns = classifier.current.keep().patterns.clone();
             if let Some(pattern) = patterns.get_mut(changed) {
                 *pattern = call.text().into_owned();
             }

@@ -72,6 +72,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use millrace_core::args::{Args, Scope};
 use millrace_core::element::HandlerError;
+use millrace_core::memory::Ports;
 use millrace_core::{
     Batch, Call, Class, Context, Count, Element, Failed, Handlers, Init, Packet, PerThread, Reason,
     Refused, Setup, register,
@@ -131,7 +132,7 @@ impl Element for IpFilter {
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        let current = self.current.load();
+        let current = self.current.keep();
         if current.rules.iter().any(|rule| file_name(rule).is_some()) {
             let scope = init.router().scope_of(init.id());
             let list = compile_with_files(&current.rules, self.outputs, &scope)?;
@@ -141,12 +142,15 @@ impl Element for IpFilter {
     }
 
     fn push(&self, cx: &mut Context, last: &mut LastFlow, _port: usize, batch: &mut Batch) {
-        let current = self.current.load();
-        let program = &current.list.program;
+        let current = self.current.get(cx);
         if !current.caching {
-            ip_packet::route(program, cx, batch, Reason::Filtered);
-            return;
+            let mut ports: Ports = [0; Batch::CAPACITY];
+            let program = &current.list.program;
+            let ports = ip_packet::classify_all(program, batch, Reason::Filtered, &mut ports);
+            return cx.route_by(batch, ports);
         }
+        let current = self.current.keep();
+        let program = &current.list.program;
         let (mut hits, mut misses) = (0, 0);
         last.keep_to(current.number);
         cx.route_or_drop(batch, |packet| {
@@ -160,7 +164,7 @@ impl Element for IpFilter {
 
     fn handlers(handlers: &mut Handlers<Self>) {
         in_force::handlers(handlers);
-        handlers.read("rules", |filter, _| filter.current.load().list.lines());
+        handlers.read("rules", |filter, _| filter.current.keep().list.lines());
         handlers.write("add", |filter, call| {
             filter.change(|list| list.with(usize::MAX, &call.text(), &call.scope()))
         });
@@ -237,7 +241,7 @@ impl IpFilter {
     /// A number made of the packets that were classified from the cache and those that were not,
     /// or -1 when there is no cache.
     fn if_caching(&self, of: impl Fn(f64, f64) -> f64) -> f64 {
-        if !self.current.load().caching {
+        if !self.current.keep().caching {
             return -1.0;
         }
         of(self.hits.total() as f64, self.misses.total() as f64)

@@ -5,15 +5,14 @@ use millrace_core::{Batch, Context, Packet, Reason, isa};
 
 use super::program::{DROP, FilterProgram, IpSections, Otherwise};
 
-/// Sends the packets of a batch where the program says, and drops those that it has no output for,
-/// for the reason `otherwise`.
-pub(super) fn route(
+/// The port of each packet of a batch, for [`Context::route_by`], where the program says; those that it has no
+/// output for are dropped for the reason `otherwise`.
+pub(super) fn classify_all<'p>(
     program: &FilterProgram,
-    cx: &mut Context,
-    batch: &mut Batch,
+    batch: &Batch,
     otherwise: Reason,
-) {
-    let mut ports: Ports = [0; Batch::CAPACITY];
+    ports: &'p mut Ports,
+) -> &'p [u16] {
     let ports = ports.get_mut(..batch.len()).unwrap_or_default();
     let otherwise = Otherwise {
         dropped: Context::port_to_drop(otherwise),
@@ -32,7 +31,7 @@ pub(super) fn route(
             );
         },
     );
-    cx.route_by(batch, ports);
+    ports
 }
 
 /// The output for a packet, or why there is none: `otherwise`, if the program says so.

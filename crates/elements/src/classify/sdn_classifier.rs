@@ -179,7 +179,7 @@ impl SdnClassifier {
         batch: &Batch,
         ports: &'p mut Ports,
     ) -> &'p [u16] {
-        let rules = self.rules.load();
+        let rules = self.rules.get(cx);
         let mut keys = [Key::default(); Batch::CAPACITY];
         let mut found = [NONE; Batch::CAPACITY];
         let len = batch.len().min(Batch::CAPACITY);

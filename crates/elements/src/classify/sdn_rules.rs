@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use arc_swap::Guard;
 use millrace_core::args::{Arg, ArgError, ArgText, FileName, Scope};
 use millrace_core::element::HandlerError;
+use millrace_core::engine::InRound;
 use millrace_core::headers::ether_type;
 use millrace_core::{
     Args, Call, Context, Element, Handlers, Inspection, Lock, Packet, Reason, Refused,
@@ -87,13 +87,13 @@ impl SdnRules {
         Self { file, own, outputs, default, in_force, read, loading, renewing }
     }
 
-    /// The rules in force.
+    /// The rules in force, for packets of this round.
     #[inline]
-    pub(crate) fn load(&self) -> Guard<Arc<RulesInForce>> {
-        self.in_force.load()
+    pub(crate) fn get<'a>(&'a self, at: &'a impl InRound) -> &'a RulesInForce {
+        self.in_force.get(at)
     }
 
-    /// The rules in force, for longer than a moment.
+    /// The rules in force, for who is in no round.
     pub(crate) fn keep(&self) -> Arc<RulesInForce> {
         self.in_force.keep()
     }
@@ -293,7 +293,7 @@ pub(crate) fn key_by_layers(packet: &Packet) -> Key {
 /// The handlers of the rules.
 pub(crate) fn handlers<E: Element>(handlers: &mut Handlers<E>, rules: fn(&E) -> &SdnRules) {
     handlers.read("rules", move |element, _| {
-        let current = rules(element).load();
+        let current = rules(element).keep();
         let lines = current.live.rules().enumerate();
         lines.map(|(place, rule)| format!("{place} {rule}\n")).collect::<String>()
     });
@@ -328,8 +328,8 @@ pub(crate) fn handlers<E: Element>(handlers: &mut Handlers<E>, rules: fn(&E) -> 
         let without = |live: &LiveRules| live.without(place);
         rules(element).change(|live| without(live).map_err(|error| error.to_string().into()))
     });
-    handlers.read("memory", move |element, _| rules(element).load().live.bytes());
-    handlers.read("build_time", move |element, _| rules(element).load().build_time.as_secs_f64());
+    handlers.read("memory", move |element, _| rules(element).keep().live.bytes());
+    handlers.read("build_time", move |element, _| rules(element).keep().build_time.as_secs_f64());
 }
 
 fn with(live: &LiveRules, place: usize, rule: Rule) -> Result<LiveRules, HandlerError> {

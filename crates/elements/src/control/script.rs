@@ -102,7 +102,7 @@ register!(Script, "script.rs");
 
 impl Element for Script {
     const CLASS: Class =
-        Class::new("Script", "-/-", "ah/ah").phase(Class::PHASE_LAST).per_packet().shows_packets();
+        Class::new("Script", "-/-", "ah/ah").phase(Class::PHASE_LAST).shows_packets();
     type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {

@@ -379,8 +379,13 @@ impl ArpCache {
     }
 
     /// When an entry expires or is to be asked for, first after `poll_after`, then as often as
-    /// [`poll`](Entry::poll) lets anyone; in milliseconds since the epoch.
-    pub(super) fn good_until(&self, entry: &Entry, now: Timestamp, poll_after: Timestamp) -> i64 {
+    /// [`poll`](Entry::poll) lets anyone.
+    pub(super) fn good_until(
+        &self,
+        entry: &Entry,
+        now: Timestamp,
+        poll_after: Timestamp,
+    ) -> Timestamp {
         let after = |time: i64| match time {
             0 => i64::MAX,
             time => entry.live_at.load(Relaxed).saturating_add(time),
@@ -389,7 +394,8 @@ impl ArpCache {
             true => entry.next_poll(),
             false => after(poll_after.as_millis()),
         };
-        after(self.timeout).min(poll_at)
+        let millis = after(self.timeout).min(poll_at);
+        Timestamp::from_nanos(millis.saturating_mul(1_000_000))
     }
 
     /// How many entries there are.
@@ -577,13 +583,13 @@ mod tests {
         cache.insert(IP, EtherAddress([1; 6]), at(0));
         let entry = cache.find(IP).unwrap();
         let good_until = |now| cache.good_until(&entry, at(now), at(60));
-        assert_eq!(good_until(1), 60_000);
+        assert_eq!(good_until(1), Timestamp::from_millis(60_000));
         assert!(entry.poll(at(60)));
-        assert_eq!(good_until(60), 60_100);
+        assert_eq!(good_until(60), Timestamp::from_millis(60_100));
         assert!((0..20).map(|nth| at(61 + nth)).filter(|&now| entry.poll(now)).count() > 10);
-        assert_eq!(good_until(80), 81_000);
+        assert_eq!(good_until(80), Timestamp::from_millis(81_000));
         assert!(entry.poll(at(299)));
-        assert_eq!(good_until(299), 300_000);
+        assert_eq!(good_until(299), Timestamp::from_millis(300_000));
     }
 
     #[test]

@@ -78,8 +78,8 @@ use millrace_core::args::{ElementRef, Ipv4Network, Seconds};
 use millrace_core::headers::{ArpHeader, EthernetHeader, Header, U16, arp_operation, ether_type};
 use millrace_core::net::EtherAddress;
 use millrace_core::{
-    Arg, Args, Batch, Class, Context, Element, Failed, Handlers, Init, Packet, PerPacket, Reason,
-    Refused, Setup, Timestamp, Way, register,
+    Arg, Args, Batch, Class, Context, Element, Failed, Handlers, Init, Moment, Packet, PerPacket,
+    Reason, Refused, Setup, Timestamp, View, Way, register,
 };
 use zerocopy::IntoBytes;
 
@@ -114,8 +114,8 @@ struct Known {
     header: EthernetHeader,
     /// The version of the table that it was found in.
     version: u32,
-    /// When it is to be looked at again, in milliseconds since the epoch.
-    good_until: i64,
+    /// When it is to be looked at again.
+    good_until: Timestamp,
 }
 
 /// What a query has of the packet that causes it.
@@ -129,14 +129,6 @@ impl Cause {
     fn of(packet: &Packet) -> Self {
         Self { ip: packet.dst_ip(), timestamp: packet.timestamp(), tci: packet.vlan_tci() }
     }
-}
-
-/// What one batch needs.
-pub struct Pass<'a> {
-    recent: &'a mut Recent,
-    version: u32,
-    /// In milliseconds since the epoch.
-    now: i64,
 }
 
 register!(ARPQuerier, "arp_querier.rs");
@@ -193,14 +185,10 @@ impl Element for ARPQuerier {
         Ok(())
     }
 
-    fn push(&self, cx: &mut Context, recent: &mut Recent, port: usize, batch: &mut Batch) {
-        if port == 0 {
-            self.treat_batch(cx, recent, batch);
-            cx.push_batch(0, batch);
-        } else {
-            for packet in batch.drain() {
-                self.take_response(cx, packet);
-            }
+    /// Input 1: replies.
+    fn push(&self, cx: &mut Context, _: &mut Recent, _port: usize, batch: &mut Batch) {
+        for packet in batch.drain() {
+            self.take_response(cx, packet);
         }
     }
 
@@ -253,13 +241,15 @@ impl Element for ARPQuerier {
 
 impl ARPQuerier {
     /// Puts an IP packet into its frame after a look into the table; or lets it wait, and asks.
-    fn take_ip(&self, cx: &mut Context, pass: &mut Pass<'_>, packet: Packet) -> Option<Packet> {
+    fn take_ip(&self, cx: &mut Context, recent: &mut Recent, packet: Packet) -> Option<Packet> {
         if self.ip().is_unspecified() {
             self.drops.fetch_add(1, Relaxed);
             return cx.drop(packet, Reason::BadSource);
         }
         let ip = packet.dst_ip();
         let now = cx.now();
+        // Of before the look: what changes meanwhile is looked up again.
+        let version = self.cache().version();
         let Some(entry) = self.cache().find(ip) else { return self.take_unknown(cx, ip, packet) };
         let Some(ether) = self.cache().ether(&entry, now) else {
             return self.take_unknown(cx, ip, packet);
@@ -270,7 +260,7 @@ impl ARPQuerier {
         }
         let good_until = self.cache().good_until(&entry, now, self.poll_after);
         let header = self.header_to(ether);
-        pass.recent.learn(Known { ip, header, version: pass.version, good_until });
+        recent.learn(Known { ip, header, version, good_until });
         Some(self.encapsulate(packet, ether))
     }
 
@@ -363,7 +353,8 @@ impl ARPQuerier {
     }
 
     fn encapsulate(&self, mut packet: Packet, to: EtherAddress) -> Packet {
-        prepend(&mut packet, &self.header_to(to));
+        packet.push_front(self.header_to(to).as_bytes());
+        packet.set_mac_header(0);
         packet
     }
 
@@ -387,37 +378,33 @@ impl ARPQuerier {
 
 /// IP packets on their way to who is known.
 impl PerPacket for ARPQuerier {
-    type Pass<'a> = Pass<'a>;
+    const PREPENDS: usize = EthernetHeader::LEN;
 
     #[inline(always)]
-    fn begin<'a>(&'a self, cx: &Context, recent: &'a mut Recent) -> Pass<'a> {
-        Pass { recent, version: self.cache().version(), now: cx.now().as_millis() }
-    }
-
-    #[inline(always)]
-    fn treat(pass: &mut Pass<'_>, packet: &mut Packet) -> Way {
+    fn treat(&self, recent: &mut Recent, packet: &mut View, at: &mut Moment) -> Way {
         let ip = packet.dst_ip();
-        match pass.recent.0.get(Recent::place(ip)) {
-            Some(known) if known.ip == ip && known.version == pass.version => {
-                if known.good_until <= pass.now {
-                    return Way::aside(0);
-                }
-                prepend(packet, &known.header);
+        match recent.0.get(Recent::place(ip)) {
+            Some(known)
+                if known.ip == ip
+                    && known.version == self.cache().version()
+                    && at.now() < known.good_until =>
+            {
+                packet.push_front(known.header.as_bytes());
+                packet.set_mac_header(0);
                 Way::ON
             }
             _ => Way::aside(0),
         }
     }
 
-    #[cold]
     fn aside(
         &self,
         cx: &mut Context,
-        pass: &mut Pass<'_>,
+        recent: &mut Recent,
         packet: Packet,
         _way: Way,
     ) -> Option<Packet> {
-        self.take_ip(cx, pass, packet)
+        self.take_ip(cx, recent, packet)
     }
 }
 
@@ -432,18 +419,15 @@ impl Recent {
     fn learn(&mut self, known: Known) {
         if self.0.is_empty() {
             // No entry is good for the time before.
-            self.0.resize(Self::LEN, Known { good_until: i64::MIN, ..known.clone() });
+            self.0.resize(
+                Self::LEN,
+                Known { good_until: Timestamp::from_nanos(i64::MIN), ..known.clone() },
+            );
         }
         if let Some(place) = self.0.get_mut(Self::place(known.ip)) {
             *place = known;
         }
     }
-}
-
-#[inline(always)]
-fn prepend(packet: &mut Packet, header: &EthernetHeader) {
-    packet.push_front(header.as_bytes());
-    packet.set_mac_header(0);
 }
 
 /// The argument ETH; the Ethernet address of the name given for IP when it is absent.

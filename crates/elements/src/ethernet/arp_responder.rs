@@ -40,18 +40,17 @@
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
 use millrace_core::args::{ArgText, Ipv4Network, Scope};
 use millrace_core::headers::{ArpHeader, EthernetHeader, Header, arp_operation, ether_type};
 use millrace_core::net::{EtherAddress, Ipv4Prefix};
 use millrace_core::{
-    Arg, Args, Batch, Class, Context, Element, Failed, Handlers, Packet, PacketType, Reason, Setup,
-    Timestamp, register,
+    Arg, Args, Batch, Class, Context, Element, Failed, Handlers, Packet, PacketType, Published,
+    Reason, Setup, Timestamp, register,
 };
 
 /// The element; its manual is at the top of the file.
 pub struct ARPResponder {
-    table: ArcSwap<Table>,
+    table: Published<Table>,
 }
 
 /// The entries in force.
@@ -82,7 +81,7 @@ impl Element for ARPResponder {
             setup.args.warn((), format!("multiple entries for {prefix}"));
         }
         setup.args.complete()?;
-        Ok(Self { table: ArcSwap::from_pointee(Table { entries, written: None }) })
+        Ok(Self { table: Published::new(Table { entries, written: None }) })
     }
 
     fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
@@ -109,7 +108,7 @@ impl Element for ARPResponder {
         handlers.write("add", |responder, call| {
             let text = call.text();
             let new = entries_of(&ArgText::from(&*text), &call.scope())?;
-            responder.table.rcu(|table| {
+            responder.table.update(|table| {
                 let all = table.entries.iter().chain(&new).copied().collect();
                 Table { entries: normalized(all).0, ..Table::clone(table) }
             });
@@ -121,7 +120,7 @@ impl Element for ARPResponder {
             if !responder.table.load().entries.iter().any(|entry| entry.prefix == prefix) {
                 return Err(format!("{prefix} not found").into());
             }
-            responder.table.rcu(|table| {
+            responder.table.update(|table| {
                 let mut table = Table::clone(table);
                 table.entries.retain(|entry| entry.prefix != prefix);
                 table

@@ -36,7 +36,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use millrace_core::headers::ether_type;
 use millrace_core::{
-    Class, Context, Element, Failed, HandlerError, Handlers, Packet, Reason, Setup, register,
+    Class, Context, Element, Failed, HandlerError, Handlers, Moment, Packet, PerPacket, Reason,
+    Setup, View, Way, register,
 };
 
 /// The element; its manual is at the top of the file.
@@ -91,23 +92,6 @@ impl Element for CheckARPHeader {
         Ok(Self { offset: offset as usize, verbose, details, faults: Default::default() })
     }
 
-    fn simple_action(&self, cx: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
-        match check(packet.data().get(self.offset..).unwrap_or_default()) {
-            Ok(len) => {
-                packet.set_network_header(self.offset as isize, len);
-                Some(packet)
-            }
-            Err(fault) => {
-                if self.verbose || self.drops() == 0 {
-                    cx.router().chatter(&format!("ARP header check failed: {}", fault.text()));
-                }
-                self.faults(fault).fetch_add(1, Relaxed);
-                cx.push_or_drop(1, packet, fault.reason());
-                None
-            }
-        }
-    }
-
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("drops", |check, _| check.drops());
         handlers.try_read("drop_details", |check, call| {
@@ -118,6 +102,29 @@ impl Element for CheckARPHeader {
                 |fault: Fault| format!("{}\t{}\n", check.faults(fault).load(Relaxed), fault.text());
             Ok(Fault::ALL.map(line).concat())
         });
+    }
+}
+
+impl PerPacket for CheckARPHeader {
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        match check(packet.data().get(self.offset..).unwrap_or_default()) {
+            Ok(len) => {
+                packet.set_network_header(self.offset as isize, len);
+                Way::ON
+            }
+            Err(fault) => Way::aside(fault as u8),
+        }
+    }
+
+    fn aside(&self, cx: &mut Context, (): &mut (), packet: Packet, way: Way) -> Option<Packet> {
+        let fault = way.note().and_then(|note| Fault::ALL.get(usize::from(note)));
+        let Some(&fault) = fault else { return cx.send_or_drop(packet, way) };
+        if self.verbose || self.drops() == 0 {
+            cx.router().chatter(&format!("ARP header check failed: {}", fault.text()));
+        }
+        self.faults(fault).fetch_add(1, Relaxed);
+        cx.push_or_drop(1, packet, fault.reason());
+        None
     }
 }
 

@@ -34,9 +34,7 @@
 
 use millrace_core::headers::{EthernetHeader, Header, U16, ether_type};
 use millrace_core::net::EtherAddress;
-use millrace_core::{
-    Batch, Class, Context, Element, Failed, Packet, PerPacket, Setup, Way, register,
-};
+use millrace_core::{Class, Element, Failed, Moment, PerPacket, Setup, View, Way, register};
 use zerocopy::IntoBytes;
 
 /// The element; its manual is at the top of the file.
@@ -57,22 +55,11 @@ impl Element for EnsureEther {
         setup.args.complete()?;
         Ok(Self { header: EthernetHeader { dst, src, ether_type: U16::new(ether_type) } })
     }
-
-    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
-        self.treat_batch(cx, local, batch);
-    }
 }
 
 impl PerPacket for EnsureEther {
-    type Pass<'a> = EthernetHeader;
-
     #[inline(always)]
-    fn begin(&self, _cx: &Context, (): &mut ()) -> EthernetHeader {
-        self.header
-    }
-
-    #[inline(always)]
-    fn treat(header: &mut EthernetHeader, packet: &mut Packet) -> Way {
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
         let Some(offset) = packet.network_offset() else { return Way::ON };
         if offset == EthernetHeader::LEN && is_ip(packet.data()) {
             return Way::ON;
@@ -86,7 +73,7 @@ impl PerPacket for EnsureEther {
         }
         let stripped = packet.strip(offset);
         debug_assert!(stripped, "the header lies in the data");
-        packet.push_front(header.as_bytes());
+        packet.push_front(self.header.as_bytes());
         Way::ON
     }
 }

@@ -29,10 +29,9 @@
 //! # See also
 //! EtherRewrite, ARPQuerier, Strip
 
-use arc_swap::ArcSwap;
 use millrace_core::headers::{EthernetHeader, Header};
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Packet, PerPacket, Setup, Way, register,
+    Class, Element, Failed, Handlers, Moment, PerPacket, Published, Setup, View, Way, register,
 };
 use zerocopy::IntoBytes;
 
@@ -40,7 +39,7 @@ use super::header_handlers::{self, WithHeader};
 
 /// The element; its manual is at the top of the file.
 pub struct EtherEncap {
-    header: ArcSwap<EthernetHeader>,
+    header: Published<EthernetHeader>,
 }
 
 register!(EtherEncap, "ether_encap.rs");
@@ -52,11 +51,7 @@ impl Element for EtherEncap {
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let header = header_handlers::configure(&mut setup.args);
         setup.args.complete()?;
-        Ok(Self { header: ArcSwap::from_pointee(header) })
-    }
-
-    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
-        self.treat_batch(cx, local, batch);
+        Ok(Self { header: Published::new(header) })
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
@@ -65,22 +60,17 @@ impl Element for EtherEncap {
 }
 
 impl WithHeader for EtherEncap {
-    fn header(&self) -> &ArcSwap<EthernetHeader> {
+    fn header(&self) -> &Published<EthernetHeader> {
         &self.header
     }
 }
 
 impl PerPacket for EtherEncap {
-    type Pass<'a> = EthernetHeader;
+    const PREPENDS: usize = EthernetHeader::LEN;
 
     #[inline(always)]
-    fn begin(&self, _cx: &Context, (): &mut ()) -> EthernetHeader {
-        **self.header.load()
-    }
-
-    #[inline(always)]
-    fn treat(header: &mut EthernetHeader, packet: &mut Packet) -> Way {
-        packet.push_front(header.as_bytes());
+    fn treat(&self, (): &mut (), packet: &mut View, at: &mut Moment) -> Way {
+        packet.push_front(self.header.get(at).as_bytes());
         packet.set_link_header(0, EthernetHeader::LEN);
         Way::ON
     }

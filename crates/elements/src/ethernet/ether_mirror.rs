@@ -29,8 +29,7 @@
 
 use millrace_core::headers::EthernetHeader;
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Packet, PerPacket, Reason, Setup, Way, register,
-    treat_each,
+    Class, Element, Failed, Moment, PerPacket, Reason, Setup, View, Way, register,
 };
 
 use super::rewrite_header;
@@ -48,17 +47,11 @@ impl Element for EtherMirror {
         setup.args.complete()?;
         Ok(Self)
     }
-
-    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
-        self.treat_batch(cx, local, batch);
-    }
 }
 
-treat_each!(EtherMirror);
-
-impl EtherMirror {
+impl PerPacket for EtherMirror {
     #[inline(always)]
-    fn treat_one(&self, packet: &mut Packet) -> Way {
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
         let mirrored = rewrite_header(packet, |header: &mut EthernetHeader| {
             std::mem::swap(&mut header.src, &mut header.dst);
         });

@@ -36,20 +36,19 @@
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU16, Ordering::Relaxed};
 
-use arc_swap::ArcSwap;
 use millrace_core::args::Seconds;
 use millrace_core::headers::{EthernetHeader, Header, U16};
 use millrace_core::net::EtherAddress;
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Packet, Reason, Refused, Setup, Timer,
-    Timestamp, register,
+    Batch, Class, Context, Element, Failed, Handlers, Init, Packet, Published, Reason, Refused,
+    Setup, Timer, Timestamp, register,
 };
 use zerocopy::IntoBytes;
 
 /// The element; its manual is at the top of the file.
 pub struct EtherPauseSource {
-    src: ArcSwap<EtherAddress>,
-    dst: ArcSwap<EtherAddress>,
+    src: Published<EtherAddress>,
+    dst: Published<EtherAddress>,
     pause: AtomicU16,
     limit: AtomicI64,
     count: AtomicI64,
@@ -86,8 +85,8 @@ impl Element for EtherPauseSource {
         }
         args.complete()?;
         Ok(Self {
-            src: ArcSwap::from_pointee(src),
-            dst: ArcSwap::from_pointee(dst),
+            src: Published::new(src),
+            dst: Published::new(dst),
             pause: pause.into(),
             limit: i64::from(limit).into(),
             count: 0.into(),
@@ -175,7 +174,7 @@ impl EtherPauseSource {
             cx.dropped(1, Reason::NoBuffer);
             return None;
         };
-        let (src, dst) = (**self.src.load(), **self.dst.load());
+        let (src, dst) = (*self.src.load(), *self.dst.load());
         let header = EthernetHeader { dst, src, ether_type: U16::new(MAC_CONTROL) };
         let control = [U16::new(PAUSE), U16::new(self.pause.load(Relaxed))];
         let content = [header.as_bytes(), control.as_bytes()].concat();

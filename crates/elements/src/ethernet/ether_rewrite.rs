@@ -28,11 +28,10 @@
 //! # See also
 //! EtherEncap, EtherMirror
 
-use arc_swap::ArcSwap;
 use millrace_core::headers::EthernetHeader;
 use millrace_core::net::EtherAddress;
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Packet, PerPacket, Reason, Setup, Way,
+    Class, Element, Failed, Handlers, Moment, PerPacket, Published, Reason, Setup, View, Way,
     register,
 };
 
@@ -40,7 +39,7 @@ use super::rewrite_header;
 
 /// The element; its manual is at the top of the file.
 pub struct EtherRewrite {
-    addresses: ArcSwap<Addresses>,
+    addresses: Published<Addresses>,
 }
 
 /// The addresses that frames get.
@@ -60,39 +59,29 @@ impl Element for EtherRewrite {
         let src = setup.args.mandatory("SRC");
         let dst = setup.args.mandatory("DST");
         setup.args.complete()?;
-        Ok(Self { addresses: ArcSwap::from_pointee(Addresses { src, dst }) })
-    }
-
-    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
-        self.treat_batch(cx, local, batch);
+        Ok(Self { addresses: Published::new(Addresses { src, dst }) })
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("src", |rewrite, _| rewrite.addresses.load().src.to_string());
         handlers.write("src", |rewrite, call| {
             let src = call.parse()?;
-            rewrite.addresses.rcu(|addresses| Addresses { src, ..**addresses });
+            rewrite.addresses.update(|addresses| Addresses { src, ..*addresses });
             Ok(())
         });
         handlers.read("dst", |rewrite, _| rewrite.addresses.load().dst.to_string());
         handlers.write("dst", |rewrite, call| {
             let dst = call.parse()?;
-            rewrite.addresses.rcu(|addresses| Addresses { dst, ..**addresses });
+            rewrite.addresses.update(|addresses| Addresses { dst, ..*addresses });
             Ok(())
         });
     }
 }
 
 impl PerPacket for EtherRewrite {
-    type Pass<'a> = Addresses;
-
     #[inline(always)]
-    fn begin(&self, _cx: &Context, (): &mut ()) -> Addresses {
-        **self.addresses.load()
-    }
-
-    #[inline(always)]
-    fn treat(addresses: &mut Addresses, packet: &mut Packet) -> Way {
+    fn treat(&self, (): &mut (), packet: &mut View, at: &mut Moment) -> Way {
+        let addresses = self.addresses.get(at);
         let rewritten = rewrite_header(packet, |header: &mut EthernetHeader| {
             header.src = addresses.src;
             header.dst = addresses.dst;

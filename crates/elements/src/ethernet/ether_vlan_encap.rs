@@ -36,10 +36,9 @@
 //! # See also
 //! EtherEncap, VLANEncap, StripEtherVLANHeader, SetVLANAnno
 
-use arc_swap::ArcSwap;
 use millrace_core::headers::{EthernetHeader, Header, U16, VlanHeader, ether_type};
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Packet, PerPacket, Setup, Way, register,
+    Class, Element, Failed, Handlers, Moment, PerPacket, Published, Setup, View, Way, register,
 };
 use zerocopy::IntoBytes;
 
@@ -48,8 +47,8 @@ use super::vlan_tag::{self, Tagging, VlanTag};
 
 /// The element; its manual is at the top of the file.
 pub struct EtherVLANEncap {
-    header: ArcSwap<EthernetHeader>,
-    tag: ArcSwap<VlanTag>,
+    header: Published<EthernetHeader>,
+    tag: Published<VlanTag>,
 }
 
 register!(EtherVLANEncap, "ether_vlan_encap.rs");
@@ -62,11 +61,7 @@ impl Element for EtherVLANEncap {
         let header = header_handlers::configure(&mut setup.args);
         let tag = VlanTag::configure(&mut setup.args);
         setup.args.complete()?;
-        Ok(Self { header: ArcSwap::from_pointee(header), tag: ArcSwap::from_pointee(tag) })
-    }
-
-    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
-        self.treat_batch(cx, local, batch);
+        Ok(Self { header: Published::new(header), tag: Published::new(tag) })
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
@@ -77,13 +72,13 @@ impl Element for EtherVLANEncap {
 }
 
 impl WithHeader for EtherVLANEncap {
-    fn header(&self) -> &ArcSwap<EthernetHeader> {
+    fn header(&self) -> &Published<EthernetHeader> {
         &self.header
     }
 }
 
 impl Tagging for EtherVLANEncap {
-    fn tag(&self) -> &ArcSwap<VlanTag> {
+    fn tag(&self) -> &Published<VlanTag> {
         &self.tag
     }
 
@@ -94,16 +89,10 @@ impl Tagging for EtherVLANEncap {
 }
 
 impl PerPacket for EtherVLANEncap {
-    type Pass<'a> = (EthernetHeader, VlanTag);
-
     #[inline(always)]
-    fn begin(&self, _cx: &Context, (): &mut ()) -> (EthernetHeader, VlanTag) {
-        (**self.header.load(), **self.tag.load())
-    }
-
-    #[inline(always)]
-    fn treat((header, tag): &mut (EthernetHeader, VlanTag), packet: &mut Packet) -> Way {
-        match tag.of(packet) {
+    fn treat(&self, (): &mut (), packet: &mut View, at: &mut Moment) -> Way {
+        let header = self.header.get(at);
+        match self.tag.get(at).of(packet) {
             None => {
                 packet.push_front(header.as_bytes());
                 packet.set_link_header(0, EthernetHeader::LEN);

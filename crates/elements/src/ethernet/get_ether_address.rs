@@ -31,7 +31,7 @@
 
 use millrace_core::args::Annotation;
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Packet, PerPacket, Reason, Setup, Way, register,
+    Class, Element, Failed, Moment, PerPacket, Reason, Setup, View, Way, register,
 };
 
 use super::address_place::{LEN, Place};
@@ -54,27 +54,17 @@ impl Element for GetEtherAddress {
         setup.args.complete()?;
         Ok(Self { annotation, offset })
     }
-
-    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
-        self.treat_batch(cx, local, batch);
-    }
 }
 
 impl PerPacket for GetEtherAddress {
-    type Pass<'a> = &'a Self;
-
     #[inline(always)]
-    fn begin(&self, _cx: &Context, (): &mut ()) -> &Self {
-        self
-    }
-
-    #[inline(always)]
-    fn treat(get: &mut &Self, packet: &mut Packet) -> Way {
-        let address = packet.data().get(get.offset..).and_then(<[u8]>::first_chunk::<LEN>).copied();
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        let address =
+            packet.data().get(self.offset..).and_then(<[u8]>::first_chunk::<LEN>).copied();
         let Some(address) = address else {
             return Way::output_or_drop(1, Reason::Truncated);
         };
-        let annotations = packet.annotations_mut().get_mut(get.annotation..);
+        let annotations = packet.annotations_mut().get_mut(self.annotation..);
         if let Some(place) = annotations.and_then(<[u8]>::first_chunk_mut) {
             *place = address;
         }

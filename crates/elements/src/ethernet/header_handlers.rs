@@ -1,9 +1,8 @@
 //! The arguments ETHERTYPE, SRC and DST of elements that put Ethernet headers in front of packets, and
 //! the handlers that show and change them.
 
-use arc_swap::ArcSwap;
 use millrace_core::headers::{EthernetHeader, U16};
-use millrace_core::{Args, Element, Handlers};
+use millrace_core::{Args, Element, Handlers, Published};
 
 /// Reads ETHERTYPE, SRC and DST.
 pub(super) fn configure(args: &mut Args<'_>) -> EthernetHeader {
@@ -15,12 +14,12 @@ pub(super) fn configure(args: &mut Args<'_>) -> EthernetHeader {
 
 /// An element that has such a header.
 pub(super) trait WithHeader: Element {
-    fn header(&self) -> &ArcSwap<EthernetHeader>;
+    fn header(&self) -> &Published<EthernetHeader>;
 }
 
 fn change<E: WithHeader>(element: &E, change: impl Fn(&mut EthernetHeader)) {
-    element.header().rcu(|header| {
-        let mut header = **header;
+    element.header().update(|header| {
+        let mut header = *header;
         change(&mut header);
         header
     });

@@ -32,25 +32,16 @@
 //! # See also
 //! EtherSwitch, DropBroadcasts
 
-use arc_swap::ArcSwap;
 use millrace_core::headers::{EthernetHeader, Header};
 use millrace_core::net::EtherAddress;
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Packet, PacketType, PerPacket, Reason, Setup,
-    Way, register,
+    Class, Element, Failed, Handlers, Moment, PacketType, PerPacket, Published, Reason, Setup,
+    View, Way, register,
 };
 
 /// The element; its manual is at the top of the file.
 pub struct HostEtherFilter {
-    address: ArcSwap<EtherAddress>,
-    drop_own: bool,
-    drop_other: bool,
-    offset: usize,
-}
-
-/// What one batch needs.
-pub struct Pass {
-    address: EtherAddress,
+    address: Published<EtherAddress>,
     drop_own: bool,
     drop_other: bool,
     offset: usize,
@@ -68,12 +59,8 @@ impl Element for HostEtherFilter {
         let drop_other = setup.args.positional("DROP_OTHER", true);
         let offset: u32 = setup.args.keyword("OFFSET", 0);
         setup.args.complete()?;
-        let address = ArcSwap::from_pointee(address);
+        let address = Published::new(address);
         Ok(Self { address, drop_own, drop_other, offset: offset as usize })
-    }
-
-    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
-        self.treat_batch(cx, local, batch);
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
@@ -82,27 +69,16 @@ impl Element for HostEtherFilter {
 }
 
 impl PerPacket for HostEtherFilter {
-    type Pass<'a> = Pass;
-
     #[inline(always)]
-    fn begin(&self, _cx: &Context, (): &mut ()) -> Pass {
-        Pass {
-            address: **self.address.load(),
-            drop_own: self.drop_own,
-            drop_other: self.drop_other,
-            offset: self.offset,
-        }
-    }
-
-    #[inline(always)]
-    fn treat(filter: &mut Pass, packet: &mut Packet) -> Way {
-        let frame = packet.data().get(filter.offset..).unwrap_or_default();
+    fn treat(&self, (): &mut (), packet: &mut View, at: &mut Moment) -> Way {
+        let address = *self.address.get(at);
+        let frame = packet.data().get(self.offset..).unwrap_or_default();
         let Some((header, _)) = EthernetHeader::view(frame) else {
             return Way::output_or_drop(1, Reason::Truncated);
         };
-        let kind = filter.kind_of(header.dst);
-        let unwanted = (filter.drop_own && header.src == filter.address)
-            || (filter.drop_other && kind == PacketType::OtherHost);
+        let kind = kind_of(header.dst, address);
+        let unwanted = (self.drop_own && header.src == address)
+            || (self.drop_other && kind == PacketType::OtherHost);
         packet.set_packet_type(kind);
         match unwanted {
             true => Way::output_or_drop(1, Reason::OtherHost),
@@ -111,18 +87,17 @@ impl PerPacket for HostEtherFilter {
     }
 }
 
-impl Pass {
-    #[inline(always)]
-    fn kind_of(&self, destination: EtherAddress) -> PacketType {
-        if destination == self.address {
-            PacketType::Host
-        } else if destination.is_broadcast() {
-            PacketType::Broadcast
-        } else if destination.is_group() {
-            PacketType::Multicast
-        } else {
-            PacketType::OtherHost
-        }
+/// What a packet is for the host with address `own`.
+#[inline(always)]
+fn kind_of(destination: EtherAddress, own: EtherAddress) -> PacketType {
+    if destination == own {
+        PacketType::Host
+    } else if destination.is_broadcast() {
+        PacketType::Broadcast
+    } else if destination.is_group() {
+        PacketType::Multicast
+    } else {
+        PacketType::OtherHost
     }
 }
 

@@ -31,9 +31,7 @@
 
 use millrace_core::headers::{EthernetHeader, Header, U16};
 use millrace_core::net::EtherAddress;
-use millrace_core::{
-    Batch, Class, Context, Element, Failed, Packet, PerPacket, Setup, Way, register,
-};
+use millrace_core::{Class, Element, Failed, Moment, PerPacket, Setup, View, Way, register};
 use zerocopy::IntoBytes;
 
 /// The element; its manual is at the top of the file.
@@ -54,25 +52,16 @@ impl Element for IPMulticastEtherEncap {
         setup.args.complete()?;
         Ok(Self { ether_type, src })
     }
-
-    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
-        self.treat_batch(cx, local, batch);
-    }
 }
 
 impl PerPacket for IPMulticastEtherEncap {
-    type Pass<'a> = &'a Self;
+    const PREPENDS: usize = EthernetHeader::LEN;
 
     #[inline(always)]
-    fn begin(&self, _cx: &Context, (): &mut ()) -> &Self {
-        self
-    }
-
-    #[inline(always)]
-    fn treat(encap: &mut &Self, packet: &mut Packet) -> Way {
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
         let dst = EtherAddress::of_ipv4_group(packet.dst_ip());
-        let ether_type = U16::new(encap.ether_type);
-        let header = EthernetHeader { dst, src: encap.src, ether_type };
+        let ether_type = U16::new(self.ether_type);
+        let header = EthernetHeader { dst, src: self.src, ether_type };
         packet.push_front(header.as_bytes());
         packet.set_link_header(0, EthernetHeader::LEN);
         Way::ON

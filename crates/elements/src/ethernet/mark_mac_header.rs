@@ -30,7 +30,7 @@
 //! MarkIPHeader, EtherEncap
 
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Packet, PerPacket, Reason, Setup, Way, register,
+    Class, Element, Failed, Moment, PerPacket, Reason, Setup, View, Way, register,
 };
 
 /// The element; its manual is at the top of the file.
@@ -51,28 +51,17 @@ impl Element for MarkMACHeader {
         setup.args.complete()?;
         Ok(Self { offset, header_length })
     }
-
-    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
-        self.treat_batch(cx, local, batch);
-    }
 }
 
 impl PerPacket for MarkMACHeader {
-    type Pass<'a> = &'a Self;
-
     #[inline(always)]
-    fn begin(&self, _cx: &Context, (): &mut ()) -> &Self {
-        self
-    }
-
-    #[inline(always)]
-    fn treat(mark: &mut &Self, packet: &mut Packet) -> Way {
-        let end = usize::from(mark.offset) + usize::from(mark.header_length);
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        let end = usize::from(self.offset) + usize::from(self.header_length);
         if packet.len() < end {
             return Way::drop(Reason::Truncated);
         }
-        packet.set_mac_header(mark.offset as isize);
-        if mark.header_length > 0 {
+        packet.set_mac_header(self.offset as isize);
+        if self.header_length > 0 {
             packet.set_network_header(end as isize, 0);
         }
         Way::ON

@@ -33,10 +33,9 @@ mod vlan_tag;
 
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
 use millrace_core::headers::{EthernetHeader, Header};
 use millrace_core::net::EtherAddress;
-use millrace_core::{Element, Handlers, Packet};
+use millrace_core::{Element, Handlers, Published, View};
 
 /// Bytes of the two addresses that an Ethernet header begins with.
 const ADDRESSES: usize = 12;
@@ -54,8 +53,8 @@ fn tag_of(frame: &[u8], ether_type: u16) -> Option<Option<u16>> {
 
 /// Changes the Ethernet header that a packet starts with, and marks it as the MAC header. False,
 /// and nothing changed, when the packet is too short for one.
-#[inline]
-fn rewrite_header(packet: &mut Packet, change: impl FnOnce(&mut EthernetHeader)) -> bool {
+#[inline(always)]
+fn rewrite_header(packet: &mut View, change: impl FnOnce(&mut EthernetHeader)) -> bool {
     if packet.len() < EthernetHeader::LEN {
         return false;
     }
@@ -70,7 +69,7 @@ fn rewrite_header(packet: &mut Packet, change: impl FnOnce(&mut EthernetHeader))
 fn address_handler<E: Element>(
     handlers: &mut Handlers<E>,
     name: &str,
-    of: fn(&E) -> &ArcSwap<EtherAddress>,
+    of: fn(&E) -> &Published<EtherAddress>,
 ) {
     handlers.read(name, move |element: &E, _| of(element).load().to_string());
     handlers.write(name, move |element: &E, call| {

@@ -28,18 +28,17 @@
 //! # See also
 //! StoreEtherAddress, GetEtherAddress
 
-use arc_swap::ArcSwap;
 use millrace_core::args::Annotation;
 use millrace_core::net::EtherAddress;
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Packet, PerPacket, Setup, Way, register,
+    Class, Element, Failed, Handlers, Moment, PerPacket, Published, Setup, View, Way, register,
 };
 
 use super::address_place::LEN;
 
 /// The element; its manual is at the top of the file.
 pub struct SetEtherAddress {
-    address: ArcSwap<EtherAddress>,
+    address: Published<EtherAddress>,
     annotation: usize,
 }
 
@@ -53,11 +52,7 @@ impl Element for SetEtherAddress {
         let address: EtherAddress = setup.args.mandatory("ADDR");
         let Annotation(annotation) = setup.args.mandatory::<Annotation<LEN>>("ANNO");
         setup.args.complete()?;
-        Ok(Self { address: ArcSwap::from_pointee(address), annotation })
-    }
-
-    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
-        self.treat_batch(cx, local, batch);
+        Ok(Self { address: Published::new(address), annotation })
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
@@ -66,18 +61,11 @@ impl Element for SetEtherAddress {
 }
 
 impl PerPacket for SetEtherAddress {
-    type Pass<'a> = (usize, EtherAddress);
-
     #[inline(always)]
-    fn begin(&self, _cx: &Context, (): &mut ()) -> (usize, EtherAddress) {
-        (self.annotation, **self.address.load())
-    }
-
-    #[inline(always)]
-    fn treat((annotation, address): &mut (usize, EtherAddress), packet: &mut Packet) -> Way {
-        let annotations = packet.annotations_mut().get_mut(*annotation..);
+    fn treat(&self, (): &mut (), packet: &mut View, at: &mut Moment) -> Way {
+        let annotations = packet.annotations_mut().get_mut(self.annotation..);
         if let Some(place) = annotations.and_then(<[u8]>::first_chunk_mut) {
-            *place = address.octets();
+            *place = self.address.get(at).octets();
         }
         Way::ON
     }

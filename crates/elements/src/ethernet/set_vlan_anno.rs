@@ -30,16 +30,15 @@
 //! # See also
 //! VLANEncap, EtherVLANEncap, VLANDecap
 
-use arc_swap::ArcSwap;
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Packet, PerPacket, Setup, Way, register,
+    Class, Element, Failed, Handlers, Moment, PerPacket, Published, Setup, View, Way, register,
 };
 
 use super::vlan_tag::{self, Tagging, VlanTag};
 
 /// The element; its manual is at the top of the file.
 pub struct SetVLANAnno {
-    tag: ArcSwap<VlanTag>,
+    tag: Published<VlanTag>,
 }
 
 register!(SetVLANAnno, "set_vlan_anno.rs");
@@ -51,11 +50,7 @@ impl Element for SetVLANAnno {
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let tag = VlanTag::configure_fixed(&mut setup.args);
         setup.args.complete()?;
-        Ok(Self { tag: ArcSwap::from_pointee(tag) })
-    }
-
-    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
-        self.treat_batch(cx, local, batch);
+        Ok(Self { tag: Published::new(tag) })
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
@@ -64,22 +59,15 @@ impl Element for SetVLANAnno {
 }
 
 impl Tagging for SetVLANAnno {
-    fn tag(&self) -> &ArcSwap<VlanTag> {
+    fn tag(&self) -> &Published<VlanTag> {
         &self.tag
     }
 }
 
 impl PerPacket for SetVLANAnno {
-    type Pass<'a> = u16;
-
     #[inline(always)]
-    fn begin(&self, _cx: &Context, (): &mut ()) -> u16 {
-        self.tag.load().tci()
-    }
-
-    #[inline(always)]
-    fn treat(tci: &mut u16, packet: &mut Packet) -> Way {
-        packet.set_vlan_tci(*tci);
+    fn treat(&self, (): &mut (), packet: &mut View, at: &mut Moment) -> Way {
+        packet.set_vlan_tci(self.tag.get(at).tci());
         Way::ON
     }
 }

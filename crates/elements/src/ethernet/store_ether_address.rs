@@ -33,11 +33,10 @@
 //! # See also
 //! EtherEncap, GetEtherAddress, SetEtherAddress
 
-use arc_swap::ArcSwap;
 use millrace_core::args::Annotation;
 use millrace_core::net::EtherAddress;
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Packet, PerPacket, Reason, Setup, Way,
+    Class, Element, Failed, Handlers, Moment, PerPacket, Published, Reason, Setup, View, Way,
     register,
 };
 
@@ -45,14 +44,7 @@ use super::address_place::{LEN, Place};
 
 /// The element; its manual is at the top of the file.
 pub struct StoreEtherAddress {
-    address: ArcSwap<EtherAddress>,
-    annotation: Option<usize>,
-    offset: usize,
-}
-
-/// What one batch needs.
-pub struct Pass {
-    address: EtherAddress,
+    address: Published<EtherAddress>,
     annotation: Option<usize>,
     offset: usize,
 }
@@ -76,12 +68,8 @@ impl Element for StoreEtherAddress {
             args.error((), "must specify exactly one of ADDR/ANNO");
         }
         args.complete()?;
-        let address = ArcSwap::from_pointee(address.unwrap_or_default());
+        let address = Published::new(address.unwrap_or_default());
         Ok(Self { address, annotation: annotation.map(|Annotation(offset)| offset), offset })
-    }
-
-    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
-        self.treat_batch(cx, local, batch);
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
@@ -90,24 +78,16 @@ impl Element for StoreEtherAddress {
 }
 
 impl PerPacket for StoreEtherAddress {
-    type Pass<'a> = Pass;
-
     #[inline(always)]
-    fn begin(&self, _cx: &Context, (): &mut ()) -> Pass {
-        let address = **self.address.load();
-        Pass { address, annotation: self.annotation, offset: self.offset }
-    }
-
-    #[inline(always)]
-    fn treat(pass: &mut Pass, packet: &mut Packet) -> Way {
-        if pass.offset + LEN > packet.len() {
+    fn treat(&self, (): &mut (), packet: &mut View, at: &mut Moment) -> Way {
+        if self.offset + LEN > packet.len() {
             return Way::output_or_drop(1, Reason::Truncated);
         }
-        let address = match pass.annotation {
+        let address = match self.annotation {
             Some(place) => packet.annotations().get(place..).and_then(<[u8]>::first_chunk).copied(),
-            None => Some(pass.address.octets()),
+            None => Some(self.address.get(at).octets()),
         };
-        let place = packet.data_mut().get_mut(pass.offset..).and_then(<[u8]>::first_chunk_mut);
+        let place = packet.data_mut().get_mut(self.offset..).and_then(<[u8]>::first_chunk_mut);
         if let (Some(place), Some(address)) = (place, address) {
             *place = address;
         }

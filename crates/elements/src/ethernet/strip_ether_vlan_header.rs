@@ -35,7 +35,7 @@
 use millrace_core::args::Kind;
 use millrace_core::headers::{EthernetHeader, Header, ether_type};
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Packet, PerPacket, Reason, Setup, Way, register,
+    Class, Element, Failed, Moment, PerPacket, Reason, Setup, View, Way, register,
 };
 
 use super::{TAG, tag_of};
@@ -58,24 +58,13 @@ impl Element for StripEtherVLANHeader {
         args.complete()?;
         Ok(Self { native: u16::try_from(native).ok() })
     }
-
-    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
-        self.treat_batch(cx, local, batch);
-    }
 }
 
 impl PerPacket for StripEtherVLANHeader {
-    type Pass<'a> = Option<u16>;
-
     #[inline(always)]
-    fn begin(&self, _cx: &Context, (): &mut ()) -> Option<u16> {
-        self.native
-    }
-
-    #[inline(always)]
-    fn treat(native: &mut Option<u16>, packet: &mut Packet) -> Way {
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
         const TAGGED: usize = EthernetHeader::LEN + TAG;
-        let (tci, header_len) = match (tag_of(packet.data(), ether_type::VLAN), *native) {
+        let (tci, header_len) = match (tag_of(packet.data(), ether_type::VLAN), self.native) {
             (Some(tci), _) => (tci, TAGGED),
             (None, Some(native)) => (Some(native), EthernetHeader::LEN),
             (None, None) => return Way::output_or_drop(1, Reason::Filtered),

@@ -30,7 +30,7 @@
 
 use millrace_core::headers::{EthernetHeader, Header, ether_type};
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Packet, PerPacket, Reason, Setup, Way, register,
+    Class, Element, Failed, Moment, PerPacket, Reason, Setup, View, Way, register,
 };
 
 use super::{ADDRESSES, TAG, tag_of};
@@ -53,23 +53,12 @@ impl Element for VLANDecap {
         setup.args.complete()?;
         Ok(Self { annotate, ether_type })
     }
-
-    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
-        self.treat_batch(cx, local, batch);
-    }
 }
 
 impl PerPacket for VLANDecap {
-    type Pass<'a> = &'a Self;
-
     #[inline(always)]
-    fn begin(&self, _cx: &Context, (): &mut ()) -> &Self {
-        self
-    }
-
-    #[inline(always)]
-    fn treat(decap: &mut &Self, packet: &mut Packet) -> Way {
-        let tci = match tag_of(packet.data(), decap.ether_type) {
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        let tci = match tag_of(packet.data(), self.ether_type) {
             None => 0,
             Some(None) => return Way::drop(Reason::Truncated),
             Some(Some(tci)) => {
@@ -80,7 +69,7 @@ impl PerPacket for VLANDecap {
             }
         };
         packet.set_link_header(0, EthernetHeader::LEN);
-        if decap.annotate {
+        if self.annotate {
             packet.set_vlan_tci(tci);
         }
         Way::ON

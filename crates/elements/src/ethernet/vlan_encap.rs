@@ -36,10 +36,9 @@
 
 use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 
-use arc_swap::ArcSwap;
 use millrace_core::headers::{EthernetHeader, Header, ether_type};
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Packet, PerPacket, Reason, Setup, Way,
+    Class, Element, Failed, Handlers, Moment, PerPacket, Published, Reason, Setup, View, Way,
     register,
 };
 
@@ -48,14 +47,8 @@ use super::{ADDRESSES, TAG};
 
 /// The element; its manual is at the top of the file.
 pub struct VLANEncap {
-    tag: ArcSwap<VlanTag>,
+    tag: Published<VlanTag>,
     ether_type: AtomicU16,
-}
-
-/// What one batch needs.
-pub struct Pass {
-    tag: VlanTag,
-    ether_type: u16,
 }
 
 register!(VLANEncap, "vlan_encap.rs");
@@ -68,11 +61,7 @@ impl Element for VLANEncap {
         let tag = VlanTag::configure(&mut setup.args);
         let ether_type = setup.args.keyword("ETHERTYPE", ether_type::VLAN);
         setup.args.complete()?;
-        Ok(Self { tag: ArcSwap::from_pointee(tag), ether_type: ether_type.into() })
-    }
-
-    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
-        self.treat_batch(cx, local, batch);
+        Ok(Self { tag: Published::new(tag), ether_type: ether_type.into() })
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
@@ -87,22 +76,15 @@ impl Element for VLANEncap {
 }
 
 impl Tagging for VLANEncap {
-    fn tag(&self) -> &ArcSwap<VlanTag> {
+    fn tag(&self) -> &Published<VlanTag> {
         &self.tag
     }
 }
 
 impl PerPacket for VLANEncap {
-    type Pass<'a> = Pass;
-
     #[inline(always)]
-    fn begin(&self, _cx: &Context, (): &mut ()) -> Pass {
-        Pass { tag: **self.tag.load(), ether_type: self.ether_type.load(Relaxed) }
-    }
-
-    #[inline(always)]
-    fn treat(pass: &mut Pass, packet: &mut Packet) -> Way {
-        let Some(tci) = pass.tag.of(packet) else {
+    fn treat(&self, (): &mut (), packet: &mut View, at: &mut Moment) -> Way {
+        let Some(tci) = self.tag.get(at).of(packet) else {
             packet.set_link_header(0, EthernetHeader::LEN);
             return Way::ON;
         };
@@ -112,7 +94,7 @@ impl PerPacket for VLANEncap {
         packet.prepend(TAG);
         let frame = packet.data_mut();
         frame.copy_within(TAG..TAG + ADDRESSES, 0);
-        let [a, b] = pass.ether_type.to_be_bytes();
+        let [a, b] = self.ether_type.load(Relaxed).to_be_bytes();
         let [c, d] = tci.to_be_bytes();
         frame[ADDRESSES..ADDRESSES + TAG].copy_from_slice(&[a, b, c, d]);
         packet.set_link_header(0, EthernetHeader::LEN + TAG);

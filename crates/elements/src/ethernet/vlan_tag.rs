@@ -1,13 +1,13 @@
 //! What the elements that give VLAN tags are told: the tag, and which packets get none.
 
-use arc_swap::ArcSwap;
 use millrace_core::args::{Arg, ArgError, ArgText, Args, Kind, Scope};
 use millrace_core::element::HandlerError;
-use millrace_core::{Call, Element, Handlers, Packet};
+use millrace_core::{Call, Element, Handlers};
+use millrace_core::{Published, View};
 
 /// The tag to give.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct VlanTag {
+pub(super) struct VlanTag {
     /// Priority and number of the VLAN.
     tci: u16,
     /// Whether each packet's annotation says them instead.
@@ -71,7 +71,7 @@ impl VlanTag {
 
     /// The tag for a packet; none when it belongs to the native VLAN.
     #[inline(always)]
-    pub(super) fn of(&self, packet: &Packet) -> Option<u16> {
+    pub(super) fn of(&self, packet: &View) -> Option<u16> {
         let tci = if self.annotated { packet.vlan_tci() } else { self.tci };
         (i32::from(tci & ID) != self.native).then_some(tci)
     }
@@ -101,7 +101,7 @@ impl VlanTag {
 
 /// An element that gives tags.
 pub(super) trait Tagging: Element {
-    fn tag(&self) -> &ArcSwap<VlanTag>;
+    fn tag(&self) -> &Published<VlanTag>;
 
     /// The arguments in front of those of the tag, each with a comma behind it.
     fn other_arguments(&self) -> String {
@@ -110,8 +110,8 @@ pub(super) trait Tagging: Element {
 }
 
 fn change<E: Tagging>(element: &E, change: impl Fn(&mut VlanTag)) -> Result<(), HandlerError> {
-    element.tag().rcu(|tag| {
-        let mut tag = **tag;
+    element.tag().update(|tag| {
+        let mut tag = *tag;
         change(&mut tag);
         tag
     });
@@ -130,7 +130,7 @@ fn number_up_to(call: &Call<'_>, highest: u16) -> Result<u16, HandlerError> {
 /// The handlers `config`, `vlan_tci`, `vlan_id` and `vlan_pcp`.
 pub(super) fn handlers<E: Tagging>(handlers: &mut Handlers<E>) {
     fn load<E: Tagging>(element: &E) -> VlanTag {
-        **element.tag().load()
+        *element.tag().load()
     }
     handlers.read("config", |element: &E, _| {
         format!("{}{}", element.other_arguments(), load(element).config())

@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use millrace_core::Packet;
+use millrace_core::View;
 use millrace_core::headers::{Header, Ipv4Header};
 
 use crate::rewrite::transport::{update_transport, updated};
@@ -16,7 +16,7 @@ pub(super) enum Which {
 
 /// Writes an address into the IP header of a packet, and makes the checksums right that cover it. False for a
 /// packet without an IP header, which stays as it is.
-pub(super) fn write(packet: &mut Packet, which: Which, address: Ipv4Addr) -> bool {
+pub(super) fn write(packet: &mut View, which: Which, address: Ipv4Addr) -> bool {
     let whole = packet.network_data().and_then(Ipv4Header::view).map(|(ip, _)| ip.header_len());
     let Some(bytes) = packet.network_data_mut().filter(|_| whole.is_some()) else { return false };
     let Some((header, transport)) = bytes.split_at_mut_checked(whole.unwrap_or(0)) else {
@@ -47,6 +47,7 @@ pub(super) fn write(packet: &mut Packet, which: Which, address: Ipv4Addr) -> boo
 #[cfg(test)]
 mod tests {
     use super::*;
+    use millrace_core::Packet;
     use millrace_core::checksum::Sum;
 
     #[test]
@@ -65,7 +66,8 @@ mod tests {
             for which in [Which::Source, Which::Destination] {
                 let mut packet = Packet::from_bytes(&bytes).unwrap();
                 packet.set_network_header(0, 20);
-                assert!(write(&mut packet, which, new));
+                let (packet, written) = packet.with_view(|packet| write(packet, which, new));
+                assert!(written);
                 let data = packet.data();
                 assert!(Ipv4Header::checksum_is_right(data));
                 let (from, to) = match which {

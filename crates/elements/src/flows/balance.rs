@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering::Relaxed};
 
 use millrace_core::args::Word;
-use millrace_core::{Args, Packet};
+use millrace_core::{Args, View};
 
 use super::key::FiveTuple;
 
@@ -67,7 +67,7 @@ impl Balance {
     }
 
     /// The target of a new flow, of which this is the first packet.
-    pub(super) fn pick(&self, packet: &Packet) -> Option<usize> {
+    pub(super) fn pick(&self, packet: &View) -> Option<usize> {
         let turn = |among: usize| {
             self.next.fetch_update(Relaxed, Relaxed, |turn| Some((turn + 1) % among)).ok()
         };

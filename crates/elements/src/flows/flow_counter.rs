@@ -38,7 +38,9 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Init, Setup, register};
+use millrace_core::{
+    Class, Element, Failed, Handlers, Init, Moment, PerPacket, Setup, View, Way, register,
+};
 
 use super::key::FlowKey;
 use super::table::{Flows, millis};
@@ -62,18 +64,6 @@ impl Element for FlowCounter {
         setup.args.complete()?;
         let flows = Flows::new(usize::MAX, 15_000, 1000);
         Ok(Self { flows, begun: 0.into(), lengths: Mutex::default() })
-    }
-
-    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
-        let now = millis(cx.now());
-        for packet in batch.iter() {
-            let new = || {
-                self.begun.fetch_add(1, Relaxed);
-                Some(0)
-            };
-            let gone = |packets| self.note(packets);
-            self.flows.with(FlowKey::of(packet), now, new, gone, |packets| *packets += 1);
-        }
     }
 
     fn take_state(&self, old: &Self, _init: &Init<'_>) {
@@ -107,6 +97,19 @@ impl Element for FlowCounter {
             counter.lengths().clear();
             Ok(())
         });
+    }
+}
+
+impl PerPacket for FlowCounter {
+    fn treat(&self, (): &mut (), packet: &mut View, at: &mut Moment) -> Way {
+        let new = || {
+            self.begun.fetch_add(1, Relaxed);
+            Some(0)
+        };
+        let gone = |packets| self.note(packets);
+        let now = millis(at.now());
+        self.flows.with(FlowKey::of(packet), now, new, gone, |packets| *packets += 1);
+        Way::ON
     }
 }
 

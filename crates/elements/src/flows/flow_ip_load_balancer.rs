@@ -39,7 +39,7 @@
 use std::net::Ipv4Addr;
 
 use millrace_core::{
-    Class, Context, Element, Failed, Handlers, Init, Packet, Reason, Setup, register,
+    Class, Element, Failed, Handlers, Init, Moment, PerPacket, Reason, Setup, View, Way, register,
 };
 
 use super::address::{Which, write};
@@ -75,21 +75,6 @@ impl Element for FlowIpLoadBalancer {
         Ok(Self { address, servers, flows: Flows::new(usize::MAX, IDLE, SWEEP), balance })
     }
 
-    fn simple_action(&self, cx: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
-        let new = || self.balance.pick(&packet);
-        let gone = |server| self.balance.release(server);
-        let key = FlowKey::of(&packet);
-        let server = self.flows.with(key, millis(cx.now()), new, gone, |server| *server);
-        let Some(&server) = server.and_then(|server| self.servers.get(server)) else {
-            return cx.drop(packet, Reason::NoMatch);
-        };
-        if !write(&mut packet, Which::Destination, server) {
-            return cx.drop(packet, Reason::NoHeader);
-        }
-        packet.set_dst_ip(server);
-        Some(packet)
-    }
-
     fn take_state(&self, old: &Self, _init: &Init<'_>) {
         if old.servers == self.servers {
             self.flows.take(&old.flows);
@@ -104,5 +89,22 @@ impl Element for FlowIpLoadBalancer {
             balancer.balance.loads()
         });
         handlers.read("nb_total_servers", |balancer, _| balancer.servers.len());
+    }
+}
+
+impl PerPacket for FlowIpLoadBalancer {
+    fn treat(&self, (): &mut (), packet: &mut View, at: &mut Moment) -> Way {
+        let new = || self.balance.pick(packet);
+        let gone = |server| self.balance.release(server);
+        let key = FlowKey::of(packet);
+        let server = self.flows.with(key, millis(at.now()), new, gone, |server| *server);
+        let Some(&server) = server.and_then(|server| self.servers.get(server)) else {
+            return Way::drop(Reason::NoMatch);
+        };
+        if !write(packet, Which::Destination, server) {
+            return Way::drop(Reason::NoHeader);
+        }
+        packet.set_dst_ip(server);
+        Way::ON
     }
 }

@@ -34,7 +34,7 @@ use std::sync::OnceLock;
 
 use millrace_core::args::ElementRef;
 use millrace_core::{
-    Class, Context, Element, Failed, Init, Packet, Reason, Refused, Setup, register,
+    Class, Element, Failed, Init, Moment, PerPacket, Reason, Refused, Setup, View, Way, register,
 };
 
 use super::address::{Which, write};
@@ -68,12 +68,14 @@ impl Element for FlowIpLoadBalancerReverse {
         let _ = self.address.set(balancer.address);
         Ok(())
     }
+}
 
-    fn simple_action(&self, cx: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
+impl PerPacket for FlowIpLoadBalancerReverse {
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
         let address = self.address.get().copied();
-        if address.is_some_and(|address| write(&mut packet, Which::Source, address)) {
-            return Some(packet);
+        match address.is_some_and(|address| write(packet, Which::Source, address)) {
+            true => Way::ON,
+            false => Way::drop(Reason::NoHeader),
         }
-        cx.drop(packet, Reason::NoHeader)
     }
 }

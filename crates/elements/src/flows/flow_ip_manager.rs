@@ -44,7 +44,8 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use millrace_core::args::Kind;
 use millrace_core::{
-    Class, Context, Element, Failed, Handlers, Init, Packet, Reason, Setup, register,
+    Class, Context, Element, Failed, Handlers, Init, Moment, Packet, PerPacket, Reason, Setup,
+    View, Way, register,
 };
 
 use super::key::FiveTuple;
@@ -97,34 +98,6 @@ impl Element for FlowIpManager {
         Ok(Self { flows, capacity, verbose, next: 1.into() })
     }
 
-    fn simple_action(&self, cx: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
-        let Some(flow) = FiveTuple::of(&packet) else {
-            cx.push_or_drop(1, packet, Reason::NoHeader);
-            return None;
-        };
-        let mut is_new = false;
-        let new = || {
-            is_new = true;
-            Some(self.number())
-        };
-        match self.flows.with(flow, millis(cx.now()), new, |_| (), |number| *number) {
-            Some(number) => {
-                if is_new && self.verbose > 1 {
-                    cx.router().chatter(&format!("New flow {number}"));
-                }
-                packet.set_aggregate(number);
-                Some(packet)
-            }
-            None => {
-                if self.verbose > 0 {
-                    let message = format!("Cannot add key (have {} items)!", self.capacity);
-                    cx.router().chatter(&message);
-                }
-                cx.drop(packet, Reason::TableFull)
-            }
-        }
-    }
-
     fn take_state(&self, old: &Self, _init: &Init<'_>) {
         self.flows.take(&old.flows);
         self.next.store(old.next.load(Relaxed), Relaxed);
@@ -138,6 +111,38 @@ impl Element for FlowIpManager {
             manager.flows.clear();
             Ok(())
         });
+    }
+}
+
+impl PerPacket for FlowIpManager {
+    fn treat(&self, (): &mut (), packet: &mut View, at: &mut Moment) -> Way {
+        let Some(flow) = FiveTuple::of(packet) else {
+            return Way::output_or_drop(1, Reason::NoHeader);
+        };
+        let mut is_new = false;
+        let new = || {
+            is_new = true;
+            Some(self.number())
+        };
+        let number = self.flows.with(flow, millis(at.now()), new, |_| (), |number| *number);
+        let Some(number) = number else { return Way::drop(Reason::TableFull) };
+        packet.set_aggregate(number);
+        match is_new && self.verbose > 1 {
+            true => Way::aside(0),
+            false => Way::ON,
+        }
+    }
+
+    fn aside(&self, cx: &mut Context, (): &mut (), packet: Packet, way: Way) -> Option<Packet> {
+        if way.note().is_some() {
+            cx.router().chatter(&format!("New flow {}", packet.aggregate()));
+            return Some(packet);
+        }
+        if way.reason() == Reason::TableFull && self.verbose > 0 {
+            let message = format!("Cannot add key (have {} items)!", self.capacity);
+            cx.router().chatter(&message);
+        }
+        cx.send_or_drop(packet, way)
     }
 }
 

@@ -31,7 +31,9 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use millrace_core::{Batch, Class, Context, Element, Failed, Init, Reason, Setup, register};
+use millrace_core::{
+    Class, Element, Failed, Init, Moment, PerPacket, Reason, Setup, View, Way, register,
+};
 
 use super::balance::{IDLE, SWEEP};
 use super::key::FlowKey;
@@ -58,19 +60,24 @@ impl Element for FlowRoundRobinSwitch {
         Ok(Self { flows, next: 0.into(), outputs: setup.outputs().max(1) })
     }
 
-    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
-        let now = millis(cx.now());
-        cx.route_or_drop(batch, |packet| {
-            let new = || Some(self.next.fetch_add(1, Relaxed) % self.outputs);
-            let output = self.flows.with(FlowKey::of(packet), now, new, |_| (), |output| *output);
-            output.ok_or(Reason::TableFull)
-        });
-    }
-
     fn take_state(&self, old: &Self, _init: &Init<'_>) {
         if old.outputs == self.outputs {
             self.flows.take(&old.flows);
             self.next.store(old.next.load(Relaxed), Relaxed);
+        }
+    }
+}
+
+impl PerPacket for FlowRoundRobinSwitch {
+    const ROUTES: bool = true;
+
+    fn treat(&self, (): &mut (), packet: &mut View, at: &mut Moment) -> Way {
+        let new = || Some(self.next.fetch_add(1, Relaxed) % self.outputs);
+        let now = millis(at.now());
+        let output = self.flows.with(FlowKey::of(packet), now, new, |_| (), |output| *output);
+        match output {
+            Some(output) => Way::output(output as u16),
+            None => Way::drop(Reason::TableFull),
         }
     }
 }

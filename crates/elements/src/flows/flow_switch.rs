@@ -35,7 +35,7 @@
 //! FlowRoundRobinSwitch, FlowIPLoadBalancer, HashSwitch
 
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Reason, Setup, register,
+    Class, Element, Failed, Handlers, Init, Moment, PerPacket, Reason, Setup, View, Way, register,
 };
 
 use super::balance::{Balance, IDLE, SWEEP};
@@ -62,16 +62,6 @@ impl Element for FlowSwitch {
         Ok(Self { flows: Flows::new(usize::MAX, IDLE, SWEEP), balance })
     }
 
-    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
-        let now = millis(cx.now());
-        cx.route_or_drop(batch, |packet| {
-            let new = || self.balance.pick(packet);
-            let gone = |output| self.balance.release(output);
-            let output = self.flows.with(FlowKey::of(packet), now, new, gone, |output| *output);
-            output.ok_or(Reason::NoMatch)
-        });
-    }
-
     fn take_state(&self, old: &Self, _init: &Init<'_>) {
         if old.balance.targets() == self.balance.targets() {
             self.flows.take(&old.flows);
@@ -85,5 +75,20 @@ impl Element for FlowSwitch {
             switch.balance.loads()
         });
         handlers.read("nb_total_servers", |switch, _| switch.balance.targets());
+    }
+}
+
+impl PerPacket for FlowSwitch {
+    const ROUTES: bool = true;
+
+    fn treat(&self, (): &mut (), packet: &mut View, at: &mut Moment) -> Way {
+        let new = || self.balance.pick(packet);
+        let gone = |output| self.balance.release(output);
+        let now = millis(at.now());
+        let output = self.flows.with(FlowKey::of(packet), now, new, gone, |output| *output);
+        match output {
+            Some(output) => Way::output(output as u16),
+            None => Way::drop(Reason::NoMatch),
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! What a packet's flow is known by.
 
-use millrace_core::Packet;
+use millrace_core::View;
 use millrace_core::headers::{Header, Ipv4Header, protocol};
 
 use crate::rewrite::flow_id::FlowId;
@@ -20,7 +20,7 @@ pub(super) struct FiveTuple {
 
 impl FiveTuple {
     /// The flow of a packet with an IP header.
-    pub(super) fn of(packet: &Packet) -> Option<Self> {
+    pub(super) fn of(packet: &View) -> Option<Self> {
         let bytes = packet.network_data()?;
         let (ip, _) = Ipv4Header::view(bytes)?;
         let protocol = ip.protocol;
@@ -53,7 +53,7 @@ pub(super) enum FlowKey {
 }
 
 impl FlowKey {
-    pub(super) fn of(packet: &Packet) -> Self {
+    pub(super) fn of(packet: &View) -> Self {
         match packet.aggregate() {
             0 => FiveTuple::of(packet).map_or(Self::Other, Self::Told),
             number => Self::Numbered(number),

@@ -33,7 +33,9 @@
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use millrace_core::args::Kind;
-use millrace_core::{Class, Context, Element, Failed, Init, Packet, Setup, register};
+use millrace_core::{
+    Class, Context, Element, Failed, Init, Moment, Packet, PerPacket, Setup, View, Way, register,
+};
 
 use super::balance::SWEEP;
 use super::key::FlowKey;
@@ -65,25 +67,31 @@ impl Element for StoreFlowId {
         Ok(Self { offset: offset.into(), verbose: verbose > 0, flows, next: 1.into() })
     }
 
-    fn simple_action(&self, cx: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
+    fn take_state(&self, old: &Self, _init: &Init<'_>) {
+        self.flows.take(&old.flows);
+        self.next.store(old.next.load(Relaxed), Relaxed);
+    }
+}
+
+impl PerPacket for StoreFlowId {
+    fn treat(&self, (): &mut (), packet: &mut View, at: &mut Moment) -> Way {
         let new = || Some(self.next.fetch_add(1, Relaxed));
-        let key = FlowKey::of(&packet);
-        let number = self.flows.with(key, millis(cx.now()), new, |_| (), |number| *number);
-        if number.is_none() && self.verbose {
-            cx.router().chatter("no room for another flow");
-        }
-        if let Some(number) = number
-            && packet.len() >= self.offset + 4
+        let key = FlowKey::of(packet);
+        let number = self.flows.with(key, millis(at.now()), new, |_| (), |number| *number);
+        let Some(number) = number else {
+            return if self.verbose { Way::aside(0) } else { Way::ON };
+        };
+        if packet.len() >= self.offset + 4
             && let Some(place) =
                 packet.data_mut().get_mut(self.offset..).and_then(<[u8]>::first_chunk_mut)
         {
             *place = number.to_le_bytes();
         }
-        Some(packet)
+        Way::ON
     }
 
-    fn take_state(&self, old: &Self, _init: &Init<'_>) {
-        self.flows.take(&old.flows);
-        self.next.store(old.next.load(Relaxed), Relaxed);
+    fn aside(&self, cx: &mut Context, (): &mut (), packet: Packet, _: Way) -> Option<Packet> {
+        cx.router().chatter("no room for another flow");
+        Some(packet)
     }
 }

@@ -38,7 +38,8 @@
 
 use millrace_core::args::Word;
 use millrace_core::{
-    Class, Context, Count, Element, Failed, Handlers, Packet, PerThread, Reason, Setup, register,
+    Class, Context, Count, Element, Failed, Handlers, Moment, Packet, PerPacket, PerThread, Reason,
+    Setup, View, Way, register,
 };
 
 use super::balance::{IDLE, SWEEP};
@@ -75,7 +76,8 @@ register!(WordMatcher, "word_matcher.rs");
 
 impl Element for WordMatcher {
     const CLASS: Class = Class::new("WordMatcher", "1/1", "h/h");
-    type Local = ();
+    /// How many words of the packet at hand are to be reported.
+    type Local = u32;
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let args = &mut setup.args;
@@ -108,31 +110,36 @@ impl Element for WordMatcher {
         Ok(Self { words, mode, message, all, quiet, found: PerThread::default(), closed })
     }
 
-    fn simple_action(&self, cx: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("count", |matcher, _| matcher.found.total());
+    }
+}
+
+impl PerPacket for WordMatcher {
+    fn treat(&self, alerts: &mut u32, packet: &mut View, at: &mut Moment) -> Way {
+        *alerts = 0;
         let closes = self.mode == Mode::Close;
-        let key = closes.then(|| FlowKey::of(&packet));
-        let now = millis(cx.now());
+        let key = closes.then(|| FlowKey::of(packet));
+        let now = millis(at.now());
         if key.is_some_and(|key| self.closed.with(key, now, || None, |()| (), |()| ()).is_some()) {
-            return cx.drop(packet, Reason::Filtered);
+            return Way::drop(Reason::Filtered);
         }
         let before = packet.len();
         let mut changed = false;
         for word in &self.words {
-            let mut from = payload(&packet);
-            while let Some(at) = packet.data().get(from..).and_then(|rest| find(rest, word)) {
-                self.found.mine(cx).add(1);
-                let at = from + at;
+            let mut from = payload(packet);
+            while let Some(place) = packet.data().get(from..).and_then(|rest| find(rest, word)) {
+                self.found.mine(at).add(1);
+                let place = from + place;
                 let new = match self.mode {
                     Mode::Close => {
                         if let Some(key) = key {
                             self.closed.with(key, now, || Some(()), |()| (), |()| ());
                         }
-                        return cx.drop(packet, Reason::Filtered);
+                        return Way::drop(Reason::Filtered);
                     }
                     Mode::Alert => {
-                        if !self.quiet {
-                            cx.router().chatter("Attack found !");
-                        }
+                        *alerts += 1;
                         None
                     }
                     Mode::Remove => Some(Vec::new()),
@@ -144,12 +151,12 @@ impl Element for WordMatcher {
                     }
                     Mode::Full => Some(self.message.clone()),
                 };
-                from = at + new.as_ref().map_or(word.len(), Vec::len);
+                from = place + new.as_ref().map_or(word.len(), Vec::len);
                 if let Some(new) = new {
                     if packet.len() - word.len() + new.len() > LONGEST {
-                        return cx.drop(packet, Reason::TooBig);
+                        return Way::drop(Reason::TooBig);
                     }
-                    replace(&mut packet, at, word.len(), &new);
+                    replace(packet, place, word.len(), &new);
                     changed = true;
                 }
                 if !self.all {
@@ -159,12 +166,27 @@ impl Element for WordMatcher {
         }
         if changed {
             let grown = packet.len() as i64 - before as i64;
-            make_headers_right(&mut packet, grown);
+            make_headers_right(packet, grown);
         }
-        Some(packet)
+        match *alerts > 0 && !self.quiet {
+            true => Way::aside(0),
+            false => Way::ON,
+        }
     }
 
-    fn handlers(handlers: &mut Handlers<Self>) {
-        handlers.read("count", |matcher, _| matcher.found.total());
+    fn aside(
+        &self,
+        cx: &mut Context,
+        alerts: &mut u32,
+        packet: Packet,
+        way: Way,
+    ) -> Option<Packet> {
+        if way.note().is_none() {
+            return cx.send_or_drop(packet, way);
+        }
+        for _ in 0..*alerts {
+            cx.router().chatter("Attack found !");
+        }
+        Some(packet)
     }
 }

@@ -1,7 +1,7 @@
 //! Words in the data of packets: finding them, and putting something else in their place.
 
 use millrace_core::headers::{Header, Ipv4Header, TcpHeader, protocol};
-use millrace_core::{Packet, checksum};
+use millrace_core::{View, checksum};
 
 /// Where `word` begins in `bytes`.
 pub(crate) fn find(bytes: &[u8], word: &[u8]) -> Option<usize> {
@@ -18,7 +18,7 @@ pub(crate) fn find(bytes: &[u8], word: &[u8]) -> Option<usize> {
 
 /// Where the payload of a packet begins: behind its TCP or UDP header, behind the IP header of another
 /// protocol, and at the start of a packet without an IP header.
-pub(super) fn payload(packet: &Packet) -> usize {
+pub(super) fn payload(packet: &View) -> usize {
     let Some(bytes) = packet.network_data() else { return 0 };
     let before = packet.len().saturating_sub(bytes.len());
     let Some((ip, _)) = Ipv4Header::view(bytes) else { return 0 };
@@ -33,7 +33,7 @@ pub(super) fn payload(packet: &Packet) -> usize {
 }
 
 /// Puts `new` in place of the `len` bytes at `at`, whatever the packet's length then is.
-pub(super) fn replace(packet: &mut Packet, at: usize, len: usize, new: &[u8]) {
+pub(super) fn replace(packet: &mut View, at: usize, len: usize, new: &[u8]) {
     let old = packet.len();
     let Some(end) = at.checked_add(len).filter(|&end| end <= old) else { return };
     if new.len() > len {
@@ -52,7 +52,7 @@ pub(super) fn replace(packet: &mut Packet, at: usize, len: usize, new: &[u8]) {
 }
 
 /// Makes the lengths and checksums in the headers of a packet right whose payload has changed by `grown` bytes.
-pub(super) fn make_headers_right(packet: &mut Packet, grown: i64) {
+pub(super) fn make_headers_right(packet: &mut View, grown: i64) {
     let Some(bytes) = packet.network_data_mut() else { return };
     let Some((ip, _)) = Ipv4Header::view(bytes) else { return };
     let (source, destination) = (ip.source(), ip.destination());
@@ -94,6 +94,7 @@ pub(super) fn make_headers_right(packet: &mut Packet, grown: i64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use millrace_core::Packet;
 
     #[test]
     fn as_a_search_through_all_places() {
@@ -119,8 +120,8 @@ mod tests {
             (0, 0, "1", "1abcdef"),
             (4, 5, "1", "abcdef"),
         ] {
-            let mut packet = Packet::from_bytes(b"abcdef").unwrap();
-            replace(&mut packet, at, len, new.as_bytes());
+            let packet = Packet::from_bytes(b"abcdef").unwrap();
+            let (packet, ()) = packet.with_view(|packet| replace(packet, at, len, new.as_bytes()));
             assert_eq!(packet.data(), expected.as_bytes());
         }
     }

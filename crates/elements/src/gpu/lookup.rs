@@ -290,7 +290,7 @@ impl<A: Family> Lookup<A> {
     /// What the twin looks a batch up in. It is kept until the batch is delivered, for which neither structure of routes
     /// [waits](crate::ip::lookup::Readers::settle).
     fn pin(&self) -> Arc<Pinned<A>> {
-        let routes = self.routing.table().keep();
+        let routes = self.routing.table().snapshot();
         // After the routes, so that it has every hop of theirs.
         Arc::new(Pinned { routes, hops: self.hops.load_full() })
     }
@@ -341,7 +341,7 @@ impl<A: Family> Stage for Lookup<A> {
         let mut found = [HopId::NONE; Batch::CAPACITY];
         let count = rows.len().min(Batch::CAPACITY);
         for (address, packet) in addresses.iter_mut().zip(rows.packets()) {
-            *address = A::destination(packet).to_bits();
+            *address = A::destination(packet.annotations()).to_bits();
         }
         routes.lookup_batch(&addresses[..count], &mut found[..count]);
         for (row, id) in found[..count].iter().enumerate() {
@@ -372,7 +372,7 @@ impl<A: Family> Stage for Lookup<A> {
                 && let Some(hop) = hops.by_number.get(result as usize)
                 && hop.has_gateway()
             {
-                hop.gateway.set_destination(packet);
+                hop.gateway.set_destination(packet.annotations_mut());
             }
         }
     }

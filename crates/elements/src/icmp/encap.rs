@@ -2,10 +2,9 @@
 
 use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 
-use arc_swap::ArcSwap;
 use millrace_core::checksum::Sum;
 use millrace_core::headers::{Header, IcmpHeader, Ipv4Header, protocol};
-use millrace_core::{Batch, Context, Handlers, Reason};
+use millrace_core::{Batch, Context, Handlers, Published, Reason};
 use zerocopy::IntoBytes;
 
 use super::{header_len, type_and_code::is_numbered};
@@ -13,7 +12,7 @@ use crate::ip::outer_header::{Choice, Destination, OuterHeader, source_handler};
 
 /// The headers.
 pub(super) struct IcmpEncap {
-    outer: ArcSwap<OuterHeader>,
+    outer: Published<OuterHeader>,
     icmp_type: u8,
     code: u8,
     identifier: u16,
@@ -36,7 +35,7 @@ impl IcmpEncap {
             ttl: 255,
             dont_fragment: false,
         });
-        let outer = ArcSwap::from_pointee(outer);
+        let outer = Published::new(outer);
         Self { outer, icmp_type, code, identifier, next: AtomicU16::new(1) }
     }
 
@@ -82,7 +81,7 @@ impl IcmpEncap {
         handlers.read("dst", move |element, _| of(element).outer.load().destination().to_string());
         handlers.write("dst", move |element, call| {
             let destination = Destination::Address(call.parse()?);
-            of(element).outer.rcu(|outer| outer.with_destination(destination));
+            of(element).outer.update(|outer| outer.with_destination(destination));
             Ok(())
         });
     }

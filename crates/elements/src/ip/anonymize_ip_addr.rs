@@ -39,9 +39,10 @@
 use std::hash::{BuildHasher, RandomState};
 use std::net::Ipv4Addr;
 
-use millrace_core::checksum;
 use millrace_core::headers::{Header, IcmpHeader, Ipv4Header, icmp_type, protocol};
-use millrace_core::{Class, Context, Element, Failed, Packet, Reason, Setup, register};
+use millrace_core::{
+    Class, Element, Failed, Moment, PerPacket, Reason, Setup, View, Way, checksum, register,
+};
 
 /// The element; its manual is at the top of the file.
 pub struct AnonymizeIpAddr {
@@ -80,19 +81,20 @@ impl Element for AnonymizeIpAddr {
         args.complete()?;
         Ok(Self { map: Map { class, kept, hash: RandomState::new() } })
     }
+}
 
-    fn simple_action(&self, cx: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
-        if !self.map.replace(&mut packet) {
-            cx.push_or_drop(1, packet, Reason::NoHeader);
-            return None;
+impl PerPacket for AnonymizeIpAddr {
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        match self.map.replace(packet) {
+            true => Way::ON,
+            false => Way::output_or_drop(1, Reason::NoHeader),
         }
-        Some(packet)
     }
 }
 
 impl Map {
     /// Replaces the addresses of a packet; false if it has none.
-    fn replace(&self, packet: &mut Packet) -> bool {
+    fn replace(&self, packet: &mut View) -> bool {
         let Some((header, _)) = packet.network_data_mut().and_then(Ipv4Header::view_mut) else {
             return false;
         };
@@ -118,7 +120,7 @@ impl Map {
     }
 
     /// Replaces the addresses of the packet that an ICMP error quotes.
-    fn replace_quoted(&self, packet: &mut Packet) {
+    fn replace_quoted(&self, packet: &mut View) {
         let Some((icmp, quoted)) = packet.transport_data_mut().and_then(IcmpHeader::view_mut)
         else {
             return;
@@ -204,8 +206,9 @@ mod tests {
         #[test]
         fn checksums_stay_right(src: u32, dst: u32) {
             let datagram = Datagram { source: src.into(), destination: dst.into(), ..Datagram::default() };
-            let mut packet = datagram.packet();
-            prop_assert!(map(0, &[]).replace(&mut packet));
+            let replace = |packet: &mut View| map(0, &[]).replace(packet);
+            let (packet, replaced) = datagram.packet().with_view(replace);
+            prop_assert!(replaced);
             prop_assert!(Ipv4Header::checksum_is_right(packet.network_data().unwrap()));
         }
     }

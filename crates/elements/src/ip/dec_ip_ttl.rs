@@ -40,11 +40,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use millrace_core::headers::Ipv4Header;
 use millrace_core::{
-    Batch, Class, Context, Count, Element, Failed, Handlers, Packet, PerPacket, PerThread, Reason,
-    Setup, Way, register,
+    Class, Context, Count, Element, Failed, Handlers, Moment, Packet, PerPacket, PerThread, Reason,
+    Setup, View, Way, register,
 };
-
-use super::{network_header, network_header_mut};
 
 /// The element; its manual is at the top of the file.
 pub struct DecIpTtl {
@@ -66,10 +64,6 @@ impl Element for DecIpTtl {
         Ok(Self { active: active.into(), multicast, drops: PerThread::default() })
     }
 
-    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
-        self.treat_batch(cx, local, batch);
-    }
-
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("drops", |element, _| element.drops.total());
         handlers.read("active", |element, _| element.active.load(Relaxed));
@@ -81,41 +75,26 @@ impl Element for DecIpTtl {
 }
 
 impl PerPacket for DecIpTtl {
-    /// Whether it is active, and whether multicasts are treated.
-    type Pass<'a> = (bool, bool);
-
     #[inline(always)]
-    fn begin(&self, _cx: &Context, (): &mut ()) -> (bool, bool) {
-        (self.active.load(Relaxed), self.multicast)
-    }
-
-    #[inline(always)]
-    fn treat((active, multicast): &mut (bool, bool), packet: &mut Packet) -> Way {
-        if !*active {
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        if !self.active.load(Relaxed) {
             return Way::ON;
         }
         // What stays as it is, is not worth a copy of a shared packet.
         if packet.is_shared()
-            && let Some(way) = way_of_unchanged(packet, *multicast)
+            && let Some(way) = packet.ipv4().and_then(|ip| self.way_of_unchanged(ip))
         {
             return way;
         }
-        let Some(ip) = network_header_mut(packet) else { return Way::drop(Reason::NoHeader) };
-        if let Some(way) = unchanged(ip, *multicast) {
+        let Some(ip) = packet.ipv4_mut() else { return Way::drop(Reason::NoHeader) };
+        if let Some(way) = self.way_of_unchanged(ip) {
             return way;
         }
         ip.decrement_ttl();
         Way::ON
     }
 
-    #[cold]
-    fn aside(
-        &self,
-        cx: &mut Context,
-        _pass: &mut (bool, bool),
-        packet: Packet,
-        way: Way,
-    ) -> Option<Packet> {
+    fn aside(&self, cx: &mut Context, (): &mut (), packet: Packet, way: Way) -> Option<Packet> {
         if way.reason() == Reason::TtlExpired {
             self.drops.mine(cx).add(1);
         }
@@ -123,21 +102,15 @@ impl PerPacket for DecIpTtl {
     }
 }
 
-/// Where a packet goes that is not changed.
-#[cold]
-fn way_of_unchanged(packet: &Packet, multicast: bool) -> Option<Way> {
-    match network_header(packet) {
-        Some(ip) => unchanged(ip, multicast),
-        None => Some(Way::drop(Reason::NoHeader)),
+impl DecIpTtl {
+    /// Where a packet goes that is not changed.
+    #[inline(always)]
+    fn way_of_unchanged(&self, ip: &Ipv4Header) -> Option<Way> {
+        if !self.multicast && ip.destination().is_multicast() {
+            return Some(Way::ON);
+        }
+        (ip.ttl <= 1).then(|| Way::output_or_drop(1, Reason::TtlExpired))
     }
-}
-
-#[inline(always)]
-fn unchanged(ip: &Ipv4Header, multicast: bool) -> Option<Way> {
-    if !multicast && ip.destination().is_multicast() {
-        return Some(Way::ON);
-    }
-    (ip.ttl <= 1).then(|| Way::output_or_drop(1, Reason::TtlExpired))
 }
 
 #[cfg(test)]

@@ -33,8 +33,8 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use millrace_core::{
-    Batch, Class, Context, Count, Element, Failed, Handlers, Packet, PacketType, PerPacket,
-    PerThread, Reason, Setup, Way, register,
+    Class, Context, Count, Element, Failed, Handlers, Moment, Packet, PacketType, PerPacket,
+    PerThread, Reason, Setup, View, Way, register,
 };
 
 /// The element; its manual is at the top of the file.
@@ -55,23 +55,14 @@ impl Element for DropBroadcasts {
         Ok(Self::default())
     }
 
-    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
-        self.treat_batch(cx, local, batch);
-    }
-
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("drops", |element, _| element.drops.total());
     }
 }
 
 impl PerPacket for DropBroadcasts {
-    type Pass<'a> = ();
-
     #[inline(always)]
-    fn begin(&self, _cx: &Context, (): &mut ()) {}
-
-    #[inline(always)]
-    fn treat((): &mut (), packet: &mut Packet) -> Way {
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
         match packet.packet_type() {
             PacketType::Broadcast | PacketType::Multicast => {
                 Way::output_or_drop(1, Reason::Filtered)
@@ -80,7 +71,6 @@ impl PerPacket for DropBroadcasts {
         }
     }
 
-    #[cold]
     fn aside(&self, cx: &mut Context, (): &mut (), packet: Packet, way: Way) -> Option<Packet> {
         if !self.reported.swap(true, Relaxed) {
             cx.router().chatter("DropBroadcasts: dropped a packet");

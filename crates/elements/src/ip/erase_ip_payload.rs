@@ -28,7 +28,9 @@
 //! AnonymizeIPAddr, TruncateIPPayload
 
 use millrace_core::headers::{Header, Ipv4Header, TcpHeader, UdpHeader, protocol};
-use millrace_core::{Class, Context, Element, Failed, Packet, Reason, Setup, register};
+use millrace_core::{
+    Class, Element, Failed, Moment, PerPacket, Reason, Setup, View, Way, register,
+};
 
 /// The element; its manual is at the top of the file.
 pub struct EraseIpPayload;
@@ -43,20 +45,22 @@ impl Element for EraseIpPayload {
         setup.args.complete()?;
         Ok(Self)
     }
+}
 
-    fn simple_action(&self, cx: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
-        let Some(headers) = header_len(&packet) else {
-            return cx.drop(packet, Reason::NoHeader);
+impl PerPacket for EraseIpPayload {
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        let Some(headers) = header_len(packet) else {
+            return Way::drop(Reason::NoHeader);
         };
         if let Some(payload) = packet.network_data_mut().and_then(|data| data.get_mut(headers..)) {
             payload.fill(0);
         }
-        Some(packet)
+        Way::ON
     }
 }
 
 /// Bytes of the IP header and the one behind.
-fn header_len(packet: &Packet) -> Option<usize> {
+fn header_len(packet: &View) -> Option<usize> {
     let network = packet.network_data()?;
     let (ip, _) = Ipv4Header::view(network)?;
     let behind = match network.get(ip.header_len()..).filter(|_| ip.is_first_fragment()) {

@@ -38,7 +38,7 @@ use std::net::Ipv4Addr;
 
 use millrace_core::headers::{Header, Ipv4Header};
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Packet, PerPacket, Setup, Way, register,
+    Class, Element, Failed, Moment, Packet, PerPacket, Setup, View, Way, register,
 };
 
 /// The element; its manual is at the top of the file.
@@ -57,24 +57,13 @@ impl Element for FixIpSrc {
         setup.args.complete()?;
         Ok(Self { address })
     }
-
-    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
-        self.treat_batch(cx, local, batch);
-    }
 }
 
 impl PerPacket for FixIpSrc {
-    type Pass<'a> = &'a Self;
-
     #[inline(always)]
-    fn begin(&self, _cx: &Context, (): &mut ()) -> &Self {
-        self
-    }
-
-    #[inline(always)]
-    fn treat(fix: &mut &Self, packet: &mut Packet) -> Way {
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
         if packet.fix_ip_src() {
-            fix.fix(packet);
+            packet.with_packet(|packet| self.fix(packet));
         }
         Way::ON
     }

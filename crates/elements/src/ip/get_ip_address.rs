@@ -36,10 +36,8 @@
 
 use millrace_core::args::Annotation;
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Packet, PerPacket, Reason, Setup, Way, register,
+    Class, Element, Failed, Moment, PerPacket, Reason, Setup, View, Way, register,
 };
-
-use super::network_header;
 
 /// The element; its manual is at the top of the file.
 pub struct GetIpAddress {
@@ -85,32 +83,21 @@ impl Element for GetIpAddress {
         args.complete()?;
         Ok(Self { place, annotation })
     }
-
-    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
-        self.treat_batch(cx, local, batch);
-    }
 }
 
 impl PerPacket for GetIpAddress {
-    type Pass<'a> = (Place, usize);
-
     #[inline(always)]
-    fn begin(&self, _cx: &Context, (): &mut ()) -> (Place, usize) {
-        (self.place, self.annotation)
-    }
-
-    #[inline(always)]
-    fn treat((place, annotation): &mut (Place, usize), packet: &mut Packet) -> Way {
-        let (address, absent) = match *place {
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        let (address, absent) = match self.place {
             Place::Offset(offset) => {
                 let bytes = packet.data().get(offset..).and_then(<[u8]>::first_chunk);
                 (bytes.copied(), Reason::Truncated)
             }
-            Place::Source => (network_header(packet).map(|ip| ip.src), Reason::NoHeader),
-            Place::Destination => (network_header(packet).map(|ip| ip.dst), Reason::NoHeader),
+            Place::Source => (packet.ipv4().map(|ip| ip.src), Reason::NoHeader),
+            Place::Destination => (packet.ipv4().map(|ip| ip.dst), Reason::NoHeader),
         };
         let Some(address) = address else { return Way::drop(absent) };
-        packet.set_anno_u32(*annotation, u32::from_ne_bytes(address));
+        packet.set_anno_u32(self.annotation, u32::from_ne_bytes(address));
         Way::ON
     }
 }

@@ -9,14 +9,14 @@ use millrace_core::args::{self, Arg, ArgError, ArgText, Args, Ipv4Network, Scope
 use millrace_core::headers::{Header, Ipv4Header};
 use millrace_core::net::Ipv4Prefix;
 use millrace_core::{
-    Batch, Class, Context, Count, Element, Failed, HandlerError, Handlers, Packet, PerPacket,
-    PerThread, Reason, Setup, Way, checksum,
+    Call, Class, Context, Count, Element, Failed, HandlerError, Handlers, Moment, Packet,
+    PerPacket, PerThread, Reason, Setup, View, Way, checksum,
 };
 
 /// A configured check.
 pub(super) struct HeaderCheck {
     name: String,
-    offset: u32,
+    offset: usize,
     checksum: bool,
     /// Addresses in memory order.
     bad_sources: Vec<[u8; 4]>,
@@ -33,7 +33,6 @@ pub(super) struct HeaderCheck {
 
 #[derive(Default)]
 struct Counts {
-    good: Count,
     faults: [Count; Fault::ALL.len()],
 }
 
@@ -96,107 +95,61 @@ impl<K: Kind> Element for CheckIp<K> {
         Ok(Self(HeaderCheck::configure(setup, K::CHECKSUM)?, PhantomData))
     }
 
-    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
-        self.treat_batch(cx, local, batch);
-    }
-
     fn handlers(handlers: &mut Handlers<Self>) {
         HeaderCheck::handlers(handlers, |element| &element.0);
     }
 }
 
 impl<K: Kind> PerPacket for CheckIp<K> {
-    type Pass<'a> = Pass<'a>;
-
     #[inline(always)]
-    fn begin(&self, _cx: &Context, (): &mut ()) -> Pass<'_> {
-        self.0.begin()
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        self.0.treat(packet)
     }
 
-    #[inline(always)]
-    fn treat(pass: &mut Pass<'_>, packet: &mut Packet) -> Way {
-        pass.treat(packet)
+    fn treat_more(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        self.0.treat_carefully(packet)
     }
 
-    #[cold]
-    fn aside(
-        &self,
-        cx: &mut Context,
-        _pass: &mut Pass<'_>,
-        packet: Packet,
-        way: Way,
-    ) -> Option<Packet> {
+    fn aside(&self, cx: &mut Context, (): &mut (), packet: Packet, way: Way) -> Option<Packet> {
         self.0.reject(cx, packet, way)
     }
-
-    #[inline(always)]
-    fn end(&self, cx: &mut Context, _pass: Pass<'_>, passed: usize) {
-        self.0.count_good(cx, passed);
-    }
-}
-
-/// What the check of one batch needs.
-pub struct Pass<'a> {
-    offset: usize,
-    checksum: bool,
-    bad_sources: &'a [[u8; 4]],
-    bad_endings: u64,
-    good_destinations: &'a [[u8; 4]],
 }
 
 /// The way of packets.
 impl HeaderCheck {
+    /// Checks and marks a packet, if it is as nearly all are; else it is to be [looked at](Self::treat_carefully).
     #[inline(always)]
-    pub(super) fn begin(&self) -> Pass<'_> {
-        Pass {
-            offset: self.offset as usize,
-            checksum: self.checksum,
-            bad_sources: &self.bad_sources,
-            bad_endings: self.bad_endings,
-            good_destinations: &self.good_destinations,
+    pub(super) fn treat(&self, packet: &mut View) -> Way {
+        let data = packet.data().get(self.offset..).unwrap_or_default();
+        let Some((header, rest)) = data.split_first_chunk::<{ Ipv4Header::LEN }>() else {
+            return Way::MORE;
+        };
+        let Some((ip, _)) = Ipv4Header::view(header) else { return Way::MORE };
+        let total_len = usize::from(ip.total_len.get());
+        let payload_len = total_len.wrapping_sub(Ipv4Header::LEN);
+        let usual = header[0] == USUAL
+            && payload_len <= rest.len()
+            && (!self.checksum || checksum::verify_header(header))
+            && self.bad_endings & ending(ip.src) == 0;
+        if !usual {
+            return Way::MORE;
         }
+        let destination = ip.destination();
+        packet.truncate(self.offset + total_len);
+        packet.set_ipv4_header(self.offset, Ipv4Header::LEN);
+        packet.set_dst_ip(destination);
+        Way::ON
     }
 
-    /// Counts packets that passed.
-    #[inline(always)]
-    pub(super) fn count_good(&self, cx: &Context, passed: usize) {
-        self.counts.mine(cx).good.add(passed as u64);
-    }
-
-    /// Reports and counts a packet that did not pass, and sends it on its way.
-    #[cold]
-    pub(super) fn reject(&self, cx: &mut Context, packet: Packet, way: Way) -> Option<Packet> {
-        let fault = Fault::ALL.into_iter().find(|fault| fault.reason() == way.reason());
-        let fault = fault.unwrap_or(Fault::Tiny);
-        if self.verbose || !self.reported.swap(true, Relaxed) {
-            match self.message {
-                Some(message) => cx.router().chatter(message),
-                None => {
-                    let message =
-                        format!("{}: IP header check failed: {}", self.name, fault.text());
-                    cx.router().chatter(&message);
-                }
-            }
-        }
-        if let Some(count) = self.counts.mine(cx).faults.get(fault as usize) {
-            count.add(1);
-        }
-        cx.send_or_drop(packet, way)
-    }
-}
-
-impl Pass<'_> {
-    /// Checks and marks a packet; one that fails leaves by output 1.
-    #[inline(always)]
-    pub(super) fn treat(&self, packet: &mut Packet) -> Way {
+    /// Checks and marks a packet that may have options, a suspicious source, or a fault.
+    pub(super) fn treat_carefully(&self, packet: &mut View) -> Way {
         match self.check(packet) {
             Ok(()) => Way::ON,
             Err(fault) => Way::output_or_drop(1, fault.reason()),
         }
     }
 
-    #[inline(always)]
-    fn check(&self, packet: &mut Packet) -> Result<(), Fault> {
+    fn check(&self, packet: &mut View) -> Result<(), Fault> {
         let data = packet.data().get(self.offset..).unwrap_or_default();
         let Some((ip, _)) = Ipv4Header::view(data) else { return Err(Fault::Tiny) };
         if ip.version() != 4 {
@@ -221,12 +174,35 @@ impl Pass<'_> {
             return Err(Fault::Source);
         }
         let destination = ip.destination();
-        packet.set_network_header(self.offset as isize, header_len);
         packet.truncate(self.offset + total_len);
+        packet.set_ipv4_header(self.offset, header_len);
         packet.set_dst_ip(destination);
         Ok(())
     }
+
+    /// Reports and counts a packet that did not pass, and sends it on its way.
+    pub(super) fn reject(&self, cx: &mut Context, packet: Packet, way: Way) -> Option<Packet> {
+        let fault = Fault::ALL.into_iter().find(|fault| fault.reason() == way.reason());
+        let fault = fault.unwrap_or(Fault::Tiny);
+        if self.verbose || !self.reported.swap(true, Relaxed) {
+            match self.message {
+                Some(message) => cx.router().chatter(message),
+                None => {
+                    let message =
+                        format!("{}: IP header check failed: {}", self.name, fault.text());
+                    cx.router().chatter(&message);
+                }
+            }
+        }
+        if let Some(count) = self.counts.mine(cx).faults.get(fault as usize) {
+            count.add(1);
+        }
+        cx.send_or_drop(packet, way)
+    }
 }
+
+/// The first byte of a header of version 4 without options.
+const USUAL: u8 = 0x45;
 
 /// The bit of an address's last octet.
 #[inline(always)]
@@ -235,13 +211,8 @@ fn ending([_, _, _, last]: [u8; 4]) -> u64 {
 }
 
 /// Whether the header of `header_len` bytes at the start of `data` sums up right.
-#[inline(always)]
 fn has_right_checksum(data: &[u8], header_len: usize) -> bool {
-    // Nearly all headers have no options; a constant length makes the sum five additions.
-    match data.first_chunk::<{ Ipv4Header::LEN }>() {
-        Some(header) if header_len == Ipv4Header::LEN => checksum::verify(header),
-        _ => data.get(..header_len).is_some_and(checksum::verify),
-    }
+    data.get(..header_len).is_some_and(checksum::verify)
 }
 
 /// Arguments and handlers.
@@ -251,13 +222,19 @@ impl HeaderCheck {
         let name = setup.name().to_owned();
         let args = &mut setup.args;
         let mut addresses = Addresses::read(args);
-        let mut offset = args.keyword("OFFSET", 0);
+        let mut offset: u32 = args.keyword("OFFSET", 0);
         let verbose = args.keyword("VERBOSE", false);
         let details = args.keyword("DETAILS", false);
         let checksum = args.keyword("CHECKSUM", checksum);
         read_positional(args, &mut offset, &mut addresses.bad_sources);
         args.complete()?;
-        Ok(Self { offset, checksum, verbose, details, ..Self::new(name, addresses, None) })
+        Ok(Self {
+            offset: offset as usize,
+            checksum,
+            verbose,
+            details,
+            ..Self::new(name, addresses, None)
+        })
     }
 
     /// Reads the arguments of IPInputCombo that are for the check; they end the list.
@@ -290,7 +267,7 @@ impl HeaderCheck {
 
     /// Declares the handlers of class `E`, which holds a check.
     pub(super) fn handlers<E: 'static>(handlers: &mut Handlers<E>, of: fn(&E) -> &Self) {
-        handlers.read("count", move |element, _| of(element).good());
+        handlers.read("count", move |element, call| of(element).good(call));
         Self::drops_handler(handlers, of);
         handlers.try_read("drop_details", move |element, call| {
             let check = of(element);
@@ -304,13 +281,17 @@ impl HeaderCheck {
 
     /// Declares the handler `drops` alone.
     pub(super) fn drops_handler<E: 'static>(handlers: &mut Handlers<E>, of: fn(&E) -> &Self) {
-        handlers.read("drops", move |element, _| {
-            Fault::ALL.map(|f| of(element).faults(f)).iter().sum::<u64>()
-        });
+        handlers.read("drops", move |element, _| of(element).bad());
     }
 
-    fn good(&self) -> u64 {
-        self.counts.iter().map(|counts| counts.good.get()).sum()
+    /// Bad packets.
+    fn bad(&self) -> u64 {
+        Fault::ALL.map(|fault| self.faults(fault)).iter().sum()
+    }
+
+    /// Packets that came here and were not bad.
+    fn good(&self, call: &Call<'_>) -> u64 {
+        call.router().stats_of(call.element()).received.saturating_sub(self.bad())
     }
 
     fn faults(&self, fault: Fault) -> u64 {

@@ -45,17 +45,18 @@
 
 use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 
-use arc_swap::ArcSwap;
 use millrace_core::args::{Args, IpProtocol, Kind, Raw};
 use millrace_core::headers::{Header, Ipv4Header};
-use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Reason, Setup, register};
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Handlers, Published, Reason, Setup, register,
+};
 use zerocopy::IntoBytes;
 
 use super::outer_header::{Choice, Destination, OuterHeader, source_handler};
 
 /// The element; its manual is at the top of the file.
 pub struct IpEncap {
-    outer: ArcSwap<OuterHeader>,
+    outer: Published<OuterHeader>,
     /// The next identification.
     id: AtomicU16,
 }
@@ -76,7 +77,7 @@ impl Element for IpEncap {
         let dont_fragment = args.keyword("DF", false);
         args.complete()?;
         let choice = Choice { protocol, source, destination, tos, ttl, dont_fragment };
-        Ok(Self { outer: ArcSwap::from_pointee(OuterHeader::new(&choice)), id: AtomicU16::new(0) })
+        Ok(Self { outer: Published::new(OuterHeader::new(&choice)), id: AtomicU16::new(0) })
     }
 
     fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
@@ -100,7 +101,7 @@ impl Element for IpEncap {
         handlers.read("dst", |element, _| element.outer.load().destination().to_string());
         handlers.write("dst", |element, call| {
             let destination: Destination = call.parse()?;
-            element.outer.rcu(|outer| outer.with_destination(destination));
+            element.outer.update(|outer| outer.with_destination(destination));
             Ok(())
         });
     }

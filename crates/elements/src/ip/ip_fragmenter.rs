@@ -56,8 +56,8 @@ use millrace_core::args::Kind;
 use millrace_core::headers::{Header, Ipv4Header, Options, ipv4_option};
 use millrace_core::memory::DEFAULT_HEADROOM;
 use millrace_core::{
-    Batch, Class, Context, Count, Element, Failed, Handlers, Packet, PerPacket, PerThread, Reason,
-    Setup, Way, register,
+    Class, Context, Count, Element, Failed, Handlers, Moment, Packet, PerPacket, PerThread, Reason,
+    Setup, View, Way, register,
 };
 
 /// The element; its manual is at the top of the file.
@@ -103,18 +103,6 @@ impl Element for IpFragmenter {
         })
     }
 
-    fn push(&self, cx: &mut Context, rest: &mut Vec<Packet>, _port: usize, batch: &mut Batch) {
-        if batch.iter().all(|packet| self.fits(packet)) {
-            return cx.push_batch(0, batch);
-        }
-        for packet in batch.drain() {
-            match self.fits(&packet) {
-                true => cx.push(0, packet),
-                false => self.send_in_fragments(cx, rest, packet),
-            }
-        }
-    }
-
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("drops", |element, _| element.sum(|counts| &counts.drops));
         handlers.read("fragments", |element, _| element.sum(|counts| &counts.fragments));
@@ -122,28 +110,18 @@ impl Element for IpFragmenter {
 }
 
 impl PerPacket for IpFragmenter {
-    const SENDS_ON: bool = true;
-    /// The MTU, and room for fragments.
-    type Pass<'a> = (usize, &'a mut Vec<Packet>);
-
     #[inline(always)]
-    fn begin<'a>(&'a self, _cx: &Context, rest: &'a mut Vec<Packet>) -> Self::Pass<'a> {
-        (self.mtu, rest)
-    }
-
-    #[inline(always)]
-    fn treat((mtu, _): &mut Self::Pass<'_>, packet: &mut Packet) -> Way {
+    fn treat(&self, _: &mut Vec<Packet>, packet: &mut View, _: &mut Moment) -> Way {
         match packet.network_data() {
-            Some(bytes) if bytes.len() <= *mtu => Way::ON,
+            Some(bytes) if bytes.len() <= self.mtu => Way::ON,
             _ => Way::aside(0),
         }
     }
 
-    #[cold]
     fn aside(
         &self,
         cx: &mut Context,
-        (_, rest): &mut Self::Pass<'_>,
+        rest: &mut Vec<Packet>,
         packet: Packet,
         _way: Way,
     ) -> Option<Packet> {
@@ -153,11 +131,6 @@ impl PerPacket for IpFragmenter {
 }
 
 impl IpFragmenter {
-    #[inline(always)]
-    fn fits(&self, packet: &Packet) -> bool {
-        packet.network_data().is_some_and(|bytes| bytes.len() <= self.mtu)
-    }
-
     fn send_in_fragments(&self, cx: &mut Context, rest: &mut Vec<Packet>, mut packet: Packet) {
         match self.cut(cx, &mut packet, rest) {
             Ok(()) => {

@@ -46,8 +46,8 @@ use std::net::Ipv4Addr;
 
 use millrace_core::headers::{Header, Ipv4Header, Options, ipv4_option};
 use millrace_core::{
-    Batch, Class, Context, Count, Element, Failed, Handlers, Packet, PerPacket, PerThread, Reason,
-    Setup, Timestamp, Way, register,
+    Class, Context, Count, Element, Failed, Handlers, Moment, Packet, PerPacket, PerThread, Reason,
+    Setup, Timestamp, View, Way, register,
 };
 
 /// The element; its manual is at the top of the file.
@@ -71,31 +71,21 @@ impl Element for IpGwOptions {
         Ok(Self { address, all_addresses, drops: PerThread::default() })
     }
 
-    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
-        self.treat_batch(cx, local, batch);
-    }
-
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("drops", |element, _| element.drops.total());
     }
 }
 
 impl PerPacket for IpGwOptions {
-    type Pass<'a> = ();
-
     #[inline(always)]
-    fn begin(&self, _cx: &Context, (): &mut ()) {}
-
-    #[inline(always)]
-    fn treat((): &mut (), packet: &mut Packet) -> Way {
-        match packet.network_data().and_then(Ipv4Header::view) {
-            Some((ip, _)) if ip.header_len() <= Ipv4Header::LEN => Way::ON,
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        match packet.ipv4() {
+            Some(ip) if ip.header_len() <= Ipv4Header::LEN => Way::ON,
             Some(_) => Way::aside(0),
             None => Way::drop(Reason::NoHeader),
         }
     }
 
-    #[cold]
     fn aside(&self, cx: &mut Context, (): &mut (), packet: Packet, way: Way) -> Option<Packet> {
         match way.note() {
             Some(_) => self.treat_options(cx, packet),

@@ -36,11 +36,11 @@
 //! Paint, Strip, CheckIPHeader, GetIPAddress, IPOutputCombo
 
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Packet, PerPacket, Reason, Setup, Way,
+    Class, Context, Element, Failed, Handlers, Moment, Packet, PerPacket, Reason, Setup, View, Way,
     register,
 };
 
-use super::header_check::{HeaderCheck, Pass};
+use super::header_check::HeaderCheck;
 
 /// The element; its manual is at the top of the file.
 pub struct IpInputCombo {
@@ -59,10 +59,6 @@ impl Element for IpInputCombo {
         Ok(Self { color, check: HeaderCheck::configure_combo(setup)? })
     }
 
-    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
-        self.treat_batch(cx, local, batch);
-    }
-
     fn handlers(handlers: &mut Handlers<Self>) {
         HeaderCheck::drops_handler(handlers, |element| &element.check);
     }
@@ -72,30 +68,20 @@ impl Element for IpInputCombo {
 const LINK_LAYER: usize = 14;
 
 impl PerPacket for IpInputCombo {
-    type Pass<'a> = (u8, Pass<'a>);
-
     #[inline(always)]
-    fn begin(&self, _cx: &Context, (): &mut ()) -> (u8, Pass<'_>) {
-        (self.color, self.check.begin())
-    }
-
-    #[inline(always)]
-    fn treat((color, check): &mut (u8, Pass<'_>), packet: &mut Packet) -> Way {
-        packet.set_paint(*color);
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        packet.set_paint(self.color);
         match packet.strip(LINK_LAYER) {
-            true => check.treat(packet),
+            true => self.check.treat(packet),
             false => Way::drop(Reason::Truncated),
         }
     }
 
-    #[cold]
-    fn aside(
-        &self,
-        cx: &mut Context,
-        _pass: &mut (u8, Pass<'_>),
-        packet: Packet,
-        way: Way,
-    ) -> Option<Packet> {
+    fn treat_more(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        self.check.treat_carefully(packet)
+    }
+
+    fn aside(&self, cx: &mut Context, (): &mut (), packet: Packet, way: Way) -> Option<Packet> {
         self.check.reject(cx, packet, way)
     }
 }

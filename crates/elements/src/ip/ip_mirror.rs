@@ -33,11 +33,8 @@
 
 use millrace_core::headers::protocol;
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Packet, PerPacket, Reason, Setup, Way, register,
-    treat_each,
+    Class, Element, Failed, Moment, PerPacket, Reason, Setup, View, Way, register,
 };
-
-use super::network_header_mut;
 
 /// The element; its manual is at the top of the file.
 pub struct IpMirror {
@@ -55,18 +52,12 @@ impl Element for IpMirror {
         setup.args.complete()?;
         Ok(Self { annotate })
     }
-
-    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
-        self.treat_batch(cx, local, batch);
-    }
 }
 
-treat_each!(IpMirror);
-
-impl IpMirror {
+impl PerPacket for IpMirror {
     #[inline(always)]
-    fn treat_one(&self, packet: &mut Packet) -> Way {
-        let Some(ip) = network_header_mut(packet) else { return Way::drop(Reason::NoHeader) };
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        let Some(ip) = packet.ipv4_mut() else { return Way::drop(Reason::NoHeader) };
         std::mem::swap(&mut ip.src, &mut ip.dst);
         let destination = ip.destination();
         let has_ports =

@@ -33,9 +33,7 @@
 //! # See also
 //! CheckIPHeader, CheckIPHeader2, StripIPHeader
 
-use millrace_core::{
-    Batch, Class, Context, Element, Failed, Packet, PerPacket, Setup, Way, register, treat_each,
-};
+use millrace_core::{Class, Element, Failed, Moment, PerPacket, Setup, View, Way, register};
 
 /// The element; its manual is at the top of the file.
 pub struct MarkIpHeader {
@@ -53,17 +51,11 @@ impl Element for MarkIpHeader {
         setup.args.complete()?;
         Ok(Self { offset })
     }
-
-    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
-        self.treat_batch(cx, local, batch);
-    }
 }
 
-treat_each!(MarkIpHeader);
-
-impl MarkIpHeader {
+impl PerPacket for MarkIpHeader {
     #[inline(always)]
-    fn treat_one(&self, packet: &mut Packet) -> Way {
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
         match packet.data().get(self.offset as usize) {
             Some(version_ihl) => {
                 let header_len = usize::from(version_ihl & 0xf) * 4;

@@ -3,11 +3,10 @@
 use std::fmt;
 use std::net::Ipv4Addr;
 
-use arc_swap::ArcSwap;
 use millrace_core::args::{Arg, ArgError, ArgText, Scope};
 use millrace_core::checksum::Sum;
 use millrace_core::headers::Ipv4Header;
-use millrace_core::{Handlers, Packet};
+use millrace_core::{Handlers, Packet, Published};
 use zerocopy::IntoBytes;
 
 /// A header, complete but for what differs from packet to packet.
@@ -125,12 +124,12 @@ impl OuterHeader {
 /// The handler `src` of class `E`, which has a header.
 pub(crate) fn source_handler<E: 'static>(
     handlers: &mut Handlers<E>,
-    of: impl Fn(&E) -> &ArcSwap<OuterHeader> + Copy + Send + Sync + 'static,
+    of: impl Fn(&E) -> &Published<OuterHeader> + Copy + Send + Sync + 'static,
 ) {
     handlers.read("src", move |element, _| of(element).load().source());
     handlers.write("src", move |element, call| {
         let source: Ipv4Addr = call.parse()?;
-        of(element).rcu(|outer| outer.with_source(source));
+        of(element).update(|outer| outer.with_source(source));
         Ok(())
     });
 }

@@ -32,7 +32,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use millrace_core::args::Annotation;
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Packet, PerPacket, Setup, Way, register,
+    Class, Element, Failed, Handlers, Moment, PerPacket, Setup, View, Way, register,
 };
 
 /// The element; its manual is at the top of the file.
@@ -54,10 +54,6 @@ impl Element for SetIpAddress {
         Ok(Self { address: address.to_bits().into(), annotation })
     }
 
-    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
-        self.treat_batch(cx, local, batch);
-    }
-
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("addr", |element, _| Ipv4Addr::from_bits(element.address.load(Relaxed)));
         handlers.write("addr", |element, call| {
@@ -68,17 +64,10 @@ impl Element for SetIpAddress {
 }
 
 impl PerPacket for SetIpAddress {
-    type Pass<'a> = (usize, u32);
-
     #[inline(always)]
-    fn begin(&self, _cx: &Context, (): &mut ()) -> (usize, u32) {
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
         // Annotations hold addresses in network order.
-        (self.annotation, self.address.load(Relaxed).to_be())
-    }
-
-    #[inline(always)]
-    fn treat((annotation, address): &mut (usize, u32), packet: &mut Packet) -> Way {
-        packet.set_anno_u32(*annotation, *address);
+        packet.set_anno_u32(self.annotation, self.address.load(Relaxed).to_be());
         Way::ON
     }
 }

@@ -40,8 +40,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use millrace_core::headers::{Header, Ipv4Header};
 use millrace_core::{
-    Batch, Class, Context, Count, Element, Failed, Handlers, Packet, PerPacket, PerThread, Reason,
-    Setup, Way, register,
+    Class, Context, Count, Element, Failed, Handlers, Moment, Packet, PerPacket, PerThread, Reason,
+    Setup, View, Way, register,
 };
 
 /// The element; its manual is at the top of the file.
@@ -62,30 +62,20 @@ impl Element for SetIpChecksum {
         Ok(Self::default())
     }
 
-    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
-        self.treat_batch(cx, local, batch);
-    }
-
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("drops", |element, _| element.drops.total());
     }
 }
 
 impl PerPacket for SetIpChecksum {
-    type Pass<'a> = ();
-
     #[inline(always)]
-    fn begin(&self, _cx: &Context, (): &mut ()) {}
-
-    #[inline(always)]
-    fn treat((): &mut (), packet: &mut Packet) -> Way {
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
         match Ipv4Header::fill_checksum(header(packet)) {
             true => Way::ON,
             false => Way::aside(0),
         }
     }
 
-    #[cold]
     fn aside(&self, cx: &mut Context, (): &mut (), packet: Packet, _way: Way) -> Option<Packet> {
         self.reject(cx, packet)
     }
@@ -93,19 +83,20 @@ impl PerPacket for SetIpChecksum {
 
 impl SetIpChecksum {
     #[cold]
-    fn reject(&self, cx: &mut Context, mut packet: Packet) -> Option<Packet> {
+    fn reject(&self, cx: &mut Context, packet: Packet) -> Option<Packet> {
         if !self.reported.swap(true, Relaxed) {
             cx.router().chatter("SetIPChecksum: bad input packet");
         }
         self.drops.mine(cx).add(1);
-        let too_short = header(&mut packet).len() < Ipv4Header::LEN;
+        let bytes = packet.network_data().unwrap_or(packet.data());
+        let too_short = bytes.len() < Ipv4Header::LEN;
         cx.drop(packet, if too_short { Reason::Truncated } else { Reason::BadHeaderLength })
     }
 }
 
 /// The bytes from the IP header on.
 #[inline(always)]
-fn header(packet: &mut Packet) -> &mut [u8] {
+fn header(packet: &mut View) -> &mut [u8] {
     match packet.network_header() {
         Some(_) => packet.network_data_mut().unwrap_or_default(),
         None => packet.data_mut(),

@@ -33,8 +33,7 @@
 //! UnstripIPHeader, CheckIPHeader, MarkIPHeader, Strip
 
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Packet, PerPacket, Reason, Setup, Way, register,
-    treat_each,
+    Class, Element, Failed, Moment, PerPacket, Reason, Setup, View, Way, register,
 };
 
 /// The element; its manual is at the top of the file.
@@ -50,17 +49,11 @@ impl Element for StripIpHeader {
         setup.args.complete()?;
         Ok(Self)
     }
-
-    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
-        self.treat_batch(cx, local, batch);
-    }
 }
 
-treat_each!(StripIpHeader);
-
-impl StripIpHeader {
+impl PerPacket for StripIpHeader {
     #[inline(always)]
-    fn treat_one(&self, packet: &mut Packet) -> Way {
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
         match packet.transport_header() {
             Some(..0) => Way::ON,
             Some(offset) if packet.strip(offset as usize) => Way::ON,

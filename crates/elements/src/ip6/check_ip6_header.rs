@@ -49,23 +49,17 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use millrace_core::headers::{Header, Ipv6Header};
 use millrace_core::{
-    Batch, Class, Context, Count, Element, Failed, Handlers, Packet, PerPacket, PerThread, Reason,
-    Setup, Way, register,
+    Class, Context, Count, Element, Failed, Handlers, Moment, Packet, PerPacket, PerThread, Reason,
+    Setup, View, Way, register,
 };
 
 /// The element; its manual is at the top of the file.
 pub struct CheckIp6Header {
     name: String,
-    offset: u32,
+    offset: usize,
     bad_sources: Vec<[u8; 16]>,
-    counts: PerThread<Counts>,
+    bad: PerThread<Count>,
     reported: AtomicBool,
-}
-
-#[derive(Default)]
-struct Counts {
-    good: Count,
-    bad: Count,
 }
 
 register!(CheckIp6Header, "check_ip6_header.rs");
@@ -77,75 +71,50 @@ impl Element for CheckIp6Header {
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let name = setup.name().to_owned();
         let bad_sources: Vec<Ipv6Addr> = setup.args.positional("BADADDRS", Vec::new());
-        let offset = setup.args.positional("OFFSET", 0);
+        let offset: u32 = setup.args.positional("OFFSET", 0);
         setup.args.complete()?;
         Ok(Self {
             name,
-            offset,
+            offset: offset as usize,
             bad_sources: bad_sources.iter().map(Ipv6Addr::octets).collect(),
-            counts: PerThread::default(),
+            bad: PerThread::default(),
             reported: AtomicBool::new(false),
         })
     }
 
-    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
-        self.treat_batch(cx, local, batch);
-    }
-
     fn handlers(handlers: &mut Handlers<Self>) {
-        handlers.read("count", |element, _| element.total(|counts| &counts.good));
-        handlers.read("drops", |element, _| element.total(|counts| &counts.bad));
+        // All that came and was not bad.
+        handlers.read("count", |element, call| {
+            let received = call.router().stats_of(call.element()).received;
+            received.saturating_sub(element.bad.total())
+        });
+        handlers.read("drops", |element, _| element.bad.total());
     }
-}
-
-/// What the check of one batch needs.
-pub struct Pass<'a> {
-    offset: usize,
-    bad_sources: &'a [[u8; 16]],
 }
 
 impl PerPacket for CheckIp6Header {
-    type Pass<'a> = Pass<'a>;
-
     #[inline(always)]
-    fn begin(&self, _cx: &Context, (): &mut ()) -> Pass<'_> {
-        Pass { offset: self.offset as usize, bad_sources: &self.bad_sources }
-    }
-
-    #[inline(always)]
-    fn treat(pass: &mut Pass<'_>, packet: &mut Packet) -> Way {
-        match pass.check(packet) {
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        match self.check(packet) {
             Ok(()) => Way::ON,
             Err(fault) => Way::output_or_drop(1, fault),
         }
     }
 
-    #[cold]
-    fn aside(
-        &self,
-        cx: &mut Context,
-        _pass: &mut Pass<'_>,
-        packet: Packet,
-        way: Way,
-    ) -> Option<Packet> {
+    fn aside(&self, cx: &mut Context, (): &mut (), packet: Packet, way: Way) -> Option<Packet> {
         if !self.reported.swap(true, Relaxed) {
             let fault = way.reason();
             cx.router().chatter(&format!("{}: IPv6 header check failed: {fault}", self.name));
         }
-        self.counts.mine(cx).bad.add(1);
+        self.bad.mine(cx).add(1);
         cx.send_or_drop(packet, way)
-    }
-
-    #[inline(always)]
-    fn end(&self, cx: &mut Context, _pass: Pass<'_>, passed: usize) {
-        self.counts.mine(cx).good.add(passed as u64);
     }
 }
 
-impl Pass<'_> {
+impl CheckIp6Header {
     /// Checks, marks and shortens a packet.
     #[inline(always)]
-    fn check(&self, packet: &mut Packet) -> Result<(), Reason> {
+    fn check(&self, packet: &mut View) -> Result<(), Reason> {
         let data = packet.data().get(self.offset..).unwrap_or_default();
         let Some((ip, payload)) = Ipv6Header::view(data) else { return Err(Reason::Truncated) };
         if ip.version() != 6 {
@@ -158,15 +127,9 @@ impl Pass<'_> {
         if ip.src[0] == MULTICAST || self.bad_sources.contains(&ip.src) {
             return Err(Reason::BadSource);
         }
-        packet.set_network_header(self.offset as isize, Ipv6Header::LEN);
         packet.truncate(self.offset + Ipv6Header::LEN + payload_len);
+        packet.set_network_header(self.offset as isize, Ipv6Header::LEN);
         Ok(())
-    }
-}
-
-impl CheckIp6Header {
-    fn total(&self, count: fn(&Counts) -> &Count) -> u64 {
-        self.counts.iter().map(|counts| count(counts).get()).sum()
     }
 }
 

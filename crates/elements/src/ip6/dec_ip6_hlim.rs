@@ -35,8 +35,8 @@
 
 use millrace_core::headers::{Header, Ipv6Header};
 use millrace_core::{
-    Batch, Class, Context, Count, Element, Failed, Handlers, Packet, PerPacket, PerThread, Reason,
-    Setup, Way, register,
+    Class, Context, Count, Element, Failed, Handlers, Moment, Packet, PerPacket, PerThread, Reason,
+    Setup, View, Way, register,
 };
 
 /// The element; its manual is at the top of the file.
@@ -55,23 +55,14 @@ impl Element for DecIp6Hlim {
         Ok(Self { drops: PerThread::default() })
     }
 
-    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
-        self.treat_batch(cx, local, batch);
-    }
-
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("drops", |element, _| element.drops.total());
     }
 }
 
 impl PerPacket for DecIp6Hlim {
-    type Pass<'a> = ();
-
     #[inline(always)]
-    fn begin(&self, _cx: &Context, (): &mut ()) {}
-
-    #[inline(always)]
-    fn treat((): &mut (), packet: &mut Packet) -> Way {
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
         let Some((ip, _)) = packet.network_data().and_then(Ipv6Header::view) else {
             return Way::drop(Reason::NoHeader);
         };
@@ -84,7 +75,6 @@ impl PerPacket for DecIp6Hlim {
         Way::ON
     }
 
-    #[cold]
     fn aside(&self, cx: &mut Context, (): &mut (), packet: Packet, way: Way) -> Option<Packet> {
         if way.reason() == Reason::TtlExpired {
             self.drops.mine(cx).add(1);

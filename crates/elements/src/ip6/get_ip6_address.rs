@@ -33,7 +33,7 @@
 use std::net::Ipv6Addr;
 
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Packet, PerPacket, Reason, Setup, Way, register,
+    Class, Element, Failed, Moment, PerPacket, Reason, Setup, View, Way, register,
 };
 
 /// The element; its manual is at the top of the file.
@@ -52,23 +52,12 @@ impl Element for GetIp6Address {
         setup.args.complete()?;
         Ok(Self { offset })
     }
-
-    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
-        self.treat_batch(cx, local, batch);
-    }
 }
 
 impl PerPacket for GetIp6Address {
-    type Pass<'a> = usize;
-
     #[inline(always)]
-    fn begin(&self, _cx: &Context, (): &mut ()) -> usize {
-        self.offset as usize
-    }
-
-    #[inline(always)]
-    fn treat(offset: &mut usize, packet: &mut Packet) -> Way {
-        let bytes = packet.data().get(*offset..).and_then(<[u8]>::first_chunk::<16>);
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        let bytes = packet.data().get(self.offset as usize..).and_then(<[u8]>::first_chunk::<16>);
         let Some(&address) = bytes else { return Way::drop(Reason::Truncated) };
         packet.set_dst_ip6(Ipv6Addr::from(address));
         Way::ON

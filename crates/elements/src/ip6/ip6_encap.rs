@@ -37,17 +37,18 @@
 //! # See also
 //! UDPIP6Encap, IPEncap, CheckIP6Header
 
-use arc_swap::ArcSwap;
 use millrace_core::args::IpProtocol;
 use millrace_core::headers::{Header, Ipv6Header};
-use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Reason, Setup, register};
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Handlers, Published, Reason, Setup, register,
+};
 use zerocopy::IntoBytes;
 
 use super::outer_header::{OuterHeader, address_handlers};
 
 /// The element; its manual is at the top of the file.
 pub struct Ip6Encap {
-    outer: ArcSwap<OuterHeader>,
+    outer: Published<OuterHeader>,
 }
 
 register!(Ip6Encap, "ip6_encap.rs");
@@ -65,7 +66,7 @@ impl Element for Ip6Encap {
         let traffic_class = args.keyword("CLASS", 0);
         args.complete()?;
         let outer = OuterHeader { source, destination, next_header, hop_limit, traffic_class };
-        Ok(Self { outer: ArcSwap::from_pointee(outer) })
+        Ok(Self { outer: Published::new(outer) })
     }
 
     fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {

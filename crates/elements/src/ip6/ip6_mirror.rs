@@ -34,8 +34,7 @@
 
 use millrace_core::headers::{Header, Ipv6Header, protocol};
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Packet, PerPacket, Reason, Setup, Way, register,
-    treat_each,
+    Class, Element, Failed, Moment, PerPacket, Reason, Setup, View, Way, register,
 };
 
 /// The element; its manual is at the top of the file.
@@ -51,17 +50,11 @@ impl Element for Ip6Mirror {
         setup.args.complete()?;
         Ok(Self)
     }
-
-    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
-        self.treat_batch(cx, local, batch);
-    }
 }
 
-treat_each!(Ip6Mirror);
-
-impl Ip6Mirror {
+impl PerPacket for Ip6Mirror {
     #[inline(always)]
-    fn treat_one(&self, packet: &mut Packet) -> Way {
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
         let Some((ip, payload)) = packet.network_data_mut().and_then(Ipv6Header::view_mut) else {
             return Way::drop(Reason::NoHeader);
         };

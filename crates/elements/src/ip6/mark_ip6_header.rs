@@ -34,9 +34,7 @@
 //! CheckIP6Header, MarkIPHeader
 
 use millrace_core::headers::{Header, Ipv6Header};
-use millrace_core::{
-    Batch, Class, Context, Element, Failed, Packet, PerPacket, Setup, Way, register, treat_each,
-};
+use millrace_core::{Class, Element, Failed, Moment, PerPacket, Setup, View, Way, register};
 
 /// The element; its manual is at the top of the file.
 pub struct MarkIp6Header {
@@ -54,17 +52,11 @@ impl Element for MarkIp6Header {
         setup.args.complete()?;
         Ok(Self { offset })
     }
-
-    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
-        self.treat_batch(cx, local, batch);
-    }
 }
 
-treat_each!(MarkIp6Header);
-
-impl MarkIp6Header {
+impl PerPacket for MarkIp6Header {
     #[inline(always)]
-    fn treat_one(&self, packet: &mut Packet) -> Way {
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
         if packet.data().len() > self.offset as usize {
             packet.set_network_header(self.offset as isize, Ipv6Header::LEN);
         } else {

@@ -3,11 +3,10 @@
 use std::fmt;
 use std::net::Ipv6Addr;
 
-use arc_swap::ArcSwap;
 use millrace_core::args::{Arg, ArgError, ArgText, Scope};
 use millrace_core::checksum::Sum;
 use millrace_core::headers::{Header, IcmpHeader, Ipv6Header, protocol};
-use millrace_core::{Handlers, Packet};
+use millrace_core::{Handlers, Packet, Published};
 
 /// A header, complete but for the payload's length and a destination that packets bring.
 #[derive(Clone, Debug)]
@@ -86,18 +85,18 @@ pub(crate) fn fill_icmp6_checksum(header: &Ipv6Header, message: &mut [u8]) {
 /// The handlers `src` and `dst` of class `E`, which has a header.
 pub(crate) fn address_handlers<E: 'static>(
     handlers: &mut Handlers<E>,
-    of: impl Fn(&E) -> &ArcSwap<OuterHeader> + Copy + Send + Sync + 'static,
+    of: impl Fn(&E) -> &Published<OuterHeader> + Copy + Send + Sync + 'static,
 ) {
     handlers.read("src", move |element, _| of(element).load().source.to_string());
     handlers.write("src", move |element, call| {
         let source: Ipv6Addr = call.parse()?;
-        of(element).rcu(|outer| OuterHeader { source, ..OuterHeader::clone(outer) });
+        of(element).update(|outer| OuterHeader { source, ..OuterHeader::clone(outer) });
         Ok(())
     });
     handlers.read("dst", move |element, _| of(element).load().destination.to_string());
     handlers.write("dst", move |element, call| {
         let destination: Destination = call.parse()?;
-        of(element).rcu(|outer| OuterHeader { destination, ..OuterHeader::clone(outer) });
+        of(element).update(|outer| OuterHeader { destination, ..OuterHeader::clone(outer) });
         Ok(())
     });
 }

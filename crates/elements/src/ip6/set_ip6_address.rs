@@ -28,9 +28,7 @@
 
 use std::net::Ipv6Addr;
 
-use millrace_core::{
-    Batch, Class, Context, Element, Failed, Packet, PerPacket, Setup, Way, register,
-};
+use millrace_core::{Class, Element, Failed, Moment, PerPacket, Setup, View, Way, register};
 
 /// The element; its manual is at the top of the file.
 pub struct SetIp6Address {
@@ -48,23 +46,12 @@ impl Element for SetIp6Address {
         setup.args.complete()?;
         Ok(Self { address })
     }
-
-    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
-        self.treat_batch(cx, local, batch);
-    }
 }
 
 impl PerPacket for SetIp6Address {
-    type Pass<'a> = Ipv6Addr;
-
     #[inline(always)]
-    fn begin(&self, _cx: &Context, (): &mut ()) -> Ipv6Addr {
-        self.address
-    }
-
-    #[inline(always)]
-    fn treat(address: &mut Ipv6Addr, packet: &mut Packet) -> Way {
-        packet.set_dst_ip6(*address);
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        packet.set_dst_ip6(self.address);
         Way::ON
     }
 }

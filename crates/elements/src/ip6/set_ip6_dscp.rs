@@ -35,8 +35,7 @@ use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 use millrace_core::headers::{Header, Ipv6Header};
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Packet, PerPacket, Reason, Setup, Way,
-    register,
+    Class, Element, Failed, Handlers, Moment, PerPacket, Reason, Setup, View, Way, register,
 };
 
 /// The element; its manual is at the top of the file.
@@ -60,10 +59,6 @@ impl Element for SetIp6Dscp {
         Ok(Self { dscp: dscp.unwrap_or_default().into() })
     }
 
-    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
-        self.treat_batch(cx, local, batch);
-    }
-
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("dscp", |element, _| element.dscp.load(Relaxed));
         handlers.write("dscp", |element, call| {
@@ -75,21 +70,14 @@ impl Element for SetIp6Dscp {
 }
 
 impl PerPacket for SetIp6Dscp {
-    /// The code point in its place in the first word of a header.
-    type Pass<'a> = u32;
-
     #[inline(always)]
-    fn begin(&self, _cx: &Context, (): &mut ()) -> u32 {
-        u32::from(self.dscp.load(Relaxed)) << SHIFT
-    }
-
-    #[inline(always)]
-    fn treat(dscp: &mut u32, packet: &mut Packet) -> Way {
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
         let Some((ip, _)) = packet.network_data_mut().and_then(Ipv6Header::view_mut) else {
             return Way::drop(Reason::NoHeader);
         };
+        let dscp = u32::from(self.dscp.load(Relaxed)) << SHIFT;
         let word = ip.version_class_flow.get() & !(0x3f << SHIFT);
-        ip.version_class_flow.set(word | *dscp);
+        ip.version_class_flow.set(word | dscp);
         Way::ON
     }
 }

@@ -37,17 +37,18 @@
 
 use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 
-use arc_swap::ArcSwap;
 use millrace_core::args::UdpPort;
 use millrace_core::headers::{Header, Ipv6Header, UdpHeader, protocol};
-use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Reason, Setup, register};
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Handlers, Published, Reason, Setup, register,
+};
 use zerocopy::IntoBytes;
 
 use super::outer_header::{OuterHeader, address_handlers, transport_sum};
 
 /// The element; its manual is at the top of the file.
 pub struct UdpIp6Encap {
-    outer: ArcSwap<OuterHeader>,
+    outer: Published<OuterHeader>,
     src_port: AtomicU16,
     dst_port: AtomicU16,
 }
@@ -72,7 +73,7 @@ impl Element for UdpIp6Encap {
             hop_limit: u8::MAX,
             traffic_class: 0,
         };
-        let outer = ArcSwap::from_pointee(outer);
+        let outer = Published::new(outer);
         Ok(Self { outer, src_port: src_port.into(), dst_port: dst_port.into() })
     }
 

@@ -36,7 +36,8 @@
 use millrace_core::args::Kind;
 use millrace_core::element::HandlerError;
 use millrace_core::{
-    Class, Context, Element, Failed, Handlers, Lock, Packet, Reason, Setup, register,
+    Class, Context, Element, Failed, Handlers, Lock, Moment, Packet, PerPacket, Reason, Setup,
+    View, Way, register,
 };
 
 use super::packet_number::NumberPlace;
@@ -65,27 +66,6 @@ impl Element for CheckNumberPacket {
         Ok(Self { place, seen: Lock::new(vec![0; count as usize]) })
     }
 
-    fn simple_action(&self, cx: &mut Context, (): &mut (), packet: Packet) -> Option<Packet> {
-        let Some(number) = self.place.read(&packet) else {
-            cx.push_or_drop(1, packet, Reason::Truncated);
-            return None;
-        };
-        let counted = {
-            let mut seen = self.seen.lock();
-            let known = seen.len();
-            let count = usize::try_from(number).ok().and_then(|number| seen.get_mut(number));
-            count.map(|count| *count = count.wrapping_add(1)).ok_or(known)
-        };
-        if let Err(known) = counted {
-            let router = cx.router();
-            let name = router.name_of(cx.element());
-            router.chatter(&format!("{name}: {number} out of scope (count is {known}) !"));
-            cx.push_or_drop(1, packet, Reason::Unexpected);
-            return None;
-        }
-        Some(packet)
-    }
-
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("count", |it, _| it.seen.lock().len() as u64);
         handlers.write("count", |it, call| {
@@ -107,6 +87,32 @@ impl Element for CheckNumberPacket {
     }
 }
 
+impl PerPacket for CheckNumberPacket {
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        let Some(number) = self.place.read(packet.data()) else {
+            return Way::output_or_drop(1, Reason::Truncated);
+        };
+        let mut seen = self.seen.lock();
+        match usize::try_from(number).ok().and_then(|number| seen.get_mut(number)) {
+            Some(count) => {
+                *count = count.wrapping_add(1);
+                Way::ON
+            }
+            None => Way::output_or_drop(1, Reason::Unexpected),
+        }
+    }
+
+    fn aside(&self, cx: &mut Context, (): &mut (), packet: Packet, way: Way) -> Option<Packet> {
+        if let Some(number) = self.place.read(packet.data()) {
+            let known = self.seen.lock().len();
+            let router = cx.router();
+            let name = router.name_of(cx.element());
+            router.chatter(&format!("{name}: {number} out of scope (count is {known}) !"));
+        }
+        cx.send_or_drop(packet, way)
+    }
+}
+
 /// The first number that no other beats.
 fn extreme(counts: &[u32], beats: fn(u32, u32) -> bool) -> String {
     let mut best: Option<(usize, u32)> = None;
@@ -120,5 +126,3 @@ fn extreme(counts: &[u32], beats: fn(u32, u32) -> bool) -> String {
         None => "[-1] : -1".to_owned(),
     }
 }
-
-impl CheckNumberPacket {}

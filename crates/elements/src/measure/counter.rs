@@ -42,8 +42,8 @@ use std::sync::{PoisonError, RwLock};
 
 use millrace_core::args::Kind;
 use millrace_core::{
-    Args, Batch, Call, Class, Context, Count, Element, Failed, Handlers, Init, PerThread, Refused,
-    Setup, register,
+    Args, Call, Class, Context, Count, Element, Failed, Handlers, Init, Moment, Packet, PerPacket,
+    PerThread, Refused, Setup, View, Way, register,
 };
 
 use super::ewma::fixed_text;
@@ -72,7 +72,7 @@ impl Element for Counter {
         "CounterPRW",
         "CounterRCU",
     ]);
-    type Local = ();
+    type Local = Recent;
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let packets = Tally::configure(&mut setup.args, "COUNT_CALL");
@@ -86,15 +86,6 @@ impl Element for Counter {
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
         self.packets.initialize(init)?;
         self.bytes.initialize(init)
-    }
-
-    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
-        if self.precise || self.packets.is_armed() || self.bytes.is_armed() {
-            batch.iter().for_each(|packet| self.count(cx, 1, packet.len() as u64));
-        } else {
-            let bytes = batch.iter().map(|packet| packet.len() as u64).sum();
-            self.count(cx, batch.len() as u64, bytes);
-        }
     }
 
     fn take_state(&self, old: &Self, _init: &Init<'_>) {
@@ -130,6 +121,52 @@ impl Element for Counter {
             Some(1) => Ok(low_word(counter.bytes.count())),
             _ => Err("Invalid argument".into()),
         });
+    }
+}
+
+/// What a thread has counted of the batch at hand.
+#[derive(Default)]
+pub struct Recent {
+    /// Packets that may still come until something is due: the batch's counts, or a look at a single packet.
+    /// Counted down, so that a packet takes one instruction for both.
+    left: u32,
+    /// What `left` was when the batch began.
+    allowance: u32,
+    bytes: u64,
+}
+
+impl PerPacket for Counter {
+    const ENDS: bool = true;
+
+    #[inline(always)]
+    fn treat(&self, recent: &mut Recent, packet: &mut View, _: &mut Moment) -> Way {
+        let Some(left) = recent.left.checked_sub(1) else { return Way::aside(0) };
+        recent.left = left;
+        recent.bytes += packet.len() as u64;
+        Way::ON
+    }
+
+    /// Counts packets one by one where that matters, and begins to count a batch where it does not.
+    fn aside(
+        &self,
+        cx: &mut Context,
+        recent: &mut Recent,
+        packet: Packet,
+        _way: Way,
+    ) -> Option<Packet> {
+        self.end(cx, recent);
+        self.count(cx, 1, packet.len() as u64);
+        Some(packet)
+    }
+
+    fn end(&self, cx: &mut Context, recent: &mut Recent) {
+        let packets = recent.allowance - recent.left;
+        if packets > 0 {
+            self.count(cx, packets.into(), recent.bytes);
+        }
+        let singly = self.precise || self.packets.is_armed() || self.bytes.is_armed();
+        let left = if singly { 0 } else { u32::MAX };
+        *recent = Recent { left, allowance: left, bytes: 0 };
     }
 }
 

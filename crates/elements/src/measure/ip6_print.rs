@@ -56,7 +56,7 @@ register!(Ip6Print, "ip6_print.rs");
 const LINE: usize = 24;
 
 impl Element for Ip6Print {
-    const CLASS: Class = Class::new("IP6Print", "1/1", "a/a").ordered();
+    const CLASS: Class = Class::new("IP6Print", "1/1", "a/a").shows_packets();
     type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {

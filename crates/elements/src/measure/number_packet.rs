@@ -33,7 +33,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use millrace_core::args::Kind;
 use millrace_core::headers::{Header, Ipv4Header};
-use millrace_core::{Class, Context, Element, Failed, Handlers, Packet, Reason, Setup, register};
+use millrace_core::{
+    Class, Element, Failed, Handlers, Moment, PerPacket, Reason, Setup, View, Way, register,
+};
 
 use super::packet_number::{NUMBER_LEN, NumberPlace};
 
@@ -55,11 +57,21 @@ impl Element for NumberPacket {
         Ok(Self { place, next: 0.into() })
     }
 
-    fn simple_action(&self, cx: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("count", |it, _| it.next.load(Relaxed));
+        handlers.write("reset", |it, _| {
+            it.next.store(0, Relaxed);
+            Ok(())
+        });
+    }
+}
+
+impl PerPacket for NumberPacket {
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
         let end = self.place.offset + NUMBER_LEN;
         let grows = packet.len() < end;
-        if !self.place.write(&mut packet, self.next.fetch_add(1, Relaxed)) {
-            return cx.drop(packet, Reason::NoBuffer);
+        if !self.place.write(packet, self.next.fetch_add(1, Relaxed)) {
+            return Way::drop(Reason::NoBuffer);
         }
         if grows {
             let in_front = packet.network_offset().unwrap_or(0);
@@ -68,14 +80,6 @@ impl Element for NumberPacket {
                 header.total_len = len.into();
             }
         }
-        Some(packet)
-    }
-
-    fn handlers(handlers: &mut Handlers<Self>) {
-        handlers.read("count", |it, _| it.next.load(Relaxed));
-        handlers.write("reset", |it, _| {
-            it.next.store(0, Relaxed);
-            Ok(())
-        });
+        Way::ON
     }
 }

@@ -1,6 +1,6 @@
 //! The number that NumberPacket writes into packets, and where it is.
 
-use millrace_core::{Args, Packet};
+use millrace_core::{Args, View};
 
 /// Where the number stands, and in which byte order.
 #[derive(Clone, Copy, Debug)]
@@ -29,14 +29,14 @@ impl NumberPlace {
         Self { offset, network_order: args.keyword("NET_ORDER", false) }
     }
 
-    /// The number of a packet that is long enough to have one.
-    pub(super) fn read(self, packet: &Packet) -> Option<u64> {
-        let bytes = *packet.data().get(self.offset..)?.first_chunk()?;
+    /// The number in a packet's bytes, if there are enough to have one.
+    pub(super) fn read(self, data: &[u8]) -> Option<u64> {
+        let bytes = *data.get(self.offset..)?.first_chunk()?;
         Some(if self.network_order { u64::from_be_bytes(bytes) } else { u64::from_ne_bytes(bytes) })
     }
 
     /// Writes a number into a packet, which is made longer if it must. False if there is no room.
-    pub(super) fn write(self, packet: &mut Packet, number: u64) -> bool {
+    pub(super) fn write(self, packet: &mut View, number: u64) -> bool {
         let end = self.offset + NUMBER_LEN;
         if packet.len() < end {
             packet.append(end - packet.len()).fill(0);

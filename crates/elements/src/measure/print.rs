@@ -36,7 +36,10 @@
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Packet, Setup, register};
+use millrace_core::{
+    Class, Context, Element, Failed, Handlers, Moment, Packet, PerPacket, Setup, View, Way,
+    register,
+};
 
 use super::contents::{Contents, ascii, hex};
 
@@ -84,12 +87,8 @@ impl Element for Print {
         })
     }
 
-    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
-        if self.active.load(Relaxed) {
-            for packet in batch.iter() {
-                cx.router().chatter(&self.line(cx, packet));
-            }
-        }
+    fn shows(&self) -> bool {
+        self.active.load(Relaxed)
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
@@ -98,6 +97,18 @@ impl Element for Print {
             print.active.store(call.parse()?, Relaxed);
             Ok(())
         });
+    }
+}
+
+impl PerPacket for Print {
+    #[inline(always)]
+    fn treat(&self, (): &mut (), _: &mut View, _: &mut Moment) -> Way {
+        if self.active.load(Relaxed) { Way::aside(0) } else { Way::ON }
+    }
+
+    fn aside(&self, cx: &mut Context, (): &mut (), packet: Packet, _way: Way) -> Option<Packet> {
+        cx.router().chatter(&self.line(cx, &packet));
+        Some(packet)
     }
 }
 

@@ -75,7 +75,7 @@ impl Element for RecordTimestamp {
         let now = cx.refresh_now().as_nanos();
         for packet in batch.iter() {
             let number = match self.place {
-                Some(place) => place.read(packet),
+                Some(place) => place.read(packet.data()),
                 None => Some(self.next.fetch_add(1, Relaxed)),
             };
             if let Some(time) = number.and_then(|number| self.slot(number)) {

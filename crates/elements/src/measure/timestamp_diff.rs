@@ -114,7 +114,7 @@ impl Element for TimestampDiff {
     }
 
     fn simple_action(&self, cx: &mut Context, (): &mut (), packet: Packet) -> Option<Packet> {
-        let Some(number) = self.place.read(&packet) else {
+        let Some(number) = self.place.read(packet.data()) else {
             cx.push_or_drop(1, packet, Reason::Truncated);
             return None;
         };
@@ -166,8 +166,6 @@ impl Element for TimestampDiff {
         });
     }
 }
-
-impl TimestampDiff {}
 
 fn mean(delays: &[u64]) -> f64 {
     match delays.len() {

@@ -47,7 +47,9 @@ use std::sync::{Arc, OnceLock};
 use millrace_core::args::Word;
 use millrace_core::checksum::Sum;
 use millrace_core::headers::protocol;
-use millrace_core::{Class, Context, Element, Failed, Init, Packet, Refused, Setup, register};
+use millrace_core::{
+    Class, Element, Failed, Init, Moment, Packet, PerPacket, Refused, Setup, View, Way, register,
+};
 
 use super::family::Family;
 use super::flow_id::FlowId;
@@ -102,16 +104,18 @@ impl Element for FtpPortMapper {
         let _ = self.rewriters.set([control, data]);
         Ok(())
     }
+}
 
-    fn simple_action(&self, cx: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
-        self.translate(cx, &mut packet);
-        Some(packet)
+impl PerPacket for FtpPortMapper {
+    fn treat(&self, (): &mut (), packet: &mut View, at: &mut Moment) -> Way {
+        packet.with_packet(|packet| self.translate(at, packet));
+        Way::ON
     }
 }
 
 impl FtpPortMapper {
     /// Rewrites a PORT command, if the packet has one. None when it stays as it is.
-    fn translate(&self, cx: &mut Context, packet: &mut Packet) -> Option<()> {
+    fn translate(&self, at: &mut Moment, packet: &mut Packet) -> Option<()> {
         let [control, data] = self.rewriters.get()?;
         let (flow, protocol) = transport::read(packet).ok()?;
         let bytes = packet.network_data().filter(|_| protocol == protocol::TCP)?;
@@ -120,11 +124,11 @@ impl FtpPortMapper {
         let payload_at = header_len + usize::from(tcp.get(12)? >> 4) * 4;
         let payload = bytes.get(payload_at..).filter(|_| payload_at >= header_len + 20)?;
         let command = Command::parse(payload)?;
-        let now = cx.now();
+        let now = at.now();
         let (set, found, key) = control.lookup(protocol::TCP, flow, false, None)?;
         let destination = (flow.destination(), flow.destination_port().wrapping_sub(1));
         let wanted = FlowId::new((command.address, command.port), destination);
-        let make = Some((self.input, &mut *cx.random(), now));
+        let make = Some((self.input, &mut *at.random(), now));
         let (data_set, data_found, data_key) = data.lookup(protocol::TCP, wanted, false, make)?;
         let to = data_set.table.view(data_found, data_key)?.to;
         let view = set.table.view(found, key)?;

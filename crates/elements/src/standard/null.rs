@@ -26,7 +26,7 @@
 //! # See also
 //! PushNull, PullNull, Tee, Discard
 
-use millrace_core::{Batch, Class, Context, Element, Failed, Setup, register};
+use millrace_core::{Class, Element, Failed, Moment, PerPacket, Setup, View, Way, register};
 
 /// The element; its manual is at the top of the file.
 pub struct Null;
@@ -35,7 +35,6 @@ register!(Null, "null.rs");
 
 impl Element for Null {
     const CLASS: Class = Class::new("Null", "1/1", "a/a")
-        .transparent()
         .aliases(&["Null1", "Null2", "Null3", "Null4", "Null5", "Null6", "Null7", "Null8"]);
     type Local = ();
 
@@ -43,8 +42,13 @@ impl Element for Null {
         setup.args.complete()?;
         Ok(Self)
     }
+}
 
-    fn process(&self, _cx: &mut Context, (): &mut (), _batch: &mut Batch) {}
+impl PerPacket for Null {
+    #[inline(always)]
+    fn treat(&self, (): &mut (), _: &mut View, _: &mut Moment) -> Way {
+        Way::ON
+    }
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ pub struct PullNull;
 register!(PullNull, "pull_null.rs");
 
 impl Element for PullNull {
-    const CLASS: Class = Class::new("PullNull", "1/1", "l/l").transparent().aliases(&[
+    const CLASS: Class = Class::new("PullNull", "1/1", "l/l").aliases(&[
         "PullNull1",
         "PullNull2",
         "PullNull3",

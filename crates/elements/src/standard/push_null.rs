@@ -27,7 +27,7 @@
 //! # See also
 //! Null, PullNull
 
-use millrace_core::{Batch, Class, Context, Element, Failed, Setup, register};
+use millrace_core::{Class, Element, Failed, Moment, PerPacket, Setup, View, Way, register};
 
 /// The element; its manual is at the top of the file.
 pub struct PushNull;
@@ -35,7 +35,7 @@ pub struct PushNull;
 register!(PushNull, "push_null.rs");
 
 impl Element for PushNull {
-    const CLASS: Class = Class::new("PushNull", "1/1", "h/h").transparent().aliases(&[
+    const CLASS: Class = Class::new("PushNull", "1/1", "h/h").aliases(&[
         "PushNull1",
         "PushNull2",
         "PushNull3",
@@ -51,8 +51,13 @@ impl Element for PushNull {
         setup.args.complete()?;
         Ok(Self)
     }
+}
 
-    fn process(&self, _cx: &mut Context, (): &mut (), _batch: &mut Batch) {}
+impl PerPacket for PushNull {
+    #[inline(always)]
+    fn treat(&self, (): &mut (), _: &mut View, _: &mut Moment) -> Way {
+        Way::ON
+    }
 }
 
 #[cfg(test)]

@@ -46,7 +46,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use millrace_core::checksum::checksum;
 use millrace_core::headers::protocol;
 use millrace_core::{
-    Class, Context, Element, Failed, Handlers, Packet, Reason, Setup, Timestamp, register,
+    Class, Context, Element, Failed, Handlers, Moment, Packet, PerPacket, Reason, Setup, Timestamp,
+    View, Way, register,
 };
 
 /// The element; its manual is at the top of the file.
@@ -73,19 +74,6 @@ impl Element for StoreUdpTimeSeqRecord {
         Ok(Self { offset, delta, count: 0.into() })
     }
 
-    fn simple_action(&self, cx: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
-        let now = cx.now();
-        match self.store(&mut packet, now) {
-            Ok(()) => Some(packet),
-            Err(reason) => {
-                if reason == Reason::BadVersion {
-                    cx.router().chatter("Unknown IP version!");
-                }
-                cx.drop(packet, reason)
-            }
-        }
-    }
-
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("count", |record, _| record.count.load(Relaxed));
         handlers.write("reset", |record, _| {
@@ -95,8 +83,24 @@ impl Element for StoreUdpTimeSeqRecord {
     }
 }
 
+impl PerPacket for StoreUdpTimeSeqRecord {
+    fn treat(&self, (): &mut (), packet: &mut View, at: &mut Moment) -> Way {
+        match self.store(packet, at.now()) {
+            Ok(()) => Way::ON,
+            Err(reason) => Way::drop(reason),
+        }
+    }
+
+    fn aside(&self, cx: &mut Context, (): &mut (), packet: Packet, way: Way) -> Option<Packet> {
+        if way.reason() == Reason::BadVersion {
+            cx.router().chatter("Unknown IP version!");
+        }
+        cx.send_or_drop(packet, way)
+    }
+}
+
 impl StoreUdpTimeSeqRecord {
-    fn store(&self, packet: &mut Packet, now: Timestamp) -> Result<(), Reason> {
+    fn store(&self, packet: &mut View, now: Timestamp) -> Result<(), Reason> {
         let udp = self.udp(packet.data())?;
         let datagram = packet.data_mut().get_mut(udp..).unwrap_or_default();
         let Some((header, rest)) = datagram.split_first_chunk_mut::<UDP>() else {

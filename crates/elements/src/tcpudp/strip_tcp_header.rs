@@ -32,8 +32,7 @@
 
 use millrace_core::headers::{Header, TcpHeader};
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Packet, PerPacket, Reason, Setup, Way, register,
-    treat_each,
+    Class, Element, Failed, Moment, PerPacket, Reason, Setup, View, Way, register,
 };
 
 /// The element; its manual is at the top of the file.
@@ -49,17 +48,11 @@ impl Element for StripTcpHeader {
         setup.args.complete()?;
         Ok(Self)
     }
-
-    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
-        self.treat_batch(cx, local, batch);
-    }
 }
 
-treat_each!(StripTcpHeader);
-
-impl StripTcpHeader {
+impl PerPacket for StripTcpHeader {
     #[inline(always)]
-    fn treat_one(&self, packet: &mut Packet) -> Way {
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
         let tcp = packet.transport_data().and_then(TcpHeader::view);
         match tcp.map(|(tcp, _)| tcp.header_len()) {
             Some(len) if packet.strip(len) => Way::ON,

@@ -41,20 +41,20 @@
 //! IPEncap, SetUDPChecksum, Strip
 
 use std::net::Ipv4Addr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 
-use arc_swap::ArcSwap;
 use millrace_core::args::UdpPort;
 use millrace_core::headers::{Header, Ipv4Header};
-use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Reason, Setup, register};
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Handlers, Published, Reason, Setup, register,
+};
 
 use super::udp_outer::UdpOuter;
 use crate::ip::outer_header::Destination;
 
 /// The element; its manual is at the top of the file.
 pub struct UdpIpEncap {
-    outer: ArcSwap<UdpOuter>,
+    outer: Published<UdpOuter>,
     checksum: bool,
     /// The next identification.
     id: AtomicU16,
@@ -74,7 +74,7 @@ impl Element for UdpIpEncap {
         let checksum = setup.args.positional("CHECKSUM", true);
         setup.args.complete()?;
         let outer = UdpOuter::new((source, src_port), (destination, dst_port));
-        let outer = ArcSwap::from_pointee(outer);
+        let outer = Published::new(outer);
         Ok(Self { outer, checksum, id: AtomicU16::new(0) })
     }
 
@@ -123,10 +123,10 @@ impl Element for UdpIpEncap {
 
 impl UdpIpEncap {
     fn change(&self, change: impl Fn(&mut UdpOuter)) {
-        self.outer.rcu(|outer| {
+        self.outer.update(|outer| {
             let mut outer = UdpOuter::clone(outer);
             change(&mut outer);
-            Arc::new(outer)
+            outer
         });
     }
 }

@@ -31,8 +31,7 @@
 //! StripTCPHeader, UnstripIPHeader
 
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Packet, PerPacket, Reason, Setup, Way, register,
-    treat_each,
+    Class, Element, Failed, Moment, PerPacket, Reason, Setup, View, Way, register,
 };
 
 /// The element; its manual is at the top of the file.
@@ -48,17 +47,11 @@ impl Element for UnstripTcpHeader {
         setup.args.complete()?;
         Ok(Self)
     }
-
-    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
-        self.treat_batch(cx, local, batch);
-    }
 }
 
-treat_each!(UnstripTcpHeader);
-
-impl UnstripTcpHeader {
+impl PerPacket for UnstripTcpHeader {
     #[inline(always)]
-    fn treat_one(&self, packet: &mut Packet) -> Way {
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
         match packet.transport_header() {
             Some(0..) => Way::ON,
             Some(offset) if packet.unstrip(offset.unsigned_abs()) => Way::ON,

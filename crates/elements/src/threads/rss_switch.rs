@@ -34,13 +34,14 @@
 //! # See also
 //! SoftwareRSS, HashSwitch, Pipeliner
 
-use millrace_core::{Batch, Class, Context, Element, Failed, Setup, register};
+use millrace_core::{Class, Element, Failed, Moment, PerPacket, Setup, View, Way, register};
 
 use super::flow_hash::{FlowHash, target};
 
 /// The element; its manual is at the top of the file.
 pub struct RssSwitch {
     hash: FlowHash,
+    outputs: usize,
 }
 
 register!(RssSwitch, "rss_switch.rs");
@@ -52,16 +53,17 @@ impl Element for RssSwitch {
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let hash = FlowHash::configure(&mut setup.args);
         setup.args.complete()?;
-        Ok(Self { hash })
+        Ok(Self { hash, outputs: setup.outputs() })
     }
+}
 
-    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
-        let outputs = cx.outputs();
-        cx.route(batch, |packet| {
-            let hash = self.hash.of(packet);
-            packet.set_device_hash(hash);
-            target(hash, outputs)
-        });
+impl PerPacket for RssSwitch {
+    const ROUTES: bool = true;
+
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        let hash = self.hash.of(packet.data());
+        packet.with_packet(|packet| packet.set_device_hash(hash));
+        Way::output(target(hash, self.outputs) as u16)
     }
 }
 

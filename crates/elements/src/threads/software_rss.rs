@@ -127,7 +127,7 @@ impl Element for SoftwareRss {
         local.lanes.resize_with(count, Default::default);
         let mut targets: Ports = [0; Batch::CAPACITY];
         batch.classify(&mut targets, |packet| {
-            let hash = self.hash.of(packet);
+            let hash = self.hash.of(packet.data());
             packet.set_device_hash(hash);
             // There are at most 64 threads.
             target(hash, count) as u16

@@ -32,7 +32,7 @@ use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
 use millrace_core::args::SignedTime;
 use millrace_core::{
-    Class, Context, Element, Failed, Handlers, Packet, Setup, Timestamp, register,
+    Class, Element, Failed, Handlers, Moment, PerPacket, Setup, Timestamp, View, Way, register,
 };
 
 /// The element; its manual is at the top of the file.
@@ -57,7 +57,17 @@ impl Element for AdjustTimestamp {
         Ok(Self { time: time.as_nanos().into(), first, all })
     }
 
-    fn simple_action(&self, _cx: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
+    fn handlers(handlers: &mut Handlers<Self>) {
+        handlers.read("time", |it, _| Timestamp::from_nanos(it.time.load(Relaxed)).to_string());
+        handlers.write("time", |it, call| {
+            it.time.store(call.parse::<SignedTime>()?.0.as_nanos(), Relaxed);
+            Ok(())
+        });
+    }
+}
+
+impl PerPacket for AdjustTimestamp {
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
         let old = if self.first { packet.first_timestamp() } else { packet.timestamp() };
         if self.all || !old.is_zero() {
             let new = old.as_nanos().saturating_add(self.time.load(Relaxed));
@@ -68,14 +78,6 @@ impl Element for AdjustTimestamp {
                 packet.set_timestamp(new);
             }
         }
-        Some(packet)
-    }
-
-    fn handlers(handlers: &mut Handlers<Self>) {
-        handlers.read("time", |it, _| Timestamp::from_nanos(it.time.load(Relaxed)).to_string());
-        handlers.write("time", |it, call| {
-            it.time.store(call.parse::<SignedTime>()?.0.as_nanos(), Relaxed);
-            Ok(())
-        });
+        Way::ON
     }
 }

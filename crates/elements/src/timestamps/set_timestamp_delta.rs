@@ -31,7 +31,8 @@
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
 use millrace_core::{
-    Class, Context, Element, Failed, Handlers, Packet, Setup, Timestamp, register,
+    Class, Context, Element, Failed, Handlers, Moment, Packet, PerPacket, Setup, Timestamp, View,
+    Way, register,
 };
 
 /// The element; its manual is at the top of the file.
@@ -69,24 +70,34 @@ impl Element for SetTimestampDelta {
         Ok(Self { kind, first: 0.into() })
     }
 
-    fn simple_action(&self, cx: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
-        let time = packet.timestamp();
-        if !time.is_zero() {
-            packet.set_timestamp(match self.kind {
-                Kind::Range => time - self.first_seen(time),
-                Kind::Now => cx.refresh_now() - time,
-                Kind::First => time - packet.first_timestamp(),
-            });
-        }
-        Some(packet)
-    }
-
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("first", |it, _| Timestamp::from_nanos(it.first.load(Relaxed)).to_string());
         handlers.write("reset", |it, _| {
             it.first.store(0, Relaxed);
             Ok(())
         });
+    }
+}
+
+impl PerPacket for SetTimestampDelta {
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        let time = packet.timestamp();
+        if time.is_zero() {
+            return Way::ON;
+        }
+        let delta = match self.kind {
+            Kind::Range => time - self.first_seen(time),
+            Kind::First => time - packet.first_timestamp(),
+            // A look at the clock.
+            Kind::Now => return Way::aside(0),
+        };
+        packet.set_timestamp(delta);
+        Way::ON
+    }
+
+    fn aside(&self, cx: &mut Context, (): &mut (), mut packet: Packet, _: Way) -> Option<Packet> {
+        packet.set_timestamp(cx.refresh_now() - packet.timestamp());
+        Some(packet)
     }
 }
 

@@ -28,7 +28,9 @@
 //! # See also
 //! SetTimestamp, AdjustTimestamp
 
-use millrace_core::{Class, Context, Element, Failed, Packet, Reason, Setup, register};
+use millrace_core::{
+    Class, Element, Failed, Moment, PerPacket, Reason, Setup, View, Way, register,
+};
 
 /// The element; its manual is at the top of the file.
 pub struct StoreTimestamp {
@@ -57,20 +59,22 @@ impl Element for StoreTimestamp {
         setup.args.complete()?;
         Ok(Self { offset: offset.map(|offset| offset as usize) })
     }
+}
 
-    fn simple_action(&self, cx: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
+impl PerPacket for StoreTimestamp {
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
         let bytes = packet.timestamp().as_nanos().to_ne_bytes();
-        let at = self.offset.unwrap_or(packet.len());
-        let missing = (at + bytes.len()).saturating_sub(packet.len());
+        let offset = self.offset.unwrap_or(packet.len());
+        let missing = (offset + bytes.len()).saturating_sub(packet.len());
         if missing > 0 {
             packet.append(missing).fill(0);
         }
-        match packet.data_mut().get_mut(at..at + bytes.len()) {
+        match packet.data_mut().get_mut(offset..offset + bytes.len()) {
             Some(place) => {
                 place.copy_from_slice(&bytes);
-                Some(packet)
+                Way::ON
             }
-            None => cx.drop(packet, Reason::NoBuffer),
+            None => Way::drop(Reason::NoBuffer),
         }
     }
 }

@@ -41,8 +41,8 @@
 use millrace_core::args::Kind;
 use millrace_core::element::HandlerCall;
 use millrace_core::{
-    Args, Class, Context, Element, Failed, Handlers, Init, Lock, Packet, Reason, Refused, Setup,
-    Timestamp, register,
+    Args, Class, Context, Element, Failed, Handlers, Init, Lock, Moment, Packet, PerPacket, Reason,
+    Refused, Setup, Timestamp, View, Way, register,
 };
 
 /// The element; its manual is at the top of the file.
@@ -114,26 +114,6 @@ impl Element for TimeFilter {
         }
     }
 
-    fn simple_action(&self, cx: &mut Context, (): &mut (), packet: Packet) -> Option<Packet> {
-        let time = packet.timestamp();
-        let (start, end, armed) = {
-            let mut span = self.span.lock();
-            span.settle(After::FirstPacket, time);
-            let at_end = time >= span.start.time && time >= span.end.time;
-            let armed = at_end && std::mem::replace(&mut span.armed, false);
-            (span.start.time, span.end.time, armed)
-        };
-        if armed {
-            self.end(cx, time);
-        }
-        let passes = time >= start && (time < end || (armed && time < self.span.lock().end.time));
-        if passes {
-            return Some(packet);
-        }
-        cx.push_or_drop(1, packet, Reason::Filtered);
-        None
-    }
-
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("start", |filter, _| filter.span.lock().start.time.to_string());
         handlers.write("start", |filter, call| {
@@ -161,6 +141,36 @@ impl Element for TimeFilter {
             span.move_end(end);
             Ok(())
         });
+    }
+}
+
+impl PerPacket for TimeFilter {
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        let time = packet.timestamp();
+        let mut span = self.span.lock();
+        span.settle(After::FirstPacket, time);
+        let (start, end) = (span.start.time, span.end.time);
+        if time >= start && time >= end && std::mem::replace(&mut span.armed, false) {
+            return Way::aside(0);
+        }
+        match time >= start && time < end {
+            true => Way::ON,
+            false => Way::output_or_drop(1, Reason::Filtered),
+        }
+    }
+
+    fn aside(&self, cx: &mut Context, (): &mut (), packet: Packet, way: Way) -> Option<Packet> {
+        if way.note().is_none() {
+            return cx.send_or_drop(packet, way);
+        }
+        let time = packet.timestamp();
+        self.end(cx, time);
+        // The end may have been moved.
+        if time < self.span.lock().end.time {
+            return Some(packet);
+        }
+        cx.push_or_drop(1, packet, Reason::Filtered);
+        None
     }
 }
 

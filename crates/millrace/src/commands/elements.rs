@@ -109,7 +109,7 @@ fn described(info: &ClassInfo) -> Value {
         "ports": info.class.ports,
         "processing": info.class.processing,
         "flow": info.class.flow,
-        "per_packet": info.class.per_packet,
+        "per_packet": info.is_per_packet(),
         "handlers": handlers,
         "manual": info.manual(),
     })

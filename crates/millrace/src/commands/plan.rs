@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use millrace_core::Router;
-use millrace_core::router::{PlannedChain, Seat};
+use millrace_core::router::Seat;
 use millrace_io::{DefaultMethod, Method};
 use serde_json::{Value, json};
 
@@ -32,7 +32,7 @@ pub(crate) struct Plan {
     #[arg(long, value_name = "auto|N|LIST", num_args = 0..=1, require_equals = true, default_missing_value = "auto")]
     affinity: Option<Affinity>,
 
-    /// With elements in a row run one by one, even if they could run as one
+    /// With elements run one by one on batches, even where packets could pass several in one go
     #[arg(long)]
     no_optimise: bool,
 
@@ -169,7 +169,7 @@ impl<'a> Facts<'a> {
             }
         }
         devices(self.router).into_iter().for_each(&mut say);
-        self.say_chains(&mut say);
+        self.say_passages(&mut say);
         self.say_reach(&mut say);
         self.say_counts(&mut say);
         self.router.plan().notes.iter().cloned().for_each(&mut say);
@@ -180,20 +180,19 @@ impl<'a> Facts<'a> {
         text
     }
 
-    /// Which elements run as one.
-    fn say_chains(&self, say: &mut impl FnMut(String)) {
-        if self.router.plan().chains.is_empty() {
+    /// Which elements packets pass in one go.
+    fn say_passages(&self, say: &mut impl FnMut(String)) {
+        let passages = &self.router.plan().passages;
+        if passages.is_empty() {
             return;
         }
-        say("As one loop run, for the packets that come to the first of them".to_owned());
-        for chain in &self.router.plan().chains {
-            let names: Vec<String> = self.of_chain(chain).map(Reached::full_name).collect();
-            say(format!("  {}", names.join(" -> ")));
+        say("Packet by packet, without a stop from one to the next where they are connected, run"
+            .to_owned());
+        for passage in passages {
+            let of = passage.iter().filter_map(|&id| self.elements.get(id));
+            let names: Vec<String> = of.map(Reached::full_name).collect();
+            say(format!("  {}", names.join(", ")));
         }
-    }
-
-    fn of_chain(&self, chain: &PlannedChain) -> impl Iterator<Item = &Reached<'a>> {
-        chain.elements().filter_map(|id| self.elements.get(id))
     }
 
     /// Who reaches what: in groups, because most elements are reached by the same threads.
@@ -313,11 +312,10 @@ impl<'a> Facts<'a> {
                 })
             })
             .collect();
-        let chains: Vec<Vec<&str>> = plan
-            .chains
-            .iter()
-            .map(|chain| self.of_chain(chain).map(|e| e.name).collect())
-            .collect();
+        let names = |passage: &Vec<usize>| -> Vec<&str> {
+            passage.iter().filter_map(|&id| self.elements.get(id)).map(|e| e.name).collect()
+        };
+        let passages: Vec<Vec<&str>> = plan.passages.iter().map(names).collect();
         let own: Vec<Value> = self
             .own_plans()
             .map(|(of, plan)| json!({ "element": of.name, "class": of.class, "plan": plan }))
@@ -326,7 +324,7 @@ impl<'a> Facts<'a> {
             "threads": threads,
             "receivers": receivers,
             "transmitters": transmitters,
-            "chains": chains,
+            "passages": passages,
             "elements": elements,
             "notes": plan.notes,
             "plans": own,

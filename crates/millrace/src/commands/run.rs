@@ -48,7 +48,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "auto|N|LIST", num_args = 0..=1, require_equals = true, default_missing_value = "auto")]
     affinity: Option<Affinity>,
 
-    /// Runs elements in a row one by one, even if they could run as one
+    /// Runs elements one by one on batches, even where packets could pass several in one go
     #[arg(long)]
     no_optimise: bool,
 

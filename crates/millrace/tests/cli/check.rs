@@ -101,14 +101,14 @@ fn the_plan_says_who_runs_what() {
 }
 
 #[test]
-fn the_plan_says_which_elements_run_as_one() {
+fn the_plan_says_which_elements_packets_pass_in_one_go() {
     let text = "Idle -> s :: Strip(14) -> c :: CheckIPHeader -> g :: GetIPAddress(16) -> Discard";
     let words = millrace(&["plan", "-e", text]).stdout;
-    let row = "  s :: Strip -> c :: CheckIPHeader -> g :: GetIPAddress\n";
-    assert!(words.contains(&format!("come to the first of them\n{row}")), "{words}");
+    let row = "  s :: Strip, c :: CheckIPHeader, g :: GetIPAddress\n";
+    assert!(words.contains(&format!("where they are connected, run\n{row}")), "{words}");
     let done = millrace(&["plan", "--json", "-e", text]);
     let plan: Value = serde_json::from_str(&done.stdout).unwrap();
-    assert_eq!(plan["chains"], serde_json::json!([["s", "c", "g"]]));
+    assert_eq!(plan["passages"], serde_json::json!([["s", "c", "g"]]));
 
     let words = millrace(&["plan", "--no-optimise", "-e", text]).stdout;
     assert!(!words.contains(row), "{words}");

@@ -7,8 +7,10 @@ use std::time::Instant;
 
 use self::running::Leaving;
 use super::biased::Identity;
-use super::chain::Chain;
 use super::dispatch::{NOWHERE, Waiting, Wiring};
+use super::moment::Moment;
+use super::program::Program;
+use super::published::Seat;
 use super::round::Rounds;
 use super::timer::TimerQueue;
 use super::{Task, Waker};
@@ -27,12 +29,14 @@ use crate::time::Timestamp;
 /// every packet is accounted for.
 #[repr(align(128))]
 pub struct Context {
-    thread: usize,
+    /// The thread, the time, chance.
+    pub(in crate::engine) moment: Moment,
     identity: Identity,
+    /// Its place among those that read published values.
+    seat: Seat,
     router: Arc<Router>,
     /// One an element; the last one is the engine's own.
     stats: Arc<[NodeStats]>,
-    now: Timestamp,
     rounds: Rounds,
     /// When a device ended the thread's sleep, until the first packets are sent on.
     woken: Option<Timestamp>,
@@ -46,17 +50,14 @@ pub struct Context {
     /// How often elements that were running have been entered again since a pull came back.
     again: usize,
     wiring: Arc<Wiring>,
-    /// For each frame the chain that begins there; absent while it runs.
-    chains: Vec<Option<Box<Chain>>>,
-    /// The frames inside the chain that runs.
-    inside: Vec<(usize, u64)>,
+    /// What treats packets one by one; absent while it runs.
+    program: Option<Box<Program>>,
     tasks: Vec<Task>,
     leaving: Vec<Leaving>,
     timers: TimerQueue,
     /// How long elements may take to finish what they have under way, once they do.
     drains_until: Option<Instant>,
     waker: Arc<Waker>,
-    random: fastrand::Rng,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -259,7 +260,7 @@ impl Context {
     }
 
     /// Drops a packet and counts the reason. Returns `None`, so that
-    /// [`simple_action`](crate::Element::simple_action) can end with it.
+    /// [`PerPacket::aside`](crate::PerPacket::aside) can end with it.
     #[inline]
     pub fn drop(&mut self, packet: Packet, reason: Reason) -> Option<Packet> {
         std::mem::drop(packet);
@@ -334,7 +335,7 @@ impl Context {
     /// The thread, counted from 0.
     #[inline]
     pub fn thread(&self) -> usize {
-        self.thread
+        self.moment.thread
     }
 
     /// Who this is among all contexts of the process.
@@ -347,13 +348,13 @@ impl Context {
     /// where that is steady, and is within a microsecond of the clock's.
     #[inline]
     pub fn now(&self) -> Timestamp {
-        self.now
+        self.moment.now
     }
 
     /// The time, read afresh.
     pub fn refresh_now(&mut self) -> Timestamp {
         self.set_now(self.router.clock().now());
-        self.now
+        self.moment.now
     }
 
     /// The index of the element that runs.
@@ -387,7 +388,7 @@ impl Context {
     /// This thread's source of random numbers (seeded by RandomSeed, or by the system).
     #[inline]
     pub fn random(&mut self) -> &mut fastrand::Rng {
-        &mut self.random
+        &mut self.moment.random
     }
 
     #[inline]
@@ -424,7 +425,7 @@ pub(crate) struct Parts {
     pub(crate) stats: Arc<[NodeStats]>,
     pub(crate) nodes: Vec<Option<Box<dyn Node>>>,
     pub(crate) wiring: Arc<Wiring>,
-    pub(crate) chains: Vec<Option<Box<Chain>>>,
+    pub(crate) program: Program,
     pub(crate) tasks: Vec<Task>,
     pub(crate) waker: Arc<Waker>,
     pub(crate) seed: u64,
@@ -432,29 +433,30 @@ pub(crate) struct Parts {
 
 impl From<Parts> for Context {
     fn from(parts: Parts) -> Self {
-        let Parts { thread, router, stats, nodes, wiring, chains, tasks, waker, seed } = parts;
+        let Parts { thread, router, stats, mut nodes, wiring, mut program, tasks, waker, seed } =
+            parts;
+        program.link(&mut nodes);
+        let random = fastrand::Rng::with_seed(seed);
         Self {
-            thread,
+            moment: Moment { thread, now: router.clock().now(), random },
             identity: Identity::new(),
-            now: router.clock().now(),
+            seat: Seat::new(),
             rounds: Rounds::new(),
             woken: None,
             router,
             stats,
             running: Running { element: nodes.len(), ..Running::default() },
             mark: crate::cycles::now(),
-            waiting: Waiting::new(wiring.frames.len(), wiring.order),
+            waiting: Waiting::new(wiring.frames.len()),
             nodes,
             again: 0,
             wiring,
-            chains,
-            inside: Vec::new(),
+            program: Some(Box::new(program)),
             tasks,
             leaving: Vec::new(),
             timers: TimerQueue::default(),
             drains_until: None,
             waker,
-            random: fastrand::Rng::with_seed(seed),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One round of the thread's loop, in parts: tasks, timers, inputs with packets, chains.
+//! One round of the thread's loop, in parts: tasks, timers, inputs with packets.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -62,6 +62,11 @@ impl Context {
     /// Looks at the time. What was between the last round's elements and this moment is no element's.
     #[inline]
     fn begin_round(&mut self) {
+        self.seat.begin_round();
+        let order = self.router.order();
+        if !self.waiting.has_order(order) {
+            self.waiting.set_order(order);
+        }
         let cycle = crate::cycles::now();
         let idle = cycle.wrapping_sub(self.mark).wrapping_mul(self.rounds.weight());
         self.here().cycles.add(idle);
@@ -74,13 +79,16 @@ impl Context {
     /// Sets the time, which does not go back: the clock and the counter may be a little apart.
     #[inline]
     pub(super) fn set_now(&mut self, now: Timestamp) {
-        self.now = self.now.max(now);
+        self.moment.now = self.moment.now.max(now);
     }
 
     /// Makes the state of elements anew, in memory near the running thread. Only before the first round.
     pub(in crate::engine) fn renew_nodes(&mut self) {
         for (id, node) in self.nodes.iter_mut().enumerate().filter(|(_, node)| node.is_some()) {
             *node = self.router.instance_of(id);
+        }
+        if let Some(program) = &mut self.program {
+            program.link(&mut self.nodes);
         }
     }
 
@@ -139,11 +147,16 @@ impl Context {
         let rings_of = |node: &Option<Box<dyn Node>>| {
             let mut rings = Vec::new();
             if let Some(node) = node {
-                node.handed_over(self.thread, &mut rings);
+                node.handed_over(self.thread(), &mut rings);
             }
             rings
         };
         self.nodes.iter().map(rings_of).collect()
+    }
+
+    /// No element runs for a while: the thread sleeps, or another context's turn has come.
+    pub(in crate::engine) fn leave_round(&mut self) {
+        self.seat.leave();
     }
 
     /// Whether a task waits to be handed over.
@@ -155,7 +168,7 @@ impl Context {
     pub(in crate::engine) fn run_timers(&mut self) -> bool {
         let mut ran = false;
         // Timers that expire while these run wait for the next round: tasks have their turn.
-        let now = self.now;
+        let now = self.now();
         while let Some(timer) = self.timers.pop(now) {
             ran = true;
             self.charge();
@@ -167,6 +180,7 @@ impl Context {
 
     /// Asks the element that drives the router whether to go on.
     pub(in crate::engine) fn stop_requested(&mut self, driver: usize) -> bool {
+        self.seat.begin_round();
         self.charge();
         let go_on = self.run_node(driver, 0, |node, cx| node.stop_requested(cx));
         self.run_waiting();
@@ -263,7 +277,7 @@ impl Context {
 
     #[inline]
     fn run_frame(&mut self, frame: usize, mut batch: Batch) {
-        if self.run_chain(frame, &mut batch) {
+        if self.run_program(frame, &mut batch) {
             return self.waiting.give_spare(batch);
         }
         let (element, port) = self.wiring.frames[frame];
@@ -285,22 +299,24 @@ impl Context {
         self.leave(before);
     }
 
-    /// Takes a batch through the chain that begins at `frame`; false if there is none for it.
+    /// Takes a batch through the steps from the one that is entered at `frame`; false if there is none, or the
+    /// elements are to run one by one.
     #[inline]
-    fn run_chain(&mut self, frame: usize, batch: &mut Batch) -> bool {
-        let Some(mut chain) = self.chains[frame].take() else { return false };
-        let takes = chain.takes(self);
-        if takes {
-            chain.run(self, batch);
+    fn run_program(&mut self, frame: usize, batch: &mut Batch) -> bool {
+        let Some(mut program) = self.program.take() else { return false };
+        let entry = program.entry_at(frame);
+        let entry = entry.filter(|&entry| program.takes(entry, self));
+        if let Some(entry) = entry {
+            program.run(entry, self, batch);
             if self.counts_cycles() {
                 let now = crate::cycles::now();
                 let cycles = now.wrapping_sub(self.mark).wrapping_mul(self.rounds.weight());
-                chain.add_cycles(cycles);
+                program.add_cycles(entry, cycles);
                 self.mark = now;
             }
         }
-        self.chains[frame] = Some(chain);
-        takes
+        self.program = Some(program);
+        entry.is_some()
     }
 
     /// Whether the cycles of this round are counted.
@@ -309,13 +325,11 @@ impl Context {
         COUNTED && self.rounds.weight() != 0
     }
 
-    /// Shares the cycles of all chains out among their elements, for who reads them.
+    /// Shares the cycles of the program out among its elements, for who reads them.
     pub(in crate::engine) fn share_cycles_out(&mut self) {
-        for frame in 0..self.chains.len() {
-            if let Some(mut chain) = self.chains[frame].take() {
-                chain.share_out(self);
-                self.chains[frame] = Some(chain);
-            }
+        if let Some(mut program) = self.program.take() {
+            program.share_all_out(self);
+            self.program = Some(program);
         }
     }
 
@@ -327,16 +341,6 @@ impl Context {
         let result = f(self);
         self.running = before;
         result
-    }
-
-    /// Makes other frames those inside the chain that runs.
-    pub(in crate::engine) fn swap_inside(&mut self, inside: &mut Vec<(usize, u64)>) {
-        std::mem::swap(&mut self.inside, inside);
-    }
-
-    /// Whether packets have been sent to the middle of the chain that runs.
-    pub(crate) fn has_waiting_inside(&self) -> bool {
-        self.is_pending(&self.inside)
     }
 
     /// Whether packets wait at one of the frames that are given as words of bits.

@@ -16,10 +16,10 @@
 //! 4. homes of the tasks that carry packets over, away from where these come from;
 //! 5. thread vectors, tasks wherever an element is reached, transmit queues, and the threads that may
 //!    count references plainly;
-//! 6. [`chains`]: which elements in a row run as one.
+//! 6. [`passages`]: which elements packets pass in one go.
 
 mod assign;
-mod chains;
+mod passages;
 mod reach;
 mod seats;
 
@@ -32,7 +32,6 @@ use crate::element::{ClassInfo, PortKind, share};
 use crate::stats::MAX_THREADS;
 use crate::topology::Topology;
 use assign::{Applicant, assign};
-pub use chains::PlannedChain;
 use reach::Ways;
 use seats::{Demand, seats};
 
@@ -61,8 +60,10 @@ pub struct Plan {
     /// The threads whose packets do not get to other threads, one bit each: they count references
     /// to shared packets without atomic instructions.
     pub plain: u64,
-    /// Elements in a row that run as one.
-    pub chains: Vec<PlannedChain>,
+    /// Groups of elements that packets pass one by one, from step to step.
+    pub passages: Vec<Vec<usize>>,
+    /// Whether they do.
+    pub(super) optimised: bool,
     /// What in the configuration the plan could not follow, in sentences.
     pub notes: Vec<String>,
     ways: Ways,
@@ -138,7 +139,7 @@ pub(super) struct Means<'a> {
     pub(super) threads: usize,
     pub(super) pinning: Pinning,
     pub(super) topology: &'a Topology,
-    /// Whether elements in a row may run as one.
+    /// Whether packets may pass elements in one go.
     pub(super) optimise: bool,
 }
 
@@ -165,7 +166,8 @@ impl Plan {
         plan.find_plain(graph);
         plan.sort_tasks(draft);
         if means.optimise {
-            plan.find_chains(graph);
+            plan.optimised = true;
+            plan.passages = passages::find(graph);
         }
         draft.receivers = receivers;
         plan
@@ -191,14 +193,6 @@ impl Plan {
     pub(super) fn out_of_reach(&self, element: usize, thread: usize) -> Option<usize> {
         let reached = self.ways.from(element, thread);
         reached.into_iter().find(|&id| self.reach.get(id).is_none_or(|r| r >> thread & 1 == 0))
-    }
-
-    /// Where the order of effects shows, elements run one by one.
-    fn find_chains(&mut self, graph: &Graph<'_>) {
-        if !graph.classes.iter().any(|info| info.class.ordered) {
-            let starts: Vec<usize> = self.running().map(|task| task.element).collect();
-            self.chains = chains::find(graph, &starts);
-        }
     }
 
     /// Numbers of threads in the configuration that there are not wrap around, and that is told.

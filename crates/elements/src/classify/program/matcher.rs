@@ -30,6 +30,27 @@ pub struct Matcher<const N: usize> {
     lanes: Option<Lanes>,
 }
 
+/// A program of one test of one word, which is what many classifiers are: with a branch for each packet and no loop.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Single {
+    /// Where the word is; a packet that has it has enough bytes.
+    start: usize,
+    mask: u32,
+    value: u32,
+    /// Where it leads when it fails, and when it holds.
+    outputs: [usize; 2],
+}
+
+impl Single {
+    /// The output for a packet, if it has the word.
+    #[inline(always)]
+    pub(super) fn classify(&self, data: &[u8]) -> Option<usize> {
+        let word = u32::from_ne_bytes(*data.get(self.start..)?.first_chunk()?);
+        let holds = word & self.mask == self.value;
+        Some(self.outputs[usize::from(holds)])
+    }
+}
+
 /// A test of a word. Words are as the machine loads them.
 #[derive(Clone, Copy, Debug)]
 struct Step {
@@ -107,6 +128,28 @@ impl<const N: usize> Matcher<N> {
         self.lanes.is_some() || self.steps.is_empty()
     }
 
+    /// The output for a packet of one section that has all bytes that are tested, by tests of single values; else
+    /// `None`. Calls nothing.
+    #[inline(always)]
+    pub(super) fn classify_at_once(&self, data: &[u8]) -> Option<usize> {
+        if self.enough.iter().any(|&enough| data.len() < enough) {
+            return None;
+        }
+        let mut step = self.steps.first()?;
+        // Jumps lead forward, so that this ends.
+        loop {
+            let word = load(data, step.start)?;
+            if step.has_set {
+                return None;
+            }
+            let next = step.next[usize::from(word & step.mask == step.value)];
+            match next.step() {
+                Some(at) => step = self.steps.get(at)?,
+                None => return Some(next.output()),
+            }
+        }
+    }
+
     /// Writes the port of each packet. `sections` gives those of a packet.
     #[inline(always)]
     pub fn classify_all<'a, P>(
@@ -127,6 +170,20 @@ impl<const N: usize> Matcher<N> {
                 None => otherwise.no_sections,
             };
         }
+    }
+
+    /// The program, if it is one test of the packet.
+    pub(super) fn single(&self) -> Option<Single> {
+        let [step] = &*self.steps else { return None };
+        let ends = step.next.iter().all(|next| next.step().is_none());
+        let start = usize::from(step.start);
+        let enough = self.enough.iter().all(|&enough| enough <= start + size_of::<u32>());
+        (N == 1 && ends && enough && !step.has_set).then(|| Single {
+            start,
+            mask: step.mask,
+            value: step.value,
+            outputs: step.next.map(Next::output),
+        })
     }
 
     /// Bytes that the forms of the program take.

@@ -6,12 +6,16 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::{BitAnd, BitOr, Not};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use millrace_core::Packet;
 use millrace_core::args::{Arg, ArgText, Ipv4Network, Ipv6Network, Scope};
+use millrace_core::memory::ANNOTATION_LEN;
+use millrace_core::memory::annotations::DST_IP;
 use zerocopy::FromZeros;
 
 use super::error::Error;
 use super::route::{Hop, Prefix};
+
+/// A packet's annotations.
+pub(super) type Annotations = [u8; ANNOTATION_LEN];
 
 /// An address of one family, and what differs between the families.
 pub trait Address:
@@ -76,11 +80,11 @@ pub trait Address:
     /// Reads a hop.
     fn load(cell: &Self::Cell) -> Option<Hop<Self>>;
 
-    /// Where a packet goes next, by its annotation.
-    fn destination(packet: &Packet) -> Self;
+    /// Where a packet goes next, by its annotations.
+    fn destination(annotations: &Annotations) -> Self;
 
     /// Sets where a packet goes next.
-    fn set_destination(self, packet: &mut Packet);
+    fn set_destination(self, annotations: &mut Annotations);
 }
 
 impl Address for Ipv4Addr {
@@ -93,7 +97,7 @@ impl Address for Ipv4Addr {
     const UNSPECIFIED: Self = Ipv4Addr::UNSPECIFIED;
     const NAME: &'static str = "IP address";
 
-    #[inline]
+    #[inline(always)]
     fn to_bits(self) -> u32 {
         Ipv4Addr::to_bits(self)
     }
@@ -125,21 +129,26 @@ impl Address for Ipv4Addr {
         cell.store(port << 32 | u64::from(hop.gateway.to_bits()), Relaxed);
     }
 
-    #[inline]
+    #[inline(always)]
     fn load(cell: &AtomicU64) -> Option<Hop> {
         let entry = cell.load(Relaxed);
         let port = ((entry >> 32) as u32).checked_sub(1)?;
         Some(Hop { gateway: Ipv4Addr::from_bits(entry as u32), port })
     }
 
-    #[inline]
-    fn destination(packet: &Packet) -> Self {
-        packet.dst_ip()
+    #[inline(always)]
+    fn destination(annotations: &Annotations) -> Self {
+        annotations
+            .get(DST_IP..)
+            .and_then(<[u8]>::first_chunk)
+            .map_or(Self::UNSPECIFIED, |&octets: &[u8; 4]| octets.into())
     }
 
-    #[inline]
-    fn set_destination(self, packet: &mut Packet) {
-        packet.set_dst_ip(self);
+    #[inline(always)]
+    fn set_destination(self, annotations: &mut Annotations) {
+        if let Some(place) = annotations.get_mut(DST_IP..).and_then(<[u8]>::first_chunk_mut) {
+            *place = self.octets();
+        }
     }
 }
 
@@ -154,7 +163,7 @@ impl Address for Ipv6Addr {
     const UNSPECIFIED: Self = Ipv6Addr::UNSPECIFIED;
     const NAME: &'static str = "IPv6 address";
 
-    #[inline]
+    #[inline(always)]
     fn to_bits(self) -> u128 {
         Ipv6Addr::to_bits(self)
     }
@@ -192,20 +201,25 @@ impl Address for Ipv6Addr {
         port.store(u64::from(hop.port) + 1, Relaxed);
     }
 
-    #[inline]
+    #[inline(always)]
     fn load([port, upper, lower, _]: &[AtomicU64; 4]) -> Option<Hop<Self>> {
         let port = port.load(Relaxed).checked_sub(1)? as u32;
         let gateway = u128::from(upper.load(Relaxed)) << 64 | u128::from(lower.load(Relaxed));
         Some(Hop { gateway: Ipv6Addr::from_bits(gateway), port })
     }
 
-    #[inline]
-    fn destination(packet: &Packet) -> Self {
-        packet.dst_ip6()
+    #[inline(always)]
+    fn destination(annotations: &Annotations) -> Self {
+        annotations
+            .get(DST_IP..)
+            .and_then(<[u8]>::first_chunk)
+            .map_or(Self::UNSPECIFIED, |&octets: &[u8; 16]| octets.into())
     }
 
-    #[inline]
-    fn set_destination(self, packet: &mut Packet) {
-        packet.set_dst_ip6(self);
+    #[inline(always)]
+    fn set_destination(self, annotations: &mut Annotations) {
+        if let Some(place) = annotations.get_mut(DST_IP..).and_then(<[u8]>::first_chunk_mut) {
+            *place = self.octets();
+        }
     }
 }

@@ -17,9 +17,9 @@
 //! is one store an entry, and readers need no lock.
 //!
 //! What the default route would fill stays zero, so that the system gives no memory to networks
-//! without routes. Its hop lies beside the tables, in what a reader gets at the start of a batch. A
-//! reader that had the old default and new entries could find a hop that the address never had: so
-//! after a change of the default the writer waits until no reader has the old one.
+//! without routes. Its hop lies beside the tables. A reader that had an old entry and the new default
+//! could find a hop that the address never had: so where an entry is zero it reads the default before
+//! the entry and after it, until they are the same.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering, fence};
@@ -48,11 +48,10 @@ const NARROW_GROUPS: usize = 1 << 15;
 /// Groups that a table of wide entries has room for at first.
 const WIDE_GROUPS: usize = 1 << 17;
 
-/// The tables, and the hop of addresses whose entry is zero.
+/// The tables.
 #[derive(Clone, Debug)]
 pub struct Dir24x8 {
     tables: Arc<Width>,
-    default: HopId,
 }
 
 /// The tables, with entries as wide as they need be.
@@ -62,17 +61,29 @@ enum Width {
     Wide(Tables<AtomicU32>),
 }
 
+impl Width {
+    /// The hop of addresses whose entry is zero.
+    fn default(&self) -> &AtomicU32 {
+        match self {
+            Self::Narrow(tables) => &tables.default,
+            Self::Wide(tables) => &tables.default,
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Tables<E> {
     first: Box<[E; FIRST]>,
     groups: Box<[[E; GROUP]]>,
+    /// The hop of addresses whose entry is zero.
+    default: AtomicU32,
 }
 
 impl<E: Entry> Tables<E> {
     fn new(groups: usize) -> Result<Self, Error> {
         let first = <[E; FIRST]>::new_box_zeroed().map_err(|_| Error::NoMemory)?;
         prefer_huge_pages(&*first);
-        Ok(Self { first, groups: zeroed(groups)? })
+        Ok(Self { first, groups: zeroed(groups)?, default: AtomicU32::new(0) })
     }
 
     #[inline(always)]
@@ -80,26 +91,36 @@ impl<E: Entry> Tables<E> {
         self.first[(address >> 8) as usize].load()
     }
 
-    /// The hop that an entry of the first table leads to.
+    /// What an entry of the first table leads to; 0 for the default.
     #[inline(always)]
-    fn resolve(&self, mut entry: u32, address: u32, default: HopId) -> HopId {
+    fn resolve(&self, mut entry: u32, address: u32) -> u32 {
         if entry & E::MARK != 0 {
             let group = self.groups.get((entry & !E::MARK) as usize);
             entry = group.map_or(0, |group| group[(address & 0xff) as usize].load());
         }
-        if entry == 0 { default } else { HopId(entry) }
+        entry
     }
 
     #[inline(always)]
-    fn lookup(&self, address: u32, default: HopId) -> HopId {
-        let entry = self.first(address);
-        // What an entry leads to was written before it.
-        fence(Ordering::Acquire);
-        self.resolve(entry, address, default)
+    fn lookup(&self, address: u32) -> HopId {
+        loop {
+            let default = self.default.load(Ordering::Acquire);
+            let entry = self.first(address);
+            // What an entry leads to was written before it.
+            fence(Ordering::Acquire);
+            match self.resolve(entry, address) {
+                0 => {}
+                hop => return HopId(hop),
+            }
+            fence(Ordering::Acquire);
+            if self.default.load(Ordering::Relaxed) == default {
+                return HopId(default);
+            }
+        }
     }
 
     #[inline(always)]
-    fn lookup_batch(&self, addresses: &[u32], hops: &mut [HopId], default: HopId) {
+    fn lookup_batch(&self, addresses: &[u32], hops: &mut [HopId]) {
         // No lookup needs the result of another, so that the processor has the cache misses of
         // many under way at once.
         for (hop, &address) in hops.iter_mut().zip(addresses) {
@@ -111,11 +132,12 @@ impl<E: Entry> Tables<E> {
             // Few networks have longer prefixes within, and vectors do the others.
             if hops.iter().fold(0, |any, hop| any | hop.0) & E::MARK != 0 {
                 for (hop, &address) in hops.iter_mut().zip(addresses) {
-                    *hop = self.resolve(hop.0, address, default);
+                    hop.0 = self.resolve(hop.0, address);
                 }
-            } else {
-                for hop in hops {
-                    *hop = if hop.is_none() { default } else { *hop };
+            }
+            for (hop, &address) in hops.iter_mut().zip(addresses) {
+                if hop.is_none() {
+                    *hop = self.lookup(address);
                 }
             }
         }
@@ -126,11 +148,11 @@ impl<E: Entry> Tables<E> {
 const LANES: usize = 16;
 
 impl Fib for Dir24x8 {
-    #[inline]
+    #[inline(always)]
     fn lookup(&self, address: u32) -> HopId {
         match &*self.tables {
-            Width::Narrow(tables) => tables.lookup(address, self.default),
-            Width::Wide(tables) => tables.lookup(address, self.default),
+            Width::Narrow(tables) => tables.lookup(address),
+            Width::Wide(tables) => tables.lookup(address),
         }
     }
 
@@ -139,8 +161,8 @@ impl Fib for Dir24x8 {
         isa::run(
             #[inline(always)]
             || match &*self.tables {
-                Width::Narrow(tables) => tables.lookup_batch(addresses, hops, self.default),
-                Width::Wide(tables) => tables.lookup_batch(addresses, hops, self.default),
+                Width::Narrow(tables) => tables.lookup_batch(addresses, hops),
+                Width::Wide(tables) => tables.lookup_batch(addresses, hops),
             },
         );
     }
@@ -279,7 +301,7 @@ impl FibWriter for Dir24x8Writer {
     fn new() -> Result<Self, Error> {
         let tables = Tables::new(NARROW_GROUPS)?;
         let tables = Arc::new(Width::Narrow(tables));
-        Ok(Self { fib: Dir24x8 { tables, default: HopId::NONE }, notes: Notes::new()? })
+        Ok(Self { fib: Dir24x8 { tables }, notes: Notes::new()? })
     }
 
     fn fib(&self) -> Dir24x8 {
@@ -306,7 +328,8 @@ impl FibWriter for Dir24x8Writer {
                 (Width::Wide(tables), notes)
             };
         let default = routes.rib.get(Prefix::DEFAULT).map_or(HopId::NONE, |entry| entry.hop);
-        self.fib = Dir24x8 { tables: Arc::new(tables), default };
+        tables.default().store(default.0, Ordering::Release);
+        self.fib = Dir24x8 { tables: Arc::new(tables) };
         self.notes = notes;
         Ok(())
     }
@@ -329,9 +352,7 @@ impl FibWriter for Dir24x8Writer {
         }
         for change in changes {
             if change.prefix == Prefix::DEFAULT {
-                self.fib.default = change.new;
-                readers.publish(self.fib());
-                readers.settle();
+                self.fib.tables.default().store(change.new.0, Ordering::Release);
                 continue;
             }
             match &*self.fib.tables {

@@ -49,12 +49,12 @@
 //! # See also
 //! RadixIPLookup, RangeIPLookup
 
-use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Setup, register};
+use millrace_core::{Class, Element, Failed, Handlers, Setup, register};
 
 use super::dir_24_8::Dir24x8Writer;
 use super::rib::Order;
 use super::routing::{
-    Routing, RoutingElement, Scratch, flush_handler, hashed_table_handler, read_handlers,
+    Routing, RoutingElement, flush_handler, hashed_table_handler, read_handlers, routes_packets,
     write_handlers,
 };
 
@@ -62,17 +62,14 @@ use super::routing::{
 pub struct DirectIpLookup(Routing<Dir24x8Writer>);
 
 register!(DirectIpLookup, "direct_ip_lookup.rs");
+routes_packets!(DirectIpLookup);
 
 impl Element for DirectIpLookup {
     const CLASS: Class = Class::new("DirectIPLookup", "1/-", "h/h");
-    type Local = Scratch;
+    type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         Routing::configure(setup, Order::Address).map(Self)
-    }
-
-    fn push(&self, cx: &mut Context, scratch: &mut Scratch, _port: usize, batch: &mut Batch) {
-        self.0.push(cx, scratch, batch);
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {

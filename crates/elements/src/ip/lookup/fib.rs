@@ -69,10 +69,6 @@ pub trait Readers<F> {
     /// Gives the structure to readers that come from now on.
     fn publish(&mut self, fib: F);
 
-    /// Waits until no reader has a structure that was published before the last one. Readers hold
-    /// one for the length of a batch.
-    fn settle(&mut self);
-
     /// Names a part that new lookups no longer reach: it may be used again when those under way
     /// have ended.
     fn retire(&mut self, part: Part);

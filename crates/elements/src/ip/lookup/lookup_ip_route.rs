@@ -39,29 +39,26 @@
 //! # See also
 //! StaticIPLookup, RadixIPLookup, DirectIPLookup
 
-use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Setup, register};
+use millrace_core::{Class, Element, Failed, Handlers, Setup, register};
 
 use super::radix::RadixWriter;
 use super::rib::Order;
-use super::routing::{ROUTE_TABLE, Routing, RoutingElement, Scratch, read_handlers};
+use super::routing::{ROUTE_TABLE, Routing, RoutingElement, read_handlers, routes_packets};
 
 /// The element; its manual is at the top of the file.
 pub struct LookupIpRoute(Routing<RadixWriter>);
 
 register!(LookupIpRoute, "lookup_ip_route.rs");
+routes_packets!(LookupIpRoute);
 
 impl Element for LookupIpRoute {
     const CLASS: Class =
         Class::new("LookupIPRoute", "1/-", "h/h").aliases(&["LookupIPRoute2", "LookupIPRouteMP"]);
-    type Local = Scratch;
+    type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let routing = Routing::configure(setup, Order::LastLeft)?;
         Ok(Self(routing.complaining(&ROUTE_TABLE)))
-    }
-
-    fn push(&self, cx: &mut Context, scratch: &mut Scratch, _port: usize, batch: &mut Batch) {
-        self.0.push(cx, scratch, batch);
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {

@@ -46,30 +46,28 @@
 //! # See also
 //! DirectIPLookup, RangeIPLookup, LinearIPLookup
 
-use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Setup, register};
+use millrace_core::{Class, Element, Failed, Handlers, Setup, register};
 
 use super::radix::RadixWriter;
 use super::rib::Order;
 use super::routing::{
-    ROUTE_TABLE, Routing, RoutingElement, Scratch, flush_handler, read_handlers, write_handlers,
+    ROUTE_TABLE, Routing, RoutingElement, flush_handler, read_handlers, routes_packets,
+    write_handlers,
 };
 
 /// The element; its manual is at the top of the file.
 pub struct RadixIpLookup(Routing<RadixWriter>);
 
 register!(RadixIpLookup, "radix_ip_lookup.rs");
+routes_packets!(RadixIpLookup);
 
 impl Element for RadixIpLookup {
     const CLASS: Class = Class::new("RadixIPLookup", "1/-", "h/h");
-    type Local = Scratch;
+    type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let routing = Routing::configure(setup, Order::LastLeft)?;
         Ok(Self(routing.complaining(&ROUTE_TABLE)))
-    }
-
-    fn push(&self, cx: &mut Context, scratch: &mut Scratch, _port: usize, batch: &mut Batch) {
-        self.0.push(cx, scratch, batch);
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {

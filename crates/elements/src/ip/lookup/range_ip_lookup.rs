@@ -46,12 +46,12 @@
 //! # See also
 //! DirectIPLookup, RadixIPLookup
 
-use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Setup, register};
+use millrace_core::{Class, Element, Failed, Handlers, Setup, register};
 
 use super::range::RangesWriter;
 use super::rib::Order;
 use super::routing::{
-    Routing, RoutingElement, Scratch, flush_handler, hashed_table_handler, read_handlers,
+    Routing, RoutingElement, flush_handler, hashed_table_handler, read_handlers, routes_packets,
     write_handlers,
 };
 
@@ -59,17 +59,14 @@ use super::routing::{
 pub struct RangeIpLookup(Routing<RangesWriter>);
 
 register!(RangeIpLookup, "range_ip_lookup.rs");
+routes_packets!(RangeIpLookup);
 
 impl Element for RangeIpLookup {
     const CLASS: Class = Class::new("RangeIPLookup", "1/-", "h/h");
-    type Local = Scratch;
+    type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         Routing::configure(setup, Order::Address).map(Self)
-    }
-
-    fn push(&self, cx: &mut Context, scratch: &mut Scratch, _port: usize, batch: &mut Batch) {
-        self.0.push(cx, scratch, batch);
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {

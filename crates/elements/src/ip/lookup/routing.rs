@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use millrace_core::args::ArgText;
 use millrace_core::{
-    Batch, Call, Context, Element, Failed, HandlerError, Handlers, Reason, Setup, isa,
+    Call, Context, Element, Failed, HandlerError, Handlers, Moment, Packet, Reason, Setup, View,
+    Way,
 };
 
 use super::address::Address;
 use super::command::{Command, Syntax, Verb};
 use super::error::Error;
 use super::fib::FibWriter;
-use super::hops::HopId;
 use super::linear::sorted;
 use super::rib::Order;
 use super::route::Route;
@@ -41,7 +41,7 @@ impl Complaint {
 
     #[cold]
     fn make<A: Address>(&self, cx: &Context, address: A) {
-        if self.times.fetch_add(1, Relaxed) < Self::MOST {
+        if self.times.load(Relaxed) < Self::MOST && self.times.fetch_add(1, Relaxed) < Self::MOST {
             cx.router().chatter(&format!("{}: no route for {address}", self.speaker));
         }
     }
@@ -77,22 +77,37 @@ pub(crate) trait RoutingElement<A: Address = Ipv4Addr>: Element {
     }
 }
 
-/// What a thread needs to route a batch.
-pub struct Scratch<A: Address = Ipv4Addr> {
-    addresses: [A::Bits; Batch::CAPACITY],
-    hops: [HopId; Batch::CAPACITY],
-    ports: [u16; Batch::CAPACITY],
+/// Makes an element route packets one by one, by the [`Routing`] that is its field 0.
+macro_rules! routes_packets {
+    ($element:ty) => {
+        impl millrace_core::PerPacket for $element {
+            const ROUTES: bool = true;
+            const WAITS: bool = true;
+
+            #[inline(always)]
+            fn treat(
+                &self,
+                (): &mut (),
+                packet: &mut millrace_core::View,
+                at: &mut millrace_core::Moment,
+            ) -> millrace_core::Way {
+                self.0.treat(packet, at)
+            }
+
+            fn aside(
+                &self,
+                cx: &mut millrace_core::Context,
+                (): &mut (),
+                packet: millrace_core::Packet,
+                way: millrace_core::Way,
+            ) -> Option<millrace_core::Packet> {
+                self.0.reject(cx, packet, way)
+            }
+        }
+    };
 }
 
-impl<A: Address> Default for Scratch<A> {
-    fn default() -> Self {
-        Self {
-            addresses: [A::Bits::default(); Batch::CAPACITY],
-            hops: [HopId::NONE; Batch::CAPACITY],
-            ports: [0; Batch::CAPACITY],
-        }
-    }
-}
+pub(crate) use routes_packets;
 
 impl<W: FibWriter<A>, A: Address> Routing<W, A> {
     /// Reads routes, one an argument, into a table that lists them in this order.
@@ -146,45 +161,28 @@ impl<W: FibWriter<A>, A: Address> Routing<W, A> {
         Self { complaint: Some(complaint), ..self }
     }
 
-    /// Sends each packet where the route of its destination annotation leads, and makes the
-    /// gateway, if there is one, its destination.
-    pub(crate) fn push(&self, cx: &mut Context, scratch: &mut Scratch<A>, batch: &mut Batch) {
-        let Scratch { addresses, hops, ports } = scratch;
-        let count = batch.len();
-        let (addresses, hops, ports) =
-            (&mut addresses[..count], &mut hops[..count], &mut ports[..count]);
-        let snapshot = self.table.snapshot();
-        isa::run(
-            #[inline(always)]
-            || {
-                for (address, packet) in addresses.iter_mut().zip(&*batch) {
-                    *address = A::destination(packet).to_bits();
+    /// The way of a packet, where the route of its destination annotation leads. Makes the gateway, if there
+    /// is one, its destination.
+    #[inline(always)]
+    pub(crate) fn treat(&self, packet: &mut View, at: &Moment) -> Way {
+        match self.table.hop_of(A::destination(packet.annotations()).to_bits(), at) {
+            Some(hop) => {
+                if hop.has_gateway() {
+                    hop.gateway.set_destination(packet.annotations_mut());
                 }
-                snapshot.lookup_batch(addresses, hops);
-                let places = batch.iter_mut().zip(addresses).zip(hops).zip(&mut *ports);
-                for (((packet, address), hop), port) in places {
-                    let address = A::from_bits(*address);
-                    // Without a gateway, or a route, the address stays what it is: it is sooner stored again
-                    // than asked about.
-                    let (to, out) = match snapshot.hop(*hop) {
-                        // The table holds only outputs that the element has.
-                        Some(hop) if hop.has_gateway() => (hop.gateway, hop.port as u16),
-                        Some(hop) => (address, hop.port as u16),
-                        None => (address, NO_ROUTE),
-                    };
-                    to.set_destination(packet);
-                    *port = out;
-                }
-            },
-        );
-        drop(snapshot);
-        if let Some(complaint) = self.complaint
-            && complaint.times.load(Relaxed) < Complaint::MOST
-        {
-            let lost = batch.iter_mut().zip(&*ports).filter(|(_, port)| **port == NO_ROUTE);
-            lost.for_each(|(packet, _)| complaint.make(cx, A::destination(packet)));
+                // The table holds only outputs that the element has.
+                Way::output(hop.port as u16)
+            }
+            None => Way::drop(Reason::NoRoute),
         }
-        cx.route_by(batch, ports);
+    }
+
+    /// Drops a packet that has no route, or whose output is not connected.
+    pub(crate) fn reject(&self, cx: &mut Context, packet: Packet, way: Way) -> Option<Packet> {
+        if let Some(complaint) = self.complaint.filter(|_| way.reason() == Reason::NoRoute) {
+            complaint.make(cx, A::destination(packet.annotations()));
+        }
+        cx.send_or_drop(packet, way)
     }
 
     fn syntax<'a>(&self, call: &'a Call<'_>) -> Syntax<'a> {
@@ -206,9 +204,6 @@ impl<W: FibWriter<A>, A: Address> Routing<W, A> {
         })
     }
 }
-
-/// The port of a packet that has no route.
-const NO_ROUTE: u16 = Context::port_to_drop(Reason::NoRoute);
 
 /// The handlers `table` and `lookup`.
 pub(crate) fn read_handlers<E: RoutingElement<A>, A: Address>(handlers: &mut Handlers<E>) {

@@ -46,32 +46,30 @@
 //! # See also
 //! LinearIPLookup, RadixIPLookup
 
-use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Setup, register};
+use millrace_core::{Class, Element, Failed, Handlers, Setup, register};
 
 use super::linear::SortedWriter;
 use super::rib::Order;
 use super::routing::{
-    LINEAR, Routing, RoutingElement, Scratch, read_handlers, sorted_table_handler, write_handlers,
+    LINEAR, Routing, RoutingElement, read_handlers, routes_packets, sorted_table_handler,
+    write_handlers,
 };
 
 /// The element; its manual is at the top of the file.
 pub struct SortedIpLookup(Routing<SortedWriter>);
 
 register!(SortedIpLookup, "sorted_ip_lookup.rs");
+routes_packets!(SortedIpLookup);
 
 impl Element for SortedIpLookup {
     const CLASS: Class = Class::new("SortedIPLookup", "1/-", "h/h");
-    type Local = Scratch;
+    type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let advice = "SortedIPLookup is deprecated; use LinearIPLookup or RadixIPLookup instead";
         setup.args.warn((), advice);
         let routing = Routing::configure(setup, Order::FirstFree)?;
         Ok(Self(routing.complaining(&LINEAR)))
-    }
-
-    fn push(&self, cx: &mut Context, scratch: &mut Scratch, _port: usize, batch: &mut Batch) {
-        self.0.push(cx, scratch, batch);
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {

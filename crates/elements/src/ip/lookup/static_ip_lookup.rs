@@ -38,28 +38,25 @@
 //! # See also
 //! LinearIPLookup, RadixIPLookup, DirectIPLookup
 
-use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Setup, register};
+use millrace_core::{Class, Element, Failed, Handlers, Setup, register};
 
 use super::linear::LinearWriter;
 use super::rib::Order;
-use super::routing::{LINEAR, Routing, RoutingElement, Scratch, read_handlers};
+use super::routing::{LINEAR, Routing, RoutingElement, read_handlers, routes_packets};
 
 /// The element; its manual is at the top of the file.
 pub struct StaticIpLookup(Routing<LinearWriter>);
 
 register!(StaticIpLookup, "static_ip_lookup.rs");
+routes_packets!(StaticIpLookup);
 
 impl Element for StaticIpLookup {
     const CLASS: Class = Class::new("StaticIPLookup", "1/-", "h/h");
-    type Local = Scratch;
+    type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let routing = Routing::configure(setup, Order::FirstFree)?;
         Ok(Self(routing.complaining(&LINEAR)))
-    }
-
-    fn push(&self, cx: &mut Context, scratch: &mut Scratch, _port: usize, batch: &mut Batch) {
-        self.0.push(cx, scratch, batch);
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {

@@ -4,9 +4,9 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::Ipv4Addr;
 use std::sync::{Arc, MutexGuard};
 
-use arc_swap::{ArcSwap, Guard};
 use foldhash::fast::RandomState;
-use millrace_core::Lock;
+use millrace_core::engine::InRound;
+use millrace_core::{Lock, Published};
 
 use super::address::Address;
 use super::command::Command;
@@ -18,11 +18,11 @@ use super::route::{Hop, Prefix, Route};
 
 /// Routes that threads look up and handlers change, at the same time.
 ///
-/// Readers take a [`Snapshot`] for the length of a batch and never wait. Changes come in
-/// transactions, [`apply`](RouteTable::apply), one at a time.
+/// Packets are routed by [`hop_of`](RouteTable::hop_of), which never waits. Changes come in transactions,
+/// [`apply`](RouteTable::apply), one at a time.
 #[derive(Debug)]
 pub struct RouteTable<W: FibWriter<A>, A: Address = Ipv4Addr> {
-    view: ArcSwap<View<W::Fib, A>>,
+    view: Published<View<W::Fib, A>>,
     state: Lock<State<W, A>>,
 }
 
@@ -63,7 +63,7 @@ struct Leftovers {
 /// place as it is at each lookup. Hold one for the length of a batch: what a change left behind is
 /// used again only when no snapshot from before it is left.
 pub struct Snapshot<F, A: Address = Ipv4Addr> {
-    view: Guard<Arc<View<F, A>>>,
+    view: Arc<View<F, A>>,
 }
 
 impl<F: Fib<A>, A: Address> Snapshot<F, A> {
@@ -97,20 +97,21 @@ impl<W: FibWriter<A>, A: Address> RouteTable<W, A> {
         let rib = Rib::new(order);
         let (older, leftovers) = (VecDeque::new(), Leftovers::default());
         Ok(Self {
-            view: ArcSwap::from_pointee(view),
+            view: Published::new(view),
             state: Lock::new(State { rib, hops, writer, older, leftovers }),
         })
     }
 
-    /// What to look addresses up in. Never waits.
-    #[inline]
-    pub fn snapshot(&self) -> Snapshot<W::Fib, A> {
-        Snapshot { view: self.view.load() }
+    /// The hop of an address, for a packet of this round. Never waits.
+    #[inline(always)]
+    pub fn hop_of(&self, address: A::Bits, at: &impl InRound) -> Option<Hop<A>> {
+        let view = self.view.get(at);
+        view.hops.get(view.fib.lookup(address))
     }
 
-    /// A [`snapshot`](Self::snapshot) for longer than a moment.
-    pub fn keep(&self) -> Snapshot<W::Fib, A> {
-        Snapshot { view: Guard::from_inner(self.view.load_full()) }
+    /// What to look addresses up in, for who is in no round, or for longer than one.
+    pub fn snapshot(&self) -> Snapshot<W::Fib, A> {
+        Snapshot { view: self.view.load() }
     }
 
     /// Carries out all commands, or none.
@@ -238,7 +239,7 @@ impl<W: FibWriter<A>, A: Address> State<W, A> {
     /// Carries out commands that can be, as one transaction.
     fn carry_out(
         &mut self,
-        view: &ArcSwap<View<W::Fib, A>>,
+        view: &Published<View<W::Fib, A>>,
         commands: &[Command<A>],
     ) -> Result<(), Error<A>> {
         let mut transaction = Transaction::new();
@@ -269,7 +270,7 @@ impl<W: FibWriter<A>, A: Address> State<W, A> {
 
     fn change_fib(
         &mut self,
-        view: &ArcSwap<View<W::Fib, A>>,
+        view: &Published<View<W::Fib, A>>,
         transaction: &Transaction<A>,
     ) -> Result<(), Error<A>> {
         let outgrown = self.hops.has_outgrown();
@@ -296,7 +297,7 @@ impl<W: FibWriter<A>, A: Address> State<W, A> {
         writer.update(routes, &changes, &mut Publisher { view, hops, older, leftovers })
     }
 
-    fn readers<'a>(&'a mut self, view: &'a ArcSwap<View<W::Fib, A>>) -> Publisher<'a, W::Fib, A> {
+    fn readers<'a>(&'a mut self, view: &'a Published<View<W::Fib, A>>) -> Publisher<'a, W::Fib, A> {
         let State { hops, older, leftovers, .. } = self;
         Publisher { view, hops, older, leftovers }
     }
@@ -329,25 +330,17 @@ impl Leftovers {
 
 /// Gives views to readers and waits for them.
 struct Publisher<'a, F, A: Address> {
-    view: &'a ArcSwap<View<F, A>>,
+    view: &'a Published<View<F, A>>,
     hops: &'a Hops<A>,
     older: &'a mut Older<F, A>,
     leftovers: &'a mut Leftovers,
 }
 
-impl<F, A: Address> Readers<F> for Publisher<'_, F, A> {
+impl<F: Send + Sync + 'static, A: Address> Readers<F> for Publisher<'_, F, A> {
     fn publish(&mut self, fib: F) {
         let view = View { hops: self.hops.shared().clone(), fib };
         let old = self.view.swap(Arc::new(view));
         self.older.push_back((old, std::mem::take(self.leftovers)));
-    }
-
-    fn settle(&mut self) {
-        for (view, _) in self.older.iter_mut() {
-            while Arc::get_mut(view).is_none() {
-                std::thread::yield_now();
-            }
-        }
     }
 
     fn retire(&mut self, part: Part) {

@@ -126,7 +126,6 @@ struct Nobody;
 
 impl<F> Readers<F> for Nobody {
     fn publish(&mut self, _: F) {}
-    fn settle(&mut self) {}
     fn retire(&mut self, _: Part) {}
     fn forget(&mut self) {}
 }

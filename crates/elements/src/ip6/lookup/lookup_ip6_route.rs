@@ -51,29 +51,26 @@
 
 use std::net::Ipv6Addr;
 
-use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Setup, register};
+use millrace_core::{Class, Element, Failed, Handlers, Setup, register};
 
 use super::tree::TreeWriter;
 use crate::ip::lookup::Order;
 use crate::ip::lookup::routing::{
-    Routing, RoutingElement, Scratch, flush_handler, read_handlers, write_handlers,
+    Routing, RoutingElement, flush_handler, read_handlers, routes_packets, write_handlers,
 };
 
 /// The element; its manual is at the top of the file.
 pub struct LookupIp6Route(Routing<TreeWriter, Ipv6Addr>);
 
 register!(LookupIp6Route, "lookup_ip6_route.rs");
+routes_packets!(LookupIp6Route);
 
 impl Element for LookupIp6Route {
     const CLASS: Class = Class::new("LookupIP6Route", "1/-", "h/h");
-    type Local = Scratch<Ipv6Addr>;
+    type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         Routing::configure(setup, Order::FirstFree).map(Self)
-    }
-
-    fn push(&self, cx: &mut Context, scratch: &mut Self::Local, _port: usize, batch: &mut Batch) {
-        self.0.push(cx, scratch, batch);
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {

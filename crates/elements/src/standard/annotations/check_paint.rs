@@ -30,11 +30,10 @@
 //! Paint, PaintTee, PaintSwitch
 
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Packet, PerPacket, Reason, Setup, Way,
-    register,
+    Class, Element, Failed, Handlers, Moment, PerPacket, Reason, Setup, View, Way, register,
 };
 
-use super::color::{Color, Shade};
+use super::color::Color;
 
 /// The element; its manual is at the top of the file.
 pub struct CheckPaint {
@@ -51,26 +50,17 @@ impl Element for CheckPaint {
         Ok(Self { color: Color::configure(setup)? })
     }
 
-    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
-        self.treat_batch(cx, local, batch);
-    }
-
     fn handlers(handlers: &mut Handlers<Self>) {
         Color::handlers(handlers, |check| &check.color);
     }
 }
 
 impl PerPacket for CheckPaint {
-    type Pass<'a> = Shade;
+    const ROUTES: bool = true;
 
     #[inline(always)]
-    fn begin(&self, _cx: &Context, (): &mut ()) -> Shade {
-        self.color.shade()
-    }
-
-    #[inline(always)]
-    fn treat(shade: &mut Shade, packet: &mut Packet) -> Way {
-        match shade.is_on(packet) {
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        match self.color.is_on(packet) {
             true => Way::ON,
             false => Way::output_or_drop(1, Reason::Filtered),
         }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 use millrace_core::args::Annotation;
-use millrace_core::{Failed, Handlers, Packet, Setup};
+use millrace_core::{Failed, Handlers, Setup, View};
 
 use super::PAINT;
 
@@ -23,10 +23,16 @@ impl Color {
         Ok(Self { value: value.into(), anno })
     }
 
-    /// The color at this moment, and where packets have theirs.
+    /// Whether a packet has the color.
     #[inline(always)]
-    pub(super) fn shade(&self) -> Shade {
-        Shade { color: self.get(), anno: self.anno }
+    pub(super) fn is_on(&self, packet: &View) -> bool {
+        packet.anno_u8(self.anno) == self.get()
+    }
+
+    /// Gives a packet the color.
+    #[inline(always)]
+    pub(super) fn paint(&self, packet: &mut View) {
+        packet.set_anno_u8(self.anno, self.get());
     }
 
     /// The color at this moment.
@@ -42,25 +48,5 @@ impl Color {
             color(element).value.store(call.parse()?, Relaxed);
             Ok(())
         });
-    }
-}
-
-/// What one batch needs of a color.
-pub struct Shade {
-    color: u8,
-    anno: usize,
-}
-
-impl Shade {
-    /// Whether a packet has the color.
-    #[inline(always)]
-    pub(super) fn is_on(&self, packet: &Packet) -> bool {
-        packet.anno_u8(self.anno) == self.color
-    }
-
-    /// Gives a packet the color.
-    #[inline(always)]
-    pub(super) fn paint(&self, packet: &mut Packet) {
-        packet.set_anno_u8(self.anno, self.color);
     }
 }

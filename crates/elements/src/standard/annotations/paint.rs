@@ -29,10 +29,10 @@
 //! CheckPaint, PaintTee, PaintSwitch
 
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Packet, PerPacket, Setup, Way, register,
+    Class, Element, Failed, Handlers, Moment, PerPacket, Setup, View, Way, register,
 };
 
-use super::color::{Color, Shade};
+use super::color::Color;
 
 /// The element; its manual is at the top of the file.
 pub struct Paint {
@@ -49,26 +49,15 @@ impl Element for Paint {
         Ok(Self { color: Color::configure(setup)? })
     }
 
-    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
-        self.treat_batch(cx, local, batch);
-    }
-
     fn handlers(handlers: &mut Handlers<Self>) {
         Color::handlers(handlers, |paint| &paint.color);
     }
 }
 
 impl PerPacket for Paint {
-    type Pass<'a> = Shade;
-
     #[inline(always)]
-    fn begin(&self, _cx: &Context, (): &mut ()) -> Shade {
-        self.color.shade()
-    }
-
-    #[inline(always)]
-    fn treat(shade: &mut Shade, packet: &mut Packet) -> Way {
-        shade.paint(packet);
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        self.color.paint(packet);
         Way::ON
     }
 }

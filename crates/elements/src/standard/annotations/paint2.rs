@@ -31,7 +31,9 @@
 use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 
 use millrace_core::args::Annotation;
-use millrace_core::{Class, Context, Element, Failed, Handlers, Packet, Setup, register};
+use millrace_core::{
+    Class, Element, Failed, Handlers, Moment, PerPacket, Setup, View, Way, register,
+};
 
 use super::PAINT2;
 
@@ -55,17 +57,20 @@ impl Element for Paint2 {
         Ok(Self { color: color.into(), anno })
     }
 
-    fn simple_action(&self, _: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
-        packet.set_anno_u16(self.anno, self.color.load(Relaxed));
-        Some(packet)
-    }
-
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("color", |paint, _| paint.color.load(Relaxed));
         handlers.write("color", |paint, call| {
             paint.color.store(call.parse()?, Relaxed);
             Ok(())
         });
+    }
+}
+
+impl PerPacket for Paint2 {
+    #[inline(always)]
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        packet.set_anno_u16(self.anno, self.color.load(Relaxed));
+        Way::ON
     }
 }
 

@@ -31,7 +31,9 @@
 //! Paint, Switch, CheckPaint
 
 use millrace_core::args::Annotation;
-use millrace_core::{Batch, Class, Context, Element, Failed, Reason, Setup, register};
+use millrace_core::{
+    Class, Context, Element, Failed, Moment, Packet, PerPacket, Reason, Setup, View, Way, register,
+};
 
 use super::PAINT;
 
@@ -39,6 +41,7 @@ use super::PAINT;
 pub struct PaintSwitch {
     /// Offset of the annotation.
     anno: usize,
+    outputs: usize,
 }
 
 register!(PaintSwitch, "paint_switch.rs");
@@ -53,31 +56,34 @@ impl Element for PaintSwitch {
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let Annotation(anno) = setup.args.positional("ANNO", PAINT);
         setup.args.complete()?;
-        Ok(Self { anno })
+        Ok(Self { anno, outputs: setup.outputs() })
+    }
+}
+
+impl PerPacket for PaintSwitch {
+    const ROUTES: bool = true;
+
+    #[inline(always)]
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        match packet.anno_u8(self.anno) {
+            ALL if self.outputs > 0 => Way::aside(0),
+            paint => Way::output_or_drop(paint.into(), Reason::NoMatch),
+        }
     }
 
-    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
-        let outputs = cx.outputs();
-        let one_way = |paint: u8| usize::from(paint) < outputs && paint != ALL;
-        if batch.iter().all(|packet| one_way(packet.anno_u8(self.anno))) {
-            return cx.route(batch, |packet| packet.anno_u8(self.anno).into());
+    fn aside(&self, cx: &mut Context, (): &mut (), packet: Packet, way: Way) -> Option<Packet> {
+        if way.note().is_none() {
+            return cx.send_or_drop(packet, way);
         }
-        for packet in batch.drain() {
-            let paint = packet.anno_u8(self.anno);
-            match paint {
-                ALL if outputs > 0 => {
-                    for port in 1..outputs {
-                        cx.created(1);
-                        match packet.share() {
-                            Some(copy) => cx.push(port, copy),
-                            None => cx.dropped(1, Reason::NoBuffer),
-                        }
-                    }
-                    cx.push(0, packet);
-                }
-                _ => cx.push_or_drop(paint.into(), packet, Reason::NoMatch),
+        for port in 1..self.outputs {
+            cx.created(1);
+            match packet.share() {
+                Some(copy) => cx.push(port, copy),
+                None => cx.dropped(1, Reason::NoBuffer),
             }
         }
+        cx.push(0, packet);
+        None
     }
 }
 

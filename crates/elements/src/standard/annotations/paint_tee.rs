@@ -32,11 +32,11 @@
 //! Paint, CheckPaint, Tee
 
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Packet, PerPacket, Reason, Setup, Way,
+    Class, Context, Element, Failed, Handlers, Moment, Packet, PerPacket, Reason, Setup, View, Way,
     register,
 };
 
-use super::color::{Color, Shade};
+use super::color::Color;
 
 /// The element; its manual is at the top of the file.
 pub struct PaintTee {
@@ -53,39 +53,21 @@ impl Element for PaintTee {
         Ok(Self { color: Color::configure(setup)? })
     }
 
-    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
-        self.treat_batch(cx, local, batch);
-    }
-
     fn handlers(handlers: &mut Handlers<Self>) {
         Color::handlers(handlers, |tee| &tee.color);
     }
 }
 
 impl PerPacket for PaintTee {
-    type Pass<'a> = Shade;
-
     #[inline(always)]
-    fn begin(&self, _cx: &Context, (): &mut ()) -> Shade {
-        self.color.shade()
-    }
-
-    #[inline(always)]
-    fn treat(shade: &mut Shade, packet: &mut Packet) -> Way {
-        match shade.is_on(packet) {
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        match self.color.is_on(packet) {
             true => Way::aside(0),
             false => Way::ON,
         }
     }
 
-    #[cold]
-    fn aside(
-        &self,
-        cx: &mut Context,
-        _shade: &mut Shade,
-        packet: Packet,
-        _way: Way,
-    ) -> Option<Packet> {
+    fn aside(&self, cx: &mut Context, (): &mut (), packet: Packet, _: Way) -> Option<Packet> {
         cx.created(1);
         match packet.share() {
             Some(copy) => cx.push(1, copy),

@@ -32,7 +32,9 @@
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 use millrace_core::args::Annotation;
-use millrace_core::{Class, Context, Element, Failed, Handlers, Packet, Setup, register};
+use millrace_core::{
+    Class, Element, Failed, Handlers, Moment, PerPacket, Setup, View, Way, register,
+};
 
 /// The element; its manual is at the top of the file.
 pub struct SetAnnoByte {
@@ -55,11 +57,6 @@ impl Element for SetAnnoByte {
         Ok(Self { anno, value: value.into() })
     }
 
-    fn simple_action(&self, _: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
-        packet.set_anno_u8(self.anno, self.value.load(Relaxed));
-        Some(packet)
-    }
-
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("anno", |set, _| set.anno);
         handlers.read("value", |set, _| set.value.load(Relaxed));
@@ -67,6 +64,14 @@ impl Element for SetAnnoByte {
             set.value.store(call.parse()?, Relaxed);
             Ok(())
         });
+    }
+}
+
+impl PerPacket for SetAnnoByte {
+    #[inline(always)]
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        packet.set_anno_u8(self.anno, self.value.load(Relaxed));
+        Way::ON
     }
 }
 

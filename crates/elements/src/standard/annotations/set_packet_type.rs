@@ -30,7 +30,7 @@
 
 use millrace_core::args::Word;
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Packet, PacketType, PerPacket, Setup, Way, register,
+    Class, Element, Failed, Moment, PacketType, PerPacket, Setup, View, Way, register,
 };
 
 /// The element; its manual is at the top of the file.
@@ -61,23 +61,12 @@ impl Element for SetPacketType {
         };
         Ok(Self { packet_type })
     }
-
-    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
-        self.treat_batch(cx, local, batch);
-    }
 }
 
 impl PerPacket for SetPacketType {
-    type Pass<'a> = PacketType;
-
     #[inline(always)]
-    fn begin(&self, _cx: &Context, (): &mut ()) -> PacketType {
-        self.packet_type
-    }
-
-    #[inline(always)]
-    fn treat(packet_type: &mut PacketType, packet: &mut Packet) -> Way {
-        packet.set_packet_type(*packet_type);
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        packet.set_packet_type(self.packet_type);
         Way::ON
     }
 }

@@ -30,7 +30,7 @@
 //! InfiniteSource, FromDump
 
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Packet, PerPacket, Setup, Timestamp, Way, register,
+    Class, Element, Failed, Moment, PerPacket, Setup, Timestamp, View, Way, register,
 };
 
 /// The element; its manual is at the top of the file.
@@ -59,23 +59,13 @@ impl Element for SetTimestamp {
         }
         Ok(Self { time, first })
     }
-
-    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
-        self.treat_batch(cx, local, batch);
-    }
 }
 
 impl PerPacket for SetTimestamp {
-    type Pass<'a> = (Timestamp, bool);
-
     #[inline(always)]
-    fn begin(&self, cx: &Context, (): &mut ()) -> (Timestamp, bool) {
-        (self.time.unwrap_or_else(|| cx.now()), self.first)
-    }
-
-    #[inline(always)]
-    fn treat(&mut (time, first): &mut (Timestamp, bool), packet: &mut Packet) -> Way {
-        match first {
+    fn treat(&self, (): &mut (), packet: &mut View, at: &mut Moment) -> Way {
+        let time = self.time.unwrap_or_else(|| at.now());
+        match self.first {
             true => packet.set_first_timestamp(time),
             false => packet.set_timestamp(time),
         }

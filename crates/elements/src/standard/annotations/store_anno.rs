@@ -30,7 +30,7 @@
 //! StoreData, Paint
 
 use millrace_core::args::Annotation;
-use millrace_core::{Class, Context, Element, Failed, Packet, Setup, register};
+use millrace_core::{Class, Element, Failed, Moment, PerPacket, Setup, View, Way, register};
 
 use super::PAINT;
 
@@ -53,15 +53,18 @@ impl Element for StoreAnno {
         setup.args.complete()?;
         Ok(Self { offset: offset as usize, anno })
     }
+}
 
-    fn simple_action(&self, _: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
+impl PerPacket for StoreAnno {
+    #[inline(always)]
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
         let value = packet.anno_u8(self.anno);
         if packet.len() > self.offset
             && let Some(byte) = packet.data_mut().get_mut(self.offset)
         {
             *byte = value;
         }
-        Some(packet)
+        Way::ON
     }
 }
 

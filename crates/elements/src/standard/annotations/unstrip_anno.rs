@@ -29,7 +29,9 @@
 //! Unstrip, Strip
 
 use millrace_core::args::Annotation;
-use millrace_core::{Class, Context, Element, Failed, Packet, Reason, Setup, register};
+use millrace_core::{
+    Class, Element, Failed, Moment, PerPacket, Reason, Setup, View, Way, register,
+};
 
 use super::PAINT2;
 use crate::standard::data::LONGEST;
@@ -50,16 +52,18 @@ impl Element for UnstripAnno {
         setup.args.complete()?;
         Ok(Self { anno })
     }
+}
 
-    fn simple_action(&self, cx: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
+impl PerPacket for UnstripAnno {
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
         let length = usize::from(packet.anno_u16(self.anno));
         if packet.len() + length > LONGEST {
-            return cx.drop(packet, Reason::TooBig);
+            return Way::drop(Reason::TooBig);
         }
         if !packet.unstrip(length) {
             packet.prepend(length);
         }
-        Some(packet)
+        Way::ON
     }
 }
 

@@ -30,7 +30,7 @@
 //! AlignmentInfo, Strip
 
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Packet, PerPacket, Setup, Way, register,
+    Class, Element, Failed, Moment, Packet, PerPacket, Setup, View, Way, register,
 };
 
 /// The element; its manual is at the top of the file.
@@ -64,24 +64,13 @@ impl Element for Align {
             }
         }
     }
-
-    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
-        self.treat_batch(cx, local, batch);
-    }
 }
 
 impl PerPacket for Align {
-    type Pass<'a> = Self;
-
     #[inline(always)]
-    fn begin(&self, _cx: &Context, (): &mut ()) -> Self {
-        *self
-    }
-
-    #[inline(always)]
-    fn treat(align: &mut Self, packet: &mut Packet) -> Way {
-        if align.distance(packet) > 0 {
-            align.shift(packet);
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        if self.distance(packet.data()) > 0 {
+            packet.with_packet(|packet| self.shift(packet));
         }
         Way::ON
     }
@@ -90,9 +79,9 @@ impl PerPacket for Align {
 impl Align {
     /// How many bytes further the packet should begin.
     #[inline(always)]
-    fn distance(self, packet: &Packet) -> usize {
+    fn distance(self, data: &[u8]) -> usize {
         // The modulus is a power of two.
-        self.offset.wrapping_sub(packet.data().as_ptr().addr()) % self.modulus
+        self.offset.wrapping_sub(data.as_ptr().addr()) % self.modulus
     }
 
     #[inline(never)]
@@ -102,7 +91,7 @@ impl Align {
         // Room to move within, before the address is looked at for good.
         packet.append(self.modulus);
         packet.truncate(len);
-        let distance = self.distance(packet);
+        let distance = self.distance(packet.data());
         packet.append(distance);
         packet.data_mut().copy_within(..len, distance);
         if packet.strip(distance) {

@@ -29,7 +29,9 @@
 //! # See also
 //! SetCRC32
 
-use millrace_core::{Class, Context, Element, Failed, Packet, Reason, Setup, register};
+use millrace_core::{
+    Class, Context, Element, Failed, Moment, Packet, PerPacket, Reason, Setup, View, Way, register,
+};
 
 use super::crc::crc32;
 
@@ -46,18 +48,23 @@ impl Element for CheckCRC32 {
         setup.args.complete()?;
         Ok(Self)
     }
+}
 
-    fn simple_action(&self, cx: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
-        let reason = match packet.data().split_last_chunk::<4>() {
+impl PerPacket for CheckCRC32 {
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        match packet.data().split_last_chunk::<4>() {
             Some((bytes, crc)) if crc32(bytes) == *crc => {
                 packet.truncate(packet.len() - 4);
-                return Some(packet);
+                Way::ON
             }
-            Some(_) => Reason::BadChecksum,
-            None => Reason::Truncated,
-        };
+            Some(_) => Way::drop(Reason::BadChecksum),
+            None => Way::drop(Reason::Truncated),
+        }
+    }
+
+    fn aside(&self, cx: &mut Context, (): &mut (), packet: Packet, way: Way) -> Option<Packet> {
         cx.router().chatter(&format!("CRC32 failed, len {}", packet.len()));
-        cx.drop(packet, reason)
+        cx.send_or_drop(packet, way)
     }
 }
 

@@ -32,8 +32,7 @@
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Packet, PerPacket, Reason, Setup, Way,
-    register,
+    Class, Element, Failed, Handlers, Moment, PerPacket, Reason, Setup, View, Way, register,
 };
 
 /// The element; its manual is at the top of the file.
@@ -55,10 +54,6 @@ impl Element for CheckLength {
         Ok(Self { length: length.into(), extra_length })
     }
 
-    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
-        self.treat_batch(cx, local, batch);
-    }
-
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("length", |check, _| check.length.load(Relaxed));
         handlers.write("length", |check, call| {
@@ -69,16 +64,12 @@ impl Element for CheckLength {
 }
 
 impl PerPacket for CheckLength {
-    type Pass<'a> = (usize, bool);
+    const ROUTES: bool = true;
 
     #[inline(always)]
-    fn begin(&self, _cx: &Context, (): &mut ()) -> (usize, bool) {
-        (self.length.load(Relaxed) as usize, self.extra_length)
-    }
-
-    #[inline(always)]
-    fn treat(&mut (most, extra): &mut (usize, bool), packet: &mut Packet) -> Way {
-        let beyond = if extra { packet.extra_length() as usize } else { 0 };
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        let most = self.length.load(Relaxed) as usize;
+        let beyond = if self.extra_length { packet.extra_length() as usize } else { 0 };
         match packet.len() + beyond <= most {
             true => Way::ON,
             false => Way::output_or_drop(1, Reason::TooBig),

@@ -28,7 +28,9 @@
 //! Align, Unstrip, EtherEncap
 
 use millrace_core::args::Kind;
-use millrace_core::{Class, Context, Element, Failed, Packet, Reason, Setup, register};
+use millrace_core::{
+    Class, Element, Failed, Moment, PerPacket, Reason, Setup, View, Way, register,
+};
 
 use super::LONGEST;
 
@@ -48,17 +50,19 @@ impl Element for EnsureHeadroom {
         setup.args.complete()?;
         Ok(Self { headroom: headroom.map_or(128, usize::from) })
     }
+}
 
-    fn simple_action(&self, cx: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
+impl PerPacket for EnsureHeadroom {
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
         if packet.headroom() < self.headroom {
             if packet.len() + self.headroom > LONGEST {
-                return cx.drop(packet, Reason::TooBig);
+                return Way::drop(Reason::TooBig);
             }
             packet.prepend(self.headroom);
             // There is as much.
             let _ = packet.strip(self.headroom);
         }
-        Some(packet)
+        Way::ON
     }
 }
 

@@ -31,7 +31,9 @@
 //! # See also
 //! StoreData, Clipboard
 
-use millrace_core::{Class, Context, Element, Failed, Packet, Reason, Setup, register};
+use millrace_core::{
+    Class, Element, Failed, Moment, PerPacket, Reason, Setup, View, Way, register,
+};
 
 use super::LONGEST;
 
@@ -57,24 +59,26 @@ impl Element for MoveData {
         setup.args.complete()?;
         Ok(Self { to: to as usize, from: from as usize, length: length as usize, grow })
     }
+}
 
-    fn simple_action(&self, cx: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
+impl PerPacket for MoveData {
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
         let source = self.from..self.from + self.length;
         if packet.len() <= source.end {
-            return Some(packet);
+            return Way::ON;
         }
         let end = self.to + self.length;
         if let Some(lacking @ 1..) = end.checked_sub(packet.len()) {
             if !self.grow {
-                return Some(packet);
+                return Way::ON;
             }
             if end > LONGEST {
-                return cx.drop(packet, Reason::TooBig);
+                return Way::drop(Reason::TooBig);
             }
             packet.append(lacking).fill(0);
         }
         packet.data_mut().copy_within(source, self.to);
-        Some(packet)
+        Way::ON
     }
 }
 

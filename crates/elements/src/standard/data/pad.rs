@@ -31,7 +31,9 @@
 //! # See also
 //! Truncate, Resize
 
-use millrace_core::{Class, Context, Element, Failed, Packet, Reason, Setup, register};
+use millrace_core::{
+    Class, Element, Failed, Moment, PerPacket, Reason, Setup, View, Way, register,
+};
 
 use super::LONGEST;
 
@@ -56,25 +58,27 @@ impl Element for Pad {
         setup.args.complete()?;
         Ok(Self { length: length as usize, zero, random })
     }
+}
 
-    fn simple_action(&self, cx: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
+impl PerPacket for Pad {
+    fn treat(&self, (): &mut (), packet: &mut View, at: &mut Moment) -> Way {
         let lacking = match self.length {
             0 => packet.extra_length() as usize,
             length => length.saturating_sub(packet.len()),
         };
         if lacking > 0 {
             if packet.len() + lacking > LONGEST {
-                return cx.drop(packet, Reason::TooBig);
+                return Way::drop(Reason::TooBig);
             }
             let added = packet.append(lacking);
             if self.random {
-                cx.random().fill(added);
+                at.random().fill(added);
             } else if self.zero {
                 added.fill(0);
             }
         }
         packet.set_extra_length(0);
-        Some(packet)
+        Way::ON
     }
 }
 

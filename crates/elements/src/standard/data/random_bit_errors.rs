@@ -34,7 +34,9 @@
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed};
 
 use millrace_core::args::UFixed;
-use millrace_core::{Class, Context, Element, Failed, Handlers, Packet, Setup, register};
+use millrace_core::{
+    Class, Element, Failed, Handlers, Moment, PerPacket, Setup, View, Way, register,
+};
 
 /// The element; its manual is at the top of the file.
 pub struct RandomBitErrors {
@@ -81,28 +83,6 @@ impl Element for RandomBitErrors {
         Ok(Self { probability: p.into(), kind: kind.into(), active: active.into() })
     }
 
-    fn simple_action(&self, cx: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
-        let p = self.probability.load(Relaxed);
-        if p == 0 || !self.active.load(Relaxed) {
-            return Some(packet);
-        }
-        let kind = self.kind.load(Relaxed);
-        let mut bit = self.gap(cx, p);
-        while let Some(byte) = packet.data().get(bit / 8).copied() {
-            let mask = 1 << (bit % 8);
-            let changed = match kind {
-                0 => byte & !mask,
-                1 => byte | mask,
-                _ => byte ^ mask,
-            };
-            if let Some(place) = packet.data_mut().get_mut(bit / 8) {
-                *place = changed;
-            }
-            bit = bit.saturating_add(1).saturating_add(self.gap(cx, p));
-        }
-        Some(packet)
-    }
-
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("p_bit_error", |errors, _| {
             UFixed::<28>(errors.probability.load(Relaxed)).to_string()
@@ -126,15 +106,39 @@ impl Element for RandomBitErrors {
     }
 }
 
+impl PerPacket for RandomBitErrors {
+    fn treat(&self, (): &mut (), packet: &mut View, at: &mut Moment) -> Way {
+        let p = self.probability.load(Relaxed);
+        if p == 0 || !self.active.load(Relaxed) {
+            return Way::ON;
+        }
+        let kind = self.kind.load(Relaxed);
+        let mut bit = self.gap(at, p);
+        while let Some(byte) = packet.data().get(bit / 8).copied() {
+            let mask = 1 << (bit % 8);
+            let changed = match kind {
+                0 => byte & !mask,
+                1 => byte | mask,
+                _ => byte ^ mask,
+            };
+            if let Some(place) = packet.data_mut().get_mut(bit / 8) {
+                *place = changed;
+            }
+            bit = bit.saturating_add(1).saturating_add(self.gap(at, p));
+        }
+        Way::ON
+    }
+}
+
 impl RandomBitErrors {
     /// How many bits remain good until the next error.
-    fn gap(&self, cx: &mut Context, p: u32) -> usize {
+    fn gap(&self, at: &mut Moment, p: u32) -> usize {
         if p >= ONE {
             return 0;
         }
         let good = 1.0 - f64::from(p) / f64::from(ONE);
         // The logarithm of a number above 0; the cast stops at the largest gap there is.
-        ((1.0 - cx.random().f64()).ln() / good.ln()) as usize
+        ((1.0 - at.random().f64()).ln() / good.ln()) as usize
     }
 }
 

@@ -31,7 +31,9 @@
 
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
-use millrace_core::{Class, Context, Element, Failed, Handlers, Packet, Reason, Setup, register};
+use millrace_core::{
+    Class, Element, Failed, Handlers, Moment, PerPacket, Reason, Setup, View, Way, register,
+};
 
 use super::LONGEST;
 
@@ -54,12 +56,6 @@ impl Element for Resize {
         Ok(Self { head: head.into(), tail: tail.into() })
     }
 
-    fn simple_action(&self, cx: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
-        let fits = add_front(&mut packet, self.head.load(Relaxed))
-            && add_end(&mut packet, self.tail.load(Relaxed));
-        if fits { Some(packet) } else { cx.drop(packet, Reason::TooBig) }
-    }
-
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("head", |resize, _| resize.head.load(Relaxed));
         handlers.write("head", |resize, call| {
@@ -74,8 +70,16 @@ impl Element for Resize {
     }
 }
 
+impl PerPacket for Resize {
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        let fits =
+            add_front(packet, self.head.load(Relaxed)) && add_end(packet, self.tail.load(Relaxed));
+        if fits { Way::ON } else { Way::drop(Reason::TooBig) }
+    }
+}
+
 /// False when the packet would be too long.
-fn add_front(packet: &mut Packet, n: i32) -> bool {
+fn add_front(packet: &mut View, n: i32) -> bool {
     let bytes = n.unsigned_abs() as usize;
     if n < 0 {
         return packet.strip(bytes.min(packet.len()));
@@ -88,15 +92,19 @@ fn add_front(packet: &mut Packet, n: i32) -> bool {
 }
 
 /// False when the packet would be too long.
-fn add_end(packet: &mut Packet, n: i32) -> bool {
+fn add_end(packet: &mut View, n: i32) -> bool {
     let bytes = n.unsigned_abs() as usize;
     if n < 0 {
         return packet.trim(bytes.min(packet.len()));
     }
     let len = packet.len() + bytes;
     let fits = len <= LONGEST;
-    if fits && !packet.set_len(len) {
-        packet.append(bytes);
+    if fits && bytes > 0 {
+        packet.with_packet(|packet| {
+            if !packet.set_len(len) {
+                packet.append(bytes);
+            }
+        });
     }
     fits
 }

@@ -32,7 +32,9 @@
 //! UnstripAnno, Strip, StripTCPHeader
 
 use millrace_core::args::Annotation;
-use millrace_core::{Class, Context, Element, Failed, Packet, Reason, Setup, register};
+use millrace_core::{
+    Class, Element, Failed, Moment, PerPacket, Reason, Setup, View, Way, register,
+};
 
 use crate::flows::words::find;
 use crate::standard::annotations::PAINT2;
@@ -63,19 +65,20 @@ impl Element for Search {
         }
         Ok(Self { pattern, strips_pattern, anno: notes.then_some(anno) })
     }
+}
 
-    fn simple_action(&self, cx: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
-        let Some(at) = find(packet.data(), &self.pattern) else {
-            cx.push_or_drop(1, packet, Reason::NoMatch);
-            return None;
+impl PerPacket for Search {
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        let Some(start) = find(packet.data(), &self.pattern) else {
+            return Way::output_or_drop(1, Reason::NoMatch);
         };
-        let bytes = if self.strips_pattern { at + self.pattern.len() } else { at };
+        let bytes = if self.strips_pattern { start + self.pattern.len() } else { start };
         // They are all there.
         let _ = packet.strip(bytes);
         if let Some(anno) = self.anno {
             packet.set_anno_u16(anno, packet.anno_u16(anno).wrapping_add(bytes as u16));
         }
-        Some(packet)
+        Way::ON
     }
 }
 

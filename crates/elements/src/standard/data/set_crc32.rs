@@ -27,7 +27,9 @@
 //! # See also
 //! CheckCRC32
 
-use millrace_core::{Class, Context, Element, Failed, Packet, Reason, Setup, register};
+use millrace_core::{
+    Class, Element, Failed, Moment, PerPacket, Reason, Setup, View, Way, register,
+};
 
 use super::LONGEST;
 use super::crc::crc32;
@@ -45,14 +47,16 @@ impl Element for SetCRC32 {
         setup.args.complete()?;
         Ok(Self)
     }
+}
 
-    fn simple_action(&self, cx: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
+impl PerPacket for SetCRC32 {
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
         if packet.len() + 4 > LONGEST {
-            return cx.drop(packet, Reason::TooBig);
+            return Way::drop(Reason::TooBig);
         }
         let crc = crc32(packet.data());
-        packet.push_back(&crc);
-        Some(packet)
+        packet.append(crc.len()).copy_from_slice(&crc);
+        Way::ON
     }
 }
 

@@ -34,7 +34,9 @@
 //! # See also
 //! Clipboard, Strip, Unstrip
 
-use millrace_core::{Class, Context, Element, Failed, Packet, Reason, Setup, register};
+use millrace_core::{
+    Class, Element, Failed, Moment, PerPacket, Reason, Setup, View, Way, register,
+};
 
 use super::LONGEST;
 
@@ -65,15 +67,17 @@ impl Element for StoreData {
         let masks = mask.into_iter().chain(std::iter::repeat(0xff));
         Ok(Self { offset: offset as usize, data: data.into_iter().zip(masks).collect(), grow })
     }
+}
 
-    fn simple_action(&self, cx: &mut Context, (): &mut (), mut packet: Packet) -> Option<Packet> {
+impl PerPacket for StoreData {
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
         if packet.len() <= self.offset {
-            return Some(packet);
+            return Way::ON;
         }
         let lacking = (self.offset + self.data.len()).saturating_sub(packet.len());
         if self.grow && lacking > 0 {
             if packet.len() + lacking > LONGEST {
-                return cx.drop(packet, Reason::TooBig);
+                return Way::drop(Reason::TooBig);
             }
             packet.append(lacking).fill(0);
         }
@@ -81,7 +85,7 @@ impl Element for StoreData {
         for (byte, &(data, mask)) in place.iter_mut().zip(&self.data) {
             *byte = (*byte & !mask) | (data & mask);
         }
-        Some(packet)
+        Way::ON
     }
 }
 

@@ -29,7 +29,7 @@
 //! Unstrip
 
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Packet, PerPacket, Reason, Setup, Way, register,
+    Class, Element, Failed, Moment, PerPacket, Reason, Setup, View, Way, register,
 };
 
 /// The element; its manual is at the top of the file.
@@ -48,23 +48,12 @@ impl Element for Strip {
         setup.args.complete()?;
         Ok(Self { length: length as usize })
     }
-
-    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
-        self.treat_batch(cx, local, batch);
-    }
 }
 
 impl PerPacket for Strip {
-    type Pass<'a> = usize;
-
     #[inline(always)]
-    fn begin(&self, _cx: &Context, (): &mut ()) -> usize {
-        self.length
-    }
-
-    #[inline(always)]
-    fn treat(length: &mut usize, packet: &mut Packet) -> Way {
-        match packet.strip(*length) {
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        match packet.strip(self.length) {
             true => Way::ON,
             false => Way::drop(Reason::Truncated),
         }

@@ -29,7 +29,7 @@
 //! Strip, MarkIPHeader, CheckIPHeader
 
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Packet, PerPacket, Reason, Setup, Way, register,
+    Class, Element, Failed, Moment, PerPacket, Reason, Setup, View, Way, register,
 };
 
 /// The element; its manual is at the top of the file.
@@ -45,20 +45,11 @@ impl Element for StripToNetworkHeader {
         setup.args.complete()?;
         Ok(Self)
     }
-
-    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
-        self.treat_batch(cx, local, batch);
-    }
 }
 
 impl PerPacket for StripToNetworkHeader {
-    type Pass<'a> = ();
-
     #[inline(always)]
-    fn begin(&self, _cx: &Context, (): &mut ()) {}
-
-    #[inline(always)]
-    fn treat((): &mut (), packet: &mut Packet) -> Way {
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
         let found = match packet.network_header() {
             Some(offset @ 0..) => packet.strip(offset.unsigned_abs()),
             Some(offset) => packet.unstrip(offset.unsigned_abs()),

@@ -28,9 +28,7 @@
 //! # See also
 //! Pad, Resize, Strip
 
-use millrace_core::{
-    Batch, Class, Context, Element, Failed, Packet, PerPacket, Setup, Way, register,
-};
+use millrace_core::{Class, Element, Failed, Moment, PerPacket, Setup, View, Way, register};
 
 /// The element; its manual is at the top of the file.
 #[derive(Clone, Copy)]
@@ -51,26 +49,15 @@ impl Element for Truncate {
         setup.args.complete()?;
         Ok(Self { length: length.into(), extra_length })
     }
-
-    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
-        self.treat_batch(cx, local, batch);
-    }
 }
 
 impl PerPacket for Truncate {
-    type Pass<'a> = Self;
-
     #[inline(always)]
-    fn begin(&self, _cx: &Context, (): &mut ()) -> Self {
-        *self
-    }
-
-    #[inline(always)]
-    fn treat(truncate: &mut Self, packet: &mut Packet) -> Way {
-        let cut = packet.len().saturating_sub(truncate.length);
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        let cut = packet.len().saturating_sub(self.length);
         if cut > 0 {
-            packet.truncate(truncate.length);
-            if truncate.extra_length {
+            packet.truncate(self.length);
+            if self.extra_length {
                 packet.set_extra_length(packet.extra_length().wrapping_add(cut as u32));
             }
         }

@@ -28,9 +28,7 @@
 //! Strip
 
 use millrace_core::args::Kind;
-use millrace_core::{
-    Batch, Class, Context, Element, Failed, Packet, PerPacket, Setup, Way, register,
-};
+use millrace_core::{Class, Element, Failed, Moment, PerPacket, Setup, View, Way, register};
 
 /// The element; its manual is at the top of the file.
 pub struct Unstrip {
@@ -48,25 +46,14 @@ impl Element for Unstrip {
         setup.args.complete()?;
         Ok(Self { length: length.unwrap_or(0) as usize })
     }
-
-    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
-        self.treat_batch(cx, local, batch);
-    }
 }
 
 impl PerPacket for Unstrip {
-    type Pass<'a> = usize;
-
     #[inline(always)]
-    fn begin(&self, _cx: &Context, (): &mut ()) -> usize {
-        self.length
-    }
-
-    #[inline(always)]
-    fn treat(length: &mut usize, packet: &mut Packet) -> Way {
-        if !packet.unstrip(*length) {
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        if !packet.unstrip(self.length) {
             // There is less headroom: the packet moves to make some.
-            packet.prepend(*length);
+            packet.prepend(self.length);
         }
         Way::ON
     }

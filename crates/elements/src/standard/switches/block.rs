@@ -31,7 +31,9 @@
 
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
-use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Setup, register};
+use millrace_core::{
+    Class, Element, Failed, Handlers, Moment, PerPacket, Setup, View, Way, register,
+};
 
 use super::{click_integer, forward_rate};
 
@@ -52,17 +54,22 @@ impl Element for Block {
         Ok(Self { thresh: thresh.into() })
     }
 
-    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
-        let thresh = self.thresh.load(Relaxed);
-        cx.route(batch, |packet| usize::from(thresh != 0 && forward_rate(packet) > thresh));
-    }
-
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("thresh", |block, _| block.thresh.load(Relaxed));
         handlers.write("thresh", |block, call| {
             block.thresh.store(click_integer(call)?, Relaxed);
             Ok(())
         });
+    }
+}
+
+impl PerPacket for Block {
+    const ROUTES: bool = true;
+
+    #[inline(always)]
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        let thresh = self.thresh.load(Relaxed);
+        Way::output(u16::from(thresh != 0 && forward_rate(packet) > thresh))
     }
 }
 

@@ -34,7 +34,9 @@
 
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
-use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Packet, Setup, register};
+use millrace_core::{
+    Class, Element, Failed, Handlers, Moment, PerPacket, Setup, View, Way, register,
+};
 
 use super::{click_integer, forward_rate, reverse_rate};
 
@@ -59,14 +61,18 @@ impl Element for CompareBlock {
         Ok(Self { forward: forward.into(), reverse: reverse.into(), thresh: thresh.into() })
     }
 
-    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
-        cx.route(batch, |packet| usize::from(self.is_lopsided(packet)));
-    }
-
     fn handlers(handlers: &mut Handlers<Self>) {
         number(handlers, "fwd_weight", |block| &block.forward);
         number(handlers, "rev_weight", |block| &block.reverse);
         number(handlers, "thresh", |block| &block.thresh);
+    }
+}
+
+impl PerPacket for CompareBlock {
+    const ROUTES: bool = true;
+
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        Way::output(u16::from(self.is_lopsided(packet)))
     }
 }
 
@@ -83,7 +89,7 @@ fn number(
 }
 
 impl CompareBlock {
-    fn is_lopsided(&self, packet: &Packet) -> bool {
+    fn is_lopsided(&self, packet: &View) -> bool {
         let (forward, reverse) = (forward_rate(packet).max(1), reverse_rate(packet).max(1));
         let thresh = self.thresh.load(Relaxed);
         let weighted =

@@ -33,7 +33,9 @@
 //! PaintSwitch, PaintRR, Paint
 
 use millrace_core::args::Annotation;
-use millrace_core::{Batch, Class, Context, Element, Failed, Reason, Setup, register};
+use millrace_core::{
+    Class, Element, Failed, Moment, PerPacket, Reason, Setup, View, Way, register,
+};
 
 use crate::standard::annotations::PAINT;
 
@@ -74,14 +76,18 @@ impl Element for ExactPaintSwitch {
         }
         Ok(Self { anno, outputs })
     }
+}
 
-    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
-        let outputs = cx.outputs();
-        cx.route_or_drop(batch, |packet| {
-            let paint = usize::from(packet.anno_u8(self.anno));
-            let output = self.outputs.get(paint).copied().flatten();
-            output.filter(|output| *output < outputs).ok_or(Reason::NoMatch)
-        });
+impl PerPacket for ExactPaintSwitch {
+    const ROUTES: bool = true;
+
+    #[inline(always)]
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        let paint = usize::from(packet.anno_u8(self.anno));
+        match self.outputs.get(paint).copied().flatten() {
+            Some(output) => Way::output_or_drop(output as u16, Reason::NoMatch),
+            None => Way::drop(Reason::NoMatch),
+        }
     }
 }
 

@@ -31,12 +31,13 @@
 //! # See also
 //! RoundRobinSwitch, RandomSwitch, Switch
 
-use millrace_core::{Batch, Class, Context, Element, Failed, Packet, Setup, register};
+use millrace_core::{Class, Element, Failed, Moment, PerPacket, Setup, View, Way, register};
 
 /// The element; its manual is at the top of the file.
 pub struct HashSwitch {
     offset: usize,
     length: usize,
+    outputs: usize,
 }
 
 register!(HashSwitch, "hash_switch.rs");
@@ -53,25 +54,30 @@ impl Element for HashSwitch {
             setup.args.error("LENGTH", "length must be > 0");
             return Err(Failed);
         }
-        Ok(Self { offset: offset as usize, length: length as usize })
+        let outputs = setup.outputs().max(1);
+        Ok(Self { offset: offset as usize, length: length as usize, outputs })
     }
+}
 
-    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
-        let outputs = cx.outputs().max(1);
-        cx.route(batch, |packet| self.choose(packet, outputs));
+impl PerPacket for HashSwitch {
+    const ROUTES: bool = true;
+
+    #[inline(always)]
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        Way::output(self.choose(packet.data()) as u16)
     }
 }
 
 impl HashSwitch {
     /// The output for a packet; the same as Click's.
-    fn choose(&self, packet: &Packet, outputs: usize) -> usize {
-        let Some(bytes) = packet.data().get(self.offset..self.offset + self.length) else {
+    fn choose(&self, data: &[u8]) -> usize {
+        let Some(bytes) = data.get(self.offset..self.offset + self.length) else {
             return 0;
         };
         let sum: usize = bytes.iter().map(|&byte| usize::from(byte)).sum();
-        match outputs {
-            2 | 4 | 8 => (sum ^ sum >> 4) % outputs,
-            _ => sum % outputs,
+        match self.outputs {
+            2 | 4 | 8 => (sum ^ sum >> 4) % self.outputs,
+            _ => sum % self.outputs,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Elements that choose the way of packets by a setting, by turns, by contents or by chance.
 
 use millrace_core::element::Call;
-use millrace_core::{HandlerError, Packet};
+use millrace_core::{HandlerError, View};
 
 pub mod block;
 pub mod bypass;
@@ -25,12 +25,12 @@ pub mod suppressor;
 pub mod switch;
 
 /// The rate of what flows in the packet's direction, which Click keeps as an integer.
-fn forward_rate(packet: &Packet) -> i32 {
+fn forward_rate(packet: &View) -> i32 {
     packet.anno_u32(20).cast_signed()
 }
 
 /// The rate of what flows in the other direction.
-fn reverse_rate(packet: &Packet) -> i32 {
+fn reverse_rate(packet: &View) -> i32 {
     packet.anno_u32(24).cast_signed()
 }
 

@@ -30,7 +30,7 @@
 //! PaintSwitch, Paint, RoundRobinSwitch
 
 use millrace_core::args::Annotation;
-use millrace_core::{Batch, Class, Context, Element, Failed, Setup, register};
+use millrace_core::{Class, Element, Failed, Moment, PerPacket, Setup, View, Way, register};
 
 use crate::standard::annotations::PAINT;
 
@@ -38,6 +38,7 @@ use crate::standard::annotations::PAINT;
 pub struct PaintRR {
     /// Offset of the annotation.
     anno: usize,
+    outputs: usize,
 }
 
 register!(PaintRR, "paint_rr.rs");
@@ -49,12 +50,16 @@ impl Element for PaintRR {
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let Annotation(anno) = setup.args.positional("ANNO", PAINT);
         setup.args.complete()?;
-        Ok(Self { anno })
+        Ok(Self { anno, outputs: setup.outputs().max(1) })
     }
+}
 
-    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
-        let outputs = cx.outputs().max(1);
-        cx.route(batch, |packet| usize::from(packet.anno_u8(self.anno)) % outputs);
+impl PerPacket for PaintRR {
+    const ROUTES: bool = true;
+
+    #[inline(always)]
+    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+        Way::output((usize::from(packet.anno_u8(self.anno)) % self.outputs) as u16)
     }
 }
 

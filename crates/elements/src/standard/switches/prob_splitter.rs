@@ -31,7 +31,9 @@
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use millrace_core::args::UFixed;
-use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Setup, register};
+use millrace_core::{
+    Class, Element, Failed, Handlers, Moment, PerPacket, Setup, View, Way, register,
+};
 
 /// The element; its manual is at the top of the file.
 pub struct ProbSplitter {
@@ -64,12 +66,6 @@ impl Element for ProbSplitter {
         }
     }
 
-    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
-        let p = self.probability.load(Relaxed);
-        let mut random = cx.random().fork();
-        cx.route(batch, |_| usize::from(random.u32(..ONE) < p));
-    }
-
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("prob", |splitter, _| splitter.probability.load(Relaxed));
         handlers.write("prob", |splitter, call| {
@@ -77,6 +73,16 @@ impl Element for ProbSplitter {
             splitter.probability.store(probability(p)?, Relaxed);
             Ok(())
         });
+    }
+}
+
+impl PerPacket for ProbSplitter {
+    const ROUTES: bool = true;
+
+    #[inline(always)]
+    fn treat(&self, (): &mut (), _: &mut View, at: &mut Moment) -> Way {
+        let p = self.probability.load(Relaxed);
+        Way::output(u16::from(at.random().u32(..ONE) < p))
     }
 }
 

@@ -38,8 +38,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 use millrace_core::args::UFixed;
 use millrace_core::{
-    Class, Context, Count, Element, Failed, HandlerError, Handlers, Packet, PerThread, Reason,
-    Setup, register,
+    Class, Count, Element, Failed, HandlerError, Handlers, Moment, PerPacket, PerThread, Reason,
+    Setup, View, Way, register,
 };
 
 /// The element; its manual is at the top of the file.
@@ -83,16 +83,6 @@ impl Element for RandomSample {
         Ok(Self { passing: passing.into(), active: AtomicBool::new(active), drops })
     }
 
-    fn simple_action(&self, cx: &mut Context, (): &mut (), packet: Packet) -> Option<Packet> {
-        let passes = cx.random().u32(..ONE) < self.passing.load(Relaxed);
-        if passes || !self.active.load(Relaxed) {
-            return Some(packet);
-        }
-        self.drops.mine(cx).add(1);
-        cx.push_or_drop(1, packet, Reason::Limited);
-        None
-    }
-
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("sampling_prob", |sample, _| sample.passing());
         handlers.write("sampling_prob", |sample, call| {
@@ -115,6 +105,18 @@ impl Element for RandomSample {
         handlers.read("config", |sample, _| {
             format!("SAMPLE {}, ACTIVE {}", sample.passing(), sample.active.load(Relaxed))
         });
+    }
+}
+
+impl PerPacket for RandomSample {
+    #[inline(always)]
+    fn treat(&self, (): &mut (), _: &mut View, at: &mut Moment) -> Way {
+        let passes = at.random().u32(..ONE) < self.passing.load(Relaxed);
+        if passes || !self.active.load(Relaxed) {
+            return Way::ON;
+        }
+        self.drops.mine(at).add(1);
+        Way::output_or_drop(1, Reason::Limited)
     }
 }
 

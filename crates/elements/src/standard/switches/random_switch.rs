@@ -28,10 +28,12 @@
 //! # See also
 //! RoundRobinSwitch, HashSwitch, RandomSample
 
-use millrace_core::{Batch, Class, Context, Element, Failed, Setup, register};
+use millrace_core::{Class, Element, Failed, Moment, PerPacket, Setup, View, Way, register};
 
 /// The element; its manual is at the top of the file.
-pub struct RandomSwitch;
+pub struct RandomSwitch {
+    outputs: usize,
+}
 
 register!(RandomSwitch, "random_switch.rs");
 
@@ -41,13 +43,16 @@ impl Element for RandomSwitch {
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         setup.args.complete()?;
-        Ok(Self)
+        Ok(Self { outputs: setup.outputs().max(1) })
     }
+}
 
-    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
-        let outputs = cx.outputs().max(1);
-        let mut random = cx.random().fork();
-        cx.route(batch, |_| random.usize(..outputs));
+impl PerPacket for RandomSwitch {
+    const ROUTES: bool = true;
+
+    #[inline(always)]
+    fn treat(&self, (): &mut (), _: &mut View, at: &mut Moment) -> Way {
+        Way::output(at.random().usize(..self.outputs) as u16)
     }
 }
 

@@ -31,12 +31,13 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use millrace_core::{Batch, Class, Context, Element, Failed, Setup, register};
+use millrace_core::{Class, Element, Failed, Moment, PerPacket, Setup, View, Way, register};
 
 /// The element; its manual is at the top of the file.
 pub struct RoundRobinSwitch {
     /// The output of the next packet.
     next: AtomicUsize,
+    outputs: usize,
 }
 
 register!(RoundRobinSwitch, "round_robin_switch.rs");
@@ -47,18 +48,18 @@ impl Element for RoundRobinSwitch {
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         setup.args.complete()?;
-        Ok(Self { next: 0.into() })
+        Ok(Self { next: 0.into(), outputs: setup.outputs().max(1) })
     }
+}
 
-    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
-        let outputs = cx.outputs().max(1);
-        let mut next = self.next.load(Relaxed) % outputs;
-        self.next.store((next + batch.len()) % outputs, Relaxed);
-        cx.route(batch, |_| {
-            let output = next;
-            next = (next + 1) % outputs;
-            output
-        });
+impl PerPacket for RoundRobinSwitch {
+    const ROUTES: bool = true;
+
+    #[inline(always)]
+    fn treat(&self, (): &mut (), _: &mut View, _: &mut Moment) -> Way {
+        let output = self.next.load(Relaxed);
+        self.next.store((output + 1) % self.outputs, Relaxed);
+        Way::output(output as u16)
     }
 }
 

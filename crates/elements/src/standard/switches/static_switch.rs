@@ -29,7 +29,9 @@
 //! # See also
 //! Switch, StaticPullSwitch, RoundRobinSwitch
 
-use millrace_core::{Batch, Class, Context, Element, Failed, Reason, Setup, register};
+use millrace_core::{
+    Class, Element, Failed, Moment, PerPacket, Reason, Setup, View, Way, register,
+};
 
 /// The element; its manual is at the top of the file.
 pub struct StaticSwitch {
@@ -48,11 +50,16 @@ impl Element for StaticSwitch {
         let outputs = setup.outputs();
         Ok(Self { output: usize::try_from(output).ok().filter(|output| *output < outputs) })
     }
+}
 
-    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
+impl PerPacket for StaticSwitch {
+    const ROUTES: bool = true;
+
+    #[inline(always)]
+    fn treat(&self, (): &mut (), _: &mut View, _: &mut Moment) -> Way {
         match self.output {
-            Some(output) => cx.push_batch(output, batch),
-            None => cx.drop_batch(batch, Reason::Discarded),
+            Some(output) => Way::output(output as u16),
+            None => Way::drop(Reason::Discarded),
         }
     }
 }

@@ -35,7 +35,8 @@ use std::cmp::Reverse;
 
 use millrace_core::element::ANY_HANDLER;
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, HandlerError, Handlers, Lock, Reason, Setup, register,
+    Class, Element, Failed, HandlerError, Handlers, Lock, Moment, PerPacket, Reason, Setup, View,
+    Way, register,
 };
 
 /// The element; its manual is at the top of the file.
@@ -99,15 +100,6 @@ impl Element for StrideSwitch {
         Ok(Self(Lock::new(outputs)))
     }
 
-    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
-        let mut outputs = self.0.lock();
-        cx.route_or_drop(batch, |_| {
-            let next = outputs.next().ok_or(Reason::Discarded)?;
-            outputs.stride(next);
-            Ok(next)
-        });
-    }
-
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("config", |switch, _| {
             let outputs = switch.0.lock();
@@ -129,6 +121,17 @@ impl Element for StrideSwitch {
             outputs.set_tickets(at, bounded(tickets));
             Ok(())
         });
+    }
+}
+
+impl PerPacket for StrideSwitch {
+    const ROUTES: bool = true;
+
+    fn treat(&self, (): &mut (), _: &mut View, _: &mut Moment) -> Way {
+        let mut outputs = self.0.lock();
+        let Some(next) = outputs.next() else { return Way::drop(Reason::Discarded) };
+        outputs.stride(next);
+        Way::output(next as u16)
     }
 }
 

@@ -34,7 +34,9 @@
 
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
-use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Reason, Setup, register};
+use millrace_core::{
+    Class, Element, Failed, Handlers, Moment, PerPacket, Reason, Setup, View, Way, register,
+};
 
 /// The element; its manual is at the top of the file.
 pub struct Switch {
@@ -60,13 +62,6 @@ impl Element for Switch {
         Ok(Self { output: output.into(), outputs })
     }
 
-    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
-        match usize::try_from(self.output.load(Relaxed)) {
-            Ok(output) => cx.push_batch(output, batch),
-            Err(_) => cx.drop_batch(batch, Reason::Discarded),
-        }
-    }
-
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("switch", |switch, _| switch.output.load(Relaxed));
         handlers.read("config", |switch, _| switch.output.load(Relaxed));
@@ -85,6 +80,18 @@ impl Element for Switch {
             switch.output.store(existing(output, switch.outputs), Relaxed);
             Ok(Vec::new())
         });
+    }
+}
+
+impl PerPacket for Switch {
+    const ROUTES: bool = true;
+
+    #[inline(always)]
+    fn treat(&self, (): &mut (), _: &mut View, _: &mut Moment) -> Way {
+        match u16::try_from(self.output.load(Relaxed)) {
+            Ok(output) => Way::output(output),
+            Err(_) => Way::drop(Reason::Discarded),
+        }
     }
 }
 

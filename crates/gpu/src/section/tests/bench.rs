@@ -31,7 +31,7 @@ thread_local! {
 
 /// Runs a test where elements run. Time is virtual.
 pub(super) fn in_context(test: impl FnOnce(&mut Context) + 'static) {
-    const CLASS: ClassInfo = ClassInfo::of::<Stand>("", "");
+    const CLASS: ClassInfo = millrace_core::class_info!(Stand, "");
     WORK.set(Some(Box::new(test)));
     let mut rig = Rig::with_class(&CLASS, "Stand", 0, 0).unwrap();
     rig.pass(millrace_core::Timestamp::ZERO);

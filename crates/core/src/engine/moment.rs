@@ -1,0 +1,58 @@
+//! Where and when a packet is treated.
+
+use crate::time::Timestamp;
+
+/// What an element may ask while it treats a packet: the time, the thread, chance.
+#[derive(Debug)]
+pub struct Moment {
+    pub(super) now: Timestamp,
+    pub(super) thread: usize,
+    pub(super) random: fastrand::Rng,
+}
+
+impl Moment {
+    /// The time when this round of the thread's loop began, as [`Context::now`](super::Context::now).
+    #[inline(always)]
+    pub fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// The thread, counted from 0.
+    #[inline(always)]
+    pub fn thread(&self) -> usize {
+        self.thread
+    }
+
+    /// This thread's source of random numbers, as [`Context::random`](super::Context::random).
+    #[inline(always)]
+    pub fn random(&mut self) -> &mut fastrand::Rng {
+        &mut self.random
+    }
+}
+
+/// What is in a round of a thread's loop: a [`Context`](super::Context), or the [`Moment`] of one. While one is
+/// borrowed, the round does not end.
+pub trait InRound: sealed::Sealed {
+    /// The thread, counted from 0.
+    fn thread(&self) -> usize;
+}
+
+impl InRound for Moment {
+    #[inline(always)]
+    fn thread(&self) -> usize {
+        self.thread
+    }
+}
+
+impl InRound for super::Context {
+    #[inline(always)]
+    fn thread(&self) -> usize {
+        super::Context::thread(self)
+    }
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::Moment {}
+    impl Sealed for crate::engine::Context {}
+}
