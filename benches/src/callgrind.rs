@@ -74,7 +74,7 @@ pub(crate) fn count<S: AsRef<OsStr>>(
     count_with(words, level, caches, |_, _| ())
 }
 
-/// As [`count`]; `look` sees each stretch and callgrind's record of it ([`Profile`]).
+/// As [`count`]; `look` sees each stretch and callgrind's record of it (`own::profile::Profile`).
 ///
 /// # Errors
 /// As `count`.
