@@ -87,7 +87,8 @@ struct Op {
     flow: *const StepFlow,
     turn: Turn,
     end: Option<End>,
-    /// For an element that waits for memory: its own code, for `run` lets packets meet; and where they do.
+    /// The code of the class: that of `run`, unless the element waits for memory and `run` lets packets meet; and where
+    /// they do.
     waiting_run: Forms,
     lot: *mut Lot,
     /// The element's number in the router.

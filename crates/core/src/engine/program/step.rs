@@ -87,7 +87,7 @@ unsafe fn step<E: PerPacket, const READY: bool>(
         let local = &mut *(*op).local.cast::<E::Local>();
         let mut view = View::from_words((slot, data, len, headers), READY);
         if READY && E::PREPENDS > 0 && !view.reserve(E::PREPENDS) {
-            return ((*op).run[CAREFUL])(slot, data, len, headers, op);
+            return ((*op).waiting_run[CAREFUL])(slot, data, len, headers, op);
         }
         let way = element.treat(local, &mut view, &mut *(*(*op).state).moment);
         let form = usize::from(!view.is_ready());
