@@ -120,14 +120,6 @@ impl Tally {
     pub fn get(&self) -> u64 {
         self.0.get()
     }
-
-    /// Replaces the value.
-    #[inline]
-    pub(crate) fn set(&self, value: u64) {
-        if COUNTED {
-            self.0.set(value);
-        }
-    }
 }
 
 /// Whether the engine counts packets, batches, drops and cycles.

@@ -1,5 +1,7 @@
 //! Elements that treat packets one by one: how they are written, and where their packets go.
 
+use std::fmt;
+
 use super::Element;
 use crate::drops::Reason;
 use crate::engine::{Context, Moment};
@@ -31,11 +33,6 @@ pub trait PerPacket: Element {
     /// Whether the element chooses among its outputs, as Classifier does. Of any other one, nearly all packets
     /// leave by output 0, and those that do not go through [`aside`](Self::aside).
     const ROUTES: bool = false;
-
-    /// Whether [`treat`](Self::treat) waits for memory that is in no near cache, as a lookup in a large table does. The
-    /// packets of a batch then meet here and are treated one right behind the other, so that the processor waits for
-    /// many of them at a time; else it would wait for one before it sees the next.
-    const WAITS: bool = false;
 
     /// How many bytes [`treat`](Self::treat) puts in front of a packet at most. It may put more, but asks for
     /// these free of charge.
@@ -72,13 +69,12 @@ pub trait PerPacket: Element {
 }
 
 /// Where a packet goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Way {
-    /// An output, or one of the marks below.
-    port: u16,
-    /// The reason to drop the packet if the output is not connected; or what the element noted.
-    detail: u8,
-}
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Way(
+    /// In the lower half an output, or one of the marks below; in the upper one the reason to drop the packet if that
+    /// output is not connected, or what the element noted. One number, so that it is returned in a register.
+    u32,
+);
 
 const DROPPED: u16 = u16::MAX;
 const ASIDE: u16 = u16::MAX - 1;
@@ -97,59 +93,66 @@ impl Way {
     #[inline(always)]
     pub const fn output_or_drop(port: u16, reason: Reason) -> Self {
         debug_assert!(port < ASIDE);
-        Self { port, detail: reason as u8 }
+        Self::new(port, reason as u8)
     }
 
     /// Nowhere: the packet is dropped.
     #[inline(always)]
     pub const fn drop(reason: Reason) -> Self {
-        Self { port: DROPPED, detail: reason as u8 }
+        Self::new(DROPPED, reason as u8)
     }
 
-    /// To be settled in [`PerPacket::aside`], which gets `note`, less than 255.
+    /// To be settled in [`PerPacket::aside`], which gets `note`, less than 254.
     #[inline(always)]
     pub const fn aside(note: u8) -> Self {
-        Self { port: ASIDE, detail: note }
+        Self::new(ASIDE, note)
     }
 
     /// To be found out by [`PerPacket::treat_more`].
-    pub const MORE: Self = Self { port: ASIDE, detail: u8::MAX };
+    pub const MORE: Self = Self::new(ASIDE, u8::MAX);
+
+    /// Not to be found out before the packet is treated with care.
+    pub(crate) const UNREADY: Self = Self::new(ASIDE, u8::MAX - 1);
+
+    #[inline(always)]
+    const fn new(port: u16, detail: u8) -> Self {
+        Self(port as u32 | (detail as u32) << 16)
+    }
 
     /// Whether it leads by this output.
     #[inline(always)]
     pub const fn is_output(self, port: u16) -> bool {
-        self.port == port
+        self.port() == port as usize
     }
 
     /// The note of [`aside`](Self::aside).
     pub const fn note(self) -> Option<u8> {
-        match self.port {
-            ASIDE => Some(self.detail),
+        match self.port() as u16 {
+            ASIDE => Some(self.detail()),
             _ => None,
         }
     }
 
     /// The reason to drop the packet, if it comes to that.
     pub fn reason(self) -> Reason {
-        let reason = Reason::ALL.get(usize::from(self.detail)).copied();
-        reason.filter(|_| self.port != ASIDE).unwrap_or(Reason::Unclaimed)
+        let reason = Reason::ALL.get(usize::from(self.detail())).copied();
+        reason.filter(|_| self.note().is_none()).unwrap_or(Reason::Unclaimed)
     }
 
     /// The output, or a number past all outputs.
     #[inline(always)]
     pub(crate) const fn port(self) -> usize {
-        self.port as usize
+        self.0 as u16 as usize
     }
 
-    /// The way as a number; [`from_bits`](Way::from_bits) makes it a way again.
-    #[inline(always)]
-    pub(crate) const fn to_bits(self) -> u32 {
-        (self.port as u32) << 8 | self.detail as u32
+    const fn detail(self) -> u8 {
+        (self.0 >> 16) as u8
     }
+}
 
-    #[inline(always)]
-    pub(crate) const fn from_bits(bits: u32) -> Self {
-        Self { port: (bits >> 8) as u16, detail: bits as u8 }
+impl fmt::Debug for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Way({}, {})", self.port(), self.detail())
     }
 }
 
@@ -157,7 +160,7 @@ impl Context {
     /// Sends a packet the way it should go, or drops it. Returns `None`, so that
     /// [`PerPacket::aside`] can end with it.
     pub fn send_or_drop(&mut self, packet: Packet, way: Way) -> Option<Packet> {
-        match way.port {
+        match way.port() as u16 {
             DROPPED | ASIDE => self.drop(packet, way.reason()),
             port => {
                 self.push_or_drop(port.into(), packet, way.reason());

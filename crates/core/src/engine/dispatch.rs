@@ -182,6 +182,23 @@ impl Waiting {
         }
     }
 
+    /// Takes the packet that waits at one of the frames that are given as words of bits, if it is the only one.
+    pub(crate) fn take_lone(&mut self, frames: &[(usize, u64)]) -> Option<(usize, Packet)> {
+        if self.order != Order::Merged {
+            return None;
+        }
+        let mut waiting = frames.iter().map(|&(word, bits)| (word, self.pending[word] & bits));
+        let (word, bits) = waiting.find(|&(_, bits)| bits != 0)?;
+        let frame = word * 64 + bits.trailing_zeros() as usize;
+        let alone = bits.is_power_of_two() && waiting.all(|(_, bits)| bits == 0);
+        let Frame { full, last } = &mut self.frames[frame];
+        let mut batch = last.take_if(|batch| alone && full.is_empty() && batch.len() == 1)?;
+        self.pending[word] &= !bits;
+        let packet = batch.pop();
+        self.give_spare(batch);
+        Some((frame, packet?))
+    }
+
     /// Whether packets wait at one of the frames that are given as words of bits; or where each packet goes all its
     /// way at once, whether the running element has sent any.
     #[inline]

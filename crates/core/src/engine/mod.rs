@@ -11,9 +11,9 @@
 //! task and no timer any more. Then elements finish the packets that they have under way
 //! ([`Element::drain`](crate::Element::drain)), which go on through the graph as ever, and after that each is cleaned up.
 //!
-//! Elements that treat packets one by one ([`PerPacket`](crate::PerPacket)) need not wait for one another: the part of
-//! the graph that they make up is a program of one step an element (`engine/program`), and a packet that enters it goes from step to
-//! step, over branches and joins, until it leaves for an element that treats batches.
+//! Elements that treat packets one by one ([`PerPacket`](crate::PerPacket)) need no frames between them: the part of
+//! the graph that they make up is a program of one step an element (`engine/program`), and the packets that enter it go
+//! from step to step, over branches and joins, until they leave for an element that treats batches.
 
 mod biased;
 mod context;
@@ -35,7 +35,7 @@ pub(crate) use context::Parts;
 pub use moment::{InRound, Moment};
 pub use notifier::Notifier;
 pub use program::Steps;
-pub(crate) use program::{Direction, Flow, Layout, Program};
+pub(crate) use program::{Direction, Layout, Program};
 pub use published::Published;
 pub use run::{Engine, Outcome};
 pub use task::Task;

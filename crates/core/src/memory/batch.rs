@@ -276,40 +276,16 @@ impl Batch {
         }
     }
 
-    /// Takes the packets out, in order, and gives each to `f` until that says false; those behind stay.
+    /// Adds packets at the end, as many as there is room for; the others are not asked for.
     #[inline(always)]
-    pub(crate) fn take_each(&mut self, mut f: impl FnMut(Packet) -> bool) {
-        // Should `f` panic, the others are leaked.
-        let len = std::mem::take(&mut self.len);
-        let slots: *const Packet = self.slots.as_ptr().cast();
-        // SAFETY: entries below the length are initialised; each is read as a packet once, and those that are not
-        // stay in the batch.
-        unsafe {
-            for ahead in 0..len.min(Batch::LOOK_AHEAD) {
-                (*slots.add(ahead)).slot().prefetch();
-            }
-            let mut at = 0;
-            while at < len {
-                if at + Batch::LOOK_AHEAD < len {
-                    (*slots.add(at + Batch::LOOK_AHEAD)).slot().prefetch();
-                }
-                let packet = slots.add(at).read();
-                at += 1;
-                if !f(packet) {
-                    break;
-                }
-            }
-            if at < len {
-                self.shift(at..len, 0);
-                self.len = len - at;
-            }
+    pub(crate) fn fill(&mut self, packets: impl Iterator<Item = Packet>) {
+        let mut len = self.len;
+        let free = self.slots.get_mut(len..).unwrap_or_default();
+        for (entry, packet) in free.iter_mut().zip(packets) {
+            entry.write(packet);
+            len += 1;
         }
-    }
-
-    /// Where the entries are, for who puts packets there and then [takes them in](Batch::take_in).
-    #[inline]
-    pub(crate) fn array(&mut self) -> *mut Packet {
-        self.slots.as_mut_ptr().cast()
+        self.len = len;
     }
 
     /// Keeps the packets for which `f` says true, in order, and frees the others.

@@ -9,7 +9,7 @@
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
-use super::descriptor::{Descriptor, FLAG_TYPE_MASK, LARGE, NO_DEVICE, NO_HEADER, Slot};
+use super::descriptor::{Descriptor, FLAG_TYPE_MASK, LARGE, NO_DEVICE, NO_HEADER, Slot, prefetch};
 use super::packet::{Packet, PacketType};
 use crate::headers::{Header, Ipv4Header};
 use crate::time::Timestamp;
@@ -90,6 +90,12 @@ impl View {
     #[inline(always)]
     pub(crate) fn is_ready(&self) -> bool {
         self.ready
+    }
+
+    /// Asks for the first line of the bytes.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self) {
+        prefetch(self.data);
     }
 
     /// Looks for room for `n` bytes in front, so that they can be put there without another look. False if there
@@ -359,22 +365,38 @@ impl View {
         self.set_headers(0xffff | 0xffff << TRANSPORT | IPV4, place | next << TRANSPORT | known);
     }
 
-    /// Sets the network header at `offset`, where the caller has found the 20 bytes or more of an IPv4 header, and the
-    /// transport header `header_len` bytes behind it: [`set_network_header`](View::set_network_header) in fewer
-    /// instructions.
+    /// If the bytes from `offset` on are those of a whole datagram behind an IPv4 header without options, as `is_good`
+    /// finds when it sees them: shortens the packet to the datagram's end, and sets the network header and the transport
+    /// header. Else nothing is changed, and the answer is false.
     #[inline(always)]
-    pub fn set_ipv4_header(&mut self, offset: usize, header_len: usize) {
+    #[must_use = "a packet with another header is not changed"]
+    pub fn enter_ipv4(
+        &mut self,
+        offset: usize,
+        is_good: impl FnOnce(&[u8; Ipv4Header::LEN]) -> bool,
+    ) -> bool {
+        /// Version 4, and a header of five words.
+        const PLAIN: u8 = 0x45;
+        let datagram = self.data().get(offset..).unwrap_or_default();
+        let Some(header) = datagram.first_chunk::<{ Ipv4Header::LEN }>() else { return false };
+        let &[first, _, high, low, ..] = header;
+        let len = usize::from(u16::from_be_bytes([high, low]));
+        // Both are compared at once.
+        let within = len.wrapping_sub(Ipv4Header::LEN) <= datagram.len() - Ipv4Header::LEN;
+        if first != PLAIN || !within || !is_good(header) {
+            return false;
+        }
+        self.len = offset + len;
         if !self.ready {
-            return self.set_network_header(offset as isize, header_len);
+            self.set_network_header(offset as isize, Ipv4Header::LEN);
+            return true;
         }
         // Inside of the data is inside of the buffer.
-        let end = offset.wrapping_add(header_len);
-        let inside = header_len >= Ipv4Header::LEN && end >= header_len && end <= self.len;
         let place = self.offset().wrapping_add(offset) as u64;
-        let headers = place | place.wrapping_add(header_len as u64) << TRANSPORT | IPV4;
-        let nowhere = u64::from(NO_HEADER) | u64::from(NO_HEADER) << TRANSPORT;
+        let next = place.wrapping_add(Ipv4Header::LEN as u64);
         let mask = 0xffff | 0xffff << TRANSPORT | IPV4;
-        self.set_headers(mask, if inside { headers } else { nowhere });
+        self.set_headers(mask, place | next << TRANSPORT | IPV4);
+        true
     }
 
     /// Sets the transport header, as an offset from the data.

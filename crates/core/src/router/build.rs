@@ -1,7 +1,7 @@
 //! From a flat graph to a router, and from a router to an engine.
 
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use millrace_lang::{Diagnostic, Graph, nearest, print_flat};
 
@@ -146,7 +146,6 @@ pub fn check(
         services: options.services,
         clock: options.clock,
         wakers: (0..plan.threads).map(|_| Arc::new(Waker::new())).collect(),
-        flows: (0..plan.threads).map(|_| OnceLock::new()).collect(),
         stats: (0..plan.threads).map(|_| (0..=n).map(|_| NodeStats::default()).collect()).collect(),
         plan,
         draft,
@@ -268,8 +267,6 @@ fn contexts(router: &Arc<Router>, seed: u64) -> Vec<Context> {
             false => Layout::default(),
         };
         let program = Program::new(&layout, wiring.frames.len(), router.len());
-        // It is set once.
-        let _ = router.flows[thread].set(program.flow().clone());
         let waker = router.wakers[thread].clone();
         tasks.iter().for_each(|task| task.settle(thread, router.wakers.clone()));
         let context = Context::from(Parts {

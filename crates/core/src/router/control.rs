@@ -304,8 +304,6 @@ impl Router {
         let mut sum = ElementStats::default();
         if let Some(member) = self.elements.get(id) {
             self.stats.iter().for_each(|thread| sum.add(&thread[id]));
-            let flows = self.flows.iter().filter_map(std::sync::OnceLock::get);
-            flows.for_each(|thread| thread.add_to(id, &mut sum));
             sum.held = member.element.held() as u64;
         }
         sum

@@ -15,7 +15,7 @@ use std::any::{Any, TypeId};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock, MutexGuard, OnceLock};
+use std::sync::{Arc, LazyLock, MutexGuard};
 
 use millrace_lang::{Diagnostic, Span, ascii_quotes};
 
@@ -33,7 +33,7 @@ use crate::args::{ElementLookup, Scope};
 use crate::clock::Clock;
 use crate::element::node::{AnyElement, Node};
 use crate::element::{ClassInfo, Handler, PortKind};
-use crate::engine::{Flow, RestStats, Task, Waker};
+use crate::engine::{RestStats, Task, Waker};
 use crate::names::NameTable;
 use crate::services::{DeviceBook, Services};
 use crate::stats::NodeStats;
@@ -58,8 +58,6 @@ pub struct Router {
     draft: Draft,
     wakers: Arc<[Arc<Waker>]>,
     stats: Vec<Arc<[NodeStats]>>,
-    /// For each thread, what passes elements packet by packet.
-    flows: Vec<OnceLock<Arc<Flow>>>,
     stop: Stop,
     complaints: Lock<Vec<String>>,
     /// Warnings of the initialisation.

@@ -120,24 +120,18 @@ impl HeaderCheck {
     /// Checks and marks a packet, if it is as nearly all are; else it is to be [looked at](Self::treat_carefully).
     #[inline(always)]
     pub(super) fn treat(&self, packet: &mut View) -> Way {
-        let data = packet.data().get(self.offset..).unwrap_or_default();
-        let Some((header, rest)) = data.split_first_chunk::<{ Ipv4Header::LEN }>() else {
-            return Way::MORE;
-        };
-        let Some((ip, _)) = Ipv4Header::view(header) else { return Way::MORE };
-        let total_len = usize::from(ip.total_len.get());
-        let payload_len = total_len.wrapping_sub(Ipv4Header::LEN);
-        let usual = header[0] == USUAL
-            && payload_len <= rest.len()
-            && (!self.checksum || checksum::verify_header(header))
-            && self.bad_endings & ending(ip.src) == 0;
+        let mut destination = [0; 4];
+        let usual = packet.enter_ipv4(self.offset, |header| {
+            let (words, _) = header.as_chunks();
+            let &[.., source, to] = words else { return false };
+            destination = to;
+            (!self.checksum || checksum::verify_header(header))
+                && self.bad_endings & ending(source) == 0
+        });
         if !usual {
             return Way::MORE;
         }
-        let destination = ip.destination();
-        packet.truncate(self.offset + total_len);
-        packet.set_ipv4_header(self.offset, Ipv4Header::LEN);
-        packet.set_dst_ip(destination);
+        packet.set_dst_ip(destination.into());
         Way::ON
     }
 
@@ -175,7 +169,7 @@ impl HeaderCheck {
         }
         let destination = ip.destination();
         packet.truncate(self.offset + total_len);
-        packet.set_ipv4_header(self.offset, header_len);
+        packet.set_network_header(self.offset as isize, header_len);
         packet.set_dst_ip(destination);
         Ok(())
     }
@@ -200,9 +194,6 @@ impl HeaderCheck {
         cx.send_or_drop(packet, way)
     }
 }
-
-/// The first byte of a header of version 4 without options.
-const USUAL: u8 = 0x45;
 
 /// The bit of an address's last octet.
 #[inline(always)]

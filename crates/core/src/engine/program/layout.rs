@@ -1,10 +1,11 @@
 //! Which elements are steps of a program, and which follows which.
 
-use std::ops::Range;
 use std::ptr;
 
 use super::step::{self, Steps};
-use super::{Entry, Op, lot};
+use super::tile::Mask;
+use super::{Entry, Op};
+use crate::engine::dispatch::NOWHERE;
 
 /// The steps of a program, before a thread has it.
 #[derive(Debug, Default)]
@@ -21,17 +22,16 @@ pub(super) struct PlannedStep {
     pub(super) steps: Steps,
     /// The frame of its input 0.
     pub(super) frame: u32,
-    /// What follows at each output.
+    /// What follows at each output; of an element without outputs, that nothing does.
     pub(super) targets: Vec<Target>,
-    /// Where its outputs stand among those of all elements that choose.
-    pub(super) first_edge: usize,
 }
 
 impl PlannedStep {
-    /// Its outputs among those of all elements that choose; none if it does not.
-    pub(super) fn edges(&self) -> Range<usize> {
-        let count = if self.steps.routes { self.targets.len() } else { 0 };
-        self.first_edge..self.first_edge + count
+    /// By how many of its first outputs an element that chooses sends within the loop over packets: each costs the step
+    /// a look, with packets or without, and a packet for one that is not connected is another matter.
+    fn fast_choices(&self) -> usize {
+        let connected = self.targets.iter().take_while(|&&target| target != Target::Nowhere);
+        connected.count().min(Mask::BITS as usize)
     }
 }
 
@@ -53,7 +53,6 @@ impl Layout {
         let frames: Vec<u32> = elements.iter().map(|element| element.2).collect();
         let sections = sections(&frames, &elements);
         let mut outs: Vec<u32> = Vec::new();
-        let mut edges = 0;
         let mut steps = Vec::new();
         for (at, (element, kind, frame, outputs)) in elements.into_iter().enumerate() {
             let mut target = |to: Option<u32>| {
@@ -67,46 +66,54 @@ impl Layout {
                     })),
                 }
             };
-            let targets: Vec<Target> = outputs.into_iter().map(&mut target).collect();
-            let first_edge = edges;
-            edges += if kind.routes { targets.len() } else { 0 };
-            steps.push(PlannedStep { element, steps: kind, frame, targets, first_edge });
+            let mut targets: Vec<Target> = outputs.into_iter().map(&mut target).collect();
+            if targets.is_empty() {
+                targets.push(Target::Nowhere);
+            }
+            steps.push(PlannedStep { element, steps: kind, frame, targets });
         }
         Self { steps, outs }
     }
 
-    /// The steps as they are before they are connected, those for the ways out, and one a step for packets that
-    /// have none.
+    /// The steps as they are before they are linked; then those for the ways out.
     pub(super) fn ops(&self) -> impl Iterator<Item = Op> {
-        let blank = move |id| Op {
-            run: step::LEAVE,
-            next: ptr::null(),
+        let blank = |step| Op {
+            waiting: 0,
+            next: NOWHERE,
+            step,
+            end: None,
             element: ptr::null(),
             local: ptr::null_mut(),
-            state: ptr::null_mut(),
-            edges: ptr::null(),
-            outputs: 0,
-            flow: ptr::null(),
-            turn: step::NO_TURN,
-            end: None,
-            waiting_run: step::LEAVE,
-            lot: ptr::null_mut(),
-            id,
+            id: usize::MAX,
+            outputs: 0..0,
+            choices: 0,
+            fast: 0,
+            batch: 0,
         };
-        let steps = self.steps.iter().map(move |step| {
-            let Steps { step: waiting_run, turn, end, waits, .. } = step.steps;
-            let run = if waits { lot::MEET } else { waiting_run };
-            Op { run, waiting_run, turn, end, ..blank(step.element) }
+        let mut outputs = 0..0;
+        let steps = self.steps.iter().map(move |planned| {
+            outputs = outputs.end..outputs.end + planned.targets.len();
+            let Steps { step, end, routes, .. } = planned.steps;
+            let choices = if routes { outputs.len() } else { 1 };
+            let fast = if routes { planned.fast_choices() } else { 1 };
+            let (id, outputs) = (planned.element, outputs.clone());
+            let next = planned.targets.first().map_or(NOWHERE, |&first| self.op_of(first));
+            Op { next, end, id, outputs, choices, fast, ..blank(step) }
         });
-        let outs = self.outs.iter().map(move |_| blank(usize::MAX));
-        let nowhere =
-            self.steps.iter().map(move |step| Op { run: step::NOWHERE, ..blank(step.element) });
-        steps.chain(outs).chain(nowhere)
+        steps.chain(self.outs.iter().map(move |_| blank(step::leave)))
     }
 
-    /// The steps at which packets meet.
-    pub(super) fn waiting(&self) -> impl Iterator<Item = usize> {
-        (0..self.steps.len()).filter(|&at| self.steps[at].steps.waits)
+    /// The step that follows at each output of each step.
+    pub(super) fn targets(&self) -> impl Iterator<Item = u32> {
+        self.steps.iter().flat_map(|step| &step.targets).map(|&target| self.op_of(target))
+    }
+
+    fn op_of(&self, target: Target) -> u32 {
+        match target {
+            Target::Step(to) => to as u32,
+            Target::Out(out) => (self.steps.len() + out) as u32,
+            Target::Nowhere => NOWHERE,
+        }
     }
 
     /// What belongs to each entry: where a packet can get from there.
@@ -130,8 +137,7 @@ impl Layout {
     }
 }
 
-/// The most steps in a row. Where the compiler makes no jump of the call that ends a step, each takes a place on the
-/// stack; and an entry lists all that can be reached from it.
+/// The most steps in a row: an entry lists all that can be reached from it.
 const LONGEST: usize = 256;
 
 /// For each step, in which part of the program it is: a packet passes at most [`LONGEST`] steps of one part, and leaves
@@ -180,9 +186,6 @@ impl From<Reached<'_>> for Entry {
             frame: layout.steps[first].frame,
             inside,
             outs,
-            joins: steps.iter().copied().skip(1).collect(),
-            edges: steps.iter().map(of).flat_map(PlannedStep::edges).collect(),
-            waits: steps.iter().copied().filter(|at| of(at).steps.waits).collect(),
             ends: steps.iter().copied().filter(|at| of(at).steps.end.is_some()).collect(),
             elements: steps.iter().map(|at| of(at).element).collect(),
             turn: super::SAMPLE,

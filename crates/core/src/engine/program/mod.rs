@@ -1,65 +1,70 @@
 //! The part of the graph that treats packets one by one, as one thread runs it.
 //!
-//! Each element that is [`PerPacket`](crate::PerPacket) is a *step*: the code of its class, a pointer to the
-//! element and one to the thread's [`Local`](crate::Element::Local), and the step that follows at each output. A
-//! packet that enters goes from step to step while its place, length and headers stay in registers
-//! ([`View`](crate::View)): a step ends with a jump to the next one (threaded code; Bell, CACM 16(6), 1973). So
-//! what a configuration costs is the sum of what its elements do, whichever they are and however they are
-//! connected: nothing is listed, and nothing is compiled at run time.
+//! Each element that is [`PerPacket`](crate::PerPacket) is a *step*: the loop that the compiler makes of its class, a
+//! pointer to the element and one to the thread's [`Local`](crate::Element::Local), and the steps that follow at its
+//! outputs. The packets of a batch take seats in a [`Tile`](tile), where their place, length and headers stay at hand
+//! ([`View`](crate::View)) while they go from step to step. A step runs once a tile, on the packets that have come to
+//! it, and says for each by which output it goes on. So no packet is moved and nothing is called for a packet, the
+//! processor works on several packets of a step at a time, and what a configuration costs is the sum of what its
+//! elements do, whichever they are and however they are connected: nothing is listed, and nothing is compiled at run
+//! time.
 //!
-//! - **Branches and joins** are jumps. Where paths leave by outputs that lead to one input outside of the
-//!   program, their packets come there in the order in which they entered, in one batch.
-//! - **What is rare** - a packet to be dropped, an ICMP error, a fragment - leaves the row of steps: the
-//!   element's [`aside`](crate::PerPacket::aside) gets the packet and the engine ([`turn`](step)).
-//! - **Nobody is overtaken.** Before an element acts aside, what has left the program so far is handed over. If
-//!   it sends packets to a step further on, the rest of the batch goes back to where it entered and follows them.
+//! - **Branches and joins**: at each step wait those packets of the tile whose bits are set in a mask. A branch divides
+//!   a mask, a join unites two, and whoever goes through a mask finds packets in the order in which they came. Steps run
+//!   upstream ones first, so all that come to a step are there when it runs.
+//! - **What is rare** - a packet to be dropped, an ICMP error, a fragment - is settled by the element's
+//!   [`aside`](crate::PerPacket::aside), with the engine, before the packets behind it are treated. A packet that goes
+//!   on takes its seat again.
+//! - **Nobody is overtaken.** What an element sends aside by an output comes behind what has gone by that output. If it
+//!   sends several packets to a step further on, the rest of the batch waits, outside of the program, and follows them.
 //!   While packets wait inside a program, elements run one by one.
-//! - **Counts are flows.** A step counts what enters the program at it, what it turns aside and, if it chooses
-//!   among outputs, what goes by each. Received and sent follow from these ([`Flow`]) when somebody reads them.
 //! - **Cycles** of the program are shared out among its elements as one batch in [`SAMPLE`] has cost, which goes
 //!   through them one by one.
 
-#![allow(unsafe_code, reason = "steps point to each other and to their elements")]
+#![allow(unsafe_code, reason = "steps point to elements of the class whose code they run")]
 
-mod fixed;
-mod flow;
 mod layout;
-mod lot;
-mod run;
+mod out;
 mod step;
 #[cfg(test)]
 mod tests;
+mod tile;
 
-use std::ptr;
-use std::sync::Arc;
-
-use self::fixed::Fixed;
-pub(crate) use self::flow::Flow;
-use self::flow::{EdgeFlow, StepFlow};
-pub(crate) use self::layout::{Layout, Target};
-use self::lot::Lot;
-use self::run::{Out, Run};
+pub(crate) use self::layout::Layout;
+use self::out::Out;
 pub(crate) use self::step::Direction;
 pub use self::step::Steps;
-use self::step::{Forms, Turn};
+use self::step::{End, Step};
+use self::tile::{Mask, Tile, places};
 use super::Context;
 use super::dispatch::NOWHERE;
+use crate::drops::Reason;
+use crate::element::Way;
 use crate::element::node::Node;
 use crate::memory::Batch;
+use std::ops::Range;
 
 /// The steps of one thread.
 pub(crate) struct Program {
-    flow: Arc<Flow>,
-    /// The steps, upstream ones first; then a step for each way out. Steps point to each other.
-    ops: Fixed<Op>,
-    /// The ways of all steps that choose among outputs; those of one stand together.
-    edges: Fixed<Edge>,
+    /// The steps, upstream ones first; then a step for each way out.
+    ops: Vec<Op>,
+    /// How many of them are elements'.
+    steps: usize,
+    /// The step that follows at each output of each step, or [`NOWHERE`].
+    targets: Vec<u32>,
     /// Where packets leave the program.
-    outs: Fixed<Out>,
-    /// Where packets meet, for each step at which they do.
-    lots: Fixed<Lot>,
-    /// What steps share while a batch goes through them.
-    state: Fixed<Run>,
+    outs: Vec<Out>,
+    tile: Box<Tile>,
+    /// A bit for each step at which packets wait.
+    pending: Vec<u64>,
+    /// The packets that the running step has sent by each of its outputs, which stand as in `targets`.
+    sent: Vec<Mask>,
+    /// Whether the rest of the batch is to wait.
+    stopped: bool,
+    /// Packets that are to wait outside of the program, and the frames where.
+    held: Vec<(u32, Batch)>,
+    /// The number of the batch.
+    batch: u64,
     entries: Vec<Entry>,
     /// For each frame the step that is entered there, or [`NOWHERE`].
     entry_of: Vec<u32>,
@@ -68,45 +73,35 @@ pub(crate) struct Program {
 }
 
 /// One step.
-///
-/// Invariant: pointers to steps, edges, flows and outs lead into the program that the step belongs to, whose
-/// boxes do not move; `element` and `local` are those of the node that the program was linked with, of the class
-/// whose code `run`, `turn` and `end` are.
-#[repr(C)]
 struct Op {
-    run: Forms,
-    /// The step at output 0, unless the element chooses among outputs.
-    next: *const Op,
+    /// The packets that wait here.
+    waiting: Mask,
+    /// The step at output 0, or [`NOWHERE`].
+    next: u32,
+    step: Step,
+    end: Option<End>,
+    /// Of the class whose code `step` and `end` are, once the step is linked.
     element: *const (),
     local: *mut (),
-    /// That of the program.
-    state: *mut Run,
-    /// For an element that chooses: its ways.
-    edges: *const Edge,
-    outputs: usize,
-    flow: *const StepFlow,
-    turn: Turn,
-    end: Option<End>,
-    /// The code of the class: that of `run`, unless the element waits for memory and `run` lets packets meet; and where
-    /// they do.
-    waiting_run: Forms,
-    lot: *mut Lot,
     /// The element's number in the router.
     id: usize,
+    /// Where its outputs are among those of all steps.
+    outputs: Range<usize>,
+    /// How many of them the element may choose from, and how many of these the loop over packets knows.
+    choices: usize,
+    fast: usize,
+    /// The batch of which packets were here.
+    batch: u64,
 }
 
-/// The way by one output.
-struct Edge {
-    /// Null when the output is not connected.
-    op: *const Op,
-    flow: *const EdgeFlow,
+impl Op {
+    fn fast_outputs(&self) -> Range<usize> {
+        self.outputs.start..self.outputs.start + self.fast
+    }
 }
 
-/// What a class does behind a batch.
-type End = unsafe fn(*const Op, &mut Context);
-
-// SAFETY: the pointers of a program lead into itself, which moves between threads as a whole, and to an element and
-// a `Local`, of which the one is `Sync` and the other `Send`.
+// SAFETY: the pointers of a program lead to an element and a `Local`, of which the one is `Sync` and the other `Send`,
+// and in its tile no packets are left between two batches.
 unsafe impl Send for Program {}
 
 /// What belongs to packets that enter at one step.
@@ -116,12 +111,6 @@ struct Entry {
     inside: Vec<(usize, u64)>,
     /// Where packets may leave.
     outs: Vec<usize>,
-    /// The steps further on at which several ways meet.
-    joins: Vec<usize>,
-    /// The ways further on of elements that choose.
-    edges: Vec<usize>,
-    /// The steps further on at which packets meet.
-    waits: Vec<usize>,
     /// The steps further on that are to be called behind a batch.
     ends: Vec<usize>,
     /// The elements that are reached.
@@ -140,91 +129,37 @@ const SHARE_OUT: u32 = 32;
 impl Program {
     /// The program of a layout, on a thread with these nodes. `frames` is how many frames there are.
     pub(crate) fn new(layout: &Layout, frames: usize, elements: usize) -> Self {
-        let flow = Arc::new(Flow::of(layout));
-        let edges = flow.edges.iter().map(|flow| Edge { op: ptr::null(), flow });
         let mut entry_of = vec![NOWHERE; frames];
         for (at, step) in layout.steps.iter().enumerate() {
             entry_of[step.frame as usize] = at as u32;
         }
-        let mut entries: Vec<Entry> = layout.entries().map(Entry::from).collect();
-        for entry in &mut entries {
-            entry.joins.retain(|&step| flow.is_join(step));
-        }
-        let program = Self {
-            ops: layout.ops().collect(),
-            edges: edges.collect(),
+        let ops: Vec<Op> = layout.ops().collect();
+        let targets: Vec<u32> = layout.targets().collect();
+        Self {
+            steps: layout.steps.len(),
             outs: layout.outs.iter().map(|&frame| Out::to(frame)).collect(),
-            lots: layout.waiting().map(|_| Lot::default()).collect(),
-            state: std::iter::once(Run::idle()).collect(),
-            entries,
+            tile: Box::new(Tile::new()),
+            pending: vec![0; ops.len().div_ceil(64)],
+            sent: vec![0; targets.len()],
+            stopped: false,
+            held: Vec::new(),
+            batch: 0,
+            entries: layout.entries().map(Entry::from).collect(),
             entry_of,
             shares: vec![0; elements],
-            flow,
-        };
-        program.connect(layout);
-        program
-    }
-
-    /// Sets the pointers from step to step.
-    fn connect(&self, layout: &Layout) {
-        let steps = layout.steps.len();
-        let nowhere = steps + layout.outs.len();
-        let op_of = |target: Target| match target {
-            Target::Step(to) => Some(self.ops.at(to)),
-            Target::Out(out) => Some(self.ops.at(steps + out)),
-            Target::Nowhere => None,
-        };
-        for (at, step) in layout.steps.iter().enumerate() {
-            let op = self.ops.at(at);
-            let first = step.targets.first().copied().and_then(op_of);
-            let ways = step.edges();
-            // SAFETY: nobody else uses the steps and ways yet.
-            unsafe {
-                (*op).flow = &raw const self.flow.steps[at];
-                (*op).next = first.unwrap_or(self.ops.at(nowhere + at));
-                (*op).outputs = ways.len();
-                if !ways.is_empty() {
-                    (*op).edges = self.edges.at(ways.start);
-                }
-                for (edge, &target) in ways.zip(&step.targets) {
-                    (*self.edges.at(edge)).op =
-                        op_of(target).map_or(ptr::null(), <*mut Op>::cast_const);
-                }
-                // Packets for an output 0 that is not connected come back to their element's account.
-                (*self.ops.at(nowhere + at)).local = op.cast();
-            }
-        }
-        for (lot, at) in layout.waiting().enumerate() {
-            // SAFETY: as above.
-            unsafe { (*self.ops.at(at)).lot = self.lots.at(lot) };
-        }
-        for at in 0..nowhere + steps {
-            // SAFETY: as above.
-            unsafe { (*self.ops.at(at)).state = self.state.at(0) };
-        }
-        for out in 0..layout.outs.len() {
-            // SAFETY: as above.
-            unsafe { (*self.ops.at(steps + out)).local = self.outs.at(out).cast() };
+            ops,
+            targets,
         }
     }
 
     /// Makes the steps use these nodes' elements and locals, until they are linked with others.
     pub(crate) fn link(&mut self, nodes: &mut [Option<Box<dyn Node>>]) {
-        for at in 0..self.entries.len() {
-            let op = self.ops.at(at);
-            // SAFETY: no step runs.
-            unsafe {
-                let node = nodes.get_mut((*op).id).and_then(Option::as_mut);
-                if let Some((element, local)) = node.and_then(|node| node.parts()) {
-                    ((*op).element, (*op).local) = (element, local);
-                }
+        for op in self.ops.iter_mut().take(self.steps) {
+            let node = nodes.get_mut(op.id).and_then(Option::as_mut);
+            if let Some((element, local)) = node.and_then(|node| node.parts()) {
+                (op.element, op.local) = (element, local);
             }
         }
-    }
-
-    /// What was counted, for who adds it up.
-    pub(crate) fn flow(&self) -> &Arc<Flow> {
-        &self.flow
     }
 
     /// The step that is entered at a frame.
@@ -250,62 +185,61 @@ impl Program {
         !cx.is_pending(&self.entries[at].inside)
     }
 
-    /// Takes all packets of a batch through the program, from the step at which they enter. They leave it for the
+    /// Takes a batch through the steps from the one numbered `at` on. What leaves the program waits then at the
     /// inputs that follow.
     #[inline]
     pub(super) fn run(&mut self, at: usize, cx: &mut Context, batch: &mut Batch) {
-        let entry = &self.entries[at];
-        let op: *const Op = self.ops.at(at);
-        let before = batch.len();
-        let state = self.state.at(0);
-        // SAFETY: no step runs.
-        unsafe { *state = Run::new(cx, &self.outs, entry) };
-        batch.take_each(|packet| {
-            // SAFETY: the step is linked, and while steps run they alone use the state.
-            unsafe {
-                step::go(op, packet);
-                !(*state).is_stopped()
-            }
-        });
-        for &step in &entry.waits {
-            let op = self.ops.at(step);
-            // SAFETY: the step is linked, and no other runs.
-            unsafe {
-                (*state).go_on();
-                let left = Lot::leave((*op).lot, op, || (*state).is_stopped());
-                if let Some(left) = left {
-                    // They have been here, and come again.
-                    self.flow.steps[step].entered.add((left.len() as u64).wrapping_neg());
-                    (*(*state).cx).waiting().put_back(self.entries[step].frame, left);
-                }
-            }
+        self.batch = self.batch.wrapping_add(1);
+        self.stopped = false;
+        while !batch.is_empty() && !self.stopped {
+            let seated = self.tile.seat(batch);
+            self.wait_at(at, seated);
+            self.run_waiting(cx);
         }
-        let left = batch.len();
-        let flow = &self.flow.steps[at];
-        flow.entered.add((before - left) as u64);
-        flow.batches.add(1);
-        for &edge in &entry.edges {
-            self.flow.edges[edge].note_batch();
-        }
-        for &step in &entry.joins {
-            self.flow.note_batch_at(step);
-        }
-        for &step in &entry.ends {
-            let op = self.ops.at(step);
-            // SAFETY: the step is linked, and no other runs.
-            unsafe {
-                if let Some(end) = (*op).end {
-                    end(op, cx);
-                }
-            }
-        }
-        for &out in &entry.outs {
-            // SAFETY: no step runs.
-            unsafe { (*self.outs.at(out)).hand_over(cx) };
-        }
-        if left > 0 {
+        self.end(at, cx);
+        if !batch.is_empty() {
             let rest = std::mem::replace(batch, cx.take_batch());
-            cx.waiting().put_back(entry.frame, rest);
+            cx.waiting().put_back(self.entries[at].frame, rest);
+        }
+        // In front of that.
+        for (frame, batch) in self.held.drain(..) {
+            cx.waiting().put_back(frame, batch);
+        }
+    }
+
+    /// Lets packets wait at a step.
+    #[inline]
+    fn wait_at(&mut self, at: usize, packets: Mask) {
+        self.ops[at].waiting |= packets;
+        self.pending[at / 64] |= 1 << (at % 64);
+    }
+
+    /// Runs the steps at which packets wait, and those at which they wait then. Steps lead to later ones alone.
+    #[inline]
+    fn run_waiting(&mut self, cx: &mut Context) {
+        for word in 0..self.pending.len() {
+            while let bits @ 1.. = self.pending[word] {
+                self.pending[word] &= bits - 1;
+                let at = word * 64 + bits.trailing_zeros() as usize;
+                // SAFETY: programs run after they were linked.
+                unsafe { (self.ops[at].step)(self, at, cx) };
+            }
+        }
+    }
+
+    /// Ends a batch that entered at a step.
+    #[inline]
+    fn end(&mut self, at: usize, cx: &mut Context) {
+        for index in 0..self.entries[at].ends.len() {
+            let step = self.entries[at].ends[index];
+            let op = &self.ops[step];
+            if let Some(end) = op.end.filter(|_| op.batch == self.batch) {
+                // SAFETY: as in `run_waiting`.
+                unsafe { end(self, step, cx) };
+            }
+        }
+        for &out in &self.entries[at].outs {
+            self.outs[out].hand_over(cx);
         }
     }
 
@@ -343,5 +277,123 @@ impl Program {
             cx.stats_of(id).cycles.add(part);
             shares[id] = shares[id].wrapping_add(part);
         }
+    }
+}
+
+/// What a step does beside its element's work.
+impl Program {
+    /// The packets that have come to a step, which are counted.
+    #[inline(always)]
+    fn enter(&mut self, at: usize, cx: &Context) -> Mask {
+        let op = &mut self.ops[at];
+        let came = std::mem::take(&mut op.waiting);
+        let stats = cx.stats_of(op.id);
+        stats.received.add(came.count_ones().into());
+        if op.batch != self.batch {
+            op.batch = self.batch;
+            stats.batches.add(1);
+        }
+        came
+    }
+
+    /// Lets packets wait at the step that follows by output 0.
+    #[inline]
+    fn pass_on(&mut self, at: usize, packets: Mask, cx: &mut Context) {
+        let op = &self.ops[at];
+        if op.next == NOWHERE {
+            return self.lose(at, packets, cx);
+        }
+        cx.stats_of(op.id).sent.add(packets.count_ones().into());
+        self.wait_at(op.next as usize, packets);
+    }
+
+    /// Lets what a step has sent, by each of its outputs, wait at the steps that follow.
+    #[inline]
+    fn pass_on_sent(&mut self, at: usize, cx: &Context) {
+        let mut count = 0;
+        let op = &self.ops[at];
+        let (id, outputs) = (op.id, op.fast_outputs());
+        let sent = self.sent.get_mut(outputs.clone()).unwrap_or_default();
+        let targets = self.targets.get(outputs).unwrap_or_default();
+        for (packets, &target) in sent.iter_mut().zip(targets) {
+            let packets = std::mem::take(packets);
+            if packets != 0 {
+                count += packets.count_ones();
+                self.ops[target as usize].waiting |= packets;
+                self.pending[target as usize / 64] |= 1 << (target % 64);
+            }
+        }
+        cx.stats_of(id).sent.add(count.into());
+    }
+
+    /// Lets a packet go on by the way that its element has chosen, if that leads to a step.
+    fn send(&mut self, at: usize, way: Way, packet: Mask, cx: &Context) -> bool {
+        let op = &self.ops[at];
+        if way.port() >= op.choices {
+            return false;
+        }
+        let target = self.targets[op.outputs.start + way.port()];
+        if target == NOWHERE {
+            return false;
+        }
+        cx.stats_of(op.id).sent.add(1);
+        self.wait_at(target as usize, packet);
+        true
+    }
+
+    /// Hands over what a step has sent out of the program so far, so that what its element sends from now on comes
+    /// behind it.
+    fn hand_over_from(&mut self, at: usize, cx: &mut Context) {
+        for output in self.ops[at].outputs.clone() {
+            let target = self.targets[output] as usize;
+            if let Some(out) = target.checked_sub(self.steps).filter(|_| target != NOWHERE as usize)
+            {
+                // SAFETY: the step is one of those by which packets leave.
+                unsafe { step::leave(self, target, cx) };
+                self.outs[out].hand_over(cx);
+            }
+        }
+    }
+
+    /// Whether packets wait outside of the program for a step behind this one.
+    fn is_awaited(&self, at: usize, cx: &Context) -> bool {
+        cx.is_pending(&self.entries[at].inside)
+    }
+
+    /// Gives a seat to the packet that waits outside of the program for a step behind this one, if it is the only one.
+    fn adopt(&mut self, at: usize, place: usize, cx: &mut Context) -> bool {
+        let waiting = cx.waiting().take_lone(&self.entries[at].inside);
+        let Some((frame, packet)) = waiting else { return false };
+        let step = self.entry_of[frame] as usize;
+        self.tile.put(place, packet);
+        self.wait_at(step, 1 << place);
+        true
+    }
+
+    /// Lets packets that have come to a step wait there outside of the program, and the rest of the batch where it
+    /// entered. Returns which are left: none.
+    fn hold_back(&mut self, at: usize, packets: Mask, cx: &mut Context) -> Mask {
+        self.stopped = true;
+        if packets != 0 {
+            cx.stats_of(self.ops[at].id)
+                .received
+                .add(u64::from(packets.count_ones()).wrapping_neg());
+            let mut batch = cx.take_batch();
+            // SAFETY: the packets that have come are in their seats.
+            batch.fill(places(packets).map(|place| unsafe { self.tile.take(place) }));
+            self.held.push((self.entries[at].frame, batch));
+        }
+        0
+    }
+
+    /// Drops packets for an output that is not connected.
+    #[cold]
+    fn lose(&mut self, at: usize, packets: Mask, cx: &mut Context) {
+        cx.run_as(self.ops[at].id, |cx| {
+            for place in places(packets) {
+                // SAFETY: the packets that were sent are in their seats.
+                cx.drop(unsafe { self.tile.take(place) }, Reason::Unconnected);
+            }
+        });
     }
 }

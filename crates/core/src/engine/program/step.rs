@@ -1,37 +1,26 @@
-//! The code of a step: what the compiler makes of each class, and what is the same for all.
+//! The code of a step: what the compiler makes of each class.
 
 use std::fmt;
-use std::ptr::NonNull;
 use std::sync::Arc;
 
-use super::run::Out;
-use super::{End, Op};
-use crate::drops::Reason;
+use super::Program;
+use super::tile::{Mask, Tile};
 use crate::element::node::{AnyElement, Instance, Node};
 use crate::element::{PerPacket, Way};
-use crate::engine::Context;
-use crate::memory::{Batch, Descriptor, Packet, View};
+use crate::engine::{Context, Moment};
+use crate::memory::{Batch, View};
 
-/// Takes a packet, as the words of its view, through a step and all that follow. The words are arguments one by
-/// one, so that they travel in registers from step to step.
+/// Treats the packets of the tile that wait at a step, and lets them wait at the steps that follow.
 ///
 /// # Safety
-/// The words are those of a view, and are used once. The step is linked; the run's state is used by nobody else.
-pub(super) type Step = unsafe fn(NonNull<Descriptor>, *mut u8, usize, u64, *const Op);
+/// The step is linked with an element of the class that this is the code of.
+pub(super) type Step = unsafe fn(&mut Program, usize, &mut Context);
 
-/// Settles a packet that does not go on by itself, and takes it on if it does after all. The way that it should
-/// go stands in the upper half of the length.
+/// What a class does behind a batch.
 ///
 /// # Safety
 /// As [`Step`].
-pub(super) type Turn = Step;
-
-/// The code of a step: for packets that are ready, as nearly all are ([`View::is_ready`]), without a look at what that
-/// says; and for all others.
-pub(super) type Forms = [Step; 2];
-
-/// Which of the forms is for all packets.
-const CAREFUL: usize = 1;
+pub(super) type End = unsafe fn(&mut Program, usize, &mut Context);
 
 /// Makes one thread's instance of an element, if it is of the class.
 type Instantiate = fn(Arc<dyn AnyElement>) -> Option<Box<dyn Node>>;
@@ -39,11 +28,8 @@ type Instantiate = fn(Arc<dyn AnyElement>) -> Option<Box<dyn Node>>;
 /// How a class treats packets one by one.
 #[derive(Clone, Copy)]
 pub struct Steps {
-    pub(super) step: Forms,
-    pub(super) turn: Turn,
+    pub(super) step: Step,
     pub(super) end: Option<End>,
-    /// Whether packets meet before they are treated.
-    pub(super) waits: bool,
     /// Whether the element chooses among its outputs.
     pub(super) routes: bool,
     pub(crate) instantiate: Instantiate,
@@ -53,9 +39,7 @@ impl Steps {
     /// That of class `E`.
     pub(crate) const fn of<E: PerPacket>() -> Self {
         Self {
-            step: [step::<E, true>, step::<E, false>],
-            waits: E::WAITS,
-            turn: turn::<E>,
+            step: step::<E>,
             end: if E::ENDS { Some(end::<E>) } else { None },
             routes: E::ROUTES,
             instantiate: |element| {
@@ -72,180 +56,214 @@ impl fmt::Debug for Steps {
     }
 }
 
-unsafe fn step<E: PerPacket, const READY: bool>(
-    slot: NonNull<Descriptor>,
-    data: *mut u8,
-    len: usize,
-    headers: u64,
-    op: *const Op,
-) {
-    // SAFETY: the step is linked: the pointers are those of an element of this class, which lives as long as its
-    // node, and of a local that this thread alone uses, here alone. The moment is the running context's, which
-    // nobody uses while a packet is treated. The words are a view's, which was ready if this is such a step.
-    unsafe {
-        let element = &*(*op).element.cast::<E>();
-        let local = &mut *(*op).local.cast::<E::Local>();
-        let mut view = View::from_words((slot, data, len, headers), READY);
-        if READY && E::PREPENDS > 0 && !view.reserve(E::PREPENDS) {
-            return ((*op).waiting_run[CAREFUL])(slot, data, len, headers, op);
-        }
-        let way = element.treat(local, &mut view, &mut *(*(*op).state).moment);
-        let form = usize::from(!view.is_ready());
-        let (slot, data, len, headers) = view.into_words();
-        if E::ROUTES {
-            if way.port() < (*op).outputs {
-                let edge = &*(*op).edges.add(way.port());
-                if !edge.op.is_null() {
-                    (*edge.flow).packets.add(1);
-                    return ((*edge.op).run[form])(slot, data, len, headers, edge.op);
-                }
-            }
-        } else if way.is_output(0) {
-            let next = (*op).next;
-            return ((*next).run[form])(slot, data, len, headers, next);
-        }
-        let len = len | (way.to_bits() as usize) << 32;
-        ((*op).turn)(slot, data, len, headers, op);
+/// The code of class `E`.
+unsafe fn step<E: PerPacket>(program: &mut Program, at: usize, cx: &mut Context) {
+    let came = program.enter(at, cx);
+    // SAFETY: the caller's promise; the packets that have come are in their seats.
+    let (rest, way) = unsafe { run::<E>(program, at, cx, came) };
+    let mut on = came & !rest;
+    if rest != 0 {
+        // SAFETY: as above.
+        on = unsafe { settle::<E>(program, at, cx, on, rest, way) };
+    }
+    match E::ROUTES {
+        true => program.pass_on_sent(at, cx),
+        false => program.pass_on(at, on, cx),
     }
 }
 
-#[cold]
-unsafe fn turn<E: PerPacket>(
-    slot: NonNull<Descriptor>,
-    data: *mut u8,
-    len: usize,
-    headers: u64,
-    op: *const Op,
-) {
-    let way = Way::from_bits((len >> 32) as u32);
-    // SAFETY: as in `step`. No treatment is under way, so the context is free to be used, and what the element
-    // does with it reaches neither this program, which is taken out of it, nor this local.
-    unsafe {
-        let element = &*(*op).element.cast::<E>();
-        let local = &mut *(*op).local.cast::<E::Local>();
-        let mut view = View::from_words((slot, data, len as u32 as usize, headers), false);
-        let mut way = way;
-        if way == Way::MORE {
-            way = element.treat_more(local, &mut view, &mut *(*(*op).state).moment);
-            if let Some(next) = (*op).next_for(way) {
-                let form = usize::from(!view.is_ready());
-                let (slot, data, len, headers) = view.into_words();
-                return ((*next).run[form])(slot, data, len, headers, next);
-            }
-        }
-        let packet = view.into_packet();
-        (*(*op).state).hand_over();
-        let cx = &mut *(*(*op).state).cx;
-        let kept = cx.run_as((*op).id, |cx| element.aside(cx, local, packet, way));
-        settle(kept, op);
-    }
-}
-
-impl Op {
-    /// The step that follows by a way, which is counted; none if the packet is to be turned aside.
-    ///
-    /// # Safety
-    /// As [`Step`].
-    unsafe fn next_for(&self, way: Way) -> Option<*const Op> {
-        // SAFETY: a step's flow and ways live as long as its program.
-        unsafe {
-            if !(*self.flow).routes {
-                return way.is_output(0).then_some(self.next);
-            }
-            let edge = (way.port() < self.outputs).then(|| &*self.edges.add(way.port()))?;
-            (!edge.op.is_null()).then(|| {
-                (*edge.flow).packets.add(1);
-                edge.op
-            })
-        }
-    }
-}
-
-/// Takes on a packet that its element has settled aside, if there is one left.
+/// Runs the loop over packets of a linked step.
 ///
 /// # Safety
-/// As [`Step`].
-unsafe fn settle(kept: Option<Packet>, op: *const Op) {
-    // SAFETY: as in `turn`; a step's flow lives as long as its program.
-    unsafe {
-        let flow = &*(*op).flow;
-        let overtakes = (*(*op).state).is_awaited();
-        match kept {
-            Some(packet) if !overtakes && !flow.routes => {
-                return go((*op).next, packet);
-            }
-            Some(packet) => (*(*(*op).state).cx).run_as((*op).id, |cx| cx.push(0, packet)),
-            None => {}
-        }
-        flow.turned.add(1);
-        if (*(*op).state).is_awaited() {
-            (*(*op).state).stop();
-        }
-    }
-}
-
-/// Takes a packet through a step and all that follow.
-///
-/// # Safety
-/// As [`Step`].
+/// As [`Step`]; the packets are in their seats.
 #[inline(always)]
-pub(super) unsafe fn go(op: *const Op, packet: Packet) {
-    let view = View::of(packet);
-    let form = usize::from(!view.is_ready());
-    let (slot, data, len, headers) = view.into_words();
-    // SAFETY: the words are a view's; the rest is the caller's promise.
-    unsafe { ((*op).run[form])(slot, data, len, headers, op) }
+unsafe fn run<E: PerPacket>(
+    program: &mut Program,
+    at: usize,
+    cx: &mut Context,
+    todo: Mask,
+) -> (Mask, Way) {
+    let op = &program.ops[at];
+    let sent = match E::ROUTES {
+        true => program.sent.get_mut(op.fast_outputs()).unwrap_or_default(),
+        false => &mut [],
+    };
+    let tile = &mut *program.tile;
+    let treat = match todo & !tile.ready {
+        0 => treat::<E, true>,
+        _ => treat::<E, false>,
+    };
+    // SAFETY: the step is linked: the pointers are those of an element of this class, which lives as long as its node,
+    // and of a local that this thread alone uses, here alone until the call has ended.
+    unsafe {
+        let element = &*op.element.cast::<E>();
+        let local = &mut *op.local.cast::<E::Local>();
+        treat(element, local, &mut cx.moment, tile, todo, sent)
+    }
 }
 
-unsafe fn end<E: PerPacket>(op: *const Op, cx: &mut Context) {
+/// The loop over packets: treats those of `todo`, in order, until one does not go on by itself. Returns that one and
+/// those behind it, and its way, or [`Way::UNREADY`]. If the element chooses among its outputs, those in front of it are
+/// in the masks of `sent`, one an output; else they go by output 0. If `READY`, all are for the short form, without a
+/// look at what that says.
+///
+/// # Safety
+/// The packets are in their seats.
+#[inline(never)]
+unsafe fn treat<E: PerPacket, const READY: bool>(
+    element: &E,
+    local: &mut E::Local,
+    moment: &mut Moment,
+    tile: &mut Tile,
+    mut todo: Mask,
+    sent: &mut [Mask],
+) -> (Mask, Way) {
+    while todo != 0 {
+        let place = todo.trailing_zeros() as usize % Tile::CAPACITY;
+        let bit = 1 << place;
+        // SAFETY: the caller's promise; the view is put back before another is taken.
+        let (seat, mut view) = unsafe {
+            let seat = tile.seats[place].assume_init();
+            (seat, seat.view(READY || tile.ready & bit != 0))
+        };
+        if READY && E::PREPENDS > 0 && !view.reserve(E::PREPENDS) {
+            tile.ready &= !bit;
+            return (todo, Way::UNREADY);
+        }
+        let way = element.treat(local, &mut view, moment);
+        if !READY {
+            tile.ready = tile.ready & !bit | if view.is_ready() { bit } else { 0 };
+        } else if !view.is_ready() {
+            tile.ready &= !bit;
+        }
+        // SAFETY: as above.
+        unsafe { tile.seats[place].assume_init_mut() }.set(seat, view);
+        if E::ROUTES {
+            match sent.get_mut(way.port()) {
+                Some(sent) => *sent |= bit,
+                None => return (todo, way),
+            }
+        } else if !way.is_output(0) {
+            return (todo, way);
+        }
+        todo &= todo - 1;
+    }
+    (0, Way::ON)
+}
+
+/// Settles the first packet of `rest`, which goes another `way` than by itself, and treats those behind it. Returns those
+/// of them and of `on` that go by output 0, unless they were passed on already.
+///
+/// # Safety
+/// As [`Step`]; the packets are in their seats.
+#[cold]
+unsafe fn settle<E: PerPacket>(
+    program: &mut Program,
+    at: usize,
+    cx: &mut Context,
+    mut on: Mask,
+    mut rest: Mask,
+    mut way: Way,
+) -> Mask {
+    while rest != 0 {
+        let mut todo = rest;
+        if way != Way::UNREADY {
+            let place = rest.trailing_zeros() as usize;
+            todo &= todo - 1;
+            // SAFETY: the caller's promise.
+            match unsafe { turn::<E>(program, at, cx, place, way, &mut on) } {
+                Turned::Through => {}
+                Turned::Ahead => return on | program.hold_back(at, todo, cx),
+            }
+        }
+        // SAFETY: the caller's promise.
+        (rest, way) = unsafe { run::<E>(program, at, cx, todo) };
+        on |= todo & !rest;
+    }
+    on
+}
+
+/// What became of a packet that did not go on by itself.
+enum Turned {
+    /// It is settled.
+    Through,
+    /// Packets wait outside of the program that must not be overtaken.
+    Ahead,
+}
+
+/// Settles a packet. If it goes by output 0 after all, it is one of `on`; what is there before may be passed on.
+///
+/// # Safety
+/// As [`Step`]; the packet is in its seat.
+unsafe fn turn<E: PerPacket>(
+    program: &mut Program,
+    at: usize,
+    cx: &mut Context,
+    place: usize,
+    mut way: Way,
+    on: &mut Mask,
+) -> Turned {
+    let op = &program.ops[at];
+    let id = op.id;
+    // SAFETY: as in `run`. No treatment is under way, so the context is free to be used, and what the element does
+    // with it reaches neither this program, which is taken out of it, nor this local.
+    let (element, local) = unsafe { (&*op.element.cast::<E>(), &mut *op.local.cast::<E::Local>()) };
+    if way == Way::MORE {
+        // SAFETY: the caller's promise.
+        let mut view = unsafe { program.tile.view(place) };
+        way = element.treat_more(local, &mut view, &mut cx.moment);
+        program.tile.set(place, view);
+    }
+    if !E::ROUTES && way.is_output(0) {
+        *on |= 1 << place;
+        return Turned::Through;
+    }
+    if E::ROUTES && program.send(at, way, 1 << place, cx) {
+        return Turned::Through;
+    }
+    match E::ROUTES {
+        true => program.pass_on_sent(at, cx),
+        false => program.pass_on(at, std::mem::take(on), cx),
+    }
+    program.hand_over_from(at, cx);
+    // SAFETY: as above.
+    let packet = unsafe { program.tile.take(place) };
+    let mut kept = cx.run_as(id, |cx| element.aside(cx, local, packet, way));
+    let overtakes = program.is_awaited(at, cx);
+    if !overtakes
+        && !E::ROUTES
+        && let Some(packet) = kept.take()
+    {
+        program.tile.put(place, packet);
+        *on |= 1 << place;
+    } else if let Some(packet) = kept {
+        cx.run_as(id, |cx| cx.push(0, packet));
+    } else if overtakes {
+        program.adopt(at, place, cx);
+    }
+    match program.is_awaited(at, cx) {
+        true => Turned::Ahead,
+        false => Turned::Through,
+    }
+}
+
+unsafe fn end<E: PerPacket>(program: &mut Program, at: usize, cx: &mut Context) {
+    let op = &program.ops[at];
     // SAFETY: as in `step`.
     unsafe {
-        let element = &*(*op).element.cast::<E>();
-        let local = &mut *(*op).local.cast::<E::Local>();
-        cx.run_as((*op).id, |cx| element.end(cx, local));
+        let element = &*op.element.cast::<E>();
+        let local = &mut *op.local.cast::<E::Local>();
+        cx.run_as(op.id, |cx| element.end(cx, local));
     }
 }
 
-/// The step by which packets leave the program.
-pub(super) const LEAVE: Forms = [leave::<true>, leave::<false>];
-
-unsafe fn leave<const READY: bool>(
-    slot: NonNull<Descriptor>,
-    data: *mut u8,
-    len: usize,
-    headers: u64,
-    op: *const Op,
-) {
-    // SAFETY: the words are a view's, which was ready if this is such a step. The local of such a step is an `Out`,
-    // which is handed over before each batch, and a batch's packets leave once each.
-    unsafe {
-        let packet = View::from_words((slot, data, len, headers), READY).into_packet();
-        (*(*op).local.cast::<Out>()).add(packet);
-    }
+/// The code of a step by which packets leave the program.
+pub(super) unsafe fn leave(program: &mut Program, at: usize, cx: &mut Context) {
+    let mask = std::mem::take(&mut program.ops[at].waiting);
+    let out = at - program.steps;
+    // SAFETY: the packets that wait are in their seats.
+    unsafe { program.outs[out].take(&mut program.tile, mask, cx) };
 }
-
-/// The step of packets for an output 0 that is not connected.
-pub(super) const NOWHERE: Forms = [nowhere, nowhere];
-
-#[cold]
-unsafe fn nowhere(
-    slot: NonNull<Descriptor>,
-    data: *mut u8,
-    len: usize,
-    headers: u64,
-    op: *const Op,
-) {
-    // SAFETY: as in `turn`; the local of such a step is the step that the packet comes from.
-    unsafe {
-        let from = (*op).local.cast::<Op>();
-        (*(*from).flow).turned.add(1);
-        let packet = View::from_words((slot, data, len, headers), false).into_packet();
-        (*(*(*op).state).cx).run_as((*op).id, |cx| cx.drop(packet, Reason::Unconnected));
-    }
-}
-
-/// For steps that turn nothing aside.
-pub(super) const NO_TURN: Turn = leave::<false>;
 
 /// In which direction packets pass an element.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -180,14 +180,21 @@ impl Pair {
                 view.set_network_header(*at, *len);
             }
             Step::Ipv4(at, len) => {
-                let there = *len >= Ipv4Header::LEN && at + len <= packet.len();
-                if there || !view.is_ready() {
-                    packet.set_network_header(*at as isize, *len);
-                } else {
-                    packet.clear_network_header();
-                    packet.clear_transport_header();
+                let len = usize::from(*len as u16);
+                let [high, low] = (len as u16).to_be_bytes();
+                for data in [packet.data_mut(), view.data_mut()] {
+                    if let Some([first, _, first_of_len, second_of_len]) = data.get_mut(*at..at + 4)
+                    {
+                        (*first, *first_of_len, *second_of_len) = (0x45, high, low);
+                    }
                 }
-                view.set_ipv4_header(*at, *len);
+                let there = len >= Ipv4Header::LEN && at + len <= packet.len();
+                if there {
+                    packet.truncate(at + len);
+                    packet.set_network_header(*at as isize, Ipv4Header::LEN);
+                }
+                assert_eq!(view.enter_ipv4(*at, |_| true), there);
+                assert!(!view.enter_ipv4(*at, |_| false));
             }
             Step::Transport(at) => {
                 packet.set_transport_header(*at);
@@ -396,7 +403,7 @@ fn headers_out_of_all_reason_are_not_set() {
         for offset in [0, 20, len, usize::MAX, usize::MAX - 20, isize::MAX as usize] {
             for header_len in [0, 20, 21, usize::MAX, usize::MAX - 127, isize::MAX as usize] {
                 let mut view = View::of(Packet::with_len(len).unwrap());
-                view.set_ipv4_header(offset, header_len);
+                let _ = view.enter_ipv4(offset, |_| true);
                 let whole = view.is_ready() && view.ipv4().is_some();
                 assert!(!whole || offset.checked_add(20).is_some_and(|end| end <= len));
                 view.set_network_header(offset as isize, header_len);

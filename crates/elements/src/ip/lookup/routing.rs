@@ -82,7 +82,6 @@ macro_rules! routes_packets {
     ($element:ty) => {
         impl millrace_core::PerPacket for $element {
             const ROUTES: bool = true;
-            const WAITS: bool = true;
 
             #[inline(always)]
             fn treat(

@@ -1,0 +1,151 @@
+//! The packets that go through a program together.
+
+use std::mem::MaybeUninit;
+use std::ptr::NonNull;
+
+use crate::memory::{Batch, Descriptor, Packet, View};
+
+/// A set of packets of a tile: a bit for each seat.
+pub(super) type Mask = u64;
+
+/// Up to [`Tile::CAPACITY`] packets, each in a seat of its own until it leaves the program. Seats are numbered in the
+/// order in which the packets came, and whoever looks through a [`Mask`] finds them in this order: so packets that have
+/// parted and meet again are in order without being sorted.
+pub(super) struct Tile {
+    pub(super) seats: [MaybeUninit<Seat>; Tile::CAPACITY],
+    /// The packets for which the short forms of steps are ([`View::is_ready`]).
+    pub(super) ready: Mask,
+}
+
+/// A packet, as the words of its view.
+#[derive(Clone, Copy)]
+pub(super) struct Seat {
+    slot: NonNull<Descriptor>,
+    data: *mut u8,
+    len: usize,
+    headers: u64,
+}
+
+impl Tile {
+    /// Most packets in a tile.
+    pub(super) const CAPACITY: usize = Mask::BITS as usize;
+
+    pub(super) fn new() -> Self {
+        Self { seats: [const { MaybeUninit::uninit() }; Tile::CAPACITY], ready: 0 }
+    }
+
+    /// Seats packets from the front of a batch, as many as there is room for. Returns who sits.
+    #[inline]
+    pub(super) fn seat(&mut self, batch: &mut Batch) -> Mask {
+        let seated = batch.len().min(Tile::CAPACITY);
+        let mut unready = false;
+        for (seat, packet) in self.seats.iter_mut().zip(batch.drain_front(seated)) {
+            let view = View::of(packet);
+            // Whoever looks at the bytes first does not wait for each packet's, then.
+            view.prefetch();
+            unready |= !view.is_ready();
+            seat.write(Seat::from(view));
+        }
+        let all = Mask::MAX.checked_shr((Tile::CAPACITY - seated) as u32).unwrap_or(0);
+        self.ready = if unready { 0 } else { all };
+        if unready {
+            self.look_for_ready(all);
+        }
+        all
+    }
+
+    #[cold]
+    fn look_for_ready(&mut self, all: Mask) {
+        for place in places(all) {
+            // SAFETY: the packets were just seated.
+            let packet = unsafe { self.take(place) };
+            self.put(place, packet);
+        }
+    }
+
+    /// Puts a packet into a seat.
+    #[inline(always)]
+    pub(super) fn put(&mut self, place: usize, packet: Packet) {
+        let view = View::of(packet);
+        self.ready = self.ready & !(1 << place) | Mask::from(view.is_ready()) << place;
+        if let Some(seat) = self.seats.get_mut(place) {
+            seat.write(Seat::from(view));
+        }
+    }
+
+    /// Takes a packet out of its seat.
+    ///
+    /// # Safety
+    /// There is one, which is taken once.
+    #[inline(always)]
+    pub(super) unsafe fn take(&mut self, place: usize) -> Packet {
+        // SAFETY: the caller's promise.
+        unsafe { self.view(place) }.into_packet()
+    }
+
+    /// The view of a packet, which is put back by [`set`](Tile::set).
+    ///
+    /// # Safety
+    /// As [`take`](Tile::take).
+    #[inline(always)]
+    pub(super) unsafe fn view(&self, place: usize) -> View {
+        let place = place % Tile::CAPACITY;
+        // SAFETY: the caller's promise; the mask says which of the packets are ready.
+        unsafe { self.seats[place].assume_init().view(self.ready >> place & 1 == 1) }
+    }
+
+    /// Puts a packet's view back.
+    #[inline(always)]
+    pub(super) fn set(&mut self, place: usize, view: View) {
+        let place = place % Tile::CAPACITY;
+        self.ready = self.ready & !(1 << place) | Mask::from(view.is_ready()) << place;
+        self.seats[place].write(Seat::from(view));
+    }
+}
+
+impl Seat {
+    /// # Safety
+    /// The packet is viewed once until it is put back; `ready` is false unless its view was.
+    #[inline(always)]
+    pub(super) unsafe fn view(self, ready: bool) -> View {
+        // SAFETY: the words are those of a view; the rest is the caller's promise.
+        unsafe { View::from_words((self.slot, self.data, self.len, self.headers), ready) }
+    }
+
+    /// Puts the view of a packet back that was `old` before. Of words that an element never changes, the compiler knows
+    /// that they are the same.
+    #[inline(always)]
+    pub(super) fn set(&mut self, old: Seat, view: View) {
+        let new = Self::from(view);
+        if new.slot != old.slot {
+            self.slot = new.slot;
+        }
+        if new.data != old.data {
+            self.data = new.data;
+        }
+        if new.len != old.len {
+            self.len = new.len;
+        }
+        if new.headers != old.headers {
+            self.headers = new.headers;
+        }
+    }
+}
+
+impl From<View> for Seat {
+    #[inline(always)]
+    fn from(view: View) -> Self {
+        let (slot, data, len, headers) = view.into_words();
+        Self { slot, data, len, headers }
+    }
+}
+
+/// The seats of a mask, in order.
+#[inline(always)]
+pub(super) fn places(mut mask: Mask) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let place = (mask != 0).then(|| mask.trailing_zeros() as usize);
+        mask &= mask.wrapping_sub(1);
+        place
+    })
+}
