@@ -6,7 +6,9 @@ use std::process::ExitCode;
 const OLDEST: &str = "22.11";
 
 fn main() -> ExitCode {
-    println!("cargo::rerun-if-changed=src/shim.c");
+    for file in ["shim.c", "pool.c", "pool.h"] {
+        println!("cargo::rerun-if-changed=src/{file}");
+    }
     // The linker gets libraries by name and looks for them when the plugin is linked, not here.
     let found =
         pkg_config::Config::new().atleast_version(OLDEST).cargo_metadata(false).probe("libdpdk");
@@ -23,7 +25,7 @@ fn main() -> ExitCode {
         }
     };
     let mut shim = cc::Build::new();
-    shim.file("src/shim.c").includes(&library.include_paths).std("gnu11");
+    shim.files(["src/shim.c", "src/pool.c"]).includes(&library.include_paths).std("gnu11");
     // DPDK's inline functions need what DPDK itself was compiled with at the least.
     shim.flag("-include").flag("rte_config.h");
     if std::env::var("CARGO_CFG_TARGET_ARCH").is_ok_and(|arch| arch == "x86_64") {

@@ -8,6 +8,9 @@
 //! them, so what is compared is overhead alone; `net_pcap` replays a capture from memory, at about the
 //! cost of a card's receive path. A rate is packets in a second of the forwarding thread's processor time:
 //! who shares the machine slows both alike, not the rate.
+//!
+//! Both run on ordinary pages, where testpmd's mbufs begin a page each and ours do not: on huge pages ratios are
+//! lower (docs/design.md, "Devices and threads").
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

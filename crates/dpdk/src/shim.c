@@ -31,6 +31,8 @@
 #include <rte_mempool.h>
 #include <rte_version.h>
 
+#include "pool.h"
+
 #define MILLRACE_ABI 1
 
 /* A packet's descriptor of ours: an mbuf, and its private area as third line. */
@@ -271,8 +273,8 @@ static struct rte_mempool *make_pool(const char *what, unsigned node, unsigned c
 
 	snprintf(name, sizeof(name), "millrace_%s_%u", what, node);
 	cache = RTE_MIN(cache, RTE_MIN((unsigned)RTE_MEMPOOL_CACHE_MAX_SIZE, count * 2 / 3));
-	return rte_pktmbuf_pool_create(name, count, cache, PRIVATE_LEN, room, SOCKET_ID_ANY == (int)node ?
-				       SOCKET_ID_ANY : (int)node);
+	return millrace_pool_create(name, count, cache, PRIVATE_LEN, room, SOCKET_ID_ANY == (int)node ?
+				    SOCKET_ID_ANY : (int)node);
 }
 
 /* The pools of a node, made when they are first needed. */

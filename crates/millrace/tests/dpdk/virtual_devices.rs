@@ -2,7 +2,7 @@
 
 use crate::captures;
 use crate::plugin::needs_dpdk;
-use crate::run::{millrace, run, words};
+use crate::run::{Summary, millrace, run, words};
 
 #[test]
 fn packets_of_a_source_reach_a_sink_without_a_copy() {
@@ -50,6 +50,16 @@ fn dropped_shared_and_kept_packets_return_to_their_pool() {
     let summary = run(&["net_null0"], &[], all);
     assert!(summary.packets("0", "out") > 0);
     assert_eq!(summary.copies(), 0);
+}
+
+/// With a page for each they would take 80 MB, and share the sets of the first cache.
+#[test]
+fn on_ordinary_pages_mbufs_lie_behind_one_another() {
+    needs_dpdk!();
+    let many = "DPDKInfo(NB_MBUF 20000); FromDPDKDevice(0) -> ToDPDKDevice(0)";
+    let options = ["--dpdk", "--no-huge", "-m", "64", "--no-pci", "--vdev=net_null0", "--"];
+    let words = [&["run", "--json"], &options[..], &["--for", "200ms", "-e", many]].concat();
+    assert!(Summary::of(millrace(&words)).packets("0", "out") > 0);
 }
 
 #[test]
