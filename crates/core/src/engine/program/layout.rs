@@ -79,6 +79,7 @@ impl Layout {
     pub(super) fn ops(&self) -> impl Iterator<Item = Op> {
         let blank = |step| Op {
             waiting: 0,
+            count: 0,
             next: NOWHERE,
             step,
             end: None,

@@ -74,8 +74,9 @@ pub(crate) struct Program {
 
 /// One step.
 struct Op {
-    /// The packets that wait here.
+    /// The packets that wait here, and how many they are.
     waiting: Mask,
+    count: u32,
     /// The step at output 0, or [`NOWHERE`].
     next: u32,
     step: Step,
@@ -192,8 +193,8 @@ impl Program {
         self.batch = self.batch.wrapping_add(1);
         self.stopped = false;
         while !batch.is_empty() && !self.stopped {
-            let seated = self.tile.seat(batch);
-            self.wait_at(at, seated);
+            let (seated, count) = self.tile.seat(batch);
+            self.wait_at(at, seated, count);
             self.run_waiting(cx);
         }
         self.end(at, cx);
@@ -207,10 +208,12 @@ impl Program {
         }
     }
 
-    /// Lets packets wait at a step.
-    #[inline]
-    fn wait_at(&mut self, at: usize, packets: Mask) {
-        self.ops[at].waiting |= packets;
+    /// Lets packets, so many, wait at a step.
+    #[inline(always)]
+    fn wait_at(&mut self, at: usize, packets: Mask, count: u32) {
+        let op = &mut self.ops[at];
+        op.waiting |= packets;
+        op.count += count;
         self.pending[at / 64] |= 1 << (at % 64);
     }
 
@@ -282,13 +285,13 @@ impl Program {
 
 /// What a step does beside its element's work.
 impl Program {
-    /// The packets that have come to a step, which are counted.
+    /// The packets that have come to a step, and how many.
     #[inline(always)]
-    fn enter(&mut self, at: usize, cx: &Context) -> Mask {
+    fn enter(&mut self, at: usize, cx: &Context) -> (Mask, u32) {
         let op = &mut self.ops[at];
-        let came = std::mem::take(&mut op.waiting);
+        let came = (std::mem::take(&mut op.waiting), std::mem::take(&mut op.count));
         let stats = cx.stats_of(op.id);
-        stats.received.add(came.count_ones().into());
+        stats.received.add(came.1.into());
         if op.batch != self.batch {
             op.batch = self.batch;
             stats.batches.add(1);
@@ -296,21 +299,28 @@ impl Program {
         came
     }
 
-    /// Lets packets wait at the step that follows by output 0.
-    #[inline]
-    fn pass_on(&mut self, at: usize, packets: Mask, cx: &mut Context) {
+    /// Lets packets, so many, wait at the step that follows by output 0.
+    #[inline(always)]
+    fn pass_on(&mut self, at: usize, packets: Mask, count: u32, cx: &mut Context) {
         let op = &self.ops[at];
         if op.next == NOWHERE {
             return self.lose(at, packets, cx);
         }
-        cx.stats_of(op.id).sent.add(packets.count_ones().into());
-        self.wait_at(op.next as usize, packets);
+        cx.stats_of(op.id).sent.add(count.into());
+        self.wait_at(op.next as usize, packets, count);
+    }
+
+    /// Lets packets, if there are any, wait at the step that follows by output 0.
+    fn pass_on_some(&mut self, at: usize, packets: Mask, cx: &mut Context) {
+        if packets != 0 {
+            self.pass_on(at, packets, packets.count_ones(), cx);
+        }
     }
 
     /// Lets what a step has sent, by each of its outputs, wait at the steps that follow.
     #[inline]
     fn pass_on_sent(&mut self, at: usize, cx: &Context) {
-        let mut count = 0;
+        let mut sum = 0;
         let op = &self.ops[at];
         let (id, outputs) = (op.id, op.fast_outputs());
         let sent = self.sent.get_mut(outputs.clone()).unwrap_or_default();
@@ -318,12 +328,15 @@ impl Program {
         for (packets, &target) in sent.iter_mut().zip(targets) {
             let packets = std::mem::take(packets);
             if packets != 0 {
-                count += packets.count_ones();
-                self.ops[target as usize].waiting |= packets;
+                let count = packets.count_ones();
+                sum += count;
+                let op = &mut self.ops[target as usize];
+                op.waiting |= packets;
+                op.count += count;
                 self.pending[target as usize / 64] |= 1 << (target % 64);
             }
         }
-        cx.stats_of(id).sent.add(count.into());
+        cx.stats_of(id).sent.add(sum.into());
     }
 
     /// Lets a packet go on by the way that its element has chosen, if that leads to a step.
@@ -337,7 +350,7 @@ impl Program {
             return false;
         }
         cx.stats_of(op.id).sent.add(1);
-        self.wait_at(target as usize, packet);
+        self.wait_at(target as usize, packet, 1);
         true
     }
 
@@ -366,7 +379,7 @@ impl Program {
         let Some((frame, packet)) = waiting else { return false };
         let step = self.entry_of[frame] as usize;
         self.tile.put(place, packet);
-        self.wait_at(step, 1 << place);
+        self.wait_at(step, 1 << place, 1);
         true
     }
 

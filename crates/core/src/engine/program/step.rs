@@ -58,17 +58,21 @@ impl fmt::Debug for Steps {
 
 /// The code of class `E`.
 unsafe fn step<E: PerPacket>(program: &mut Program, at: usize, cx: &mut Context) {
-    let came = program.enter(at, cx);
+    let (came, count) = program.enter(at, cx);
     // SAFETY: the caller's promise; the packets that have come are in their seats.
     let (rest, way) = unsafe { run::<E>(program, at, cx, came) };
-    let mut on = came & !rest;
-    if rest != 0 {
+    if E::ROUTES {
+        if rest != 0 {
+            // SAFETY: as above.
+            unsafe { settle::<E>(program, at, cx, 0, rest, way) };
+        }
+        program.pass_on_sent(at, cx);
+    } else if rest == 0 {
+        program.pass_on(at, came, count, cx);
+    } else {
         // SAFETY: as above.
-        on = unsafe { settle::<E>(program, at, cx, on, rest, way) };
-    }
-    match E::ROUTES {
-        true => program.pass_on_sent(at, cx),
-        false => program.pass_on(at, on, cx),
+        let on = unsafe { settle::<E>(program, at, cx, came & !rest, rest, way) };
+        program.pass_on_some(at, on, cx);
     }
 }
 
@@ -223,7 +227,7 @@ unsafe fn turn<E: PerPacket>(
     }
     match E::ROUTES {
         true => program.pass_on_sent(at, cx),
-        false => program.pass_on(at, std::mem::take(on), cx),
+        false => program.pass_on_some(at, std::mem::take(on), cx),
     }
     program.hand_over_from(at, cx);
     // SAFETY: as above.
@@ -259,7 +263,9 @@ unsafe fn end<E: PerPacket>(program: &mut Program, at: usize, cx: &mut Context) 
 
 /// The code of a step by which packets leave the program.
 pub(super) unsafe fn leave(program: &mut Program, at: usize, cx: &mut Context) {
-    let mask = std::mem::take(&mut program.ops[at].waiting);
+    let op = &mut program.ops[at];
+    let mask = std::mem::take(&mut op.waiting);
+    op.count = 0;
     let out = at - program.steps;
     // SAFETY: the packets that wait are in their seats.
     unsafe { program.outs[out].take(&mut program.tile, mask, cx) };

@@ -34,9 +34,9 @@ impl Tile {
         Self { seats: [const { MaybeUninit::uninit() }; Tile::CAPACITY], ready: 0 }
     }
 
-    /// Seats packets from the front of a batch, as many as there is room for. Returns who sits.
+    /// Seats packets from the front of a batch, as many as there is room for. Returns who sits, and how many they are.
     #[inline]
-    pub(super) fn seat(&mut self, batch: &mut Batch) -> Mask {
+    pub(super) fn seat(&mut self, batch: &mut Batch) -> (Mask, u32) {
         let seated = batch.len().min(Tile::CAPACITY);
         let mut unready = false;
         for (seat, packet) in self.seats.iter_mut().zip(batch.drain_front(seated)) {
@@ -51,7 +51,7 @@ impl Tile {
         if unready {
             self.look_for_ready(all);
         }
-        all
+        (all, seated as u32)
     }
 
     #[cold]
