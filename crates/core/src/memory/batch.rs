@@ -349,7 +349,7 @@ impl Batch {
 
     /// Forgets the first `count` packets, which there are; the others move to the front.
     #[inline(always)]
-    pub(super) fn forget_front(&mut self, count: usize) {
+    pub(crate) fn forget_front(&mut self, count: usize) {
         let rest = count..self.len;
         self.len = rest.len();
         if !rest.is_empty() && count > 0 {

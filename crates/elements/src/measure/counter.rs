@@ -127,22 +127,24 @@ impl Element for Counter {
 /// What a thread has counted of the batch at hand.
 #[derive(Default)]
 pub struct Recent {
-    /// Packets that may still come until something is due: the batch's counts, or a look at a single packet.
-    /// Counted down, so that a packet takes one instruction for both.
-    left: u32,
-    /// What `left` was when the batch began.
-    allowance: u32,
-    bytes: u64,
+    /// Whether packets need not be counted one by one.
+    together: bool,
+    /// The bytes, and [`PACKET`] times the packets. A batch has fewer bytes than that.
+    sum: u64,
 }
+
+/// What a packet adds to [`Recent::sum`] beside its bytes: a batch has 256 packets of less than 4 GiB.
+const PACKET: u64 = 1 << 40;
 
 impl PerPacket for Counter {
     const ENDS: bool = true;
 
     #[inline(always)]
     fn treat(&self, recent: &mut Recent, packet: &mut View, _: &mut Moment) -> Way {
-        let Some(left) = recent.left.checked_sub(1) else { return Way::aside(0) };
-        recent.left = left;
-        recent.bytes += packet.len() as u64;
+        if !recent.together {
+            return Way::aside(0);
+        }
+        recent.sum = recent.sum.wrapping_add(packet.len() as u64).wrapping_add(PACKET);
         Way::ON
     }
 
@@ -160,13 +162,11 @@ impl PerPacket for Counter {
     }
 
     fn end(&self, cx: &mut Context, recent: &mut Recent) {
-        let packets = recent.allowance - recent.left;
-        if packets > 0 {
-            self.count(cx, packets.into(), recent.bytes);
+        if recent.sum > 0 {
+            self.count(cx, recent.sum / PACKET, recent.sum % PACKET);
         }
         let singly = self.precise || self.packets.is_armed() || self.bytes.is_armed();
-        let left = if singly { 0 } else { u32::MAX };
-        *recent = Recent { left, allowance: left, bytes: 0 };
+        *recent = Recent { together: !singly, sum: 0 };
     }
 }
 

@@ -208,10 +208,18 @@ impl Program {
         }
     }
 
+    /// A step.
+    #[inline(always)]
+    fn op(&mut self, at: usize) -> &mut Op {
+        debug_assert!(at < self.ops.len());
+        // SAFETY: whoever asks got the number from this program: as an entry, a target, or a bit of `pending`.
+        unsafe { self.ops.get_unchecked_mut(at) }
+    }
+
     /// Lets packets, so many, wait at a step.
     #[inline(always)]
     fn wait_at(&mut self, at: usize, packets: Mask, count: u32) {
-        let op = &mut self.ops[at];
+        let op = self.op(at);
         op.waiting |= packets;
         op.count += count;
         self.pending[at / 64] |= 1 << (at % 64);
@@ -225,7 +233,7 @@ impl Program {
                 self.pending[word] &= bits - 1;
                 let at = word * 64 + bits.trailing_zeros() as usize;
                 // SAFETY: programs run after they were linked.
-                unsafe { (self.ops[at].step)(self, at, cx) };
+                unsafe { (self.op(at).step)(self, at, cx) };
             }
         }
     }
@@ -288,12 +296,13 @@ impl Program {
     /// The packets that have come to a step, and how many.
     #[inline(always)]
     fn enter(&mut self, at: usize, cx: &Context) -> (Mask, u32) {
-        let op = &mut self.ops[at];
+        let batch = self.batch;
+        let op = self.op(at);
         let came = (std::mem::take(&mut op.waiting), std::mem::take(&mut op.count));
         let stats = cx.stats_of(op.id);
         stats.received.add(came.1.into());
-        if op.batch != self.batch {
-            op.batch = self.batch;
+        if op.batch != batch {
+            op.batch = batch;
             stats.batches.add(1);
         }
         came
@@ -302,12 +311,12 @@ impl Program {
     /// Lets packets, so many, wait at the step that follows by output 0.
     #[inline(always)]
     fn pass_on(&mut self, at: usize, packets: Mask, count: u32, cx: &mut Context) {
-        let op = &self.ops[at];
-        if op.next == NOWHERE {
+        let &mut Op { next, id, .. } = self.op(at);
+        if next == NOWHERE {
             return self.lose(at, packets, cx);
         }
-        cx.stats_of(op.id).sent.add(count.into());
-        self.wait_at(op.next as usize, packets, count);
+        cx.stats_of(id).sent.add(count.into());
+        self.wait_at(next as usize, packets, count);
     }
 
     /// Lets packets, if there are any, wait at the step that follows by output 0.

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::Program;
 use super::tile::{Mask, Tile};
+use super::{Op, Program};
 use crate::element::node::{AnyElement, Instance, Node};
 use crate::element::{PerPacket, Way};
 use crate::engine::{Context, Moment};
@@ -87,9 +87,12 @@ unsafe fn run<E: PerPacket>(
     cx: &mut Context,
     todo: Mask,
 ) -> (Mask, Way) {
-    let op = &program.ops[at];
+    let &mut Op { element, local, .. } = program.op(at);
     let sent = match E::ROUTES {
-        true => program.sent.get_mut(op.fast_outputs()).unwrap_or_default(),
+        true => {
+            let outputs = program.op(at).fast_outputs();
+            program.sent.get_mut(outputs).unwrap_or_default()
+        }
         false => &mut [],
     };
     let tile = &mut *program.tile;
@@ -100,8 +103,8 @@ unsafe fn run<E: PerPacket>(
     // SAFETY: the step is linked: the pointers are those of an element of this class, which lives as long as its node,
     // and of a local that this thread alone uses, here alone until the call has ended.
     unsafe {
-        let element = &*op.element.cast::<E>();
-        let local = &mut *op.local.cast::<E::Local>();
+        let element = &*element.cast::<E>();
+        let local = &mut *local.cast::<E::Local>();
         treat(element, local, &mut cx.moment, tile, todo, sent)
     }
 }

@@ -39,13 +39,15 @@ impl Tile {
     pub(super) fn seat(&mut self, batch: &mut Batch) -> (Mask, u32) {
         let seated = batch.len().min(Tile::CAPACITY);
         let mut unready = false;
-        for (seat, packet) in self.seats.iter_mut().zip(batch.drain_front(seated)) {
-            let view = View::of(packet);
+        for (seat, packet) in self.seats.iter_mut().zip(batch.iter()) {
+            // SAFETY: the batch forgets the packets.
+            let view = View::of(unsafe { std::ptr::read(packet) });
             // Whoever looks at the bytes first does not wait for each packet's, then.
             view.prefetch();
             unready |= !view.is_ready();
             seat.write(Seat::from(view));
         }
+        batch.forget_front(seated);
         let all = Mask::MAX.checked_shr((Tile::CAPACITY - seated) as u32).unwrap_or(0);
         self.ready = if unready { 0 } else { all };
         if unready {
@@ -81,6 +83,16 @@ impl Tile {
     pub(super) unsafe fn take(&mut self, place: usize) -> Packet {
         // SAFETY: the caller's promise.
         unsafe { self.view(place) }.into_packet()
+    }
+
+    /// [`take`](Tile::take) of a packet that is ready.
+    ///
+    /// # Safety
+    /// It is, and as `take`.
+    #[inline(always)]
+    pub(super) unsafe fn take_ready(&mut self, place: usize) -> Packet {
+        // SAFETY: the caller's promise.
+        unsafe { self.seats[place % Tile::CAPACITY].assume_init().view(true) }.into_packet()
     }
 
     /// The view of a packet, which is put back by [`set`](Tile::set).
