@@ -8,6 +8,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
@@ -105,6 +106,21 @@ pub(crate) struct Program {
     log: PathBuf,
 }
 
+/// Whether all programs use huge pages: where 4 GiB of them are reserved (`sysctl -w vm.nr_hugepages=2048`) when the
+/// first program starts.
+pub(crate) fn on_huge_pages() -> bool {
+    const ENOUGH: u64 = 2048;
+    static THERE_ARE: LazyLock<bool> = LazyLock::new(|| {
+        let count =
+            std::fs::read_to_string("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages");
+        count
+            .ok()
+            .and_then(|count| count.trim().parse().ok())
+            .is_some_and(|count: u64| count >= ENOUGH)
+    });
+    *THERE_ARE
+}
+
 /// How often it is looked whether something has come.
 const MOMENT: Duration = Duration::from_millis(10);
 
@@ -137,7 +153,10 @@ impl Program {
             None => Command::new(program),
         };
         command.args(launch.before);
-        command.args(["--no-huge", "-m", "2048", "--no-pci", "--telemetry", "--file-prefix", name]);
+        command.args(["--no-pci", "--telemetry", "--file-prefix", name]);
+        if !on_huge_pages() {
+            command.args(["--no-huge", "-m", "2048"]);
+        }
         command.args(ports.options(launch.ports)).args(launch.behind);
         // There DPDK makes the socket for its telemetry.
         command.env("RUNTIME_DIRECTORY", folder);

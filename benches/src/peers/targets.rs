@@ -19,7 +19,7 @@ use millrace_testkit::find_program;
 use serde_json::{Value, json};
 
 use super::plain;
-use super::program::Program;
+use super::program::{Program, on_huge_pages};
 use super::subject::{Bench, Configuration, Destinations, Input, Shapes, Size, Subject, length};
 use super::testpmd::{self, Mode};
 use crate::cycles::{self, Subject as Measured};
@@ -546,10 +546,16 @@ fn notes() -> String {
     let compiler = said("cc", &["--version"]).unwrap_or_default();
     let l3fwd = std::env::var("MILLRACE_L3FWD").unwrap_or_default();
     let l3fwd = Path::new(&l3fwd).file_name().unwrap_or_default().display().to_string();
+    let pages = match on_huge_pages() {
+        true => "on huge pages",
+        false => {
+            "--no-huge: on ordinary pages our mbufs lie behind one\n  another, while those of the others share a \
+             set of the first cache, so the ratios are higher than on huge pages\n  \
+             (`sysctl -w vm.nr_hugepages=2048` and a mounted hugetlbfs show those)"
+        }
+    };
     format!(
-        "DPDK {version}, net_pcap with infinite_rx=1, --no-huge; 4 ports, of which port 0 receives (testpmd: one).\n\
-         On ordinary pages our mbufs lie behind one another, while those of the others share a set of the first\n  \
-         cache, as they do not on huge pages: the ratios are higher than there.\n\
+        "DPDK {version}, net_pcap with infinite_rx=1, {pages}; 4 ports, of which port 0 receives (testpmd: one).\n\
          {l3fwd}: its own Makefile, -O3 {flags}, {compiler}; receive checksum offload off, room for \
          more routes;\n  -P --parse-ptype --lookup=lpm, bursts of 32 (its source), a pool of mbufs as \
          large as ours.\n\
