@@ -16,7 +16,7 @@ use millrace_core::memory::prefetch;
 
 use super::key::{TableKey, fold};
 
-/// A record, found by one of its two keys. Who has one key alone says `reply` for none.
+/// A record, found by one of its two keys. A record with one key alone is never found by the reply's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
     /// The number of the record.
@@ -193,13 +193,13 @@ impl Bucket {
     }
 }
 
-/// What of the hash stands in an entry; never 0, so that an empty entry is none.
+/// The part of the hash that stands in an entry; never 0, so that an empty entry is none.
 #[inline(always)]
 fn tag_of(hash: Hash) -> u32 {
     ((hash.0 >> 32) as u32).max(1)
 }
 
-/// What stands in an entry beside the hash; never 0.
+/// The part of an entry beside the hash; never 0.
 fn which(found: Found) -> u64 {
     u64::from(found.record << 1 | u32::from(found.reply)) + 1
 }

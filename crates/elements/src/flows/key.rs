@@ -1,13 +1,13 @@
-//! What a flow is known by: the one key of all tables of flows.
+//! The one key of all tables of flows.
 //!
 //! A [`FlowId`] says who sends to whom over IPv4, in as little as a record of the rewriters has room for. A [`Key`] is one in
 //! a space of its own: a protocol, a map of a rewriter, flows that a manager upstream has numbered. A [`WideKey`]
 //! has room for addresses of IPv6.
 //!
-//! What looks like a key of a flow and is none stays where it is: IPReassembler's has the identification of a packet;
-//! what IPFilter remembers of the last packet has the fragment fields, because its rules look at them; the hash by which
-//! packets are spread over threads is of the innermost addresses of any kind, Ethernet's as well, and no
-//! table knows them; the classifiers' keys have the fields that rules look at.
+//! Some structures look like keys of flows, are none, and stay where they are. IPReassembler's has the identification of a
+//! packet. IPFilter remembers the fragment fields of the last packet, because its rules look at them. The hash that
+//! spreads packets over threads covers the innermost addresses of any kind, Ethernet's as well, and no table holds
+//! them. The classifiers' keys have the fields that rules look at.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -112,7 +112,7 @@ impl fmt::Display for FlowId {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
     pub(crate) flow: FlowId,
-    /// A protocol, one of the spaces beside these, or what a table makes of it.
+    /// A protocol, one of the spaces beside these, or a map of the table.
     pub(crate) space: u32,
 }
 
@@ -140,7 +140,7 @@ impl Key {
         Some(Self { flow, space: protocol.into() })
     }
 
-    /// The flow of a packet: by the number that a manager upstream gave it, or by what the packet says.
+    /// The flow of a packet: by the number that a manager upstream gave it, or by the packet's headers.
     pub(crate) fn of(packet: &View) -> Self {
         match packet.aggregate() {
             0 => {
@@ -166,12 +166,12 @@ pub(crate) struct WideKey {
     pub(crate) ports: u32,
 }
 
-/// What a table finds its records by.
+/// A key by which a table finds its records.
 pub(crate) trait TableKey: Copy + Eq + Send + Sync + 'static {
     /// Where it stands in a record that others may look at meanwhile.
     type Stored: Default + Send + Sync;
 
-    /// All of it in one number, which nobody can foretell who does not know the seed.
+    /// All of it in one number, which cannot be foretold without the seed.
     fn mix(self, seed: u64) -> u64;
 
     fn store(self, stored: &Self::Stored);

@@ -1,7 +1,7 @@
 //! Records that never move, known by their numbers.
 //!
-//! They stand in chunks, each twice as long as the one before, so that more of them come without a copy, and who has a
-//! number finds its record while others come.
+//! They stand in chunks, each twice as long as the one before, so that more of them come without a copy, and a number leads
+//! to its record while others come.
 
 use std::ops::Range;
 use std::sync::OnceLock;

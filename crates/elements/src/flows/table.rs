@@ -2,18 +2,18 @@
 //!
 //! # Layout
 //! A flow is a [record](Records) that the [index](Index) leads to by its [key](TableKey). The rewriters' tables have the
-//! same records, index and keys, but mappings with two keys each, and policies that say which mapping goes: what is
-//! around those has a table of its own there.
+//! same records, index and keys. Their mappings have two keys each, though, and policies that choose the mapping to take out:
+//! that part is theirs alone.
 //!
 //! # Threads
-//! Who finds a flow takes no lock for it and writes nothing but the time of its packet. A record has a version, odd while
-//! it belongs to no flow: who reads it looks at the version before and after, as with a seqlock. State that never
-//! [changes](Fixed) is read so, too. State that packets [change](Changing) has a lock in the record, which
-//! those alone wait for who have packets of the same flow: it cannot be done without, for two threads that count packets
-//! of a flow count each once.
+//! A packet of a known flow takes no lock on the table, and writes nothing to it but its time. A record has a version, odd
+//! while it belongs to no flow: a reader looks at the version before and after, as with a seqlock. State that never
+//! [changes](Fixed) is read so, too. State that packets [change](Changing) has a lock in the record, for which only
+//! packets of the same flow wait. That lock cannot be done without: two threads with packets of one flow count each
+//! packet once.
 //!
-//! Flows come and go under one lock. What has timed out is never found. It is taken out when a flow is added, some of
-//! the records at a time and each of them once an interval, and when somebody asks how many there are.
+//! Flows come and go under one lock. A flow that has timed out is never found. It is taken out when another one is added,
+//! some of the records at a time and each of them once an interval, and when a handler asks how many there are.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -77,7 +77,7 @@ struct Live<'t, K: TableKey, S> {
     last: u64,
 }
 
-/// What only one thread at a time may change.
+/// The state that only one thread at a time may change.
 struct Book {
     live: usize,
     free: Vec<u32>,
@@ -96,7 +96,7 @@ struct Part {
 
 /// How many parts there are: a packet that adds a flow waits while one of them is looked through.
 const PARTS: usize = 16;
-/// Threads do not agree better than that on what time it is, in milliseconds.
+/// The clocks of threads may differ by so much, in milliseconds.
 const SLACK: u64 = 1000;
 
 /// Milliseconds, as the table counts.
@@ -179,7 +179,7 @@ impl<K: TableKey, T: Send + 'static> Flows<K, Changing<T>> {
         loop {
             if let Some(live) = live {
                 let mut state = live.record.slot.0.lock();
-                // Who takes the state out has this lock meanwhile.
+                // The state is taken out under this lock.
                 if let Some(state) = state.as_mut().filter(|_| live.is_still_there()) {
                     live.touch(now);
                     return Some(act(state));
@@ -287,7 +287,7 @@ impl<K: TableKey, S: Slot> Flows<K, S> {
             None => self.records.add(Record::default)?,
         };
         let record = self.records.get(number)?;
-        // Who sees any of what follows sees that the record is free.
+        // A reader that sees any of the following stores sees that the record is free.
         fence(Release);
         key.store(&record.key);
         record.last.store(last, Relaxed);
@@ -326,7 +326,7 @@ impl<K: TableKey, S: Slot> Flows<K, S> {
         state
     }
 
-    /// Changes the index, and lets who looks for something not there know. With the lock.
+    /// Changes the index, and lets readers know that they may have missed an entry. With the lock.
     fn change(&self, act: impl FnOnce()) {
         let changes = self.changes.load(Relaxed);
         self.changes.store(changes.wrapping_add(1), Relaxed);
@@ -420,7 +420,7 @@ impl<K: TableKey, S> Record<K, S> {
 }
 
 impl<K: TableKey, S> Live<'_, K, S> {
-    /// Whether what was read since belongs to the flow.
+    /// Whether the record still belongs to the flow, and so everything read from it since.
     #[inline(always)]
     fn is_still_there(&self) -> bool {
         fence(Acquire);

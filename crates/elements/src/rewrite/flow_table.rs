@@ -8,7 +8,7 @@
 //! Any number of threads look up without waiting and without writing. One thread at a time changes the table
 //! (the caller has a lock for that). A record has a version, odd while it is changed or free: who reads a record
 //! looks at the version before and after, as with a seqlock, and takes a record that changed for one not found.
-//! Who finds nothing has to look again with the lock.
+//! A reader that finds nothing has to look again with the lock.
 //!
 //! # Memory
 //! 64 bytes a record, with free ones at most as many again and 64; 8 bytes an entry, two entries a record, and

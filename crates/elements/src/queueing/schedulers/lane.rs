@@ -3,7 +3,7 @@
 //! A scheduler that asks for one packet after the other pays for a pull with each. So it works out how many packets of
 //! each input it will give by the end of the pull that it is in, asks for as many at a time, and gives them in
 //! the order in which it would have asked for them one by one. It asks for no packet that it will not give in this
-//! very pull: what it does not give stays in the queue, where it is counted, and dropped when there is no room.
+//! very pull: the others stay in the queue, which counts them, and drops packets when it has no room.
 
 use std::collections::VecDeque;
 

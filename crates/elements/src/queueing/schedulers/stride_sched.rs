@@ -42,7 +42,7 @@ use super::lane::Lane;
 /// The element; its manual is at the top of the file.
 pub struct StrideSched(Mutex<Inputs>);
 
-/// What one pull works with, kept for the next.
+/// The working memory of one pull, kept for the next.
 #[derive(Default)]
 pub struct Scratch {
     lanes: Vec<Lane>,

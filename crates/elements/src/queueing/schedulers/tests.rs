@@ -1,4 +1,4 @@
-//! What the schedulers give, whatever the sizes of the pulls, against loops that ask for one packet after the other.
+//! The packets of the schedulers, for pulls of all sizes, against loops that ask for one packet after the other.
 
 use std::collections::VecDeque;
 
@@ -16,7 +16,7 @@ struct Sent {
     time: i64,
 }
 
-/// What waits at each input.
+/// The packets that wait at each input.
 type Waiting = [VecDeque<Sent>];
 
 /// Packets for each input, over and over.

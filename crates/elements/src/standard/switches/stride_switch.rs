@@ -174,7 +174,7 @@ impl Tickets {
 }
 
 impl Outputs {
-    /// Takes over what has been written since the last packet.
+    /// Takes over the tickets written since the last packet.
     #[cold]
     fn heed(&mut self, tickets: &Tickets) {
         if self.each.is_empty() {
