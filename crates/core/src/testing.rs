@@ -22,6 +22,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use millrace_lang::{ConfigText, Connection, Diagnostic, ElementDecl, Graph, Span};
 
@@ -117,6 +118,20 @@ impl Rig {
         }
         self.engine.settle();
         self.take()
+    }
+
+    /// Sends packets to all inputs, to each as one burst, before any is treated; returns what came out, by output.
+    pub fn push_to_all(&mut self, packets: Vec<Vec<Packet>>) -> Vec<Vec<Packet>> {
+        for (feed, packets) in self.feeds.iter().zip(packets) {
+            feed.give(packets);
+        }
+        self.engine.settle();
+        self.take()
+    }
+
+    /// Sets how many packets the catch of a pull output pulls at a time.
+    pub fn pull_at_most(&mut self, burst: usize) {
+        self.catches.iter().for_each(|catch| catch.burst.store(burst, Relaxed));
     }
 
     /// Lets virtual time pass, timers and all; returns what came out, by output.
@@ -274,6 +289,8 @@ impl Element for Feed {
 struct Catch {
     packets: Lock<Vec<Packet>>,
     task: Task,
+    /// How many packets it pulls at a time.
+    burst: AtomicUsize,
 }
 
 impl Element for Catch {
@@ -282,7 +299,7 @@ impl Element for Catch {
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         setup.args.complete()?;
-        Ok(Self { packets: Lock::default(), task: setup.task() })
+        Ok(Self { packets: Lock::default(), task: setup.task(), burst: Batch::CAPACITY.into() })
     }
 
     fn initialize(&self, _: &mut Init<'_>) -> Result<(), Refused> {
@@ -297,7 +314,7 @@ impl Element for Catch {
 
     fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
         let mut batch = cx.take_batch();
-        let n = cx.pull(0, Batch::CAPACITY, &mut batch);
+        let n = cx.pull(0, self.burst.load(Relaxed), &mut batch);
         cx.consumed(n);
         self.packets.lock().extend(batch.drain());
         cx.give_batch(batch);

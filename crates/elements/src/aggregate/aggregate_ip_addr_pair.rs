@@ -22,6 +22,7 @@
 //!
 //! # Drops
 //! - header not set: the IP header is not known, and output 1 is not connected.
+//! - table full: there are two thousand million pairs.
 //!
 //! # Example
 //! ```click
@@ -31,26 +32,21 @@
 //! # See also
 //! AggregateIP, AggregateIPFlows, AggregateCounter
 
-use std::collections::HashMap;
-use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use foldhash::fast::RandomState;
 use millrace_core::headers::{Header, Ipv4Header};
 use millrace_core::{
-    Class, Element, Failed, Handlers, Lock, Moment, PerPacket, Reason, Setup, View, Way, register,
+    Class, Element, Failed, Handlers, Moment, PerPacket, Reason, Setup, View, Way, register,
 };
+
+use crate::flows::key::{FlowId, Key};
+use crate::flows::table::{Fixed, Flows};
 
 /// The element; its manual is at the top of the file.
 pub struct AggregateIpAddrPair {
-    pairs: Lock<Pairs>,
-}
-
-/// The numbers of the pairs.
-struct Pairs {
-    /// By the lower and the higher address: the number, and whether the first packet's source was
-    /// the higher one.
-    known: HashMap<(Ipv4Addr, Ipv4Addr), (u32, bool), RandomState>,
-    next: u32,
+    /// By the lower and the higher address: twice the number, and 1 more if the first packet's source was the higher one.
+    pairs: Flows<Key, Fixed>,
+    next: AtomicU32,
 }
 
 register!(AggregateIpAddrPair, "aggregate_ip_addr_pair.rs");
@@ -61,42 +57,29 @@ impl Element for AggregateIpAddrPair {
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         setup.args.complete()?;
-        Ok(Self { pairs: Lock::new(Pairs { known: HashMap::default(), next: 1 }) })
+        Ok(Self { pairs: Flows::new(usize::MAX, 0, 0), next: 1.into() })
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.write("clear", |pairs, _| {
-            pairs.pairs.lock().known.clear();
+            pairs.pairs.clear();
             Ok(())
         });
     }
 }
 
 impl PerPacket for AggregateIpAddrPair {
-    fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
+    fn treat(&self, (): &mut (), packet: &mut View, at: &mut Moment) -> Way {
         let Some((header, _)) = packet.network_data().and_then(Ipv4Header::view) else {
             return Way::output_or_drop(1, Reason::NoHeader);
         };
-        let (source, destination) = (header.source(), header.destination());
-        let (number, is_reply) = self.number(source, destination);
-        packet.set_aggregate(number);
-        packet.set_paint(is_reply.into());
+        let (flow, turned) = FlowId::of_hosts(header.source(), header.destination()).ordered();
+        let turned = u64::from(turned);
+        let new = || Some(u64::from(self.next.fetch_add(1, Relaxed)) << 1 | turned);
+        let pair = self.pairs.number(at, Key { flow, space: 0 }, 0, new, |_| ());
+        let Some(pair) = pair else { return Way::drop(Reason::TableFull) };
+        packet.set_aggregate((pair >> 1) as u32);
+        packet.set_paint(u8::from(pair & 1 != turned));
         Way::ON
-    }
-}
-
-impl AggregateIpAddrPair {
-    /// The number of a pair, and whether this is the direction of the replies.
-    fn number(&self, source: Ipv4Addr, destination: Ipv4Addr) -> (u32, bool) {
-        let mut pairs = self.pairs.lock();
-        let Pairs { known, next } = &mut *pairs;
-        let from_higher = source > destination;
-        let key = (source.min(destination), source.max(destination));
-        let (number, first_from_higher) = *known.entry(key).or_insert_with(|| {
-            let number = *next;
-            *next = next.wrapping_add(1);
-            (number, from_higher)
-        });
-        (number, from_higher != first_from_higher)
     }
 }

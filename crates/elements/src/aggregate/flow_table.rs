@@ -1,4 +1,8 @@
 //! The flows of AggregateIPFlows: by addresses and ports, with the fragments that wait.
+//!
+//! This is no [table that others share](crate::flows::table): every packet changes its flow in several places, packets
+//! wait here for one another, time is that of the packets, and flows end in the order of their numbers. One
+//! thread at a time has all of it.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, Write};
@@ -8,14 +12,17 @@ use foldhash::fast::RandomState;
 use millrace_core::headers::{Header, IcmpHeader, Ipv4Header, icmp_type, protocol, tcp_flags};
 use millrace_core::{Packet, Timestamp};
 
+use crate::flows::key::{FlowId, Key};
+
 /// The flows.
 pub(super) struct FlowTable {
     timeouts: Timeouts,
     /// Whether what is only for the trace is noted.
     traces: bool,
+    /// By their hosts and ports, the lower address first.
     flows: HashMap<Key, Flow, RandomState>,
     /// Packets between two hosts that wait for a fragment.
-    waiting: HashMap<Hosts, VecDeque<Waiting>, RandomState>,
+    waiting: HashMap<Key, VecDeque<Waiting>, RandomState>,
     next: u32,
     /// The second of the last packet that was treated.
     now: i64,
@@ -40,21 +47,6 @@ pub(super) enum Out {
     Other(Packet),
     /// A fragment whose first did not come.
     Lost(Packet),
-}
-
-/// Two hosts that speak TCP or UDP; the lower address first.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Hosts {
-    protocol: u8,
-    low: Ipv4Addr,
-    high: Ipv4Addr,
-}
-
-/// A flow's hosts and their ports, in their order.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Key {
-    hosts: Hosts,
-    ports: (u16, u16),
 }
 
 struct Flow {
@@ -91,6 +83,7 @@ pub(super) struct Record {
 
 /// Both sides have said FIN, or one RST.
 const OVER: u8 = 3;
+const UDP: u32 = protocol::UDP as u32;
 
 impl FlowTable {
     pub(super) fn new(timeouts: Timeouts, traces: bool) -> Self {
@@ -125,7 +118,7 @@ impl FlowTable {
                 return ended;
             }
             Ports::Of(ports) => {
-                let key = Key { hosts, ports };
+                let key = Key { flow: FlowId { ports, ..hosts.flow }, ..hosts };
                 let position = || if self.traces { file_position() } else { 0 };
                 let time = packet.timestamp();
                 let may_restart = seen.is_syn;
@@ -202,7 +195,7 @@ impl FlowTable {
     }
 
     fn forget_ended(&mut self, out: &mut Vec<Out>) -> Vec<Record> {
-        let hosts: Vec<Hosts> = self.waiting.keys().copied().collect();
+        let hosts: Vec<Key> = self.waiting.keys().copied().collect();
         for hosts in hosts {
             self.let_waiting_go(hosts, out);
         }
@@ -211,7 +204,7 @@ impl FlowTable {
         flows.retain(|key, flow| {
             // A packet that waits may still need its flow.
             let age = *now - flow.last.sec();
-            let keep = waiting.contains_key(&key.hosts) || age <= timeouts.of(key, flow);
+            let keep = waiting.contains_key(&hosts_of(*key)) || age <= timeouts.of(key, flow);
             if !keep {
                 records.push(flow.record(key));
             }
@@ -222,7 +215,7 @@ impl FlowTable {
     }
 
     /// Lets packets between two hosts go, up to the first fragment that may still wait.
-    fn let_waiting_go(&mut self, hosts: Hosts, out: &mut Vec<Out>) {
+    fn let_waiting_go(&mut self, hosts: Key, out: &mut Vec<Out>) {
         let since = self.now - self.timeouts.fragment;
         let Some(mut waiting) = self.waiting.remove(&hosts) else { return };
         while let Some(head) = waiting.front() {
@@ -271,17 +264,23 @@ impl FlowTable {
 impl Timeouts {
     /// How long a flow may be silent.
     fn of(&self, key: &Key, flow: &Flow) -> i64 {
-        match key.hosts.protocol {
-            protocol::UDP => self.udp,
+        match key.space {
+            UDP => self.udp,
             _ if flow.over == OVER => self.tcp_done,
             _ => self.tcp,
         }
     }
 }
 
+/// The hosts of a flow, without their ports.
+fn hosts_of(key: Key) -> Key {
+    Key { flow: FlowId { ports: 0, ..key.flow }, ..key }
+}
+
 /// What of a packet tells its flow.
 struct Seen {
-    hosts: Hosts,
+    /// The lower address first, without ports.
+    hosts: Key,
     ports: Ports,
     /// 1 if it came from the higher address, 2 more for an ICMP error.
     paint: u8,
@@ -292,7 +291,7 @@ struct Seen {
 
 enum Ports {
     /// In the order of the hosts.
-    Of((u16, u16)),
+    Of(u32),
     /// A later fragment.
     None,
     CutOff,
@@ -312,13 +311,14 @@ impl Seen {
         if !is_known || (source.is_unspecified() && destination.is_unspecified()) {
             return None;
         }
-        let mut flipped = source > destination;
+        let (hosts, mut flipped) = FlowId::of_hosts(source, destination).ordered();
         let ports = if ip.is_first_fragment() {
             match bytes.get(ip.header_len()..).and_then(<[u8]>::first_chunk) {
                 Some(&[a, b, c, d]) => {
                     let (from, to) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
                     flipped ^= source == destination && from > to;
-                    Ports::Of(if flipped { (to, from) } else { (from, to) })
+                    let (low, high) = if flipped { (to, from) } else { (from, to) };
+                    Ports::Of(u32::from(low) << 16 | u32::from(high))
                 }
                 None => Ports::CutOff,
             }
@@ -326,11 +326,7 @@ impl Seen {
             Ports::None
         };
         Some(Seen {
-            hosts: Hosts {
-                protocol: ip.protocol,
-                low: source.min(destination),
-                high: source.max(destination),
-            },
+            hosts: Key { flow: hosts, space: ip.protocol.into() },
             ports,
             paint: error | u8::from(flipped),
             is_fragment: ip.is_fragment(),
@@ -365,8 +361,8 @@ fn flags_of(packet: &Packet) -> Option<u8> {
 
 impl Flow {
     fn record(&self, key: &Key) -> Record {
-        let low = (key.hosts.low, key.ports.0);
-        let high = (key.hosts.high, key.ports.1);
+        let low = (Ipv4Addr::from(key.flow.source()), key.flow.source_port());
+        let high = (Ipv4Addr::from(key.flow.destination()), key.flow.destination_port());
         let (source, destination) = if self.reverse { (high, low) } else { (low, high) };
         Record {
             aggregate: self.aggregate,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering::Relaxed};
 use millrace_core::args::Word;
 use millrace_core::{Args, View};
 
-use super::key::FiveTuple;
+use super::key::Key;
 
 /// Milliseconds of silence after which a flow's target is forgotten.
 pub(super) const IDLE: u64 = 60_000;
@@ -76,7 +76,7 @@ impl Balance {
             Mode::RoundRobin => turn(targets)?,
             Mode::Weighted => *self.round.get(turn(self.round.len().max(1))?)?,
             Mode::Hash => {
-                let hash = FiveTuple::of(packet).unwrap_or_default().click_hash();
+                let hash = Key::five_tuple(packet).unwrap_or_default().flow.click_hash();
                 ((hash >> 16) ^ (hash & 0xffff)) as usize % targets
             }
             Mode::HashAggregate => packet.aggregate() as usize % targets,

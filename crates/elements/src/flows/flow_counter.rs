@@ -42,13 +42,13 @@ use millrace_core::{
     Class, Element, Failed, Handlers, Init, Moment, PerPacket, Setup, View, Way, register,
 };
 
-use super::key::FlowKey;
-use super::table::{Flows, millis};
+use super::key::Key;
+use super::table::{Changing, Flows, millis};
 
 /// The element; its manual is at the top of the file.
 pub struct FlowCounter {
     /// The packets of each flow.
-    flows: Flows<FlowKey, u64>,
+    flows: Flows<Key, Changing<u64>>,
     begun: AtomicU64,
     /// How many flows that are at their end had so many packets.
     lengths: Mutex<BTreeMap<u64, u64>>,
@@ -108,7 +108,7 @@ impl PerPacket for FlowCounter {
         };
         let gone = |packets| self.note(packets);
         let now = millis(at.now());
-        self.flows.with(FlowKey::of(packet), now, new, gone, |packets| *packets += 1);
+        self.flows.with(at, Key::of(packet), now, new, gone, |packets| *packets += 1);
         Way::ON
     }
 }

@@ -44,15 +44,15 @@ use millrace_core::{
 
 use super::address::{Which, write};
 use super::balance::{Balance, IDLE, SWEEP};
-use super::key::FlowKey;
-use super::table::{Flows, millis};
+use super::key::Key;
+use super::table::{Fixed, Flows, millis};
 
 /// The element; its manual is at the top of the file.
 pub struct FlowIpLoadBalancer {
     pub(super) address: Ipv4Addr,
     servers: Vec<Ipv4Addr>,
     /// The server of each flow.
-    flows: Flows<FlowKey, usize>,
+    flows: Flows<Key, Fixed>,
     balance: Balance,
 }
 
@@ -84,7 +84,7 @@ impl Element for FlowIpLoadBalancer {
 
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("load", |balancer, call| {
-            let gone = |server| balancer.balance.release(server);
+            let gone = |server| balancer.balance.release(server as usize);
             balancer.flows.count(millis(call.now()), gone);
             balancer.balance.loads()
         });
@@ -94,11 +94,11 @@ impl Element for FlowIpLoadBalancer {
 
 impl PerPacket for FlowIpLoadBalancer {
     fn treat(&self, (): &mut (), packet: &mut View, at: &mut Moment) -> Way {
-        let new = || self.balance.pick(packet);
-        let gone = |server| self.balance.release(server);
-        let key = FlowKey::of(packet);
-        let server = self.flows.with(key, millis(at.now()), new, gone, |server| *server);
-        let Some(&server) = server.and_then(|server| self.servers.get(server)) else {
+        let new = || self.balance.pick(packet).map(|server| server as u64);
+        let gone = |server| self.balance.release(server as usize);
+        let key = Key::of(packet);
+        let server = self.flows.number(at, key, millis(at.now()), new, gone);
+        let Some(&server) = server.and_then(|server| self.servers.get(server as usize)) else {
             return Way::drop(Reason::NoMatch);
         };
         if !write(packet, Which::Destination, server) {

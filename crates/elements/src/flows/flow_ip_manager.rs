@@ -48,12 +48,13 @@ use millrace_core::{
     View, Way, register,
 };
 
-use super::key::FiveTuple;
-use super::table::{Flows, millis};
+use super::key::Key;
+use super::table::{Fixed, Flows, millis};
 
 /// The element; its manual is at the top of the file.
 pub struct FlowIpManager {
-    flows: Flows<FiveTuple, u32>,
+    /// The number of each flow.
+    flows: Flows<Key, Fixed>,
     capacity: usize,
     verbose: i32,
     /// The number of the next flow.
@@ -116,17 +117,17 @@ impl Element for FlowIpManager {
 
 impl PerPacket for FlowIpManager {
     fn treat(&self, (): &mut (), packet: &mut View, at: &mut Moment) -> Way {
-        let Some(flow) = FiveTuple::of(packet) else {
+        let Some(flow) = Key::five_tuple(packet) else {
             return Way::output_or_drop(1, Reason::NoHeader);
         };
         let mut is_new = false;
         let new = || {
             is_new = true;
-            Some(self.number())
+            Some(self.number().into())
         };
-        let number = self.flows.with(flow, millis(at.now()), new, |_| (), |number| *number);
+        let number = self.flows.number(at, flow, millis(at.now()), new, |_| ());
         let Some(number) = number else { return Way::drop(Reason::TableFull) };
-        packet.set_aggregate(number);
+        packet.set_aggregate(number as u32);
         match is_new && self.verbose > 1 {
             true => Way::aside(0),
             false => Way::ON,

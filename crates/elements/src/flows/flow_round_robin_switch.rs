@@ -36,13 +36,13 @@ use millrace_core::{
 };
 
 use super::balance::{IDLE, SWEEP};
-use super::key::FlowKey;
-use super::table::{Flows, millis};
+use super::key::Key;
+use super::table::{Fixed, Flows, millis};
 
 /// The element; its manual is at the top of the file.
 pub struct FlowRoundRobinSwitch {
     /// The output of each flow.
-    flows: Flows<FlowKey, usize>,
+    flows: Flows<Key, Fixed>,
     next: AtomicUsize,
     outputs: usize,
 }
@@ -72,9 +72,9 @@ impl PerPacket for FlowRoundRobinSwitch {
     const ROUTES: bool = true;
 
     fn treat(&self, (): &mut (), packet: &mut View, at: &mut Moment) -> Way {
-        let new = || Some(self.next.fetch_add(1, Relaxed) % self.outputs);
+        let new = || Some((self.next.fetch_add(1, Relaxed) % self.outputs) as u64);
         let now = millis(at.now());
-        let output = self.flows.with(FlowKey::of(packet), now, new, |_| (), |output| *output);
+        let output = self.flows.number(at, Key::of(packet), now, new, |_| ());
         match output {
             Some(output) => Way::output(output as u16),
             None => Way::drop(Reason::TableFull),

@@ -39,13 +39,13 @@ use millrace_core::{
 };
 
 use super::balance::{Balance, IDLE, SWEEP};
-use super::key::FlowKey;
-use super::table::{Flows, millis};
+use super::key::Key;
+use super::table::{Fixed, Flows, millis};
 
 /// The element; its manual is at the top of the file.
 pub struct FlowSwitch {
     /// The output of each flow.
-    flows: Flows<FlowKey, usize>,
+    flows: Flows<Key, Fixed>,
     balance: Balance,
 }
 
@@ -71,7 +71,9 @@ impl Element for FlowSwitch {
 
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("load", |switch, call| {
-            switch.flows.count(millis(call.now()), |output| switch.balance.release(output));
+            switch
+                .flows
+                .count(millis(call.now()), |output| switch.balance.release(output as usize));
             switch.balance.loads()
         });
         handlers.read("nb_total_servers", |switch, _| switch.balance.targets());
@@ -82,10 +84,10 @@ impl PerPacket for FlowSwitch {
     const ROUTES: bool = true;
 
     fn treat(&self, (): &mut (), packet: &mut View, at: &mut Moment) -> Way {
-        let new = || self.balance.pick(packet);
-        let gone = |output| self.balance.release(output);
+        let new = || self.balance.pick(packet).map(|output| output as u64);
+        let gone = |output| self.balance.release(output as usize);
         let now = millis(at.now());
-        let output = self.flows.with(FlowKey::of(packet), now, new, gone, |output| *output);
+        let output = self.flows.number(at, Key::of(packet), now, new, gone);
         match output {
             Some(output) => Way::output(output as u16),
             None => Way::drop(Reason::NoMatch),

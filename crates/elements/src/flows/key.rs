@@ -1,26 +1,132 @@
-//! What a packet's flow is known by.
+//! The one key of all tables of flows.
+//!
+//! A [`FlowId`] says who sends to whom over IPv4, in as little as a record of the rewriters has room for. A [`Key`] is one in
+//! a space of its own: a protocol, a map of a rewriter, flows that a manager upstream has numbered. A [`WideKey`]
+//! has room for addresses of IPv6.
+//!
+//! Some structures look like keys of flows, are none, and stay where they are. IPReassembler's has the identification of a
+//! packet. IPFilter remembers the fragment fields of the last packet, because its rules look at them. The hash that
+//! spreads packets over threads covers the innermost addresses of any kind, Ethernet's as well, and no table holds
+//! them. The classifiers' keys have the fields that rules look at.
+
+use std::fmt;
+use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use millrace_core::View;
 use millrace_core::headers::{Header, Ipv4Header, protocol};
 
-use crate::rewrite::flow_id::FlowId;
+/// Source and destination: addresses and ports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct FlowId {
+    /// The source address in the upper half, the destination address in the lower one.
+    pub(crate) addresses: u64,
+    /// The source port in the upper half, the destination port in the lower one.
+    pub(crate) ports: u32,
+}
 
+impl FlowId {
+    pub(crate) fn new(source: (u32, u16), destination: (u32, u16)) -> Self {
+        Self {
+            addresses: u64::from(source.0) << 32 | u64::from(destination.0),
+            ports: u32::from(source.1) << 16 | u32::from(destination.1),
+        }
+    }
+
+    /// Two hosts, whatever their ports.
+    pub(crate) fn of_hosts(source: Ipv4Addr, destination: Ipv4Addr) -> Self {
+        Self::new((source.to_bits(), 0), (destination.to_bits(), 0))
+    }
+
+    /// The flow or that of its replies, whichever has the lower source; and whether it is that of the replies. Of a host
+    /// that speaks to itself, the one with the lower source port.
+    pub(crate) fn ordered(self) -> (Self, bool) {
+        let from = (self.source(), self.source_port());
+        let turns = from > (self.destination(), self.destination_port());
+        (if turns { self.reversed() } else { self }, turns)
+    }
+
+    pub(crate) fn source(self) -> u32 {
+        (self.addresses >> 32) as u32
+    }
+
+    pub(crate) fn destination(self) -> u32 {
+        self.addresses as u32
+    }
+
+    pub(crate) fn source_port(self) -> u16 {
+        (self.ports >> 16) as u16
+    }
+
+    pub(crate) fn destination_port(self) -> u16 {
+        self.ports as u16
+    }
+
+    #[must_use]
+    pub(crate) fn with_source(self, source: u32) -> Self {
+        Self { addresses: u64::from(source) << 32 | u64::from(self.destination()), ..self }
+    }
+
+    #[must_use]
+    pub(crate) fn with_destination(self, destination: u32) -> Self {
+        Self { addresses: u64::from(self.source()) << 32 | u64::from(destination), ..self }
+    }
+
+    #[must_use]
+    pub(crate) fn with_source_port(self, port: u16) -> Self {
+        Self { ports: u32::from(port) << 16 | self.ports & 0xffff, ..self }
+    }
+
+    #[must_use]
+    pub(crate) fn with_destination_port(self, port: u16) -> Self {
+        Self { ports: self.ports & 0xffff_0000 | u32::from(port), ..self }
+    }
+
+    /// The flow of the replies: source and destination change places.
+    #[inline(always)]
+    #[must_use]
+    pub(crate) fn reversed(self) -> Self {
+        Self { addresses: self.addresses.rotate_left(32), ports: self.ports.rotate_left(16) }
+    }
+
+    /// The hash by which Click's tables, and so the lines of their dumps, are ordered.
+    pub(crate) fn click_hash(self) -> u32 {
+        let (source, destination) = (self.source().swap_bytes(), self.destination().swap_bytes());
+        let (from, to) = (u32::from(self.source_port()), u32::from(self.destination_port()));
+        source.rotate_left(from % 16 + 1)
+            ^ destination.rotate_left(31 - to % 16)
+            ^ (to << 16 | from)
+    }
+}
+
+/// As Click writes a flow: `(1.0.0.1, 20, 2.0.0.2, 30)`.
+impl fmt::Display for FlowId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (source, destination) =
+            (Ipv4Addr::from(self.source()), Ipv4Addr::from(self.destination()));
+        write!(f, "({source}, {}, {destination}, {})", self.source_port(), self.destination_port())
+    }
+}
+
+/// A flow in one of the spaces that a table has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    pub(crate) flow: FlowId,
+    /// A protocol, one of the spaces beside these, or a map of the table.
+    pub(crate) space: u32,
+}
+
+/// The flows that a manager upstream has numbered; others have their protocol.
+const NUMBERED: u32 = 1 << 8;
+/// Packets without an IP header and without a number, all together.
+const OTHERS: u32 = NUMBERED + 1;
 /// Protocols beside TCP and UDP whose headers begin with two ports: DCCP, SCTP, UDP-Lite.
 const WITH_PORTS: [u8; 3] = [33, 132, 136];
 
-/// Addresses, ports and protocol of a packet.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct FiveTuple {
-    /// The source address in the upper half.
-    pub(super) addresses: u64,
-    /// The source port in the upper half; 0 for what has no ports, and for fragments but the first.
-    pub(super) ports: u32,
-    pub(super) protocol: u8,
-}
-
-impl FiveTuple {
-    /// The flow of a packet with an IP header.
-    pub(super) fn of(packet: &View) -> Option<Self> {
+impl Key {
+    /// The flow of a packet with an IP header: addresses, protocol and ports; these are 0 for what has none, and for
+    /// fragments but the first.
+    pub(crate) fn five_tuple(packet: &View) -> Option<Self> {
         let bytes = packet.network_data()?;
         let (ip, _) = Ipv4Header::view(bytes)?;
         let protocol = ip.protocol;
@@ -29,34 +135,149 @@ impl FiveTuple {
             || WITH_PORTS.contains(&protocol);
         let ports = bytes.get(ip.header_len()..).and_then(<[u8]>::first_chunk);
         let ports = ports.filter(|_| has_ports && ip.is_first_fragment());
-        let addresses = u64::from(ip.source().to_bits()) << 32;
-        Some(Self {
-            addresses: addresses | u64::from(ip.destination().to_bits()),
-            ports: ports.map_or(0, |ports| u32::from_be_bytes(*ports)),
-            protocol,
-        })
+        let ports = ports.map_or(0, |ports| u32::from_be_bytes(*ports));
+        let flow = FlowId { ports, ..FlowId::of_hosts(ip.source(), ip.destination()) };
+        Some(Self { flow, space: protocol.into() })
     }
 
-    /// The hash that Click has of addresses and ports (`IPFlowID::hashcode`).
-    pub(super) fn click_hash(self) -> u32 {
-        FlowId { addresses: self.addresses, ports: self.ports }.click_hash()
-    }
-}
-
-/// A flow: by the number that a manager upstream gave it, or by what its packets say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum FlowKey {
-    Numbered(u32),
-    Told(FiveTuple),
-    /// Packets without an IP header and without a number, all together.
-    Other,
-}
-
-impl FlowKey {
-    pub(super) fn of(packet: &View) -> Self {
+    /// The flow of a packet: by the number that a manager upstream gave it, or by the packet's headers.
+    pub(crate) fn of(packet: &View) -> Self {
         match packet.aggregate() {
-            0 => FiveTuple::of(packet).map_or(Self::Other, Self::Told),
-            number => Self::Numbered(number),
+            0 => {
+                let others = Self { flow: FlowId::default(), space: OTHERS };
+                Self::five_tuple(packet).unwrap_or(others)
+            }
+            number => Self::numbered(number),
+        }
+    }
+
+    /// The flow with a number.
+    pub(crate) fn numbered(number: u32) -> Self {
+        Self { flow: FlowId { addresses: number.into(), ports: 0 }, space: NUMBERED }
+    }
+}
+
+/// A flow of TCP between addresses of either version; those of IPv4 in the words of IPv6 (RFC 4291, 2.5.5.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct WideKey {
+    pub(crate) source: u128,
+    pub(crate) destination: u128,
+    /// The source port in the upper half, the destination port in the lower one.
+    pub(crate) ports: u32,
+}
+
+/// A key by which a table finds its records.
+pub(crate) trait TableKey: Copy + Eq + Send + Sync + 'static {
+    /// Where it stands in a record that others may look at meanwhile.
+    type Stored: Default + Send + Sync;
+
+    /// All of it in one number, which cannot be foretold without the seed.
+    fn mix(self, seed: u64) -> u64;
+
+    fn store(self, stored: &Self::Stored);
+
+    fn load(stored: &Self::Stored) -> Self;
+}
+
+impl TableKey for Key {
+    type Stored = [AtomicU64; 2];
+
+    #[inline(always)]
+    fn mix(self, seed: u64) -> u64 {
+        fold(self.flow.addresses ^ seed, self.ports_and_space() ^ 0x9e37_79b9_7f4a_7c15)
+    }
+
+    fn store(self, [addresses, rest]: &Self::Stored) {
+        addresses.store(self.flow.addresses, Relaxed);
+        rest.store(self.ports_and_space(), Relaxed);
+    }
+
+    #[inline(always)]
+    fn load([addresses, rest]: &Self::Stored) -> Self {
+        let rest = rest.load(Relaxed);
+        let flow = FlowId { addresses: addresses.load(Relaxed), ports: (rest >> 32) as u32 };
+        Self { flow, space: rest as u32 }
+    }
+}
+
+impl Key {
+    #[inline(always)]
+    fn ports_and_space(self) -> u64 {
+        u64::from(self.flow.ports) << 32 | u64::from(self.space)
+    }
+}
+
+impl TableKey for WideKey {
+    type Stored = [AtomicU64; 5];
+
+    fn mix(self, seed: u64) -> u64 {
+        let mixed =
+            fold(self.source as u64 ^ seed, (self.source >> 64) as u64 ^ seed.rotate_left(32));
+        let to = (self.destination >> 64) as u64 ^ 0x9e37_79b9_7f4a_7c15;
+        let mixed = fold(mixed ^ self.destination as u64, to);
+        fold(mixed ^ seed, u64::from(self.ports) ^ 0xa076_1d64_78bd_642f)
+    }
+
+    fn store(self, stored: &Self::Stored) {
+        for (place, word) in stored.iter().zip(self.words()) {
+            place.store(word, Relaxed);
+        }
+    }
+
+    fn load(stored: &Self::Stored) -> Self {
+        let [s0, s1, d0, d1, ports] = stored.each_ref().map(|word| word.load(Relaxed));
+        let wide = |low: u64, high: u64| u128::from(high) << 64 | u128::from(low);
+        Self { source: wide(s0, s1), destination: wide(d0, d1), ports: ports as u32 }
+    }
+}
+
+impl WideKey {
+    fn words(self) -> [u64; 5] {
+        let Self { source, destination, ports } = self;
+        let high = |address: u128| (address >> 64) as u64;
+        [source as u64, high(source), destination as u64, high(destination), ports.into()]
+    }
+}
+
+/// Both halves of a product, one upon the other.
+#[inline(always)]
+pub(super) fn fold(one: u64, other: u64) -> u64 {
+    let product = u128::from(one) * u128::from(other);
+    product as u64 ^ (product >> 64) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flow_and_its_replies() {
+        let flow = FlowId::new((0x0100_0001, 20), (0x0200_0002, 30));
+        assert_eq!(flow.to_string(), "(1.0.0.1, 20, 2.0.0.2, 30)");
+        assert_eq!(flow.reversed().to_string(), "(2.0.0.2, 30, 1.0.0.1, 20)");
+        assert_eq!(flow.reversed().reversed(), flow);
+        let other = flow.with_source(3).with_destination(4).with_source_port(5);
+        assert_eq!(flow.ordered(), (flow, false));
+        assert_eq!(flow.reversed().ordered(), (flow, true));
+        assert_eq!(other.with_destination_port(6), FlowId::new((3, 5), (4, 6)));
+    }
+
+    #[test]
+    fn keys_stand_in_records_as_they_are() {
+        let key = Key { flow: FlowId { addresses: u64::MAX - 5, ports: 0x8000_0001 }, space: 7 };
+        let stored = Default::default();
+        key.store(&stored);
+        assert_eq!(Key::load(&stored), key);
+        let wide = WideKey { source: u128::MAX - 3, destination: 1 << 77 | 5, ports: 0xfffe_0001 };
+        let stored = Default::default();
+        wide.store(&stored);
+        assert_eq!(WideKey::load(&stored), wide);
+        // No word goes unnoticed.
+        let others = [1, 1 << 64].map(|bit| WideKey { source: wide.source ^ bit, ..wide });
+        let to = [1, 1 << 64].map(|bit| WideKey { destination: wide.destination ^ bit, ..wide });
+        let ports = WideKey { ports: 0, ..wide };
+        for other in others.into_iter().chain(to).chain([ports]) {
+            assert_ne!(other.mix(99), wide.mix(99));
         }
     }
 }

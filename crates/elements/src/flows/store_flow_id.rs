@@ -38,14 +38,14 @@ use millrace_core::{
 };
 
 use super::balance::SWEEP;
-use super::key::FlowKey;
-use super::table::{Flows, millis};
+use super::key::Key;
+use super::table::{Fixed, Flows, millis};
 
 /// The element; its manual is at the top of the file.
 pub struct StoreFlowId {
     offset: usize,
     verbose: bool,
-    flows: Flows<FlowKey, u32>,
+    flows: Flows<Key, Fixed>,
     next: AtomicU32,
 }
 
@@ -75,9 +75,9 @@ impl Element for StoreFlowId {
 
 impl PerPacket for StoreFlowId {
     fn treat(&self, (): &mut (), packet: &mut View, at: &mut Moment) -> Way {
-        let new = || Some(self.next.fetch_add(1, Relaxed));
-        let key = FlowKey::of(packet);
-        let number = self.flows.with(key, millis(at.now()), new, |_| (), |number| *number);
+        let new = || Some(self.next.fetch_add(1, Relaxed).into());
+        let key = Key::of(packet);
+        let number = self.flows.number(at, key, millis(at.now()), new, |_| ());
         let Some(number) = number else {
             return if self.verbose { Way::aside(0) } else { Way::ON };
         };
@@ -85,7 +85,7 @@ impl PerPacket for StoreFlowId {
             && let Some(place) =
                 packet.data_mut().get_mut(self.offset..).and_then(<[u8]>::first_chunk_mut)
         {
-            *place = number.to_le_bytes();
+            *place = (number as u32).to_le_bytes();
         }
         Way::ON
     }

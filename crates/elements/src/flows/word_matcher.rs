@@ -43,8 +43,8 @@ use millrace_core::{
 };
 
 use super::balance::{IDLE, SWEEP};
-use super::key::FlowKey;
-use super::table::{Flows, millis};
+use super::key::Key;
+use super::table::{Fixed, Flows, millis};
 use super::words::{find, make_headers_right, payload, replace};
 
 /// The element; its manual is at the top of the file.
@@ -56,7 +56,7 @@ pub struct WordMatcher {
     quiet: bool,
     found: PerThread<Count>,
     /// Flows that were closed.
-    closed: Flows<FlowKey, ()>,
+    closed: Flows<Key, Fixed>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,9 +119,9 @@ impl PerPacket for WordMatcher {
     fn treat(&self, alerts: &mut u32, packet: &mut View, at: &mut Moment) -> Way {
         *alerts = 0;
         let closes = self.mode == Mode::Close;
-        let key = closes.then(|| FlowKey::of(packet));
+        let key = closes.then(|| Key::of(packet));
         let now = millis(at.now());
-        if key.is_some_and(|key| self.closed.with(key, now, || None, |()| (), |()| ()).is_some()) {
+        if key.is_some_and(|key| self.closed.knows(at, key, now)) {
             return Way::drop(Reason::Filtered);
         }
         let before = packet.len();
@@ -134,7 +134,7 @@ impl PerPacket for WordMatcher {
                 let new = match self.mode {
                     Mode::Close => {
                         if let Some(key) = key {
-                            self.closed.with(key, now, || Some(()), |()| (), |()| ());
+                            self.closed.number(at, key, now, || Some(0), |_| ());
                         }
                         return Way::drop(Reason::Filtered);
                     }

@@ -251,12 +251,12 @@ impl IdsMatcher {
             alerted.clear();
             let followed = match (&self.streams, &rules.streams) {
                 (Some(streams), Some(matcher)) if self.all => {
-                    streams.search(rules.number, &located, now, |state, text| {
+                    streams.search(cx, rules.number, &located, now, |state, text| {
                         matcher.each(state, text, scratch, |rule| alerted.push(rule));
                     })
                 }
                 (Some(streams), Some(matcher)) => {
-                    streams.search(rules.number, &located, now, lowest(matcher, result))
+                    streams.search(cx, rules.number, &located, now, lowest(matcher, result))
                 }
                 _ => false,
             };

@@ -60,6 +60,11 @@ impl Address {
     fn v4(octets: [u8; 4]) -> Self {
         Self(std::net::Ipv4Addr::from(octets).to_ipv6_mapped().octets())
     }
+
+    /// The address as a number.
+    pub(crate) fn bits(self) -> u128 {
+        u128::from_be_bytes(self.0)
+    }
 }
 
 impl fmt::Display for Address {

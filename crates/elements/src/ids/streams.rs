@@ -1,20 +1,15 @@
 //! The streams of TCP, one a direction of a connection: what was searched, and how far.
 
+use millrace_core::engine::InRound;
 use millrace_core::headers::{TcpHeader, tcp_flags};
 use millrace_match::patterns::{Kind, StreamMatcher, StreamState, Text};
 
-use super::payload::{Address, Located};
-use crate::flows::table::Flows;
+use super::payload::Located;
+use crate::flows::key::WideKey;
+use crate::flows::table::{Changing, Flows};
 
 /// The streams that are known.
-pub(crate) struct Streams(Flows<Key, Stream>);
-
-/// Addresses and ports of who sends and who receives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Key {
-    ends: (Address, Address),
-    ports: (u16, u16),
-}
+pub(crate) struct Streams(Flows<WideKey, Changing<Stream>>);
 
 /// One direction of a connection.
 struct Stream {
@@ -41,6 +36,7 @@ impl Streams {
     /// False if it belongs to none: it is no whole segment of TCP, or there are as many streams as there may be.
     pub(crate) fn search(
         &self,
+        at: &impl InRound,
         rules: u64,
         packet: &Located<'_>,
         now: u64,
@@ -62,7 +58,7 @@ impl Streams {
             stream.renew(rules);
             stream.search(first, packet.text, &mut search);
         };
-        self.0.with(key, now, new, |_| (), act).is_some()
+        self.0.with(at, key, now, new, |_| (), act).is_some()
     }
 
     /// How many there are.
@@ -77,13 +73,16 @@ impl Streams {
 }
 
 /// The stream of a packet and its header, if that is whole.
-fn segment<'a>(packet: &Located<'a>) -> Option<(Key, &'a TcpHeader)> {
+fn segment<'a>(packet: &Located<'a>) -> Option<(WideKey, &'a TcpHeader)> {
     if packet.text.kind != Kind::Tcp {
         return None;
     }
     let (header, ..) = TcpHeader::split(packet.transport)?;
-    let ports = (header.src_port.get(), header.dst_port.get());
-    Some((Key { ends: packet.ends()?, ports }, header))
+    let (from, to) = (header.src_port.get(), header.dst_port.get());
+    let (source, destination) = packet.ends()?;
+    let (source, destination) = (source.bits(), destination.bits());
+    let ports = u32::from(from) << 16 | u32::from(to);
+    Some((WideKey { source, destination, ports }, header))
 }
 
 impl Stream {

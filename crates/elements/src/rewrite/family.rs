@@ -2,9 +2,8 @@
 
 use std::net::Ipv4Addr;
 
+use crate::flows::key::FlowId;
 use millrace_core::headers::protocol;
-
-use super::flow_id::FlowId;
 
 /// A kind of rewriter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

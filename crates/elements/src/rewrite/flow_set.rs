@@ -15,9 +15,10 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use millrace_core::Lock;
 
-use super::flow_id::FlowId;
-use super::flow_table::{FlowTable, Found, Key, NewMapping, Record, View};
+use super::flow_table::{FlowTable, NewMapping, Record, View};
 use super::sequence::SequenceShifts;
+use crate::flows::index::Found;
+use crate::flows::key::{FlowId, Key};
 
 /// How long the mappings of one map are kept, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -188,7 +189,7 @@ impl Changing<'_> {
 
     /// Whether a packet of this flow would be rewritten.
     pub(super) fn contains(&self, map: u32, flow: FlowId) -> bool {
-        self.set.table.contains(Key { flow, map })
+        self.set.table.contains(Key { flow, space: map })
     }
 
     /// Adds a mapping, and takes another one out if there are too many. The new one is refused when all others
@@ -196,7 +197,7 @@ impl Changing<'_> {
     pub(super) fn add(&mut self, wanted: &Wanted, now: u64) -> Option<u32> {
         let keys = [wanted.from, wanted.to.reversed()];
         // The replies belong to the newest flow.
-        let old = self.find(Key { flow: keys[1], map: wanted.map });
+        let old = self.find(Key { flow: keys[1], space: wanted.map });
         if let Some(old) = old.map(|view| view.found.record) {
             self.destroy(old);
         }

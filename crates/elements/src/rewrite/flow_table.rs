@@ -1,49 +1,30 @@
 //! The table of flows: mappings that are found by either of two keys.
 //!
 //! # Layout
-//! A mapping is a record of one cache line. Records stand in chunks, each twice as long as the one before, and
-//! never move. The index has buckets of one cache line with eight entries: 32 bits of the hash and the number of a
-//! record and of its key. An entry may stand in two buckets; the second follows from the first and from the bits
-//! in the entry (partial-key cuckoo hashing, Fan et al., CoNEXT 2014). So a lookup takes two cache lines as a
-//! rule, and both can be asked for ahead.
+//! A mapping is a [record](Records) of one cache line; the [index](Index) is that of all tables of flows, and a key's
+//! space is the number of the map.
 //!
 //! # Threads
 //! Any number of threads look up without waiting and without writing. One thread at a time changes the table
 //! (the caller has a lock for that). A record has a version, odd while it is changed or free: who reads a record
 //! looks at the version before and after, as with a seqlock, and takes a record that changed for one not found.
-//! An entry that moves is written to its new place before it goes from the old one. A reader may miss an entry
-//! that comes, goes or moves at that moment: it then has to look again with the lock.
+//! A reader that finds nothing has to look again with the lock.
 //!
 //! # Memory
 //! 64 bytes a record, with free ones at most as many again and 64; 8 bytes an entry, two entries a record, and
 //! the index at least three eighths full once it has grown. That is at most 171 bytes a mapping beyond the first
 //! hundred.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, fence};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicU32, AtomicU64, fence};
 
 use arc_swap::{ArcSwap, Guard};
-use millrace_core::memory::prefetch;
 
-use super::flow_id::FlowId;
 use super::flow_set::ANNO_SHIFT;
-
-/// A flow as a table knows it: of the table's many maps, the one that it is in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Key {
-    pub(super) flow: FlowId,
-    pub(super) map: u32,
-}
-
-/// One of the two keys of a mapping.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Found {
-    /// The number of the record.
-    pub(super) record: u32,
-    /// Whether the key is that of the replies.
-    pub(super) reply: bool,
-}
+use crate::flows::index::{Found, Index};
+use crate::flows::key::{FlowId, Key};
+use crate::flows::records::Records;
 
 /// A mapping. What is not said of one direction holds for both.
 #[derive(Debug)]
@@ -135,6 +116,11 @@ impl Record {
         FlowId { addresses: addresses.load(Relaxed), ports: ports.load(Relaxed) }
     }
 
+    /// A key as the table knows it.
+    fn table_key(&self, reply: bool) -> Key {
+        Key { flow: self.key(reply), space: self.map() }
+    }
+
     /// Gives replies the annotation of another mapping, which has this state.
     pub(super) fn take_annotation(&self, state: u32) {
         let mask = 0xff << ANNO_SHIFT;
@@ -164,173 +150,17 @@ impl Record {
     }
 }
 
-/// The index.
-#[derive(Debug)]
-pub(super) struct Index {
-    seed: u64,
-    /// The number of buckets less one; they are a power of two.
-    mask: usize,
-    buckets: Box<[Bucket]>,
-    entries: AtomicUsize,
-}
-
-#[derive(Debug, Default)]
-#[repr(align(64))]
-struct Bucket([AtomicU64; WAYS]);
-
-const WAYS: usize = 8;
-
-/// A hash: the lower half says the bucket, the upper one goes into the entry.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Hash(u64);
-
-impl Index {
-    fn new(buckets: usize, seed: u64) -> Self {
-        let buckets = buckets.next_power_of_two();
-        Self {
-            seed,
-            mask: buckets - 1,
-            buckets: (0..buckets).map(|_| Bucket::default()).collect(),
-            entries: AtomicUsize::new(0),
-        }
-    }
-
-    /// The hash of a key.
-    #[inline(always)]
-    pub(super) fn hash(&self, key: Key) -> Hash {
-        let words = u64::from(key.flow.ports) << 32 | u64::from(key.map);
-        let mixed = fold(key.flow.addresses ^ self.seed, words ^ 0x9e37_79b9_7f4a_7c15);
-        Hash(fold(mixed, 0xd6e8_feb8_6659_fd93 ^ self.seed.rotate_left(23)))
-    }
-
-    /// Asks for the bucket where an entry stands as a rule.
-    #[inline(always)]
-    pub(super) fn prefetch(&self, hash: Hash) {
-        if let Some(bucket) = self.buckets.get(hash.0 as usize & self.mask) {
-            prefetch(bucket);
-        }
-    }
-
-    /// The first entry with this hash, if there is any.
-    #[inline(always)]
-    pub(super) fn probe(&self, hash: Hash) -> Option<Found> {
-        let tag = tag_of(hash);
-        let first = hash.0 as usize & self.mask;
-        let found = self.buckets.get(first).and_then(|bucket| bucket.find(tag));
-        match found {
-            Some(entry) => Some(found_of(entry)),
-            None => self.buckets.get(self.other(first, tag))?.find(tag).map(found_of),
-        }
-    }
-
-    /// Every entry with this hash.
-    fn probe_all(&self, hash: Hash) -> impl Iterator<Item = (Found, &AtomicU64)> {
-        let tag = tag_of(hash);
-        let first = hash.0 as usize & self.mask;
-        let second = Some(self.other(first, tag)).filter(|second| *second != first);
-        [Some(first), second].into_iter().flatten().flat_map(move |at| {
-            let entries = self.buckets.get(at).map_or(&[][..], |bucket| &bucket.0[..]);
-            entries.iter().filter_map(move |entry| {
-                let value = entry.load(Relaxed);
-                (value != 0 && (value >> 32) as u32 == tag).then(|| (found_of(value), entry))
-            })
-        })
-    }
-
-    /// Puts an entry in; false when there is no room for it near its places.
-    fn insert(&self, hash: Hash, found: Found) -> bool {
-        let tag = tag_of(hash);
-        let first = hash.0 as usize & self.mask;
-        let value = u64::from(tag) << 32 | which(found);
-        let places = [first, self.other(first, tag)];
-        let free = |at: usize| {
-            let bucket = self.buckets.get(at)?;
-            bucket.0.iter().find(|entry| entry.load(Relaxed) == 0)
-        };
-        let slot = places.into_iter().find_map(free).or_else(|| {
-            // One that stands here and has room elsewhere makes way.
-            places.into_iter().find_map(|at| {
-                self.buckets.get(at)?.0.iter().find_map(|entry| {
-                    let held = entry.load(Relaxed);
-                    let elsewhere = self.other(at, (held >> 32) as u32);
-                    let room = free(elsewhere).filter(|_| elsewhere != at)?;
-                    room.store(held, Release);
-                    Some(entry)
-                })
-            })
-        });
-        let Some(slot) = slot else { return false };
-        slot.store(value, Release);
-        self.entries.fetch_add(1, Relaxed);
-        true
-    }
-
-    /// The other bucket of an entry that may stand in bucket `at`.
-    #[inline(always)]
-    fn other(&self, at: usize, tag: u32) -> usize {
-        (at ^ tag.wrapping_mul(0x5bd1_e995) as usize) & self.mask
-    }
-
-    /// Whether so many entries are too many.
-    fn is_crowded(&self) -> bool {
-        self.entries.load(Relaxed) * 4 >= self.buckets.len() * WAYS * 3
-    }
-}
-
-impl Bucket {
-    #[inline(always)]
-    fn find(&self, tag: u32) -> Option<u64> {
-        for entry in &self.0 {
-            let value = entry.load(Acquire);
-            if (value >> 32) as u32 == tag {
-                return Some(value);
-            }
-        }
-        None
-    }
-}
-
-#[inline(always)]
-fn fold(one: u64, other: u64) -> u64 {
-    let product = u128::from(one) * u128::from(other);
-    product as u64 ^ (product >> 64) as u64
-}
-
-/// What of the hash stands in an entry; never 0, so that an empty entry is none.
-#[inline(always)]
-fn tag_of(hash: Hash) -> u32 {
-    ((hash.0 >> 32) as u32).max(1)
-}
-
-/// What stands in an entry beside the hash; never 0.
-fn which(found: Found) -> u64 {
-    u64::from(found.record << 1 | u32::from(found.reply)) + 1
-}
-
-#[inline(always)]
-fn found_of(entry: u64) -> Found {
-    let which = (entry as u32).wrapping_sub(1);
-    Found { record: which >> 1, reply: which & 1 == 1 }
-}
-
 /// The table; see the top of the file.
 pub(super) struct FlowTable {
     index: ArcSwap<Index>,
-    chunks: [OnceLock<Box<[Record]>>; CHUNKS],
-    /// Records that there are.
-    records: AtomicUsize,
+    records: Records<Record>,
 }
-
-const CHUNKS: usize = 25;
-/// The length of the first chunk.
-const FIRST: usize = 64;
 
 impl FlowTable {
     pub(super) fn new() -> Self {
         Self {
             index: ArcSwap::from_pointee(Index::new(8, fastrand::u64(..))),
-            chunks: [const { OnceLock::new() }; CHUNKS],
-            records: AtomicUsize::new(0),
+            records: Records::new(),
         }
     }
 
@@ -343,9 +173,7 @@ impl FlowTable {
     /// The record with a number.
     #[inline(always)]
     pub(super) fn record(&self, number: u32) -> Option<&Record> {
-        let place = number as usize + FIRST;
-        let chunk = place.ilog2() - FIRST.ilog2();
-        self.chunks.get(chunk as usize)?.get()?.get(place - (FIRST << chunk))
+        self.records.get(number)
     }
 
     /// What is done with a packet, if the record is that of its flow. None also when the record changes.
@@ -354,7 +182,7 @@ impl FlowTable {
         let record = self.record(found.record)?;
         let before = record.version.load(Acquire);
         let view = record.view(found);
-        let same = record.key(found.reply) == key.flow && record.map.load(Relaxed) == key.map;
+        let same = record.key(found.reply) == key.flow && record.map.load(Relaxed) == key.space;
         fence(Acquire);
         let unchanged = record.version.load(Relaxed) == before && before & 1 == 0;
         (same && unchanged).then_some(view)
@@ -378,7 +206,7 @@ impl FlowTable {
     pub(super) fn add(&self, free: Option<u32>, new: &NewMapping) -> Option<u32> {
         let number = match free {
             Some(number) => number,
-            None => self.new_record()?,
+            None => self.records.add(Record::free)?,
         };
         let record = self.record(number)?;
         // Who sees any of what follows sees that the record is free.
@@ -405,25 +233,24 @@ impl FlowTable {
     /// Lets a record be found by one of its keys. With the lock.
     pub(super) fn enter(&self, found: Found) {
         let Some(record) = self.record(found.record) else { return };
-        let key = Key { flow: record.key(found.reply), map: record.map() };
+        let key = record.table_key(found.reply);
+        let hash_of = |index: &Index, found: Found| {
+            Some(index.hash(self.record(found.record)?.table_key(found.reply)))
+        };
         loop {
             let index = self.index.load_full();
             if !index.is_crowded() && index.insert(index.hash(key), found) {
                 return;
             }
-            self.index.store(Arc::new(self.grown(&index)));
+            self.index.store(Arc::new(index.grown(hash_of)));
         }
     }
 
     /// Lets the entry for a key lead to the other key of the same record. With the lock.
     pub(super) fn redirect(&self, from: Found, to: Found) {
         let Some(record) = self.record(from.record) else { return };
-        let key = Key { flow: record.key(from.reply), map: record.map() };
         let index = self.index();
-        let entry = index.probe_all(index.hash(key)).find(|(found, _)| *found == from);
-        if let Some((_, entry)) = entry {
-            entry.store(entry.load(Relaxed) & !0xffff_ffff | which(to), Release);
-        }
+        index.redirect(index.hash(record.table_key(from.reply)), from, to);
     }
 
     /// Takes a mapping out: its record is free. With the lock.
@@ -432,57 +259,18 @@ impl FlowTable {
         record.version.fetch_add(1, AcqRel);
         let index = self.index();
         for reply in [false, true] {
-            let key = Key { flow: record.key(reply), map: record.map() };
-            for (found, entry) in index.probe_all(index.hash(key)) {
-                if found == (Found { record: number, reply }) {
-                    entry.store(0, Release);
-                    index.entries.fetch_sub(1, Relaxed);
-                }
-            }
+            index.remove(index.hash(record.table_key(reply)), Found { record: number, reply });
         }
     }
 
     /// Every mapping.
     pub(super) fn records(&self) -> impl Iterator<Item = (u32, &Record)> {
-        let numbers = 0..u32::try_from(self.records.load(Acquire)).unwrap_or(u32::MAX);
-        let records = numbers.filter_map(|number| Some((number, self.record(number)?)));
-        records.filter(|(_, record)| record.is_live())
+        self.records.iter().filter(|(_, record)| record.is_live())
     }
 
     /// Bytes that records and index take.
     #[cfg(test)]
     pub(super) fn memory(&self) -> usize {
-        let records = self.chunks.iter().filter_map(OnceLock::get).map(|chunk| chunk.len());
-        records.sum::<usize>() * size_of::<Record>()
-            + self.index().buckets.len() * size_of::<Bucket>()
-    }
-
-    fn new_record(&self) -> Option<u32> {
-        let number = self.records.load(Relaxed);
-        let chunk = (number + FIRST).ilog2() - FIRST.ilog2();
-        let len = FIRST << chunk;
-        self.chunks.get(chunk as usize)?.get_or_init(|| (0..len).map(|_| Record::free()).collect());
-        self.records.store(number + 1, Release);
-        u32::try_from(number).ok()
-    }
-
-    /// An index of twice the size with the same entries.
-    fn grown(&self, old: &Index) -> Index {
-        let mut buckets = old.buckets.len() * 2;
-        loop {
-            let new = Index::new(buckets, old.seed);
-            let mut entries = old.buckets.iter().flat_map(|bucket| &bucket.0);
-            let fits = entries.all(|entry| {
-                let entry = entry.load(Relaxed);
-                let Some(found) = (entry != 0).then(|| found_of(entry)) else { return true };
-                let Some(record) = self.record(found.record) else { return true };
-                let key = Key { flow: record.key(found.reply), map: record.map() };
-                new.insert(new.hash(key), found)
-            });
-            if fits {
-                return new;
-            }
-            buckets *= 2;
-        }
+        self.records.memory() + self.index().memory()
     }
 }

@@ -52,10 +52,10 @@ use millrace_core::{
 };
 
 use super::family::Family;
-use super::flow_id::FlowId;
 use super::input::Named;
 use super::rewriter::Rewriter;
 use super::transport::{self, field, update};
+use crate::flows::key::FlowId;
 
 /// The element; its manual is at the top of the file.
 pub struct FtpPortMapper {

@@ -7,10 +7,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use millrace_core::element::ANY_HANDLER;
 use millrace_core::{Call, Element, HandlerError, Handlers};
 
-use super::flow_id::FlowId;
 use super::flow_set::{Changing, InputCounts, SHIFTED};
-use super::flow_table::{Key, Record};
+use super::flow_table::Record;
 use super::rewriter::{Placed, Rewriter, millis};
+use crate::flows::key::{FlowId, Key};
 
 /// The handlers that every rewriter has.
 pub(super) fn common<E: Element>(handlers: &mut Handlers<E>, of: fn(&E) -> &Rewriter) {
@@ -79,7 +79,7 @@ pub(super) fn lookup<E: Element>(handlers: &mut Handlers<E>, of: fn(&E) -> &Rewr
             FlowId::new((source.into(), source_port), (destination.into(), destination_port));
         let rewriter = of(element);
         let Some(placed) = rewriter.placed() else { return Ok(String::new()) };
-        let found = placed.set.table.find(Key { flow, map: placed.map(0) });
+        let found = placed.set.table.find(Key { flow, space: placed.map(0) });
         Ok(found.map_or_else(String::new, |view| {
             let (source, destination) = (view.to.source(), view.to.destination());
             let (from, to) = (Ipv4Addr::from(source), Ipv4Addr::from(destination));

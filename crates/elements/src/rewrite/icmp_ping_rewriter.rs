@@ -60,12 +60,12 @@ use millrace_core::{
 };
 
 use super::family::{Family, next_identifier};
-use super::flow_id::FlowId;
 use super::flow_set::FlowSet;
 use super::flow_table::View;
 use super::rewriter::{Dialect, Lanes, Own, Rewriter, Seen, annotations};
 use super::transport::{field, update, write_addresses};
 use super::{addresses, handlers, transport};
+use crate::flows::key::FlowId;
 
 /// The element; its manual is at the top of the file.
 pub struct IcmpPingRewriter(Arc<Rewriter>);

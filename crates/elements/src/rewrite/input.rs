@@ -7,9 +7,9 @@ use fastrand::Rng;
 use millrace_core::args::{ArgText, Scope};
 use millrace_core::{Arg, Lock};
 
-use super::flow_id::FlowId;
 use super::pattern::Pattern;
 use super::rewriter::Rewriter;
+use crate::flows::key::FlowId;
 
 /// What an input does.
 #[derive(Clone)]

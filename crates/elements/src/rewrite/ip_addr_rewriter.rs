@@ -59,11 +59,11 @@ use millrace_core::{
 };
 
 use super::family::Family;
-use super::flow_id::FlowId;
 use super::flow_set::FlowSet;
 use super::flow_table::View;
 use super::rewriter::{Dialect, Lanes, Own, Rewriter, Seen, annotations};
 use super::{addresses, handlers, transport};
+use crate::flows::key::FlowId;
 
 /// The element; its manual is at the top of the file.
 pub struct IpAddrRewriter(Arc<Rewriter>);

@@ -2,7 +2,6 @@
 
 mod addresses;
 mod family;
-pub(crate) mod flow_id;
 mod flow_set;
 mod flow_table;
 pub mod ftp_port_mapper;

@@ -4,11 +4,10 @@ use std::fmt;
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+use crate::flows::key::FlowId;
 use millrace_core::Arg;
 use millrace_core::args::{ArgText, Scope};
 use millrace_core::net::Ipv4Prefix;
-
-use super::flow_id::FlowId;
 
 /// New addresses and ports; what is 0 stays as it is.
 #[derive(Debug, Default)]

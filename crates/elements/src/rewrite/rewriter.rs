@@ -12,10 +12,11 @@ use millrace_core::{
 };
 
 use super::family::Family;
-use super::flow_id::FlowId;
 use super::flow_set::{FlowSet, Policy, SHIFTED, Wanted, protocol_of};
-use super::flow_table::{Found, Hash, Index, Key, View};
+use super::flow_table::View;
 use super::input::{Input, Named, Request};
+use crate::flows::index::{Found, Hash, Index};
+use crate::flows::key::{FlowId, Key};
 
 /// A rewriter, whatever it rewrites.
 pub(super) struct Rewriter {
@@ -287,7 +288,7 @@ impl Rewriter {
             let seen = D::read(packet);
             let (key, hash) = match &seen {
                 Ok(seen) => {
-                    let key = Key { flow: D::keys(seen.flow).0, map: placed.map(seen.map) };
+                    let key = Key { flow: D::keys(seen.flow).0, space: placed.map(seen.map) };
                     let hash = index.hash(key);
                     index.prefetch(hash);
                     (key, hash)
@@ -411,7 +412,7 @@ impl Rewriter {
         let input = inputs.get(port)?;
         let mut changing = placed.set.lock();
         let map = placed.map(seen.map);
-        let known = changing.find(Key { flow: seen.flow, map }).map(|view| view.found);
+        let known = changing.find(Key { flow: seen.flow, space: map }).map(|view| view.found);
         if known.is_some() {
             return known;
         }
@@ -456,7 +457,7 @@ impl Rewriter {
         let placed = self.placed()?;
         let set = &placed.set;
         let (map, flows) = self.family.lookup(protocol, flow, reply)?;
-        let keys = flows.into_iter().flatten().map(|flow| Key { flow, map: placed.map(map) });
+        let keys = flows.into_iter().flatten().map(|flow| Key { flow, space: placed.map(map) });
         for key in keys {
             if let Some(view) = set.table.find(key) {
                 let known = protocol_of(view.state);
@@ -470,7 +471,7 @@ impl Rewriter {
         let flow = flows.into_iter().flatten().next()?;
         let seen = Seen { flow, map, protocol };
         let found = self.make(random, placed, &seen, port, 0, millis(now))?;
-        Some((set.clone(), found, Key { flow, map: placed.map(map) }))
+        Some((set.clone(), found, Key { flow, space: placed.map(map) }))
     }
 
     /// Marks a mapping whose sequence numbers are shifted.

@@ -41,10 +41,10 @@ use millrace_core::Arg;
 use millrace_core::args::ArgText;
 use millrace_core::{Class, Element, Failed, Setup, register};
 
-use super::flow_id::FlowId;
 use super::input::{Mapper, Named, Outputs, Request, parse_pattern};
 use super::pattern::Pattern;
 use super::round_robin_ip_mapper::PHASE_MAPPER;
+use crate::flows::key::FlowId;
 
 /// The element; its manual is at the top of the file.
 pub struct SourceIpHashMapper;

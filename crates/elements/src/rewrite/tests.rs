@@ -7,9 +7,8 @@ use millrace_core::testing::Rig;
 use millrace_core::{Packet, Reason};
 use proptest::prelude::*;
 
-use super::flow_id::FlowId;
 use super::flow_set::{FlowSet, Policy, Timeouts, Wanted};
-use super::flow_table::Key;
+use crate::flows::key::{FlowId, Key};
 use crate::ip::test_packets::{Datagram, has_right_transport_checksum, read, withstands};
 
 type End = (Ipv4Addr, u16);
@@ -206,7 +205,7 @@ fn a_million_mappings_take_less_than_256_bytes_each() {
     for number in (0..MILLION).step_by(7) {
         let Wanted { from, to, .. } = wanted(map, number);
         for (flow, reply, becomes) in [(from, false, to), (to.reversed(), true, from.reversed())] {
-            let key = Key { flow, map };
+            let key = Key { flow, space: map };
             let found = index.probe(index.hash(key)).and_then(|found| set.table.view(found, key));
             let view = found.or_else(|| set.table.find(key)).unwrap();
             assert_eq!((view.to, view.found.reply), (becomes, reply));
@@ -214,7 +213,7 @@ fn a_million_mappings_take_less_than_256_bytes_each() {
     }
     set.lock().clear();
     assert_eq!(set.lock().len(), 0);
-    assert!(set.table.find(Key { flow: wanted(map, 5).from, map }).is_none());
+    assert!(set.table.find(Key { flow: wanted(map, 5).from, space: map }).is_none());
 }
 
 #[test]
@@ -227,7 +226,7 @@ fn the_mapping_that_goes_is_the_one_that_expires_first() {
         // Some packets of known flows.
         for _ in 0..3 {
             let other = random.u32(number.saturating_sub(150)..=number);
-            let key = Key { flow: wanted(map, other).from, map };
+            let key = Key { flow: wanted(map, other).from, space: map };
             if let Some(view) = set.table.find(key) {
                 view.record.touched.store(now, std::sync::atomic::Ordering::Relaxed);
                 touched.insert(other, now);

@@ -3,10 +3,10 @@
 use millrace_core::headers::{Ipv4Header, protocol, tcp_flags};
 use millrace_core::{Packet, Reason};
 
-use super::flow_id::FlowId;
 use super::flow_set::{FlowSet, SHIFTED, seen};
 use super::flow_table::View;
 use super::sequence::SequenceShifts;
+use crate::flows::key::FlowId;
 
 /// A packet's flow and protocol, when it has ports.
 #[inline(always)]

@@ -69,6 +69,7 @@ use super::reader::{Found, Remark};
 use super::tcp::flag_bit;
 use super::text::{is_space, number};
 use super::told::{IP_LEN, Told};
+use crate::flows::key::FlowId;
 
 /// The element; its manual is at the top of the file.
 pub type FromTcpdump = Feed<TcpdumpText>;
@@ -79,7 +80,7 @@ pub struct TcpdumpText {
     checksums: bool,
     /// Whether sequence numbers are absolute, once that is known.
     absolute: Option<bool>,
-    flows: HashMap<[(Ipv4Addr, u16); 2], Sequences, foldhash::fast::FixedState>,
+    flows: HashMap<FlowId, Sequences, foldhash::fast::FixedState>,
     complained: bool,
     line: Vec<u8>,
 }
@@ -335,7 +336,9 @@ impl TcpdumpText {
         let mut sack_base = 0;
         if flags & tcp_flags::ACK != 0 {
             let reverse = (ends[0].1, ends[0].0) < (ends[1].1, ends[1].0);
-            let key = if reverse { ends } else { [ends[1], ends[0]] };
+            let [source, destination] = ends.map(|(address, port)| (address.to_bits(), port));
+            let flow = FlowId::new(source, destination);
+            let key = if reverse { flow } else { flow.reversed() };
             let flow = self.flows.entry(key).or_default();
             let (mine, other) = (usize::from(reverse), usize::from(!reverse));
             let moved = flow.place(&mut self.absolute, [mine, other], [seq, end_seq, ack], flags);

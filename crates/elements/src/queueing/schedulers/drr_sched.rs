@@ -9,6 +9,10 @@
 //! by bytes, whatever the lengths of their packets. It keeps the next packet of each input. One pull goes round once,
 //! and may find that no credit is enough yet.
 //!
+//! It asks an input for as many packets at a time as its credit is enough for if none is longer than those that came
+//! from it before. Where one is, the packets behind it wait here, up to 31 of them, until their credit comes; they
+//! leave in the order, and in the turns, of packets asked for one by one. A hot swap takes those that wait over.
+//!
 //! # Arguments
 //! - QUANTUM: bytes of credit a turn. Positional, default 500.
 //!
@@ -31,6 +35,7 @@
 //! # See also
 //! RoundRobinSched, StrideSched, PrioSched
 
+use std::collections::VecDeque;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use millrace_core::element::Listening;
@@ -56,10 +61,16 @@ struct Inputs {
 
 #[derive(Default)]
 struct Input {
-    head: Option<Packet>,
+    /// Those that have come and whose credit has not.
+    packets: VecDeque<Packet>,
     /// In bytes.
     credit: u64,
+    /// The length of the longest packet that has come.
+    longest: u64,
 }
+
+/// The most packets that an input is asked for at a time.
+const MOST: usize = 32;
 
 register!(DRRSched, "drr_sched.rs");
 
@@ -92,12 +103,7 @@ impl Element for DRRSched {
         let mut inputs = self.take();
         let mut one = cx.take_batch();
         let most = max.min(batch.room());
-        while batch.len() < most
-            && let Some(packet) = self.next(cx, &mut inputs, &mut one)
-        {
-            // There is room.
-            let _ = batch.push(packet);
-        }
+        while batch.len() < most && self.give(cx, &mut inputs, most, batch, &mut one) {}
         cx.give_batch(one);
         self.put(inputs);
     }
@@ -108,7 +114,19 @@ impl Element for DRRSched {
 
     fn held(&self) -> usize {
         let inputs = self.inputs.lock().unwrap_or_else(PoisonError::into_inner);
-        inputs.each.iter().filter(|input| input.head.is_some()).count()
+        inputs.each.iter().map(|input| input.packets.len()).sum()
+    }
+
+    fn take_state(&self, old: &Self, _: &Init<'_>) {
+        let mut inputs = self.inputs.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut olds = old.inputs.lock().unwrap_or_else(PoisonError::into_inner);
+        for (input, old) in inputs.each.iter_mut().zip(&mut olds.each) {
+            *input = std::mem::take(old);
+        }
+        inputs.next = olds.next.min(inputs.each.len().saturating_sub(1));
+        if inputs.each.iter().any(|input| !input.packets.is_empty()) {
+            self.notifier.wake();
+        }
     }
 }
 
@@ -121,27 +139,41 @@ impl DRRSched {
         *self.inputs.lock().unwrap_or_else(PoisonError::into_inner) = inputs;
     }
 
-    /// The packet of the first input, in turn, whose credit is enough; each is asked once.
-    fn next(&self, cx: &mut Context, inputs: &mut Inputs, one: &mut Batch) -> Option<Packet> {
-        let upstream = self.upstream.get()?;
+    /// Gives packets of the first input, in turn, whose credit is enough for one, as long as it is and there is room for
+    /// `most`; each is asked once. Returns whether there was one.
+    fn give(
+        &self,
+        cx: &mut Context,
+        inputs: &mut Inputs,
+        most: usize,
+        batch: &mut Batch,
+        some: &mut Batch,
+    ) -> bool {
+        let Some(upstream) = self.upstream.get() else { return false };
         let count = inputs.each.len();
         let mut signals = false;
         for _ in 0..count {
             let turn = inputs.next;
-            let input = inputs.each.get_mut(turn)?;
+            let Some(input) = inputs.each.get_mut(turn) else { return false };
             let told = upstream.get(turn).is_some_and(|upstream| upstream.active(cx.router()));
-            signals |= input.head.is_some() || told;
-            if input.head.is_none() && told && cx.pull(turn, 1, one) > 0 {
-                input.head = one.pop();
+            signals |= !input.packets.is_empty() || told;
+            if input.packets.is_empty() && told {
+                cx.pull(turn, input.wanted(most - batch.len()), some);
+                input.take(some);
             }
-            match input.head.take_if(|packet| packet.len() as u64 <= input.credit) {
-                Some(packet) => {
-                    input.credit -= packet.len() as u64;
-                    self.notifier.wake();
-                    return Some(packet);
-                }
-                None if input.head.is_none() => input.credit = 0,
-                None => {}
+            let before = batch.len();
+            while batch.len() < most
+                && let Some(packet) = input.next()
+            {
+                // There is room.
+                let _ = batch.push(packet);
+            }
+            if batch.len() > before {
+                self.notifier.wake();
+                return true;
+            }
+            if input.packets.is_empty() {
+                input.credit = 0;
             }
             inputs.next = (turn + 1) % count;
             if let Some(next) = inputs.each.get_mut(inputs.next) {
@@ -152,7 +184,28 @@ impl DRRSched {
             true => self.notifier.wake(),
             false => self.notifier.sleep(),
         }
-        None
+        false
+    }
+}
+
+impl Input {
+    /// How many packets the credit is enough for, as far as one knows, up to `room`; one in any case.
+    fn wanted(&self, room: usize) -> usize {
+        let enough = self.credit.checked_div(self.longest).unwrap_or(0);
+        usize::try_from(enough).unwrap_or(MOST).clamp(1, room.clamp(1, MOST))
+    }
+
+    fn take(&mut self, some: &mut Batch) {
+        let longest = some.iter().map(|packet| packet.len() as u64).max();
+        self.longest = self.longest.max(longest.unwrap_or(0));
+        self.packets.extend(some.drain());
+    }
+
+    /// The next packet, if the credit is enough for it.
+    fn next(&mut self) -> Option<Packet> {
+        let length = self.packets.front()?.len() as u64;
+        self.credit = self.credit.checked_sub(length)?;
+        self.packets.pop_front()
     }
 }
 

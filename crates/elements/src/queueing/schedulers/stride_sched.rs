@@ -37,14 +37,28 @@ use millrace_core::{
     Batch, Class, Context, Element, Failed, HandlerError, Handlers, Setup, register,
 };
 
+use super::lane::Lane;
+
 /// The element; its manual is at the top of the file.
 pub struct StrideSched(Mutex<Inputs>);
+
+/// The working memory of one pull, kept for the next.
+#[derive(Default)]
+pub struct Scratch {
+    lanes: Vec<Lane>,
+    /// The turns to come, if every input that is asked has a packet.
+    plan: Inputs,
+    /// How many packets each input gives in them.
+    wanted: Vec<usize>,
+}
 
 #[derive(Default)]
 struct Inputs {
     each: Vec<Input>,
     /// Those with tickets, in the order in which they are asked.
     row: Vec<usize>,
+    /// Those asked in one turn.
+    asked: Vec<usize>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -58,12 +72,14 @@ struct Input {
 /// The stride of an input with one ticket.
 const LONGEST: u32 = 1 << 16;
 const MOST_TICKETS: u32 = 1 << 15;
+/// How many turns are planned at first: there may not be packets for more.
+const FIRST_TURNS: usize = 8;
 
 register!(StrideSched, "stride_sched.rs");
 
 impl Element for StrideSched {
     const CLASS: Class = Class::new("StrideSched", "1-/1", "l/l");
-    type Local = ();
+    type Local = Scratch;
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let count = setup.inputs();
@@ -97,21 +113,33 @@ impl Element for StrideSched {
         Ok(Self(Mutex::new(inputs)))
     }
 
-    fn pull(&self, cx: &mut Context, (): &mut (), _port: usize, max: usize, batch: &mut Batch) {
-        let mut one = cx.take_batch();
+    fn pull(
+        &self,
+        cx: &mut Context,
+        scratch: &mut Scratch,
+        _port: usize,
+        max: usize,
+        batch: &mut Batch,
+    ) {
+        let mut some = cx.take_batch();
         let most = max.min(batch.room());
+        Lane::begin(&mut scratch.lanes, self.inputs().each.len());
+        let mut turns = FIRST_TURNS;
         while batch.len() < most {
-            let row = self.inputs().row.clone();
-            // Handlers of this element may be asked meanwhile: the lock is not held.
-            let asked = row.iter().position(|&input| cx.pull(input, 1, &mut one) > 0);
-            let strode = asked.map_or(row.len(), |at| at + 1);
-            self.inputs().stride(row.get(..strode).unwrap_or_default());
-            if one.is_empty() {
+            if !self.plan(scratch, turns.min(most - batch.len())) {
+                // All have been asked in vain.
+                self.inputs().turn(|_| false);
                 break;
             }
-            batch.append(&mut one);
+            // Handlers of this element may be asked meanwhile: the lock is not held.
+            let wanted = scratch.lanes.iter_mut().zip(&scratch.wanted);
+            wanted
+                .enumerate()
+                .for_each(|(input, (lane, wanted))| lane.fill(cx, input, *wanted, &mut some));
+            self.give(&mut scratch.lanes, batch);
+            turns *= 4;
         }
-        cx.give_batch(one);
+        cx.give_batch(some);
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
@@ -145,9 +173,60 @@ impl StrideSched {
     fn inputs(&self) -> MutexGuard<'_, Inputs> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Works out how many packets each input gives in the next so many turns, if those that have not been asked in
+    /// vain have them all. Returns whether there are any of these.
+    ///
+    /// When an input then has fewer, the others follow one another as they would have, for the turns of one do not
+    /// depend on those of another: what has been asked for is given in the turns that there was room for.
+    fn plan(&self, scratch: &mut Scratch, turns: usize) -> bool {
+        let Scratch { lanes, plan, wanted } = scratch;
+        plan.copy(&self.inputs());
+        wanted.clear();
+        wanted.resize(lanes.len(), 0);
+        (0..turns).all(|_| {
+            plan.turn(|input| {
+                let is_in = lanes.get(input).is_some_and(|lane| !lane.is_out());
+                wanted.get_mut(input).filter(|_| is_in).map(|wanted| *wanted += 1).is_some()
+            })
+        })
+    }
+
+    /// Gives the packets that are there, turn by turn.
+    fn give(&self, lanes: &mut [Lane], batch: &mut Batch) {
+        let mut inputs = self.inputs();
+        let mut left: usize = lanes.iter().map(Lane::len).sum();
+        while left > 0 {
+            let asked =
+                |input: usize| lanes.get_mut(input).is_some_and(|lane| lane.give(1, batch) > 0);
+            if !inputs.turn(asked) {
+                // Somebody has taken an input's tickets away since it was asked.
+                for lane in lanes {
+                    lane.give(left, batch);
+                }
+                return;
+            }
+            left -= 1;
+        }
+    }
 }
 
 impl Inputs {
+    /// Takes over the turns of others.
+    fn copy(&mut self, others: &Self) {
+        self.each.clone_from(&others.each);
+        self.row.clone_from(&others.row);
+    }
+
+    /// Asks one input after the other until one has a packet; those asked then wait for their next turn. Returns
+    /// whether one had.
+    fn turn(&mut self, has_packet: impl FnMut(usize) -> bool) -> bool {
+        let found = self.row.iter().copied().position(has_packet);
+        let count = found.map_or(self.row.len(), |at| at + 1);
+        self.stride(count);
+        found.is_some()
+    }
+
     /// The input that a handler is about: `tickets2`.
     fn named(&self, handler: &str) -> Result<usize, HandlerError> {
         let number = handler.strip_prefix("tickets").and_then(|number| number.parse().ok());
@@ -165,15 +244,17 @@ impl Inputs {
         self.row.insert(at, input);
     }
 
-    /// Lets inputs that were asked, the first ones of the row, wait for their next turn.
-    fn stride(&mut self, asked: &[usize]) {
-        self.row.retain(|input| !asked.contains(input));
-        for &input in asked {
+    /// Lets the first inputs of the row, which were asked, wait for their next turn.
+    fn stride(&mut self, count: usize) {
+        let mut asked = std::mem::take(&mut self.asked);
+        asked.extend(self.row.drain(..count.min(self.row.len())));
+        for input in asked.drain(..) {
             if let Some(own) = self.each.get_mut(input) {
                 own.pass = own.pass.wrapping_add(own.stride);
             }
             self.insert(input);
         }
+        self.asked = asked;
     }
 
     fn set_tickets(&mut self, input: usize, tickets: u32) {
@@ -225,7 +306,7 @@ mod tests {
             for _ in 0..20 * all {
                 let input = inputs.row[0];
                 turns[input] += 1;
-                inputs.stride(&[input]);
+                inputs.stride(1);
             }
             for (turns, tickets) in turns.iter().zip(&tickets) {
                 prop_assert!(turns.abs_diff(20 * tickets) <= 2 + tickets / 5, "{turns} for {tickets}");

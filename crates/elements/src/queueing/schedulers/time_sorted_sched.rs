@@ -9,6 +9,10 @@
 //! they have nothing only when they tell otherwise. Packets of one time leave in the order that Click's heap
 //! gives them.
 //!
+//! It asks an input for as many packets at a time as it may keep, and, when no other input has any, for as many as
+//! are wanted. While several have some, a packet is asked for when another one of its input has left: nobody knows
+//! before which of the inputs is next.
+//!
 //! # Arguments
 //! - STOP: whether to stop the program when there are no packets and no input tells of some. Default false.
 //! - BUFFER: packets of each input that it keeps, at least 1. Default 1.
@@ -41,10 +45,13 @@ use millrace_core::{
 };
 
 use super::heap;
+use super::lane::Lane;
 
 /// The element; its manual is at the top of the file.
 pub struct TimeSortedSched {
     stop: bool,
+    /// The most packets of an input that are kept.
+    buffer: usize,
     kept: Mutex<Kept>,
     upstream: OnceLock<Vec<Listening>>,
     /// Whether there are packets, beside what those upstream say.
@@ -67,7 +74,7 @@ register!(TimeSortedSched, "time_sorted_sched.rs");
 
 impl Element for TimeSortedSched {
     const CLASS: Class = Class::new("TimeSortedSched", "-/1", "l/l").passes_wakes();
-    type Local = ();
+    type Local = Lane;
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let stop = setup.args.keyword("STOP", false);
@@ -76,15 +83,17 @@ impl Element for TimeSortedSched {
             setup.args.error("BUFFER", "BUFFER must be at least 1");
         }
         setup.args.complete()?;
+        let buffer = usize::try_from(buffer).unwrap_or(1);
         let kept = Kept {
             packets: Vec::new(),
-            room: vec![usize::try_from(buffer).unwrap_or(1); setup.inputs()],
+            room: vec![buffer; setup.inputs()],
             ready: (0..setup.inputs()).collect(),
             last: Timestamp::ZERO,
             well_ordered: true,
         };
         Ok(Self {
             stop,
+            buffer,
             kept: Mutex::new(kept),
             upstream: OnceLock::new(),
             notifier: Notifier::default(),
@@ -99,19 +108,25 @@ impl Element for TimeSortedSched {
         Ok(())
     }
 
-    fn pull(&self, cx: &mut Context, (): &mut (), _port: usize, max: usize, batch: &mut Batch) {
-        let mut one = cx.take_batch();
+    fn pull(&self, cx: &mut Context, lane: &mut Lane, _port: usize, max: usize, batch: &mut Batch) {
+        let mut some = cx.take_batch();
         let most = max.min(batch.room());
         while batch.len() < most {
-            let signals = self.gather(cx, &mut one);
+            let telling = self.gather(cx, &mut some);
+            if let Telling::One(input) = telling
+                && self.is_alone(input)
+            {
+                lane.refill(cx, input, most - batch.len() - 1, &mut some);
+                self.pass(lane, input, batch);
+            }
             let mut kept = self.kept();
-            match kept.packets.is_empty() && !signals {
+            match kept.packets.is_empty() && telling == Telling::None {
                 true => self.notifier.sleep(),
                 false => self.notifier.wake(),
             }
             let Some(packet) = kept.give() else {
                 drop(kept);
-                if self.stop && !signals {
+                if self.stop && telling == Telling::None {
                     cx.router().request_stop();
                 }
                 break;
@@ -119,7 +134,7 @@ impl Element for TimeSortedSched {
             // There is room.
             let _ = batch.push(packet);
         }
-        cx.give_batch(one);
+        cx.give_batch(some);
     }
 
     fn notifier(&self, _port: usize) -> Option<&Notifier> {
@@ -140,42 +155,74 @@ impl TimeSortedSched {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Pulls from the inputs that have room and tell of packets. Returns whether there were any of these.
-    fn gather(&self, cx: &mut Context, one: &mut Batch) -> bool {
+    /// Pulls from the inputs that have room and tell of packets. Returns which these were.
+    fn gather(&self, cx: &mut Context, some: &mut Batch) -> Telling {
         let upstream = self.upstream.get().map_or(&[][..], Vec::as_slice);
-        let mut signals = false;
+        let mut telling = Telling::None;
         let ready = self.kept().ready.len();
         for place in (0..ready).rev() {
             let Some(input) = self.kept().ready.get(place).copied() else { continue };
             if !upstream.get(input).is_some_and(|upstream| upstream.active(cx.router())) {
                 continue;
             }
-            signals = true;
+            telling = match telling {
+                Telling::None => Telling::One(input),
+                _ => Telling::Several,
+            };
             // Upstream elements may ask handlers of this one: the lock is not held meanwhile.
-            while cx.pull(input, 1, one) > 0
-                && let Some(packet) = one.pop()
-            {
-                if !self.kept().keep(packet, input, place) {
-                    break;
-                }
+            let mut room = self.kept().room_of(input);
+            while room > 0 && cx.pull(input, room, some) > 0 {
+                let mut kept = self.kept();
+                some.drain().for_each(|packet| kept.keep(packet, input, place));
+                room = kept.room_of(input);
             }
         }
-        signals
+        telling
+    }
+
+    /// Whether this input has no room left, and the others have no packets.
+    fn is_alone(&self, input: usize) -> bool {
+        let kept = self.kept();
+        kept.room_of(input) == 0 && kept.packets.len() == self.buffer
+    }
+
+    /// Gives as many packets as have come from the one input that has any, and keeps those instead.
+    fn pass(&self, lane: &mut Lane, input: usize, batch: &mut Batch) {
+        let mut kept = self.kept();
+        while let Some(packet) = lane.next() {
+            if let Some(given) = kept.give() {
+                // There is room.
+                let _ = batch.push(given);
+            }
+            let place = kept.ready.iter().position(|ready| *ready == input);
+            kept.keep(packet, input, place.unwrap_or_default());
+        }
     }
 }
 
+/// The inputs with room that tell of packets.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Telling {
+    None,
+    One(usize),
+    Several,
+}
+
 impl Kept {
-    /// Keeps a packet from the input that stands at `place` among those that are ready. Returns whether there is
-    /// room for more.
-    fn keep(&mut self, packet: Packet, input: usize, place: usize) -> bool {
+    /// For how many more packets of an input there is room.
+    fn room_of(&self, input: usize) -> usize {
+        self.room.get(input).copied().unwrap_or(0)
+    }
+
+    /// Keeps a packet from the input that stands at `place` among those that are ready.
+    fn keep(&mut self, packet: Packet, input: usize, place: usize) {
         self.packets.push((packet, input));
         heap::push(&mut self.packets, earlier);
-        let Some(room) = self.room.get_mut(input) else { return false };
+        let Some(room) = self.room.get_mut(input) else { return };
         *room = room.saturating_sub(1);
-        if *room == 0 {
+        if *room == 0 && place < self.ready.len() {
             self.ready.swap_remove(place);
         }
-        *room > 0
     }
 
     /// Takes the first packet.

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use millrace_core::{Args, Batch, Class, Context, Element, Failed, Setup};
 
+use super::lane::Lane;
+
 /// What distinguishes a class of schedulers.
 pub trait Order: Send + Sync + 'static {
     /// The class.
@@ -41,7 +43,7 @@ pub struct InTurn<O> {
 
 impl<O: Order> Element for InTurn<O> {
     const CLASS: Class = O::CLASS;
-    type Local = ();
+    type Local = Vec<Lane>;
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let inputs = setup.inputs();
@@ -58,32 +60,89 @@ impl<O: Order> Element for InTurn<O> {
         })
     }
 
-    fn pull(&self, cx: &mut Context, (): &mut (), _port: usize, max: usize, batch: &mut Batch) {
+    fn pull(
+        &self,
+        cx: &mut Context,
+        lanes: &mut Vec<Lane>,
+        _port: usize,
+        max: usize,
+        batch: &mut Batch,
+    ) {
         let mut some = cx.take_batch();
         let most = max.min(batch.room());
-        let mut first = self.first.load(Relaxed);
-        let mut given = self.given.load(Relaxed);
-        // Inputs asked in vain, one after the other.
-        let mut in_vain = 0;
-        while batch.len() < most && in_vain < self.most {
-            let input = (first + in_vain) % self.inputs;
-            let wanted = if O::GOES_ROUND { self.run.saturating_sub(given) } else { most };
-            let n = cx.pull(input, wanted.min(most - batch.len()), &mut some);
-            if n == 0 {
-                in_vain += 1;
-                given = 0;
-                continue;
+        let mut turn =
+            Turn { first: self.first.load(Relaxed), given: self.given.load(Relaxed), in_vain: 0 };
+        // Where fewer inputs are asked, a pull can end while others have packets.
+        if O::GOES_ROUND && self.most == self.inputs {
+            Lane::begin(lanes, self.inputs);
+            self.pull_rounds(cx, lanes, &mut turn, most, batch, &mut some);
+        }
+        while batch.len() < most && turn.in_vain < self.most {
+            let input = (turn.first + turn.in_vain) % self.inputs;
+            let wanted = if O::GOES_ROUND { self.run.saturating_sub(turn.given) } else { most };
+            if lanes.get(input).is_none_or(|lane| !lane.is_out()) {
+                cx.pull(input, wanted.min(most - batch.len()), &mut some);
             }
-            batch.append(&mut some);
-            in_vain = 0;
-            if O::GOES_ROUND {
-                given += n;
-                first = if given < self.run { input } else { (input + 1) % self.inputs };
-                given %= self.run;
+            let n = batch.append(&mut some);
+            self.gave(&mut turn, input, n);
+        }
+        self.first.store(turn.first, Relaxed);
+        self.given.store(turn.given, Relaxed);
+        cx.give_batch(some);
+    }
+}
+
+/// Whose turn it is.
+struct Turn {
+    first: usize,
+    given: usize,
+    /// Inputs asked in vain, one after the other.
+    in_vain: usize,
+}
+
+impl<O: Order> InTurn<O> {
+    /// Pulls as long as there is room for two turns of each input that has packets: packets of several turns are then
+    /// asked for at a time.
+    fn pull_rounds(
+        &self,
+        cx: &mut Context,
+        lanes: &mut [Lane],
+        turn: &mut Turn,
+        most: usize,
+        batch: &mut Batch,
+        some: &mut Batch,
+    ) {
+        loop {
+            let inputs = lanes.iter().filter(|lane| !lane.is_out()).count();
+            let round = inputs.saturating_mul(self.run);
+            let rounds = (most - batch.len()).checked_div(round).unwrap_or(0);
+            if rounds < 2 {
+                return;
+            }
+            for (input, lane) in lanes.iter_mut().enumerate() {
+                lane.fill(cx, input, rounds * self.run, some);
+            }
+            while lanes.iter().any(|lane| !lane.is_empty()) {
+                let input = (turn.first + turn.in_vain) % self.inputs;
+                let wanted = self.run.saturating_sub(turn.given);
+                let n = lanes.get_mut(input).map_or(0, |lane| lane.give(wanted, batch));
+                self.gave(turn, input, n);
             }
         }
-        self.first.store(first, Relaxed);
-        self.given.store(given, Relaxed);
-        cx.give_batch(some);
+    }
+
+    /// Goes on to the input that is to be asked after one that has given so many packets.
+    fn gave(&self, turn: &mut Turn, input: usize, n: usize) {
+        if n == 0 {
+            turn.in_vain += 1;
+            turn.given = 0;
+            return;
+        }
+        turn.in_vain = 0;
+        if O::GOES_ROUND {
+            turn.given += n;
+            turn.first = if turn.given < self.run { input } else { (input + 1) % self.inputs };
+            turn.given %= self.run;
+        }
     }
 }

@@ -6,7 +6,7 @@
 //! # Description
 //! Stride scheduling (Waldspurger and Weihl, 1995): each output has a number of tickets, and gets as
 //! many of the packets as its tickets' share says, as evenly as can be. An output without tickets
-//! gets none.
+//! gets none. Each thread that sends packets here does so by itself, and asks no other whose turn it is.
 //!
 //! # Arguments
 //! - TICKETS0, ..., TICKETSN: one number for each output, at most 32768. Positional, mandatory.
@@ -35,20 +35,34 @@ use std::cmp::Reverse;
 
 use millrace_core::element::ANY_HANDLER;
 use millrace_core::{
-    Class, Element, Failed, HandlerError, Handlers, Lock, Moment, PerPacket, Reason, Setup, View,
-    Way, register,
+    Class, Element, Failed, HandlerError, Handlers, Moment, PerPacket, Published, Reason, Setup,
+    View, Way, register,
 };
 
 /// The element; its manual is at the top of the file.
-pub struct StrideSwitch(Lock<Outputs>);
+pub struct StrideSwitch(Published<Tickets>);
 
 register!(StrideSwitch, "stride_switch.rs");
 
+/// The tickets of all outputs.
+struct Tickets {
+    /// How often they have been written.
+    writes: u64,
+    /// Those of the configuration.
+    first: Box<[u32]>,
+    now: Box<[u32]>,
+    /// For each output, the number of the write that last gave it tickets when it had none; 0 for none.
+    entered: Box<[u64]>,
+}
+
+/// The turns of one thread.
 #[derive(Default)]
-struct Outputs {
+pub struct Outputs {
     each: Vec<Output>,
     /// How often an output has been told when its next turn is.
     told: u64,
+    /// The writes of tickets that it knows of.
+    writes: u64,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -66,7 +80,7 @@ const MOST_TICKETS: u32 = 1 << 15;
 
 impl Element for StrideSwitch {
     const CLASS: Class = Class::new("StrideSwitch", "1/1-", "h/h");
-    type Local = ();
+    type Local = Outputs;
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let count = setup.outputs();
@@ -75,7 +89,6 @@ impl Element for StrideSwitch {
             setup.args.error((), message);
             return Err(Failed);
         }
-        let mut outputs = Outputs { each: vec![Output::default(); count], told: 0 };
         let mut all = Vec::new();
         for at in 0..count {
             let name = format!("TICKETS{at}");
@@ -90,35 +103,31 @@ impl Element for StrideSwitch {
             all.push(bounded(tickets));
         }
         setup.args.complete()?;
-        // The last one first: those with equal turns then stand in the order of the ports.
-        for (at, tickets) in all.into_iter().enumerate().rev() {
-            if let Some(output) = outputs.each.get_mut(at) {
-                output.tickets = tickets;
-            }
-            outputs.stride(at);
-        }
-        Ok(Self(Lock::new(outputs)))
+        Ok(Self(Published::new(Tickets {
+            writes: 0,
+            first: all.clone().into(),
+            now: all.into(),
+            entered: vec![0; count].into(),
+        })))
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("config", |switch, _| {
-            let outputs = switch.0.lock();
-            let tickets = outputs.each.iter().map(|output| output.tickets.to_string());
-            tickets.collect::<Vec<_>>().join(", ")
+            let tickets = switch.0.load();
+            tickets.now.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
         });
         handlers.try_read(ANY_HANDLER, |switch, call| {
-            let outputs = switch.0.lock();
-            let at = outputs.named(call.handler())?;
-            Ok(outputs.each.get(at).map_or(0, |output| output.tickets))
+            let tickets = switch.0.load();
+            let at = tickets.named(call.handler())?;
+            Ok(tickets.now.get(at).copied().unwrap_or(0))
         });
         handlers.write(ANY_HANDLER, |switch, call| {
-            let mut outputs = switch.0.lock();
-            let at = outputs.named(call.handler())?;
+            let at = switch.0.load().named(call.handler())?;
             let tickets: i64 = call.parse().map_err(|_| "tickets value must be integer")?;
             if tickets < 0 {
                 return Err("number of tickets must be >= 0".into());
             }
-            outputs.set_tickets(at, bounded(tickets));
+            switch.0.update(|old| old.with(at, bounded(tickets)));
             Ok(())
         });
     }
@@ -127,8 +136,11 @@ impl Element for StrideSwitch {
 impl PerPacket for StrideSwitch {
     const ROUTES: bool = true;
 
-    fn treat(&self, (): &mut (), _: &mut View, _: &mut Moment) -> Way {
-        let mut outputs = self.0.lock();
+    fn treat(&self, outputs: &mut Outputs, _: &mut View, at: &mut Moment) -> Way {
+        let tickets = self.0.get(at);
+        if outputs.writes != tickets.writes || outputs.each.is_empty() {
+            outputs.heed(tickets);
+        }
         let Some(next) = outputs.next() else { return Way::drop(Reason::Discarded) };
         outputs.stride(next);
         Way::output(next as u16)
@@ -139,7 +151,62 @@ fn bounded(tickets: i64) -> u32 {
     u32::try_from(tickets.max(0)).unwrap_or(MOST_TICKETS).min(MOST_TICKETS)
 }
 
+impl Tickets {
+    /// These, with one output's written.
+    fn with(&self, at: usize, tickets: u32) -> Self {
+        let writes = self.writes + 1;
+        let (mut now, mut entered) = (self.now.clone(), self.entered.clone());
+        if let (Some(now), Some(entered)) = (now.get_mut(at), entered.get_mut(at)) {
+            if *now == 0 && tickets > 0 {
+                *entered = writes;
+            }
+            *now = tickets;
+        }
+        Self { writes, first: self.first.clone(), now, entered }
+    }
+
+    /// The output that a handler is about: `tickets2`.
+    fn named(&self, handler: &str) -> Result<usize, HandlerError> {
+        let number = handler.strip_prefix("tickets").and_then(|number| number.parse().ok());
+        let known = number.filter(|&number| number < self.now.len());
+        known.ok_or_else(|| HandlerError::NoHandler(handler.to_owned()))
+    }
+}
+
 impl Outputs {
+    /// Takes over the tickets written since the last packet.
+    #[cold]
+    fn heed(&mut self, tickets: &Tickets) {
+        if self.each.is_empty() {
+            self.each = vec![Output::default(); tickets.now.len()];
+            // The last one first: those with equal turns then stand in the order of the ports.
+            for (at, tickets) in tickets.first.iter().enumerate().rev() {
+                if let Some(output) = self.each.get_mut(at) {
+                    output.tickets = *tickets;
+                }
+                self.stride(at);
+            }
+        }
+        let since = self.writes;
+        self.writes = tickets.writes;
+        let has_entered = |at: usize| tickets.entered.get(at).is_some_and(|write| *write > since);
+        for (at, (output, now)) in self.each.iter_mut().zip(&tickets.now).enumerate() {
+            output.tickets = if has_entered(at) { 0 } else { *now };
+        }
+        let mut entered: Vec<usize> = (0..self.each.len()).filter(|at| has_entered(*at)).collect();
+        entered.sort_unstable_by_key(|at| tickets.entered.get(*at));
+        entered.into_iter().for_each(|at| self.enter(at, tickets.now.get(at).copied()));
+    }
+
+    /// Lets an output without tickets come in as one that has just had a turn.
+    fn enter(&mut self, at: usize, tickets: Option<u32>) {
+        let first = self.next().and_then(|first| self.each.get(first)).map(|first| first.pass);
+        let Some(output) = self.each.get_mut(at) else { return };
+        output.tickets = tickets.unwrap_or(0);
+        output.pass = first.unwrap_or(0);
+        self.stride(at);
+    }
+
     /// The output whose turn it is.
     fn next(&self) -> Option<usize> {
         let with_tickets = self.each.iter().enumerate().filter(|(_, output)| output.tickets > 0);
@@ -154,24 +221,6 @@ impl Outputs {
             output.told = self.told;
             output.pass += u64::from(LONGEST.checked_div(output.tickets).unwrap_or(0));
         }
-    }
-
-    fn set_tickets(&mut self, at: usize, tickets: u32) {
-        let first = self.next().and_then(|first| self.each.get(first)).map(|first| first.pass);
-        let Some(output) = self.each.get_mut(at) else { return };
-        let before = std::mem::replace(&mut output.tickets, tickets);
-        if before == 0 && tickets > 0 {
-            // It comes in as one that has just had a turn.
-            output.pass = first.unwrap_or(0);
-            self.stride(at);
-        }
-    }
-
-    /// The output that a handler is about: `tickets2`.
-    fn named(&self, handler: &str) -> Result<usize, HandlerError> {
-        let number = handler.strip_prefix("tickets").and_then(|number| number.parse().ok());
-        let known = number.filter(|&number| number < self.each.len());
-        known.ok_or_else(|| HandlerError::NoHandler(handler.to_owned()))
     }
 }
 
@@ -200,6 +249,49 @@ mod tests {
         assert_eq!(rig.read("config").unwrap(), "0, 1, 1, 1");
         assert!(rig.write("tickets4", "1").is_err());
         assert!(rig.write("tickets1", "-1").is_err());
+    }
+
+    /// Against a row that is searched through, by bursts of any size, with tickets written between them.
+    #[test]
+    fn each_packet_goes_where_the_row_says() {
+        let mut random = fastrand::Rng::with_seed(11);
+        for _ in 0..40 {
+            let mut tickets: Vec<u32> = (0..4).map(|_| random.u32(0..6)).collect();
+            let text: Vec<String> = tickets.iter().map(u32::to_string).collect();
+            let mut rig = Rig::new(&format!("StrideSwitch({})", text.join(", ")), 1, 4).unwrap();
+            let mut row: Vec<(u32, usize)> = Vec::new();
+            let enter = |row: &mut Vec<(u32, usize)>, pass: u32, output: usize, tickets: u32| {
+                let pass = pass + super::LONGEST.checked_div(tickets).unwrap_or(0);
+                row.insert(
+                    row.iter().position(|one| one.0 >= pass).unwrap_or(row.len()),
+                    (pass, output),
+                );
+            };
+            for output in (0..4).rev().filter(|at| tickets[*at] > 0) {
+                enter(&mut row, 0, output, tickets[output]);
+            }
+            for _ in 0..30 {
+                let mut expected = vec![Vec::new(); 4];
+                let sent: Vec<_> = (0..random.u8(1..40)).map(|number| vec![number]).collect();
+                for packet in &sent {
+                    if row.is_empty() {
+                        break;
+                    }
+                    let (pass, output) = row.remove(0);
+                    expected[output].push(packet.clone());
+                    enter(&mut row, pass, output, tickets[output]);
+                }
+                assert_eq!(rig.push(0, &sent), expected, "{tickets:?}");
+                let (output, new) = (random.usize(0..4), random.u32(0..6));
+                rig.write(&format!("tickets{output}"), &new.to_string()).unwrap();
+                let first = row.first().map_or(0, |first| first.0);
+                match (std::mem::replace(&mut tickets[output], new), new) {
+                    (_, 0) => row.retain(|one| one.1 != output),
+                    (0, _) => enter(&mut row, first, output, new),
+                    _ => {}
+                }
+            }
+        }
     }
 
     #[test]

@@ -1,0 +1,62 @@
+//! Records that never move, known by their numbers.
+//!
+//! They stand in chunks, each twice as long as the one before, so that more of them come without a copy, and a number leads
+//! to its record while others come.
+
+use std::ops::Range;
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+/// Records by number, counted from 0.
+pub(crate) struct Records<R> {
+    chunks: [OnceLock<Box<[R]>>; CHUNKS],
+    /// Records that there are.
+    len: AtomicUsize,
+}
+
+const CHUNKS: usize = 25;
+/// The length of the first chunk.
+const FIRST: usize = 64;
+
+impl<R> Records<R> {
+    pub(crate) fn new() -> Self {
+        Self { chunks: [const { OnceLock::new() }; CHUNKS], len: AtomicUsize::new(0) }
+    }
+
+    /// The record with a number.
+    #[inline(always)]
+    pub(crate) fn get(&self, number: u32) -> Option<&R> {
+        let place = number as usize + FIRST;
+        let chunk = place.ilog2() - FIRST.ilog2();
+        self.chunks.get(chunk as usize)?.get()?.get(place - (FIRST << chunk))
+    }
+
+    /// The numbers of all records.
+    pub(crate) fn numbers(&self) -> Range<u32> {
+        0..u32::try_from(self.len.load(Acquire)).unwrap_or(u32::MAX)
+    }
+
+    /// Every record.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &R)> {
+        self.numbers().filter_map(|number| Some((number, self.get(number)?)))
+    }
+
+    /// The number of one more record; `new` makes those that are not used yet. None when there are as many as there
+    /// can be. Only one thread at a time.
+    pub(crate) fn add(&self, new: impl Fn() -> R) -> Option<u32> {
+        let number = self.len.load(Relaxed);
+        let chunk = (number + FIRST).ilog2() - FIRST.ilog2();
+        let len = FIRST << chunk;
+        self.chunks.get(chunk as usize)?.get_or_init(|| (0..len).map(|_| new()).collect());
+        self.len.store(number + 1, Release);
+        u32::try_from(number).ok()
+    }
+
+    /// Bytes that they take.
+    #[cfg(test)]
+    pub(crate) fn memory(&self) -> usize {
+        let chunks = self.chunks.iter().filter_map(OnceLock::get).map(|chunk| chunk.len());
+        chunks.sum::<usize>() * size_of::<R>()
+    }
+}
