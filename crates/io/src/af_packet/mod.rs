@@ -23,6 +23,7 @@
 //! Queues belong to a name. When the interface goes down or away, its queues say so once; they go on
 //! when there is one of this name that is up, whether it is the same or another.
 
+mod express;
 mod frame;
 mod interface;
 mod mapping;
