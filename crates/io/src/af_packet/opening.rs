@@ -107,11 +107,6 @@ impl Opening {
             group.join(&socket, interface.index).map_err(step("share packets among queues"))?;
         }
         let express = self.may_have_express().then(Express::new);
-        if express.is_some() {
-            // An express socket wants it. For the kernel to begin with it and to end it, again and again,
-            // disturbs all cores.
-            socket.stamp(options.timestamp).map_err(step("set the packet socket up"))?;
-        }
         Ok(Inlet { socket: Arc::new(socket), frames, express, filter })
     }
 

@@ -35,14 +35,9 @@ impl PacketSocket {
     /// Asks for all that is to be known of packets that are received as messages, and for room.
     pub(super) fn receive_messages(&self, timestamps: bool) -> io::Result<()> {
         self.set(libc::SOL_PACKET, libc::PACKET_AUXDATA, &1)?;
-        self.stamp(timestamps)?;
+        self.set(libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &c_int::from(timestamps))?;
         self.enlarge(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, RECEIVE_BUFFER);
         Ok(())
-    }
-
-    /// Whether the kernel takes the time when packets arrive, and not when it puts them into a ring.
-    pub(super) fn stamp(&self, timestamps: bool) -> io::Result<()> {
-        self.set(libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &c_int::from(timestamps))
     }
 
     /// Makes a ring of the kind `option`, with headers as TPACKET_V3 has them.

@@ -86,11 +86,21 @@ fn packets_that_come_alone_come_by_the_express_socket() {
         assert!(std::process::Command::new(ip).args(up).status().unwrap().success());
         let mut lo = Loop::new();
         for _ in 0..3 {
-            // Packets of the time without an express socket, of the time when it is not yet read, and later ones.
-            for _ in 0..25 {
+            // Without an express socket.
+            for _ in 0..10 {
                 lo.send(2);
                 lo.receive();
                 std::thread::sleep(Duration::from_millis(1));
+            }
+            // What the ring has from before is not overtaken.
+            lo.send(1);
+            lo.queue.take(Step::Open);
+            lo.send(1);
+            lo.receive();
+            // While it is open and not yet read.
+            for _ in 0..10 {
+                lo.send(2);
+                lo.receive();
             }
             lo.become_express();
             let mut by_messages = 0;
