@@ -59,8 +59,11 @@ pub(super) enum Step {
 
 /// So many packets before the express socket may be read are many.
 const MOST_EXPECTED: usize = 512;
-/// After so long a block of the ring is handed over, on any kernel.
+/// How long the express socket is open before it is read: by then the ring's block is handed over, unless the
+/// kernel is late.
 pub(super) const SETTLED: Duration = Duration::from_millis(20);
+/// How long a copy is waited for that should have come: none has been that late whose twin came.
+const LATE: Duration = Duration::from_secs(1);
 
 impl Express {
     pub(super) fn new() -> Self {
@@ -135,18 +138,19 @@ impl Express {
     }
 
     /// What is to be done when a block of the ring has been read or there was none.
-    pub(super) fn consider(&mut self, ring: &mut RxRing) -> Step {
+    pub(super) fn consider(&mut self, socket: &PacketSocket, ring: &mut RxRing) -> Step {
         if matches!(self.way, Way::Open(_) | Way::Refused) && self.by_ring.is_empty() {
             return Step::Nothing;
         }
         let now = Instant::now();
-        let is_empty = ring.is_empty();
-        if is_empty {
+        if self.by_ring.is_late(now) && has_all(socket, ring) {
             self.by_ring.forget(now);
         }
         match &self.way {
             Way::Open(_) | Way::Refused => Step::Nothing,
-            Way::Opened(_, since) if is_empty && now.duration_since(*since) > SETTLED => {
+            Way::Opened(_, since)
+                if now.saturating_duration_since(*since) > SETTLED && has_all(socket, ring) =>
+            {
                 if let Way::Opened(socket, _) = std::mem::replace(&mut self.way, Way::Refused) {
                     self.way = Way::Open(socket);
                 }
@@ -162,6 +166,14 @@ impl Express {
             },
         }
     }
+}
+
+/// Whether everything has been read that the kernel has put into a ring, its open block included.
+fn has_all(socket: &PacketSocket, ring: &mut RxRing) -> bool {
+    // Where it does not tell, it has been time enough. A frame whose offload it has no words for it does not
+    // count, but leaves its place in the block.
+    let received = socket.counted().map_or(0, |counted| counted.received);
+    ring.is_empty() && received <= ring.taken().frames
 }
 
 /// Which frames of one way have been seen on the other one.
@@ -221,13 +233,16 @@ impl Expected {
         place.and_then(|place| self.0.remove(place)).is_some()
     }
 
-    /// Forgets those that would have come by now: all that there were have been seen.
+    /// Forgets those that are late: all that there were have been seen.
     fn forget(&mut self, now: Instant) {
-        while let Some((_, since)) = self.0.front()
-            && now.saturating_duration_since(*since) > SETTLED
-        {
+        while self.is_late(now) {
             self.0.pop_front();
         }
+    }
+
+    /// Whether the first one is late.
+    fn is_late(&self, now: Instant) -> bool {
+        self.0.front().is_some_and(|(_, since)| now.saturating_duration_since(*since) > LATE)
     }
 
     fn is_empty(&self) -> bool {
@@ -334,9 +349,9 @@ mod tests {
         }
         assert_eq!([a, a, a, b].map(|id| expected.take(id)), [true, true, false, true]);
         expected.expect(a, now);
-        expected.forget(now + SETTLED / 2);
+        expected.forget(now + LATE / 2);
         assert!(!expected.is_empty());
-        expected.forget(now + SETTLED * 2);
+        expected.forget(now + LATE * 2);
         assert!(expected.is_empty());
     }
 

@@ -78,12 +78,12 @@ impl Receiver {
     fn use_inlet(&mut self, inlet: Inlet) -> io::Result<()> {
         self.watch.follow(&*inlet.socket)?;
         let socket = Arc::downgrade(&inlet.socket);
-        // The kernel forgets the drops that it has told.
         let mut told = 0;
         self.meter.opened(Box::new(move || {
             // Where it does not tell, what is known is all there is.
-            let more = socket.upgrade().and_then(|socket| socket.take_drops().ok());
-            told += u64::from(more.unwrap_or(0));
+            if let Some(Ok(counted)) = socket.upgrade().map(|socket| socket.counted()) {
+                told = counted.dropped;
+            }
             Some(told)
         }));
         self.watch.tick(inlet.express.as_ref().map(|_| INTERVAL));
@@ -130,12 +130,12 @@ impl Receiver {
         }
         let before = self.express().map(|(ring, _)| ring.taken());
         n += self.collect_frames(batch, room - n);
-        let is_up = self.look.is_none();
-        if let Some((ring, express)) = self.express()
-            && is_up
-            && (n == 0 || before != Some(ring.taken()))
-        {
-            let step = express.consider(ring);
+        let Some(inlet) = self.inlet.as_mut().filter(|_| self.look.is_none()) else { return Ok(n) };
+        let Inlet { socket, frames: Frames::Ring(ring), express: Some(express), .. } = inlet else {
+            return Ok(n);
+        };
+        if n == 0 || before != Some(ring.taken()) {
+            let step = express.consider(socket, ring);
             self.take(step);
         }
         Ok(n)
