@@ -8,6 +8,7 @@
 //! with the processor time of the program alone says what a packet costs it, its system calls
 //! included.
 
+mod idle;
 mod rig;
 
 use std::path::PathBuf;
@@ -31,7 +32,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", default_value_t = 300, value_parser = clap::value_parser!(u64).range(10..=60_000))]
     window: u64,
 
-    /// Measures only the groups of this name: methods, burst, length, ring.
+    /// Measures only the groups of this name: methods, burst, length, ring, idle.
     #[arg(long, value_name = "GROUP")]
     only: Vec<String>,
 
@@ -76,7 +77,10 @@ impl Options {
         );
         let mut cases = cases();
         cases.retain(|case| self.only.is_empty() || self.only.iter().any(|o| o == case.group));
-        ensure!(!cases.is_empty(), "--only: there is no group of this name");
+        let mut idle = idle::cases();
+        idle.retain(|_| self.only.is_empty() || self.only.iter().any(|o| o == idle::GROUP));
+        let is_nothing = cases.is_empty() && idle.is_empty();
+        ensure!(!is_nothing, "--only: there is no group of this name");
         let rig = Rig::new([first, last]);
         for _ in 0..self.rounds {
             for case in &mut cases {
@@ -86,12 +90,16 @@ impl Options {
                     .with_context(|| format!("{}: {}", case.group, case.name))?;
                 case.samples.push(sample);
             }
+            for case in &mut idle {
+                case.measure(&rig)?;
+            }
         }
-        print!("{}", tell(&cases));
+        print!("{}{}", tell(&cases), idle::tell(&idle));
         let options = json!({
             "suite": "io", "rounds": self.rounds, "window_ms": self.window, "cores": [first, last],
         });
-        let rows = cases.iter().map(|case| case.json(&cases)).collect();
+        let rows = cases.iter().map(|case| case.json(&cases));
+        let rows = rows.chain(idle.iter().map(idle::Case::json)).collect();
         report::write(self.json.as_deref(), &machine, options, rows)
     }
 }

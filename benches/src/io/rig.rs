@@ -14,6 +14,8 @@ use anyhow::{Context, bail, ensure};
 use millrace_testkit::Namespace;
 use serde_json::Value;
 
+use crate::report::median;
+
 /// The hosts.
 pub(super) struct Rig {
     source: Namespace,
@@ -85,6 +87,31 @@ impl Rig {
             offered: (after.sent - before.sent) as f64 / seconds,
             cost: after.spent.zip(before.spent).map(|(after, before)| cost(after - before)),
         })
+    }
+
+    /// Microseconds that an echo of the sink takes, through a forwarder of both directions: the median of some, each
+    /// of which comes when there was nothing for a while.
+    ///
+    /// # Errors
+    /// A program does not start, or there are no echoes.
+    pub(super) fn round_trip(&self, forwarder: &Forwarder) -> anyhow::Result<f64> {
+        const WARM_UP: Duration = Duration::from_millis(300);
+        let hosts = [(&self.source, "out", "10.99.0.1/24"), (&self.sink, "in", "10.99.0.2/24")];
+        for (host, interface, address) in hosts {
+            host.ip(&format!("address replace {address} dev {interface}"));
+        }
+        let bridged = (*forwarder == Forwarder::Bridge).then(|| Bridge::new(&self.middle));
+        let running = self.start(forwarder)?;
+        std::thread::sleep(WARM_UP);
+        let output = self.source.run("ping -n -c 21 -i 0.05 -w 5 10.99.0.2");
+        drop((running, bridged));
+        let said = String::from_utf8_lossy(&output.stdout);
+        let times =
+            said.lines().filter_map(|line| line.split_once(" time=")?.1.strip_suffix(" ms"));
+        let times: Result<Vec<f64>, _> = times.map(str::parse).collect();
+        // The first one asks for the address.
+        let times = times?.into_iter().skip(1).map(|milliseconds| milliseconds * 1e3);
+        median(times.collect()).with_context(|| format!("no echoes: {forwarder:?}: {said}"))
     }
 
     fn start(&self, forwarder: &Forwarder) -> anyhow::Result<Option<Running>> {

@@ -186,6 +186,11 @@ pub fn for_kernel(filter: &[Instruction], snap: u32, longest: u32) -> Vec<Instru
     program
 }
 
+/// Whether a filter computes how much of a frame it wants.
+pub fn computes_lengths(filter: &[Instruction]) -> bool {
+    filter.iter().any(|&(code, ..)| code & 0x07 == RET && code & 0x18 != 0)
+}
+
 /// A filter that refuses every frame.
 pub const NOTHING: &[Instruction] = &[(RET, 0, 0, 0)];
 

@@ -286,6 +286,59 @@ fn queues_share_packets_by_flow() {
     });
 }
 
+/// Now one packet, now many, with pauses and without: none is lost, doubled or overtaken.
+#[test]
+fn packets_keep_their_order_at_any_pace() {
+    const PHASES: u32 = 20;
+    let Some(_alone) = millrace_testkit::privileged!("ip", "sysctl") else { return };
+    by_each_method("pace", |method| {
+        let options = RxOptions { method: method.clone(), ..RxOptions::default() };
+        let mut b = receive_from("b", &options);
+        let mut a = transmit_by(method, "a");
+        let mut random = 1u32;
+        let mut draw = |below: u32| {
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (random >> 16) % below.max(1)
+        };
+        // Bursts, and the pauses behind them.
+        let mut shape = Vec::new();
+        for _ in 0..PHASES {
+            shape.extend((0..40).map(|_| ([1, 1, 2, 5][draw(4) as usize], 500 + draw(3000))));
+            shape.extend((0..draw(20)).map(|_| ([30, 70, 150][draw(3) as usize], draw(400))));
+        }
+        let mut sent = 0u32;
+        let mut numbered = || {
+            sent += 1;
+            [&frame(B, [0x88, 0xb5], 40)[..], &(sent - 1).to_be_bytes()].concat()
+        };
+        let bursts: Vec<(Vec<Vec<u8>>, u32)> = shape
+            .into_iter()
+            .map(|(count, pause)| ((0..count).map(|_| numbered()).collect(), pause))
+            .collect();
+        let mut received = 0u32;
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                for (frames, pause) in &bursts {
+                    send(&mut a, &frames.iter().map(Vec::as_slice).collect::<Vec<_>>());
+                    std::thread::sleep(Duration::from_micros((*pause).into()));
+                }
+            });
+            let end = Instant::now() + Duration::from_secs(20);
+            while received < sent && Instant::now() < end {
+                let mut batch = Batch::new();
+                b.receive(&mut batch, 64).unwrap();
+                for packet in batch.drain() {
+                    assert_eq!(packet.data()[54..58], received.to_be_bytes());
+                    received += 1;
+                }
+            }
+        });
+        assert_eq!(received, sent);
+        assert!(receive(&mut b, 0).is_empty());
+        assert_eq!(b.counts(), millrace_io::QueueCounts::default());
+    });
+}
+
 /// A datagram of a flow, which the source port tells, with a number in its last byte.
 fn numbered(flow: u32, number: u32) -> Vec<u8> {
     let mut ip = [0x45, 0, 0, 32, 0, 0, 0x40, 0, 64, 17, 0, 0, 10, 9, 0, 1, 10, 9, 0, 2];

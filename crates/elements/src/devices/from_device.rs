@@ -33,8 +33,9 @@
 //! - FORCE_IP: whether to send packets with an IP header only, with their IP header annotations
 //!   set. Others leave by output 1. Default false.
 //! - METHOD: LINUX or PCAP, which are the same here: packet sockets with rings that are shared with
-//!   the kernel; SOCKET: without rings, slower by far, but a lone packet does not wait up to 1 ms for
-//!   others; XDP; DPDK; NETMAP: AF_XDP or else packet sockets. CAPTURE is an old name of it.
+//!   the kernel; SOCKET: without rings, slower by far, but no packet waits up to 1 ms for others (with rings
+//!   one that comes alone does not either, where the device has one queue); XDP; DPDK; NETMAP: AF_XDP or
+//!   else packet sockets. CAPTURE is an old name of it.
 //! - BPF_FILTER: a filter in the language of tcpdump (pcap-filter(7)), which the kernel runs. It needs
 //!   libpcap (Debian: libpcap0.8). TCP segments and trains of datagrams that come in one piece are
 //!   judged by it in one piece. Default none.

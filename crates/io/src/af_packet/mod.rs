@@ -13,7 +13,8 @@
 //! By default frames lie in rings that are shared with the kernel ([`Method::Ring`]): `rx_ring.rs` and
 //! `tx_ring.rs` say how, and what it is worth. [`Method::Socket`] leaves them out: then each burst
 //! is a system call, packets do not wait for a block of the ring to be full or 1 ms old, and a frame
-//! costs many times as much.
+//! costs many times as much. While few packets come to a queue with a ring, they come by messages, too
+//! (`express.rs`), so that one that comes alone does not wait.
 //!
 //! # The kernel's own stack
 //! Packet sockets listen beside it. Where it is not to have the packets (`sniffer` is false), a
@@ -23,6 +24,7 @@
 //! Queues belong to a name. When the interface goes down or away, its queues say so once; they go on
 //! when there is one of this name that is up, whether it is the same or another.
 
+mod express;
 mod frame;
 mod interface;
 mod mapping;
@@ -62,7 +64,7 @@ use crate::queue::{
 /// With rings, a receive queue has 16 MiB of memory that is shared with the kernel, and a transmit
 /// queue 2 MiB (with an MTU of 1,500 bytes). Without, a receive queue asks the kernel for a buffer of
 /// 32 MiB (as root; else it gets what `net.core.rmem_max` allows) and has one of 2 MiB of its own,
-/// which only segments larger than a packet buffer touch.
+/// which only segments larger than a packet buffer touch; an express socket has the same.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AfPacket;
 

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use libc::c_int;
 
+use super::express::{self, Copies, Express};
 use super::interface::Interface;
 use super::messages::Inbox;
 use super::rx_ring::RxRing;
@@ -30,6 +31,8 @@ pub(super) struct Opening {
 pub(super) struct Inlet {
     pub(super) socket: Arc<PacketSocket>,
     pub(super) frames: Frames,
+    /// Beside a ring, where that is possible.
+    pub(super) express: Option<Express>,
     filter: Vec<Instruction>,
 }
 
@@ -37,6 +40,27 @@ pub(super) struct Inlet {
 pub(super) enum Frames {
     Ring(RxRing),
     Messages(Inbox),
+}
+
+impl Inlet {
+    /// Where messages come from, and which of them have copies elsewhere.
+    pub(super) fn messages(&mut self) -> Option<(&PacketSocket, &mut Inbox, Option<Copies<'_>>)> {
+        match (&mut self.frames, &mut self.express) {
+            (Frames::Messages(inbox), _) => Some((&self.socket, inbox, None)),
+            (Frames::Ring(_), Some(express)) => {
+                express.messages().map(|(socket, inbox, copies)| (socket, inbox, Some(copies)))
+            }
+            (Frames::Ring(_), None) => None,
+        }
+    }
+
+    /// A ring, and the way beside it.
+    pub(super) fn express(&mut self) -> Option<(&mut RxRing, &mut Express)> {
+        match (&mut self.frames, &mut self.express) {
+            (Frames::Ring(ring), Some(express)) => Some((ring, express)),
+            _ => None,
+        }
+    }
 }
 
 /// `ETH_P_ALL` of `linux/if_ether.h`.
@@ -69,7 +93,7 @@ impl Opening {
         if !options.outbound {
             socket.ignore_outgoing();
         }
-        let filter = self.filter(&interface);
+        let filter = self.filter(&interface, &options.method);
         let first = if self.group.is_some() { bpf::NOTHING } else { &filter };
         socket.set_filter(first).map_err(step("set the filter"))?;
         if options.promiscuous {
@@ -82,7 +106,34 @@ impl Opening {
         if let Some(group) = &self.group {
             group.join(&socket, interface.index).map_err(step("share packets among queues"))?;
         }
-        Ok(Inlet { socket: Arc::new(socket), frames, filter })
+        let express = self.may_have_express().then(Express::new);
+        Ok(Inlet { socket: Arc::new(socket), frames, express, filter })
+    }
+
+    /// Whether frames may come by an express socket beside the ring, too.
+    fn may_have_express(&self) -> bool {
+        let options = &self.options;
+        // Queues that share packets would have to share those of their express sockets in the same way.
+        options.method != Method::Socket
+            && self.group.is_none()
+            // The copies of a frame are told by its first bytes and its length, which each way has to have.
+            && options.snap_length >= express::PREFIX
+            && !bpf::computes_lengths(&options.filter)
+    }
+
+    /// Opens a plain socket that receives the same packets as a queue's.
+    pub(super) fn open_express(&self) -> io::Result<PacketSocket> {
+        let interface = Interface::find(&self.device)?;
+        let options = &self.options;
+        let socket = PacketSocket::open()?;
+        socket.show_offloads()?;
+        socket.receive_messages(options.timestamp)?;
+        if !options.outbound {
+            socket.ignore_outgoing();
+        }
+        socket.set_filter(&self.filter(&interface, &Method::Socket))?;
+        socket.bind(interface.index, EVERY_PROTOCOL)?;
+        Ok(socket)
     }
 
     /// Opens a queue.
@@ -123,8 +174,8 @@ impl Opening {
     }
 
     /// The filter for the kernel. Messages are cut here, where their whole length is known.
-    fn filter(&self, interface: &Interface) -> Vec<Instruction> {
-        let snap = match self.options.method {
+    fn filter(&self, interface: &Interface, method: &Method) -> Vec<Instruction> {
+        let snap = match method {
             Method::Socket => u32::MAX,
             _ => match u32::try_from(self.options.snap_length) {
                 // No frame of any interface is longer.

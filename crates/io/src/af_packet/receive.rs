@@ -9,9 +9,11 @@ use std::time::{Duration, Instant};
 use millrace_core::memory::copies::{self, CopyCause};
 use millrace_core::{Batch, Packet};
 
+use super::express::{Express, INTERVAL, Id, Load, SETTLED, Step};
 use super::frame::Intake;
 use super::messages::MESSAGES;
 use super::opening::{Frames, Inlet, Opening};
+use super::rx_ring::RxRing;
 use crate::meter::Meter;
 use crate::offload::Finished;
 use crate::queue::{RxOptions, RxQueue};
@@ -76,14 +78,15 @@ impl Receiver {
     fn use_inlet(&mut self, inlet: Inlet) -> io::Result<()> {
         self.watch.follow(&*inlet.socket)?;
         let socket = Arc::downgrade(&inlet.socket);
-        // The kernel forgets the drops that it has told.
         let mut told = 0;
         self.meter.opened(Box::new(move || {
             // Where it does not tell, what is known is all there is.
-            let more = socket.upgrade().and_then(|socket| socket.take_drops().ok());
-            told += u64::from(more.unwrap_or(0));
+            if let Some(Ok(counted)) = socket.upgrade().map(|socket| socket.counted()) {
+                told = counted.dropped;
+            }
             Some(told)
         }));
+        self.watch.tick(inlet.express.as_ref().map(|_| INTERVAL));
         self.inlet = Some(inlet);
         Ok(())
     }
@@ -100,20 +103,83 @@ impl Receiver {
 
     /// Receives packets into a batch that has room for so many. Returns how many.
     fn collect(&mut self, batch: &mut Batch, room: usize) -> io::Result<usize> {
-        match self.inlet.as_mut().map(|inlet| &mut inlet.frames) {
-            Some(Frames::Ring(_)) => Ok(self.collect_frames(batch, room)),
-            Some(Frames::Messages(_)) => self.collect_messages(batch, room),
+        match &self.inlet {
+            Some(Inlet { frames: Frames::Messages(_), .. }) => {
+                self.read_messages(room)?;
+                Ok(self.hand_on(batch, room))
+            }
+            Some(Inlet { express: None, .. }) => Ok(self.collect_frames(batch, room)),
+            Some(_) => self.collect_both(batch, room),
             None => Ok(0),
         }
+    }
+
+    /// Receives from a ring, and from the express socket beside it while there is one.
+    fn collect_both(&mut self, batch: &mut Batch, room: usize) -> io::Result<usize> {
+        let step = match self.read_messages(room) {
+            Ok((load, is_end)) => {
+                self.express().map_or(Step::Nothing, |(_, express)| express.came(load, is_end))
+            }
+            // The ring tells what is to be told.
+            Err(_) => Step::Close,
+        };
+        self.take(step);
+        let mut n = self.hand_on(batch, room);
+        if n >= room {
+            return Ok(n);
+        }
+        let before = self.express().map(|(ring, _)| ring.taken());
+        n += self.collect_frames(batch, room - n);
+        let Some(inlet) = self.inlet.as_mut().filter(|_| self.look.is_none()) else { return Ok(n) };
+        let Inlet { socket, frames: Frames::Ring(ring), express: Some(express), .. } = inlet else {
+            return Ok(n);
+        };
+        if n == 0 || before != Some(ring.taken()) {
+            let step = express.consider(socket, ring);
+            self.take(step);
+        }
+        Ok(n)
+    }
+
+    /// Takes a step about the express socket.
+    fn take(&mut self, step: Step) {
+        let Self { opening, inlet, watch, look, .. } = self;
+        let Some((ring, express)) = inlet.as_mut().and_then(Inlet::express) else { return };
+        match step {
+            Step::Nothing => {}
+            Step::Wait => watch.tick(Some(INTERVAL)),
+            Step::Open => {
+                express.begin(opening.open_express().ok());
+                watch.tick(Some(SETTLED));
+            }
+            Step::Use => {
+                watch.tick(None);
+                let followed = express.socket().map(|socket| watch.follow(socket));
+                if !matches!(followed, Some(Ok(()))) {
+                    express.close(ring);
+                    express.begin(None);
+                }
+            }
+            Step::Close => {
+                express.close(ring);
+                if look.is_none() {
+                    watch.tick(Some(INTERVAL));
+                }
+            }
+        }
+    }
+
+    fn express(&mut self) -> Option<(&mut RxRing, &mut Express)> {
+        self.inlet.as_mut().and_then(Inlet::express)
     }
 
     /// Receives from a ring.
     fn collect_frames(&mut self, batch: &mut Batch, room: usize) -> usize {
         let Self { inlet, intake, spares, ready, meter, .. } = self;
-        let Some(Frames::Ring(ring)) = inlet.as_mut().map(|inlet| &mut inlet.frames) else {
-            return 0;
-        };
+        let Some(Inlet { frames: Frames::Ring(ring), express, .. }) = inlet else { return 0 };
+        let mut copies = express.as_mut().and_then(Express::copies);
         let mut received = 0;
+        let mut seen = 0;
         let mut n = 0;
         // Frames of which nothing is left count, too: others are to have their turn.
         while n < room && received < room {
@@ -124,6 +190,13 @@ impl Receiver {
                 break;
             };
             received += 1;
+            if let Some(copies) = &mut copies
+                && copies.has_seen(Id::of(bytes, arrival.length + arrival.missing))
+            {
+                seen += 1;
+                spares.push(packet);
+                continue;
+            }
             let buffer = packet.buffer_mut();
             let (first, overflow) = bytes.split_at_checked(buffer.len()).unwrap_or((bytes, &[]));
             if let Some(buffer) = buffer.get_mut(..first.len()) {
@@ -139,29 +212,35 @@ impl Receiver {
             note(meter, outcome);
         }
         ring.release();
-        copies::count_many(CopyCause::Receive, received as u64);
+        copies::count_many(CopyCause::Receive, (received - seen) as u64);
         n
     }
 
-    /// Receives messages until there are no more or there is no room.
-    fn collect_messages(&mut self, batch: &mut Batch, room: usize) -> io::Result<usize> {
-        let mut n = 0;
-        while n < room {
-            let wanted = (room - n).min(MESSAGES);
-            let received = self.collect_some_messages(wanted)?;
-            n += self.hand_on(batch, room - n);
-            if received < wanted {
-                break;
+    /// Reads messages until there are no more or so many packets are ready. Returns how many came, and whether
+    /// there are no more.
+    fn read_messages(&mut self, wanted: usize) -> io::Result<(Load, bool)> {
+        /// Few are wanted of the first call, for most often there are none.
+        const FIRST: usize = 4;
+        let mut load = Load::default();
+        let mut most = if self.express().is_some() { FIRST } else { MESSAGES };
+        while let missing @ 1.. = wanted.saturating_sub(self.ready.len().max(load.frames as usize))
+        {
+            let (more, is_end) = self.read_some_messages(missing.min(most))?;
+            most = MESSAGES;
+            load.frames += more.frames;
+            load.bytes += more.bytes;
+            if is_end || more.frames == 0 {
+                return Ok((load, is_end));
             }
         }
-        Ok(n)
+        Ok((load, false))
     }
 
-    /// Receives up to so many messages. Returns how many came.
-    fn collect_some_messages(&mut self, wanted: usize) -> io::Result<usize> {
+    /// Reads up to so many messages, with one call. Returns how many came, and whether there are no more.
+    fn read_some_messages(&mut self, wanted: usize) -> io::Result<(Load, bool)> {
         let Self { inlet, spares, intake, ready, meter, .. } = self;
-        let Some(Inlet { socket, frames: Frames::Messages(inbox), .. }) = inlet else {
-            return Ok(0);
+        let Some((socket, inbox, mut copies)) = inlet.as_mut().and_then(Inlet::messages) else {
+            return Ok((Load::default(), true));
         };
         while spares.len() < wanted {
             // The kernel keeps the packets for as long as it can when we have no memory.
@@ -171,26 +250,42 @@ impl Receiver {
         let available = wanted.min(spares.len());
         let into = spares.get_mut(..available).unwrap_or_default();
         if into.is_empty() {
-            return Ok(0);
+            return Ok((Load::default(), false));
         }
         let received = match socket.receive(inbox, into) {
             Ok(received) => received,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(0),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(0),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                return Ok((Load::default(), true));
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                return Ok((Load::default(), false));
+            }
             // A packet with an offload that the kernel has no words for: it has dropped it.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-                meter.lost(1);
-                return Ok(0);
+                // Beside a ring, that counts it.
+                meter.lost(u64::from(copies.is_none()));
+                return Ok((Load::default(), false));
             }
             Err(error) => return Err(error),
         };
-        copies::count_many(CopyCause::Receive, received as u64);
-        for ((arrival, overflow), packet) in inbox.arrivals().zip(spares.drain(..received)) {
+        let mut load = Load { frames: received as u64, bytes: 0 };
+        let mut seen = 0;
+        for ((arrival, overflow), mut packet) in inbox.arrivals().zip(spares.drain(..received)) {
+            load.bytes += arrival.length as u64;
+            if let Some(copies) = &mut copies {
+                let buffer = packet.buffer_mut();
+                let bytes = buffer.get(..arrival.length).unwrap_or(buffer);
+                if copies.has_seen(Id::of(bytes, arrival.length)) {
+                    seen += 1;
+                    continue;
+                }
+            }
             let outcome =
                 intake.unfold(arrival, overflow, packet, |packet| ready.push_back(packet));
             note(meter, outcome);
         }
-        Ok(received)
+        copies::count_many(CopyCause::Receive, (received - seen) as u64);
+        Ok((load, received < available))
     }
 
     /// Begins to look for the interface.
@@ -223,7 +318,9 @@ impl Receiver {
             }
         }
         self.look = None;
-        self.watch.tick(None);
+        // Whether there is to be an express socket.
+        let next = self.express().map(|_| INTERVAL);
+        self.watch.tick(next);
     }
 
     /// Asks for news of the interface, where that is due.
@@ -290,3 +387,6 @@ fn note(meter: &Meter, outcome: Finished) {
         Finished::Lost => meter.lost(1),
     }
 }
+
+#[cfg(test)]
+mod tests;

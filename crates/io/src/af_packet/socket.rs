@@ -7,13 +7,26 @@ use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use libc::{c_int, socklen_t};
+use millrace_core::Lock;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 use crate::bpf::Instruction;
 
 /// A packet socket that does not block.
 #[derive(Debug)]
-pub(super) struct PacketSocket(OwnedFd);
+pub(super) struct PacketSocket {
+    descriptor: OwnedFd,
+    counted: Lock<Counted>,
+}
+
+/// What the kernel has counted since a socket was opened.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counted {
+    /// Packets that it has kept for us.
+    pub(super) received: u64,
+    /// Packets that it has dropped for want of room.
+    pub(super) dropped: u64,
+}
 
 /// Bytes that the kernel may keep for us before it drops packets.
 const RECEIVE_BUFFER: c_int = 32 << 20;
@@ -24,7 +37,9 @@ impl PacketSocket {
     /// A socket that is bound to nothing, so that nothing arrives.
     pub(super) fn open() -> io::Result<Self> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        Ok(Self(rustix::net::socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?))
+        let descriptor =
+            rustix::net::socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?;
+        Ok(Self { descriptor, counted: Lock::default() })
     }
 
     /// Asks for the header of virtio-net in front of each packet.
@@ -130,15 +145,19 @@ impl PacketSocket {
 
     /// What has happened to the socket since the last call.
     pub(super) fn take_error(&self) -> io::Result<()> {
-        rustix::net::sockopt::socket_error(&self.0)?.map_err(io::Error::from)
+        rustix::net::sockopt::socket_error(&self.descriptor)?.map_err(io::Error::from)
     }
 
-    /// Packets that the kernel dropped for want of room since the last call.
-    pub(super) fn take_drops(&self) -> io::Result<u32> {
+    /// What the kernel has counted.
+    pub(super) fn counted(&self) -> io::Result<Counted> {
         // What sockets without rings answer is shorter, with the same beginning.
         let mut stats = libc::tpacket_stats_v3 { tp_packets: 0, tp_drops: 0, tp_freeze_q_cnt: 0 };
+        // It forgets what it has told.
+        let mut counted = self.counted.lock();
         self.get(libc::SOL_PACKET, libc::PACKET_STATISTICS, &mut stats)?;
-        Ok(stats.tp_drops)
+        counted.received += u64::from(stats.tp_packets.saturating_sub(stats.tp_drops));
+        counted.dropped += u64::from(stats.tp_drops);
+        Ok(*counted)
     }
 
     /// Joins the sockets that share the packets of an interface as `group` (its number, and kind and
@@ -190,13 +209,13 @@ impl PacketSocket {
 
 impl AsFd for PacketSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.descriptor.as_fd()
     }
 }
 
 impl AsRawFd for PacketSocket {
     fn as_raw_fd(&self) -> RawFd {
-        self.0.as_raw_fd()
+        self.descriptor.as_raw_fd()
     }
 }
 

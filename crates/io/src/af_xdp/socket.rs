@@ -244,7 +244,9 @@ impl Socket {
         }
         if given > 0 {
             rx.fill.publish();
-            if rx.fill.wants_call() {
+            // Without zero copy the kernel looks at the ring for each packet and wants no call. To see that
+            // it wants none would cost a fence.
+            if self.mode.zero_copy && rx.fill.wants_call() {
                 // It is tried again with the next packets.
                 let _ = sys::kick_receive(self.fd());
             }

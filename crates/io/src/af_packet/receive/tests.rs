@@ -1,0 +1,129 @@
+//! Which way packets take into a queue that has two.
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::thread::{UnshareFlags, unshare_unsafe};
+
+use super::super::transmit::Transmitter;
+use super::*;
+use crate::queue::{QueueCounts, TxOptions, TxQueue};
+
+/// A queue of the loopback interface, and a way to send to it.
+struct Loop {
+    queue: Receiver,
+    out: Transmitter,
+    sent: u32,
+    received: u32,
+}
+
+impl Loop {
+    fn new() -> Self {
+        let options = RxOptions::default();
+        let opening = Arc::new(Opening::new("lo", &options));
+        let inlet = opening.open().unwrap();
+        let queue = Receiver::new(opening, Some(inlet), &options).unwrap();
+        let out = Transmitter::open("lo", &TxOptions::default()).unwrap();
+        Self { queue, out, sent: 0, received: 0 }
+    }
+
+    fn send(&mut self, count: u32) {
+        let mut batch = Batch::new();
+        for number in self.sent..self.sent + count {
+            let mut frame = [0xff; 60];
+            frame[12..14].copy_from_slice(&[0x88, 0xb5]);
+            frame[20..24].copy_from_slice(&number.to_be_bytes());
+            batch.push(Packet::from_bytes(&frame).unwrap()).unwrap();
+        }
+        self.sent += count;
+        while self.out.transmit(&mut batch).unwrap() > 0 && !batch.is_empty() {}
+    }
+
+    /// Receives what has been sent, in the order in which it was.
+    fn receive(&mut self) {
+        let end = Instant::now() + Duration::from_secs(5);
+        while self.received < self.sent && Instant::now() < end {
+            self.receive_some(256);
+        }
+        assert_eq!(self.received, self.sent);
+    }
+
+    fn receive_some(&mut self, most: usize) {
+        let mut batch = Batch::new();
+        self.queue.receive(&mut batch, most).unwrap();
+        assert!(self.received + batch.len() as u32 <= self.sent, "no packet comes twice");
+        for packet in batch.drain() {
+            assert_eq!(packet.data()[20..24], self.received.to_be_bytes());
+            self.received += 1;
+        }
+    }
+
+    /// Whether there is an express socket that is read.
+    fn is_express(&mut self) -> bool {
+        self.queue.express().unwrap().1.socket().is_some()
+    }
+
+    /// Receives nothing until there is an express socket. A thread that sleeps wakes up for it.
+    fn become_express(&mut self) {
+        let asleep = self.queue.readiness().unwrap();
+        while !self.is_express() {
+            let mut polled = [PollFd::new(&asleep, PollFlags::IN)];
+            let limit = Timespec { tv_sec: 1, tv_nsec: 0 };
+            assert_eq!(poll(&mut polled, Some(&limit)).unwrap(), 1);
+            self.receive_some(256);
+        }
+    }
+}
+
+#[test]
+fn packets_that_come_alone_come_by_the_express_socket() {
+    let Some(_alone) = millrace_testkit::privileged!("ip") else { return };
+    // A thread of its own, and with it a network of its own.
+    let thread = std::thread::spawn(|| {
+        // SAFETY: this thread shares no descriptors that depend on its network.
+        #[allow(unsafe_code, reason = "a system call that may not be made anywhere")]
+        unsafe { unshare_unsafe(UnshareFlags::NEWNET) }.unwrap();
+        let ip = millrace_testkit::find_program("ip").unwrap();
+        let up = ["link", "set", "dev", "lo", "up"];
+        assert!(std::process::Command::new(ip).args(up).status().unwrap().success());
+        let mut lo = Loop::new();
+        for _ in 0..3 {
+            // Without an express socket.
+            for _ in 0..10 {
+                lo.send(2);
+                lo.receive();
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            // What the ring has from before is not overtaken.
+            lo.send(1);
+            lo.queue.take(Step::Open);
+            lo.send(1);
+            lo.receive();
+            // While it is open and not yet read.
+            for _ in 0..10 {
+                lo.send(2);
+                lo.receive();
+            }
+            lo.become_express();
+            let mut by_messages = 0;
+            for _ in 0..40 {
+                lo.send(1);
+                lo.receive();
+                // Its copy is yet to come by the ring.
+                by_messages += u32::from(lo.queue.express().unwrap().1.expects_by_ring());
+                std::thread::sleep(Duration::from_millis(3));
+            }
+            assert!(by_messages > 20, "packets that come alone wait for no block: {by_messages}");
+            while lo.is_express() {
+                assert!(lo.sent < 100_000, "many packets come by the block");
+                lo.send(200);
+                lo.receive_some(100);
+            }
+            (0..10).for_each(|_| lo.send(150));
+            lo.receive();
+            std::thread::sleep(Duration::from_millis(5));
+            lo.receive_some(256);
+            assert!(!lo.queue.express().unwrap().1.expects_by_ring());
+        }
+        assert_eq!(lo.queue.counts(), QueueCounts::default());
+    });
+    thread.join().unwrap();
+}
