@@ -154,9 +154,10 @@ impl Program {
         };
         command.args(launch.before);
         command.args(["--no-pci", "--telemetry", "--file-prefix", name]);
-        if !on_huge_pages() {
-            command.args(["--no-huge", "-m", "2048"]);
-        }
+        command.args(match on_huge_pages() {
+            true => &["--huge-unlink"][..],
+            false => &["--no-huge", "-m", "2048"],
+        });
         command.args(ports.options(launch.ports)).args(launch.behind);
         // There DPDK makes the socket for its telemetry.
         command.env("RUNTIME_DIRECTORY", folder);
