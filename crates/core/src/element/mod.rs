@@ -29,7 +29,7 @@ pub use crate::args::Failed;
 
 use crate::engine::Context;
 use crate::engine::Notifier;
-use crate::memory::{Batch, Packet};
+use crate::memory::Batch;
 
 /// A packet-processing element.
 ///
@@ -62,22 +62,9 @@ pub trait Element: Sized + Send + Sync + 'static {
         Ok(())
     }
 
-    /// Treats one packet on its way from input 0 to output 0; `None` when it goes no further
-    /// (say why with [`Context::drop`]).
-    fn simple_action(
-        &self,
-        _cx: &mut Context,
-        _local: &mut Self::Local,
-        packet: Packet,
-    ) -> Option<Packet> {
-        Some(packet)
-    }
-
     /// Treats a batch on its way from input 0 to output 0, in place: packets that remain in
-    /// `batch` go on, in order. Lifts [`simple_action`](Element::simple_action) unless written.
-    fn process(&self, cx: &mut Context, local: &mut Self::Local, batch: &mut Batch) {
-        batch.map_filter(|packet| self.simple_action(cx, local, packet));
-    }
+    /// `batch` go on, in order. An element that treats packets one by one is a [`PerPacket`] instead.
+    fn process(&self, _cx: &mut Context, _local: &mut Self::Local, _batch: &mut Batch) {}
 
     /// Takes a batch that arrived at push input `port`. What is left in `batch` at the end is
     /// dropped as [`Unclaimed`](crate::Reason::Unclaimed).

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::mem::MaybeUninit;
-use std::ops::{ControlFlow, Deref, DerefMut, Range};
+use std::ops::{Deref, DerefMut, Range};
 
 use super::arena::{DEFAULT_HEADROOM, STANDARD_ROOM};
 use super::cache;
@@ -226,52 +226,6 @@ impl Batch {
             let Some(packet) = sieve.take() else { break };
             if let Some(packet) = f(packet) {
                 sieve.keep(packet);
-            }
-        }
-    }
-
-    /// Runs `f` on every packet, in order and in place, until it fails: with the place of that packet and the
-    /// failure.
-    #[inline(always)]
-    pub fn try_for_each<E>(
-        &mut self,
-        mut f: impl FnMut(&mut Packet) -> Result<(), E>,
-    ) -> Result<(), (usize, E)> {
-        let packets: &mut [Packet] = self;
-        let len = packets.len();
-        for packet in packets.iter().take(Batch::LOOK_AHEAD) {
-            packet.slot().prefetch();
-        }
-        for index in 0..len {
-            if let Some(packet) = packets.get(index + Batch::LOOK_AHEAD) {
-                packet.slot().prefetch();
-            }
-            // SAFETY: `index` is below the length.
-            f(unsafe { packets.get_unchecked_mut(index) }).map_err(|failure| (index, failure))?;
-        }
-        Ok(())
-    }
-
-    /// [`map_filter`](Batch::map_filter) from the packet numbered `from` on, which `f` can break off: the packets
-    /// behind stay in the batch as they are. Returns then how many packets in front of these were kept.
-    #[inline(always)]
-    pub fn map_filter_from(
-        &mut self,
-        from: usize,
-        mut f: impl FnMut(Packet) -> ControlFlow<Option<Packet>, Option<Packet>>,
-    ) -> Option<usize> {
-        let from = from.min(self.len);
-        let mut sieve = Sieve { end: self.len, read: from, kept: from, batch: self };
-        sieve.batch.len = 0;
-        loop {
-            sieve.look_ahead::<{ Batch::LOOK_AHEAD }>();
-            match f(sieve.take()?) {
-                ControlFlow::Continue(Some(packet)) => sieve.keep(packet),
-                ControlFlow::Continue(None) => {}
-                ControlFlow::Break(packet) => {
-                    packet.into_iter().for_each(|packet| sieve.keep(packet));
-                    return Some(sieve.kept);
-                }
             }
         }
     }
@@ -626,30 +580,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_behind_a_break_stays() {
-        for (break_with, kept) in [(true, 9), (false, 8)] {
-            let mut all = batch(0..20);
-            let broken = all.map_filter_from(4, |packet| match packet.data()[0] {
-                12 => ControlFlow::Break(break_with.then_some(packet)),
-                n => ControlFlow::Continue((n % 2 == 1).then_some(packet)),
-            });
-            assert_eq!(broken, Some(kept));
-            let wanted = [0, 1, 2, 3, 5, 7, 9, 11].into_iter().chain(break_with.then_some(12));
-            assert_eq!(numbers(&all), wanted.chain(13..20).collect::<Vec<_>>());
-            assert_eq!(all.map_filter_from(0, |packet| ControlFlow::Continue(Some(packet))), None);
-        }
-    }
-
-    #[test]
     fn a_panic_loses_the_packet_at_hand_alone() {
         let mut all = batch(0..20);
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            all.map_filter_from(2, |packet| {
+            all.map_filter(|packet| {
                 assert_ne!(packet.data()[0], 10);
-                ControlFlow::Continue((packet.data()[0] % 2 == 1).then_some(packet))
+                (packet.data()[0] % 2 == 1).then_some(packet)
             })
         }));
         assert!(outcome.is_err());
-        assert_eq!(numbers(&all), [0, 1, 3, 5, 7, 9].into_iter().chain(11..20).collect::<Vec<_>>());
+        assert_eq!(numbers(&all), [1, 3, 5, 7, 9].into_iter().chain(11..20).collect::<Vec<_>>());
     }
 }

@@ -50,8 +50,8 @@ use std::sync::{Arc, OnceLock};
 use millrace_core::args::{ElementRef, Kind};
 use millrace_core::element::HandlerError;
 use millrace_core::{
-    Class, Context, Element, Failed, Handlers, Init, Lock, Packet, Reason, Refused, Setup,
-    Timestamp, register,
+    Class, Context, Element, Failed, Handlers, Init, Lock, Moment, Packet, PerPacket, Reason,
+    Refused, Setup, Timestamp, View, Way, register,
 };
 
 use super::packet_number::NumberPlace;
@@ -113,26 +113,6 @@ impl Element for TimestampDiff {
         Ok(())
     }
 
-    fn simple_action(&self, cx: &mut Context, (): &mut (), packet: Packet) -> Option<Packet> {
-        let Some(number) = self.place.read(packet.data()) else {
-            cx.push_or_drop(1, packet, Reason::Truncated);
-            return None;
-        };
-        let Some(time) = self.record.get().and_then(|record| record.take(number)) else {
-            cx.push_or_drop(1, packet, Reason::Unexpected);
-            return None;
-        };
-        let delay = cx.refresh_now() - time;
-        if delay > self.longest {
-            let router = cx.router();
-            let (name, micros) = (router.name_of(cx.element()), delay.as_micros());
-            router.chatter(&format!("{name}: delay of packet {number} is too long: {micros} us"));
-        } else {
-            self.delays.lock().push((delay.as_nanos() / self.unit).max(0) as u64);
-        }
-        Some(packet)
-    }
-
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers.read("average", |it, _| mean(&it.delays.lock()));
         handlers.read("stddev", |it, _| {
@@ -164,6 +144,33 @@ impl Element for TimestampDiff {
             it.delays.lock().clear();
             Ok(())
         });
+    }
+}
+
+impl PerPacket for TimestampDiff {
+    /// The time is looked at anew for each packet, and that takes the engine.
+    fn treat(&self, (): &mut (), _: &mut View, _: &mut Moment) -> Way {
+        Way::aside(0)
+    }
+
+    fn aside(&self, cx: &mut Context, (): &mut (), packet: Packet, _: Way) -> Option<Packet> {
+        let Some(number) = self.place.read(packet.data()) else {
+            cx.push_or_drop(1, packet, Reason::Truncated);
+            return None;
+        };
+        let Some(time) = self.record.get().and_then(|record| record.take(number)) else {
+            cx.push_or_drop(1, packet, Reason::Unexpected);
+            return None;
+        };
+        let delay = cx.refresh_now() - time;
+        if delay > self.longest {
+            let router = cx.router();
+            let (name, micros) = (router.name_of(cx.element()), delay.as_micros());
+            router.chatter(&format!("{name}: delay of packet {number} is too long: {micros} us"));
+        } else {
+            self.delays.lock().push((delay.as_nanos() / self.unit).max(0) as u64);
+        }
+        Some(packet)
     }
 }
 
