@@ -383,7 +383,12 @@ impl Program {
     }
 
     /// Gives a seat to the packet that waits outside of the program for a step behind this one, if it is the only one.
+    /// Where a step has held packets back, that one is of another branch, and the seat may be in front of those that it
+    /// follows: it waits.
     fn adopt(&mut self, at: usize, place: usize, cx: &mut Context) -> bool {
+        if self.stopped {
+            return false;
+        }
         let waiting = cx.waiting().take_lone(&self.entries[at].inside);
         let Some((frame, packet)) = waiting else { return false };
         let step = self.entry_of[frame] as usize;

@@ -261,6 +261,29 @@ impl PerPacket for Ender {
     }
 }
 
+// Sends packets by output 1; every Nth is treated aside, and goes by output 0 while a copy goes by output 1.
+treats!(
+    Flood,
+    "1/2",
+    |own, packet, _at| {
+        match number(packet.data()) % own.0 + 2 == own.0 {
+            true => Way::aside(0),
+            false => Way::output(1),
+        }
+    },
+    {
+        const ROUTES: bool = true;
+
+        fn aside(&self, cx: &mut Context, _: &mut u32, packet: Packet, _: Way) -> Option<Packet> {
+            let second = packet.copy()?;
+            cx.created(1);
+            cx.push(1, second);
+            cx.push(0, packet);
+            None
+        }
+    }
+);
+
 const CLASSES: &[ClassInfo] = &[
     crate::class_info!(Feed, ""),
     crate::class_info!(Sink, ""),
@@ -272,6 +295,7 @@ const CLASSES: &[ClassInfo] = &[
     crate::class_info!(Twice, ""),
     crate::class_info!(Look, ""),
     crate::class_info!(Ender, ""),
+    crate::class_info!(Flood, ""),
 ];
 
 fn engine(text: &str, optimise: bool) -> Engine {
@@ -402,4 +426,13 @@ fn a_long_row_takes_no_more_stack_than_a_thread_has() {
     let text = format!("Feed(3) -> {row} Sink;");
     let (came, _) = run(&text, true);
     assert_eq!(came.values().map(Vec::len).sum::<usize>(), 9);
+}
+
+#[test]
+fn who_holds_packets_back_is_not_overtaken_by_a_branch() {
+    // The copy that waits in front of Mark(2) is the only one that Look knows of.
+    same_both_ways(
+        "Feed(COUNT) -> s :: Split(2) -> f :: Flood(20) -> Mark(1) -> Sink; f[1] -> a :: Mark(2) -> Sink;
+         s[1] -> Mark(4) -> Look(3) -> Mark(3) -> a;",
+    );
 }
