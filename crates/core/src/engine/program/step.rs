@@ -308,7 +308,13 @@ pub(crate) fn treat_batch<E: PerPacket>(
                 // What the element sends now comes behind.
                 cx.push_batch(0, &mut kept);
             }
-            element.aside(cx, local, packet, way)
+            let back = element.aside(cx, local, packet, way);
+            if E::ROUTES && direction == Direction::Push {
+                // In front of what the element chooses this output for.
+                back.into_iter().for_each(|packet| cx.push(0, packet));
+                continue;
+            }
+            back
         };
         if let Some(packet) = settled {
             // There is room for all packets of a batch.

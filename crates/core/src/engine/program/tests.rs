@@ -284,6 +284,26 @@ treats!(
     }
 );
 
+// Chooses among two ways; every Nth packet is treated aside first, and goes by the first one.
+treats!(
+    Detour,
+    "1/2",
+    |own, packet, _at| {
+        match number(packet.data()) % own.0 {
+            0 => Way::aside(u8::MAX),
+            n => Way::output(n as u16 % 2),
+        }
+    },
+    {
+        const ROUTES: bool = true;
+
+        fn aside(&self, _: &mut Context, _: &mut u32, packet: Packet, way: Way) -> Option<Packet> {
+            assert_eq!(way.note(), Some(u8::MAX));
+            Some(packet)
+        }
+    }
+);
+
 const CLASSES: &[ClassInfo] = &[
     crate::class_info!(Feed, ""),
     crate::class_info!(Sink, ""),
@@ -296,6 +316,7 @@ const CLASSES: &[ClassInfo] = &[
     crate::class_info!(Look, ""),
     crate::class_info!(Ender, ""),
     crate::class_info!(Flood, ""),
+    crate::class_info!(Detour, ""),
 ];
 
 fn engine(text: &str, optimise: bool) -> Engine {
@@ -435,4 +456,10 @@ fn who_holds_packets_back_is_not_overtaken_by_a_branch() {
         "Feed(COUNT) -> s :: Split(2) -> f :: Flood(20) -> Mark(1) -> Sink; f[1] -> a :: Mark(2) -> Sink;
          s[1] -> Mark(4) -> Look(3) -> Mark(3) -> a;",
     );
+}
+
+#[test]
+fn what_comes_back_from_aside_is_not_overtaken() {
+    same_both_ways("Feed(COUNT) -> d :: Detour(5) -> Mark(1) -> Sink; d[1] -> Mark(2) -> Sink;");
+    same_both_ways("Feed(COUNT) -> d :: Detour(5) -> Sink; d[1] -> Sink;");
 }
