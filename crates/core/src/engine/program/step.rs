@@ -213,7 +213,7 @@ unsafe fn turn<E: PerPacket>(
     let op = &program.ops[at];
     let id = op.id;
     // SAFETY: as in `run`. No treatment is under way, so the context is free to be used, and what the element does
-    // with it reaches neither this program, which is taken out of it, nor this local.
+    // with it reaches neither this program nor the node that has this local, which are taken out of it.
     let (element, local) = unsafe { (&*op.element.cast::<E>(), &mut *op.local.cast::<E::Local>()) };
     if way == Way::MORE {
         // SAFETY: the caller's promise.
@@ -235,7 +235,7 @@ unsafe fn turn<E: PerPacket>(
     program.hand_over_from(at, cx);
     // SAFETY: as above.
     let packet = unsafe { program.tile.take(place) };
-    let mut kept = cx.run_as(id, |cx| element.aside(cx, local, packet, way));
+    let mut kept = cx.run_step(id, |cx| element.aside(cx, local, packet, way));
     let overtakes = program.is_awaited(at, cx);
     if !overtakes
         && !E::ROUTES
@@ -256,11 +256,11 @@ unsafe fn turn<E: PerPacket>(
 
 unsafe fn end<E: PerPacket>(program: &mut Program, at: usize, cx: &mut Context) {
     let op = &program.ops[at];
-    // SAFETY: as in `step`.
+    // SAFETY: as in `turn`.
     unsafe {
         let element = &*op.element.cast::<E>();
         let local = &mut *op.local.cast::<E::Local>();
-        cx.run_as(op.id, |cx| element.end(cx, local));
+        cx.run_step(op.id, |cx| element.end(cx, local));
     }
 }
 

@@ -304,6 +304,51 @@ treats!(
     }
 );
 
+/// Pulls from itself, around a loop, when it treats a packet aside and behind each batch. Counts in `0` how often
+/// it found itself running.
+struct Ouroboros;
+
+impl Element for Ouroboros {
+    const CLASS: Class = Class::new("Ouroboros", "2/2", "hl/hl");
+    type Local = bool;
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        setup.args.complete()?;
+        Ok(Self)
+    }
+
+    fn pull(&self, _: &mut Context, runs: &mut bool, _: usize, _: usize, _: &mut Batch) {
+        assert!(!*runs, "who keeps this is at work on it");
+    }
+}
+
+impl Ouroboros {
+    fn bite(cx: &mut Context, runs: &mut bool) {
+        *runs = true;
+        let mut batch = cx.take_batch();
+        cx.pull(1, 1, &mut batch);
+        cx.give_batch(batch);
+        *runs = false;
+    }
+}
+
+impl PerPacket for Ouroboros {
+    const ENDS: bool = true;
+
+    fn treat(&self, _: &mut bool, packet: &mut View, _: &mut Moment) -> Way {
+        if number(packet.data()) % 7 == 0 { Way::aside(0) } else { Way::ON }
+    }
+
+    fn aside(&self, cx: &mut Context, runs: &mut bool, packet: Packet, _: Way) -> Option<Packet> {
+        Self::bite(cx, runs);
+        Some(packet)
+    }
+
+    fn end(&self, cx: &mut Context, runs: &mut bool) {
+        Self::bite(cx, runs);
+    }
+}
+
 const CLASSES: &[ClassInfo] = &[
     crate::class_info!(Feed, ""),
     crate::class_info!(Sink, ""),
@@ -317,6 +362,7 @@ const CLASSES: &[ClassInfo] = &[
     crate::class_info!(Ender, ""),
     crate::class_info!(Flood, ""),
     crate::class_info!(Detour, ""),
+    crate::class_info!(Ouroboros, ""),
 ];
 
 fn engine(text: &str, optimise: bool) -> Engine {
@@ -462,4 +508,11 @@ fn who_holds_packets_back_is_not_overtaken_by_a_branch() {
 fn what_comes_back_from_aside_is_not_overtaken() {
     same_both_ways("Feed(COUNT) -> d :: Detour(5) -> Mark(1) -> Sink; d[1] -> Mark(2) -> Sink;");
     same_both_ways("Feed(COUNT) -> d :: Detour(5) -> Sink; d[1] -> Sink;");
+}
+
+#[test]
+fn who_pulls_from_itself_finds_nothing() {
+    for optimise in [false, true] {
+        run("Feed(300) -> Mark(1) -> o :: Ouroboros -> Mark(2) -> Sink; o[1] -> [1]o;", optimise);
+    }
 }
