@@ -176,14 +176,31 @@ impl Program {
         let Some(entry) = self.entries.get_mut(at) else { return false };
         entry.turn = entry.turn.saturating_add(1);
         if entry.turn > SAMPLE && cx.counts_cycles() {
-            entry.turn = 0;
-            self.share_out(at, cx);
+            self.sample(at, cx);
             return false;
         }
         if entry.turn.is_multiple_of(SHARE_OUT) {
             self.share_out(at, cx);
         }
         !cx.is_pending(&self.entries[at].inside)
+    }
+
+    /// Has the batch at hand, which enters at a step, go through the elements one by one: it enters at those further on
+    /// next.
+    #[cold]
+    fn sample(&mut self, at: usize, cx: &Context) {
+        self.share_out(at, cx);
+        self.entries[at].turn = 0;
+        for index in 0..self.entries[at].inside.len() {
+            let (word, mut bits) = self.entries[at].inside[index];
+            while bits != 0 {
+                let frame = word * 64 + bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                if let Some(step) = self.entry_at(frame) {
+                    self.entries[step].turn = SAMPLE;
+                }
+            }
+        }
     }
 
     /// Takes a batch through the steps from the one numbered `at` on. What leaves the program waits then at the

@@ -349,6 +349,53 @@ impl PerPacket for Ouroboros {
     }
 }
 
+/// Sends one packet in each of so many rounds.
+struct Drip {
+    task: Task,
+    rounds: u32,
+}
+
+impl Element for Drip {
+    const CLASS: Class = Class::new("Drip", "0/1", "h/h");
+    type Local = u32;
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        let rounds = setup.args.mandatory("ROUNDS");
+        setup.args.complete()?;
+        Ok(Self { task: setup.task(), rounds })
+    }
+
+    fn initialize(&self, _: &mut Init<'_>) -> Result<(), Refused> {
+        self.task.schedule();
+        Ok(())
+    }
+
+    fn run_task(&self, cx: &mut Context, next: &mut u32) -> bool {
+        if *next == self.rounds {
+            return false;
+        }
+        let mut packet = Packet::with_room(100, 4, 0).unwrap();
+        packet.data_mut().copy_from_slice(&next.to_be_bytes());
+        *next += 1;
+        cx.created(1);
+        cx.push(0, packet);
+        self.task.schedule();
+        true
+    }
+}
+
+// Takes so many microseconds for a packet.
+treats!(
+    Toil,
+    "1/1",
+    |own, _packet, _at| {
+        let end = std::time::Instant::now() + std::time::Duration::from_micros(own.0.into());
+        while std::time::Instant::now() < end {}
+        Way::ON
+    },
+    {}
+);
+
 const CLASSES: &[ClassInfo] = &[
     crate::class_info!(Feed, ""),
     crate::class_info!(Sink, ""),
@@ -363,6 +410,8 @@ const CLASSES: &[ClassInfo] = &[
     crate::class_info!(Flood, ""),
     crate::class_info!(Detour, ""),
     crate::class_info!(Ouroboros, ""),
+    crate::class_info!(Drip, ""),
+    crate::class_info!(Toil, ""),
 ];
 
 fn engine(text: &str, optimise: bool) -> Engine {
@@ -515,4 +564,12 @@ fn who_pulls_from_itself_finds_nothing() {
     for optimise in [false, true] {
         run("Feed(300) -> Mark(1) -> o :: Ouroboros -> Mark(2) -> Sink; o[1] -> [1]o;", optimise);
     }
+}
+
+#[test]
+fn cycles_are_those_of_the_elements_that_take_them() {
+    let (_, stats) =
+        run("Drip(12000) -> idle :: Mark(1) -> Mark(2) -> toil :: Toil(20) -> Sink;", true);
+    let (idle, toil) = (stats["idle"].cycles, stats["toil"].cycles);
+    assert!(toil > 4 * idle, "{idle} of one that does little, {toil} of one that does much");
 }
