@@ -63,8 +63,9 @@ pub(crate) struct Program {
     stopped: bool,
     /// Packets that are to wait outside of the program, and the frames where.
     held: Vec<(u32, Batch)>,
-    /// The number of the batch.
+    /// The number of the batch, and the step where it entered.
     batch: u64,
+    entered: usize,
     entries: Vec<Entry>,
     /// For each frame the step that is entered there, or [`NOWHERE`].
     entry_of: Vec<u32>,
@@ -145,6 +146,7 @@ impl Program {
             stopped: false,
             held: Vec::new(),
             batch: 0,
+            entered: 0,
             entries: layout.entries().map(Entry::from).collect(),
             entry_of,
             shares: vec![0; elements],
@@ -208,6 +210,7 @@ impl Program {
     #[inline]
     pub(super) fn run(&mut self, at: usize, cx: &mut Context, batch: &mut Batch) {
         self.batch = self.batch.wrapping_add(1);
+        self.entered = at;
         self.stopped = false;
         while !batch.is_empty() && !self.stopped {
             let (seated, count) = self.tile.seat(batch);
@@ -259,15 +262,33 @@ impl Program {
     #[inline]
     fn end(&mut self, at: usize, cx: &mut Context) {
         for index in 0..self.entries[at].ends.len() {
-            let step = self.entries[at].ends[index];
-            let op = &self.ops[step];
-            if let Some(end) = op.end.filter(|_| op.batch == self.batch) {
-                // SAFETY: as in `run_waiting`.
-                unsafe { end(self, step, cx) };
-            }
+            self.end_step(self.entries[at].ends[index], cx);
         }
         for &out in &self.entries[at].outs {
             self.outs[out].hand_over(cx);
+        }
+    }
+
+    #[inline]
+    fn end_step(&mut self, step: usize, cx: &mut Context) {
+        let op = &self.ops[step];
+        if let Some(end) = op.end.filter(|_| op.batch == self.batch) {
+            // SAFETY: as in `run_waiting`.
+            unsafe { end(self, step, cx) };
+        }
+    }
+
+    /// Ends the batch, of one packet, at the steps that it has come through, before the one numbered `at` does what
+    /// shows.
+    #[cold]
+    fn end_in_front_of(&mut self, at: usize, cx: &mut Context) {
+        for index in 0..self.entries[self.entered].ends.len() {
+            let step = self.entries[self.entered].ends[index];
+            if step < at {
+                self.end_step(step, cx);
+                // It is not to be called again behind the batch.
+                self.ops[step].batch = 0;
+            }
         }
     }
 

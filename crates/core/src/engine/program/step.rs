@@ -233,6 +233,9 @@ unsafe fn turn<E: PerPacket>(
         false => program.pass_on_some(at, std::mem::take(on), cx),
     }
     program.hand_over_from(at, cx);
+    if cx.waiting().goes_singly() {
+        program.end_in_front_of(at, cx);
+    }
     // SAFETY: as above.
     let packet = unsafe { program.tile.take(place) };
     let mut kept = cx.run_step(id, |cx| element.aside(cx, local, packet, way));

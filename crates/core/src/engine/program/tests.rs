@@ -396,6 +396,31 @@ treats!(
     {}
 );
 
+/// Notes how many batches have ended at an Ender when a packet comes; its class has packets go all their way one by one.
+struct Clerk;
+
+impl Element for Clerk {
+    const CLASS: Class = Class::new("Clerk", "1/1", "h/h").ordered();
+    type Local = ();
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        setup.args.complete()?;
+        Ok(Self)
+    }
+}
+
+impl PerPacket for Clerk {
+    fn treat(&self, _: &mut (), _: &mut View, _: &mut Moment) -> Way {
+        Way::aside(0)
+    }
+
+    fn aside(&self, _: &mut Context, _: &mut (), packet: Packet, _: Way) -> Option<Packet> {
+        let ends = ENDS.with_borrow(Vec::len) as u32;
+        CAME.with_borrow_mut(|came| came.push(("Clerk".to_owned(), Vec::new(), ends)));
+        Some(packet)
+    }
+}
+
 const CLASSES: &[ClassInfo] = &[
     crate::class_info!(Feed, ""),
     crate::class_info!(Sink, ""),
@@ -411,6 +436,7 @@ const CLASSES: &[ClassInfo] = &[
     crate::class_info!(Detour, ""),
     crate::class_info!(Ouroboros, ""),
     crate::class_info!(Drip, ""),
+    crate::class_info!(Clerk, ""),
     crate::class_info!(Toil, ""),
 ];
 
@@ -572,4 +598,70 @@ fn cycles_are_those_of_the_elements_that_take_them() {
         run("Drip(12000) -> idle :: Mark(1) -> Mark(2) -> toil :: Toil(20) -> Sink;", true);
     let (idle, toil) = (stats["idle"].cycles, stats["toil"].cycles);
     assert!(toil > 4 * idle, "{idle} of one that does little, {toil} of one that does much");
+}
+
+/// A configuration in which each element leads to later ones, and some to earlier ones, around a loop.
+fn random_configuration(random: &mut fastrand::Rng) -> String {
+    let elements = random.usize(2..12);
+    let mut text = String::new();
+    let mut reached = vec![false; elements + 1];
+    let mut edges = String::new();
+    for at in 0..elements {
+        let n = random.u32(2..30);
+        let (class, outputs) = match random.u32(0..10) {
+            0 | 1 => {
+                let ways = random.usize(1..4);
+                (format!("Split({})", ways + random.usize(0..2)), ways)
+            }
+            2 | 3 => (format!("Flood({n})"), 2),
+            4 => (format!("Detour({n})"), 2),
+            5 => (format!("Late({n})"), 1),
+            6 => (format!("Twice({n})"), 2),
+            7 => (format!("Look({n})"), random.usize(1..3)),
+            8 => ("Ender".to_owned(), 1),
+            _ => (format!("Until({})", random.u32(8..14)), 2),
+        };
+        text += &format!("e{at} :: Mark({}) -> f{at} :: {class}; ", at + 1);
+        for output in 0..outputs {
+            let to = match class.starts_with("Until") && output == 0 {
+                true => random.usize(0..=at),
+                false => random.usize(at + 1..=elements),
+            };
+            reached[to] = true;
+            edges += &format!("f{at}[{output}] -> e{to}; ");
+        }
+    }
+    text += &format!("e{elements} :: Mark(99) -> Sink; {edges}");
+    for (at, _) in reached.iter().enumerate().filter(|&(at, reached)| at == 0 || !reached) {
+        text += &format!("Feed(COUNT) -> e{at}; ");
+    }
+    text
+}
+
+#[test]
+fn random_configurations() {
+    let seed = std::env::var("SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1u64);
+    let rounds = std::env::var("ROUNDS").ok().and_then(|s| s.parse().ok()).unwrap_or(40u64);
+    for seed in seed..seed + rounds {
+        same_both_ways(&random_configuration(&mut fastrand::Rng::with_seed(seed)));
+    }
+}
+
+#[test]
+fn packet_by_packet_effects_are_in_the_order_of_the_elements() {
+    let order = |text: &str, optimise| {
+        ENDS.take();
+        let mut engine = engine(text, optimise);
+        CAME.take();
+        engine.settle();
+        CAME.take()
+    };
+    let text = "Feed(20) -> Ender -> Mark(1) -> Clerk -> Ender -> Sink;";
+    assert!(order(text, true) == order(text, false), "an element was not called behind its batch");
+    for seed in 0..40 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let text =
+            random_configuration(&mut random).replace("COUNT", "40") + "Feed(1) -> Clerk -> Sink;";
+        assert!(order(&text, true) == order(&text, false), "{text}");
+    }
 }
