@@ -64,7 +64,7 @@ pub trait PerPacket: Element {
         cx.send_or_drop(packet, way)
     }
 
-    /// Called behind a batch of which packets may have come here.
+    /// Called behind a batch of which packets may have come here. What it sends comes behind them.
     fn end(&self, _cx: &mut Context, _local: &mut Self::Local) {}
 }
 

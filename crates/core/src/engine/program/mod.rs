@@ -261,11 +261,12 @@ impl Program {
     /// Ends a batch that entered at a step.
     #[inline]
     fn end(&mut self, at: usize, cx: &mut Context) {
-        for index in 0..self.entries[at].ends.len() {
-            self.end_step(self.entries[at].ends[index], cx);
-        }
+        // What elements send behind the batch comes behind it.
         for &out in &self.entries[at].outs {
             self.outs[out].hand_over(cx);
+        }
+        for index in 0..self.entries[at].ends.len() {
+            self.end_step(self.entries[at].ends[index], cx);
         }
     }
 

@@ -324,12 +324,12 @@ pub(crate) fn treat_batch<E: PerPacket>(
             let _ = kept.push(packet);
         }
     }
-    if E::ENDS {
-        element.end(cx, local);
-    }
     match direction {
         Direction::Push => cx.push_batch(0, &mut kept),
         Direction::Pull => std::mem::swap(batch, &mut kept),
+    }
+    if E::ENDS {
+        element.end(cx, local);
     }
     cx.give_batch(kept);
 }

