@@ -64,20 +64,24 @@ pub trait PerPacket: Element {
         cx.send_or_drop(packet, way)
     }
 
-    /// Called behind a batch of which packets may have come here.
+    /// Called behind a batch of which packets may have come here. What it sends comes behind them.
     fn end(&self, _cx: &mut Context, _local: &mut Self::Local) {}
 }
 
 /// Where a packet goes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Way(
-    /// In the lower half an output, or one of the marks below; in the upper one the reason to drop the packet if that
-    /// output is not connected, or what the element noted. One number, so that it is returned in a register.
+    /// In the lower half an output, or one of the marks below; behind that, in eight bits, the reason to drop the packet if
+    /// that output is not connected, or what the element noted; in the highest ones, what is no element's. One number,
+    /// so that it is returned in a register.
     u32,
 );
 
 const DROPPED: u16 = u16::MAX;
 const ASIDE: u16 = u16::MAX - 1;
+
+/// Where the bits are that no element sets.
+const OWN: u32 = 24;
 
 impl Way {
     /// On, by output 0.
@@ -102,17 +106,17 @@ impl Way {
         Self::new(DROPPED, reason as u8)
     }
 
-    /// To be settled in [`PerPacket::aside`], which gets `note`, less than 254.
+    /// To be settled in [`PerPacket::aside`], which gets `note`.
     #[inline(always)]
     pub const fn aside(note: u8) -> Self {
         Self::new(ASIDE, note)
     }
 
     /// To be found out by [`PerPacket::treat_more`].
-    pub const MORE: Self = Self::new(ASIDE, u8::MAX);
+    pub const MORE: Self = Self(Self::aside(0).0 | 1 << OWN);
 
     /// Not to be found out before the packet is treated with care.
-    pub(crate) const UNREADY: Self = Self::new(ASIDE, u8::MAX - 1);
+    pub(crate) const UNREADY: Self = Self(Self::aside(0).0 | 2 << OWN);
 
     #[inline(always)]
     const fn new(port: u16, detail: u8) -> Self {
@@ -127,8 +131,8 @@ impl Way {
 
     /// The note of [`aside`](Self::aside).
     pub const fn note(self) -> Option<u8> {
-        match self.port() as u16 {
-            ASIDE => Some(self.detail()),
+        match (self.port() as u16, self.0 >> OWN) {
+            (ASIDE, 0) => Some(self.detail()),
             _ => None,
         }
     }
@@ -136,7 +140,7 @@ impl Way {
     /// The reason to drop the packet, if it comes to that.
     pub fn reason(self) -> Reason {
         let reason = Reason::ALL.get(usize::from(self.detail())).copied();
-        reason.filter(|_| self.note().is_none()).unwrap_or(Reason::Unclaimed)
+        reason.filter(|_| self.port() as u16 != ASIDE).unwrap_or(Reason::Unclaimed)
     }
 
     /// The output, or a number past all outputs.

@@ -146,7 +146,7 @@ impl Router {
     /// Another instance of an element whose class lets it be entered while it runs.
     pub(crate) fn instantiate_reentrant(&self, element: usize) -> Option<Box<dyn Node>> {
         let member = self.elements.get(element).filter(|member| member.info.class.reentrant)?;
-        Some(member.element.clone().instantiate())
+        Some(member.instantiate())
     }
 
     fn notifier(&self, (element, port): (usize, usize), upstream: bool) -> Option<&Notifier> {

@@ -343,6 +343,20 @@ impl Context {
         result
     }
 
+    /// [`run_as`](Self::run_as) for a step of the program, which is at work on what the thread keeps for `element`: who
+    /// pulls from it meanwhile, around a loop, finds that it runs.
+    #[inline]
+    pub(in crate::engine) fn run_step<R>(
+        &mut self,
+        element: usize,
+        f: impl FnOnce(&mut Self) -> R,
+    ) -> R {
+        let node = self.nodes[element].take();
+        let result = self.run_as(element, f);
+        self.nodes[element] = node;
+        result
+    }
+
     /// Whether packets wait at one of the frames that are given as words of bits.
     #[inline]
     pub(in crate::engine) fn is_pending(&self, frames: &[(usize, u64)]) -> bool {

@@ -63,8 +63,9 @@ pub(crate) struct Program {
     stopped: bool,
     /// Packets that are to wait outside of the program, and the frames where.
     held: Vec<(u32, Batch)>,
-    /// The number of the batch.
+    /// The number of the batch, and the step where it entered.
     batch: u64,
+    entered: usize,
     entries: Vec<Entry>,
     /// For each frame the step that is entered there, or [`NOWHERE`].
     entry_of: Vec<u32>,
@@ -145,6 +146,7 @@ impl Program {
             stopped: false,
             held: Vec::new(),
             batch: 0,
+            entered: 0,
             entries: layout.entries().map(Entry::from).collect(),
             entry_of,
             shares: vec![0; elements],
@@ -176,8 +178,7 @@ impl Program {
         let Some(entry) = self.entries.get_mut(at) else { return false };
         entry.turn = entry.turn.saturating_add(1);
         if entry.turn > SAMPLE && cx.counts_cycles() {
-            entry.turn = 0;
-            self.share_out(at, cx);
+            self.sample(at, cx);
             return false;
         }
         if entry.turn.is_multiple_of(SHARE_OUT) {
@@ -186,11 +187,30 @@ impl Program {
         !cx.is_pending(&self.entries[at].inside)
     }
 
+    /// Has the batch at hand, which enters at a step, go through the elements one by one: it enters at those further on
+    /// next.
+    #[cold]
+    fn sample(&mut self, at: usize, cx: &Context) {
+        self.share_out(at, cx);
+        self.entries[at].turn = 0;
+        for index in 0..self.entries[at].inside.len() {
+            let (word, mut bits) = self.entries[at].inside[index];
+            while bits != 0 {
+                let frame = word * 64 + bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                if let Some(step) = self.entry_at(frame) {
+                    self.entries[step].turn = SAMPLE;
+                }
+            }
+        }
+    }
+
     /// Takes a batch through the steps from the one numbered `at` on. What leaves the program waits then at the
     /// inputs that follow.
     #[inline]
     pub(super) fn run(&mut self, at: usize, cx: &mut Context, batch: &mut Batch) {
         self.batch = self.batch.wrapping_add(1);
+        self.entered = at;
         self.stopped = false;
         while !batch.is_empty() && !self.stopped {
             let (seated, count) = self.tile.seat(batch);
@@ -241,16 +261,35 @@ impl Program {
     /// Ends a batch that entered at a step.
     #[inline]
     fn end(&mut self, at: usize, cx: &mut Context) {
-        for index in 0..self.entries[at].ends.len() {
-            let step = self.entries[at].ends[index];
-            let op = &self.ops[step];
-            if let Some(end) = op.end.filter(|_| op.batch == self.batch) {
-                // SAFETY: as in `run_waiting`.
-                unsafe { end(self, step, cx) };
-            }
-        }
+        // What elements send behind the batch comes behind it.
         for &out in &self.entries[at].outs {
             self.outs[out].hand_over(cx);
+        }
+        for index in 0..self.entries[at].ends.len() {
+            self.end_step(self.entries[at].ends[index], cx);
+        }
+    }
+
+    #[inline]
+    fn end_step(&mut self, step: usize, cx: &mut Context) {
+        let op = &self.ops[step];
+        if let Some(end) = op.end.filter(|_| op.batch == self.batch) {
+            // SAFETY: as in `run_waiting`.
+            unsafe { end(self, step, cx) };
+        }
+    }
+
+    /// Ends the batch, of one packet, at the steps that it has come through, before the one numbered `at` does what
+    /// shows.
+    #[cold]
+    fn end_in_front_of(&mut self, at: usize, cx: &mut Context) {
+        for index in 0..self.entries[self.entered].ends.len() {
+            let step = self.entries[self.entered].ends[index];
+            if step < at {
+                self.end_step(step, cx);
+                // It is not to be called again behind the batch.
+                self.ops[step].batch = 0;
+            }
         }
     }
 
@@ -383,7 +422,12 @@ impl Program {
     }
 
     /// Gives a seat to the packet that waits outside of the program for a step behind this one, if it is the only one.
+    /// Where a step has held packets back, that one is of another branch, and the seat may be in front of those that it
+    /// follows: it waits.
     fn adopt(&mut self, at: usize, place: usize, cx: &mut Context) -> bool {
+        if self.stopped {
+            return false;
+        }
         let waiting = cx.waiting().take_lone(&self.entries[at].inside);
         let Some((frame, packet)) = waiting else { return false };
         let step = self.entry_of[frame] as usize;

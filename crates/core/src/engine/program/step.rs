@@ -213,7 +213,7 @@ unsafe fn turn<E: PerPacket>(
     let op = &program.ops[at];
     let id = op.id;
     // SAFETY: as in `run`. No treatment is under way, so the context is free to be used, and what the element does
-    // with it reaches neither this program, which is taken out of it, nor this local.
+    // with it reaches neither this program nor the node that has this local, which are taken out of it.
     let (element, local) = unsafe { (&*op.element.cast::<E>(), &mut *op.local.cast::<E::Local>()) };
     if way == Way::MORE {
         // SAFETY: the caller's promise.
@@ -233,9 +233,12 @@ unsafe fn turn<E: PerPacket>(
         false => program.pass_on_some(at, std::mem::take(on), cx),
     }
     program.hand_over_from(at, cx);
+    if cx.waiting().goes_singly() {
+        program.end_in_front_of(at, cx);
+    }
     // SAFETY: as above.
     let packet = unsafe { program.tile.take(place) };
-    let mut kept = cx.run_as(id, |cx| element.aside(cx, local, packet, way));
+    let mut kept = cx.run_step(id, |cx| element.aside(cx, local, packet, way));
     let overtakes = program.is_awaited(at, cx);
     if !overtakes
         && !E::ROUTES
@@ -256,11 +259,11 @@ unsafe fn turn<E: PerPacket>(
 
 unsafe fn end<E: PerPacket>(program: &mut Program, at: usize, cx: &mut Context) {
     let op = &program.ops[at];
-    // SAFETY: as in `step`.
+    // SAFETY: as in `turn`.
     unsafe {
         let element = &*op.element.cast::<E>();
         let local = &mut *op.local.cast::<E::Local>();
-        cx.run_as(op.id, |cx| element.end(cx, local));
+        cx.run_step(op.id, |cx| element.end(cx, local));
     }
 }
 
@@ -308,19 +311,25 @@ pub(crate) fn treat_batch<E: PerPacket>(
                 // What the element sends now comes behind.
                 cx.push_batch(0, &mut kept);
             }
-            element.aside(cx, local, packet, way)
+            let back = element.aside(cx, local, packet, way);
+            if E::ROUTES && direction == Direction::Push {
+                // In front of what the element chooses this output for.
+                back.into_iter().for_each(|packet| cx.push(0, packet));
+                continue;
+            }
+            back
         };
         if let Some(packet) = settled {
             // There is room for all packets of a batch.
             let _ = kept.push(packet);
         }
     }
-    if E::ENDS {
-        element.end(cx, local);
-    }
     match direction {
         Direction::Push => cx.push_batch(0, &mut kept),
         Direction::Pull => std::mem::swap(batch, &mut kept),
+    }
+    if E::ENDS {
+        element.end(cx, local);
     }
     cx.give_batch(kept);
 }
