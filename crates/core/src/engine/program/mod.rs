@@ -424,21 +424,20 @@ impl Program {
     /// Gives a seat to the packet that waits outside of the program for a step behind this one, if it is the only one.
     /// Where a step has held packets back, that one is of another branch, and the seat may be in front of those that it
     /// follows: it waits.
-    fn adopt(&mut self, at: usize, place: usize, cx: &mut Context) -> bool {
+    fn adopt(&mut self, at: usize, place: usize, cx: &mut Context) {
         if self.stopped {
-            return false;
+            return;
         }
         let waiting = cx.waiting().take_lone(&self.entries[at].inside);
-        let Some((frame, packet)) = waiting else { return false };
+        let Some((frame, packet)) = waiting else { return };
         let step = self.entry_of[frame] as usize;
         self.tile.put(place, packet);
         self.wait_at(step, 1 << place, 1);
-        true
     }
 
     /// Lets packets that have come to a step wait there outside of the program, and the rest of the batch where it
-    /// entered. Returns which are left: none.
-    fn hold_back(&mut self, at: usize, packets: Mask, cx: &mut Context) -> Mask {
+    /// entered.
+    fn hold_back(&mut self, at: usize, packets: Mask, cx: &mut Context) {
         self.stopped = true;
         if packets != 0 {
             cx.stats_of(self.ops[at].id)
@@ -449,7 +448,6 @@ impl Program {
             batch.fill(places(packets).map(|place| unsafe { self.tile.take(place) }));
             self.held.push((self.entries[at].frame, batch));
         }
-        0
     }
 
     /// Drops packets for an output that is not connected.

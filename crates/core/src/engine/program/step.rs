@@ -180,7 +180,10 @@ unsafe fn settle<E: PerPacket>(
             // SAFETY: the caller's promise.
             match unsafe { turn::<E>(program, at, cx, place, way, &mut on) } {
                 Turned::Through => {}
-                Turned::Ahead => return on | program.hold_back(at, todo, cx),
+                Turned::Ahead => {
+                    program.hold_back(at, todo, cx);
+                    return on;
+                }
             }
         }
         // SAFETY: the caller's promise.

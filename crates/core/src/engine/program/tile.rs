@@ -68,11 +68,7 @@ impl Tile {
     /// Puts a packet into a seat.
     #[inline(always)]
     pub(super) fn put(&mut self, place: usize, packet: Packet) {
-        let view = View::of(packet);
-        self.ready = self.ready & !(1 << place) | Mask::from(view.is_ready()) << place;
-        if let Some(seat) = self.seats.get_mut(place) {
-            seat.write(Seat::from(view));
-        }
+        self.set(place, View::of(packet));
     }
 
     /// Takes a packet out of its seat.
