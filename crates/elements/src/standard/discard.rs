@@ -4,25 +4,23 @@
 //! `Discard([ACTIVE, BURST, keyword COUNT])`
 //!
 //! # Description
-//! Drops every packet that comes. With a pull input it pulls them, up to BURST each time it is
-//! scheduled, while ACTIVE. DiscardNoFree, which in Click throws packets away without freeing their
-//! memory, is another name of it.
+//! Drops every packet. On a pull input, while ACTIVE, it pulls up to BURST packets each time it is scheduled.
+//! DiscardNoFree is an alias; in Click, that class discards packets without freeing their memory.
 //!
 //! # Arguments
-//! - ACTIVE: whether it pulls. Positional, default true.
-//! - BURST: most packets that it pulls each time; 0 for as many as there are. Positional,
-//!   default 1.
-//! - COUNT: accepted for compatibility; packets are always counted.
+//! - ACTIVE: whether to pull packets; pushed packets are always dropped. Positional, default true.
+//! - BURST: maximum number of packets to pull each time; 0 for a full batch (256). Positional, default 1.
+//! - COUNT: accepted and ignored; packets are always counted.
 //!
 //! # Ports
 //! One agnostic input.
 //!
 //! # Handlers
-//! - `active` (read, write): whether it pulls.
-//! - `burst` (read, write): as the argument.
-//! - `count` (read): packets discarded since the start or the last reset.
+//! - `active` (read, write): the ACTIVE argument.
+//! - `burst` (read, write): the BURST argument.
+//! - `count` (read): packets dropped since the start or the last reset.
 //! - `reset_counts` (write): sets `count` to 0.
-//! - `scheduled`, `home_thread` (read, write): its task, and the thread that runs it.
+//! - `scheduled`, `home_thread` (read, write): whether the task is scheduled, and its home thread.
 //!
 //! # Drops
 //! - discarded: every packet.
@@ -52,7 +50,7 @@ pub struct Discard {
     active: AtomicBool,
     burst: AtomicU32,
     count: PerThread<Count>,
-    /// What `count` was at the last reset.
+    /// The total count at the last reset.
     origin: AtomicU64,
     task: Task,
     upstream: OnceLock<Listening>,

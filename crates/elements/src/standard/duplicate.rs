@@ -1,16 +1,16 @@
-//! Duplicate - gives each output a packet of its own
+//! Duplicate - copies packets to every output; the copies share no data
 //!
 //! # Synopsis
 //! `Duplicate([N, keyword DATA_ONLY])`
 //!
 //! # Description
-//! Sends every packet to all outputs. Unlike those of Tee, the copies share no data with one another, so
-//! that changing one later costs nothing.
+//! Sends a copy of each packet to every output. Unlike the clones that Tee makes, the copies share no data,
+//! so an element downstream can modify a packet without copying it first.
 //!
 //! # Arguments
-//! - N: how many outputs there are; an error if there are not so many. Positional.
-//! - DATA_ONLY: true to copy the packets' own bytes, false to copy the room around them too; copies then
-//!   have the headroom and tailroom of the packet. Default true.
+//! - N: number of outputs; must equal the number connected. Positional, default: the number connected.
+//! - DATA_ONLY: accepted and ignored; a copy always has the packet's headroom, with its bytes, and at most 64 bytes
+//!   of its tailroom. Default true.
 //!
 //! # Ports
 //! One push input, one or more push outputs.
@@ -19,7 +19,7 @@
 //! None of its own.
 //!
 //! # Drops
-//! - no buffer: there was no memory for a copy.
+//! - no buffer: no packet memory was free for a copy.
 //!
 //! # Example
 //! ```click
@@ -45,7 +45,7 @@ impl Element for Duplicate {
     type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        // Copies have their room either way.
+        // Ignored: a copy always has headroom and tailroom.
         let _: bool = setup.args.keyword("DATA_ONLY", true);
         check_outputs(setup)?;
         Ok(Self)

@@ -1,11 +1,11 @@
-//! Idle - sends nothing, discards what it gets
+//! Idle - drops every packet and emits none
 //!
 //! # Synopsis
 //! `Idle`
 //!
 //! # Description
-//! Its outputs never send and never have packets to pull; it drops every packet that is pushed to
-//! it and pulls none. It closes ports that must be connected.
+//! Emits no packets on its outputs, drops every packet pushed to its inputs, and never pulls. Use it to connect
+//! ports that would otherwise be unconnected.
 //!
 //! # Arguments
 //! None.
@@ -31,7 +31,7 @@ use millrace_core::{Batch, Class, Context, Element, Failed, Notifier, Reason, Se
 
 /// The element; its manual is at the top of the file.
 pub struct Idle {
-    /// Never active: pullers may rest for ever.
+    /// Never active, so that pullers can sleep forever.
     notifier: Notifier,
 }
 
@@ -63,7 +63,7 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn takes_all_and_gives_nothing() {
+    fn drops_every_packet_and_emits_none() {
         let mut rig = Rig::new("Idle", 2, 2).unwrap();
         assert!(rig.push(1, &["a"]).iter().all(Vec::is_empty));
         assert_eq!(rig.stats().drops, [(Reason::Discarded, 1)]);

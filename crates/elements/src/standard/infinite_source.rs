@@ -1,20 +1,20 @@
-//! InfiniteSource - makes packets whenever it is scheduled
+//! InfiniteSource - generates packets as fast as possible
 //!
 //! # Synopsis
 //! `InfiniteSource([DATA, LIMIT, BURST, ACTIVE, keywords LENGTH, TIMESTAMP, HEADROOM, STOP, END_CALL])`
 //!
 //! # Description
-//! Makes packets with the bytes DATA and sends BURST of them each time it is scheduled, LIMIT in
-//! all. It waits while every Queue downstream is full. With a pull output it gives as many packets
-//! as are asked for.
+//! Makes packets with the bytes DATA and pushes BURST of them each time it is scheduled, up to LIMIT in
+//! total. It waits while every Queue downstream is full. On a pull output, it returns as many packets as
+//! the puller requests.
 //!
 //! # Arguments
-//! - DATA: the packet's bytes. Positional; some text of 69 bytes by default.
-//! - LIMIT: number of packets; no limit when negative. Positional, default -1.
-//! - BURST: packets sent each time, at least 1. Positional, default 1.
-//! - ACTIVE: whether it sends. Positional, default true.
-//! - LENGTH: the packet's length: DATA is cut, or repeated, to it. Default: as long as DATA.
-//! - TIMESTAMP: whether packets get the time of their making. Default true.
+//! - DATA: the packet's bytes. Positional, default a text of 69 bytes.
+//! - LIMIT: number of packets to make; negative for no limit. Positional, default -1.
+//! - BURST: packets to push each time, at least 1. Positional, default 1.
+//! - ACTIVE: whether the source sends packets. Positional, default true.
+//! - LENGTH: the packet's length; DATA is truncated or repeated to fit. Default: the length of DATA.
+//! - TIMESTAMP: whether to set the timestamp annotation to the time when the packet is made. Default true.
 //! - HEADROOM: free bytes before the data. Default 128.
 //! - STOP: whether to stop the program after the last packet. Default false.
 //! - END_CALL: handler to write after the last packet, such as `"counter.reset"`.
@@ -23,13 +23,13 @@
 //! One agnostic output.
 //!
 //! # Handlers
-//! - `data`, `length`, `limit`, `burst`, `active` (read, write): as the arguments.
+//! - `data`, `length`, `limit`, `burst`, `active` (read, write): the arguments of these names.
 //! - `count` (read): packets made so far.
-//! - `reset` (write): sets `count` to 0, so that LIMIT packets more are made.
-//! - `scheduled`, `home_thread` (read, write): its task, and the thread that runs it.
+//! - `reset` (write): sets `count` to 0, so that LIMIT more packets are made.
+//! - `scheduled`, `home_thread` (read, write): whether the task is scheduled, and its home thread.
 //!
 //! # Drops
-//! - no buffer: there was no free packet.
+//! - no buffer: no packet memory was free.
 //!
 //! # Example
 //! ```click

@@ -1,15 +1,15 @@
-//! MinBatch - keeps packets until there are enough of them
+//! MinBatch - collects packets and pushes them in batches of a minimum size
 //!
 //! # Synopsis
 //! `MinBatch([BURST, TIMER])`
 //!
 //! # Description
-//! Keeps packets until it has BURST of them, and then lets all go at once. With TIMER, it also lets them go
-//! when none has come for so long.
+//! Holds packets until it has at least BURST, then pushes them all. With TIMER, it also pushes them when no
+//! packet has arrived for that time.
 //!
 //! # Arguments
-//! - BURST: how many packets are enough. Positional, default 32.
-//! - TIMER: microseconds after the last packet; negative for never. Positional, default -1.
+//! - BURST: minimum number of packets to push. Positional, default 32.
+//! - TIMER: timeout after the last packet, in microseconds; negative for none. Positional, default -1.
 //!
 //! # Ports
 //! One push input, one push output.
@@ -38,7 +38,7 @@ use millrace_core::{
 /// The element; its manual is at the top of the file.
 pub struct MinBatch {
     burst: usize,
-    /// How long to wait for more.
+    /// How long to wait for more packets.
     wait: Option<Timestamp>,
     kept: Mutex<VecDeque<Packet>>,
     timer: Timer,
@@ -106,7 +106,7 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn keeps_packets_until_they_are_enough() {
+    fn holds_packets_until_there_are_enough() {
         let mut rig = Rig::new("MinBatch(3)", 1, 1).unwrap();
         assert!(rig.push(0, &["a", "b"])[0].is_empty());
         rig.pass(Timestamp::from_secs(9));

@@ -1,9 +1,9 @@
-//! Sources, sinks and the plain ways between.
+//! Sources, sinks, and elements that forward or copy packets unchanged.
 
 use millrace_core::element::Call;
 use millrace_core::{Arg, HandlerError};
 
-/// The value that a handler was given; Click says `syntax error` of what is none.
+/// Parses the value written to a handler. As in Click, the error for an invalid value is `syntax error`.
 fn click_word<T: Arg>(call: &Call<'_>) -> Result<T, HandlerError> {
     call.parse().map_err(|_| "syntax error".into())
 }

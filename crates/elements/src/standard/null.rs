@@ -1,10 +1,10 @@
-//! Null - passes packets on unchanged
+//! Null - forwards packets unchanged
 //!
 //! # Synopsis
 //! `Null`
 //!
 //! # Description
-//! Does nothing to packets. Null1 to Null8 are other names of it.
+//! Forwards packets without changing them. Null1 to Null8 are aliases.
 //!
 //! # Arguments
 //! None.
@@ -56,7 +56,7 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn passes_packets_on() {
+    fn forwards_packets_unchanged() {
         let mut rig = Rig::new("Null", 1, 1).unwrap();
         assert_eq!(rig.push(0, &["a", "b"])[0], [b"a", b"b"]);
         assert!(Rig::new("Null(1)", 1, 1).is_err());

@@ -1,11 +1,11 @@
-//! PullNull - passes packets on unchanged, by pull
+//! PullNull - forwards packets unchanged between pull ports
 //!
 //! # Synopsis
 //! `PullNull`
 //!
 //! # Description
-//! Does nothing to packets. Unlike Null its ports are pull ports, and make those of agnostic neighbours
-//! pull ports. PullNull1 to PullNull8 are other names of it.
+//! Forwards packets without changing them. Unlike the ports of Null, its ports are always pull, so agnostic ports
+//! connected to them become pull too. PullNull1 to PullNull8 are aliases.
 //!
 //! # Arguments
 //! None.
@@ -60,7 +60,7 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn passes_packets_on() {
+    fn forwards_packets_unchanged() {
         let mut rig = Rig::new("PullNull", 1, 1).unwrap();
         assert_eq!(rig.push(0, &["a", "b"])[0], [b"a", b"b"]);
         assert!(Rig::new("PullNull8", 1, 1).is_ok());

@@ -1,23 +1,23 @@
-//! PullTee - copies packets that are pulled to further outputs
+//! PullTee - forwards pulled packets and pushes clones to the other outputs
 //!
 //! # Synopsis
 //! `PullTee([N])`
 //!
 //! # Description
-//! Gives the packets that it pulls to whoever pulls output 0, and sends a copy of each to every other
-//! output. The copies share the packet's data.
+//! When output 0 is pulled, pulls packets from its input and returns them, and pushes a clone of each packet to
+//! every other output. Clones share the packet's data.
 //!
 //! # Arguments
-//! - N: number of outputs. Positional; as many as are connected by default.
+//! - N: number of outputs; must equal the number connected. Positional, default: the number connected.
 //!
 //! # Ports
-//! One pull input; output 0 pull, any number of further push outputs.
+//! One pull input; output 0 is pull, any further outputs are push.
 //!
 //! # Handlers
 //! None of its own.
 //!
 //! # Drops
-//! - no buffer: there was no free packet for a copy.
+//! - no buffer: no packet memory was free for a clone.
 //!
 //! # Example
 //! ```click

@@ -1,11 +1,11 @@
-//! PushNull - passes packets on unchanged, by push
+//! PushNull - forwards packets unchanged between push ports
 //!
 //! # Synopsis
 //! `PushNull`
 //!
 //! # Description
-//! Does nothing to packets. Unlike Null its ports are push ports, and make those of agnostic neighbours
-//! push ports. PushNull1 to PushNull8 are other names of it.
+//! Forwards packets without changing them. Unlike the ports of Null, its ports are always push, so agnostic ports
+//! connected to them become push too. PushNull1 to PushNull8 are aliases.
 //!
 //! # Arguments
 //! None.
@@ -65,7 +65,7 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn passes_packets_on() {
+    fn forwards_packets_unchanged() {
         let mut rig = Rig::new("PushNull", 1, 1).unwrap();
         assert_eq!(rig.push(0, &["a", "b"])[0], [b"a", b"b"]);
         assert!(Rig::new("PushNull8", 1, 1).is_ok());

@@ -1,19 +1,19 @@
-//! RandomSource - makes packets with random contents whenever it is scheduled
+//! RandomSource - generates packets with random contents as fast as possible
 //!
 //! # Synopsis
 //! `RandomSource(LENGTH [, LIMIT, BURST, ACTIVE, keywords TIMESTAMP, HEADROOM, STOP, END_CALL])`
 //!
 //! # Description
-//! Makes packets of LENGTH random bytes and sends BURST of them each time it is scheduled, LIMIT in
-//! all. It waits while every Queue downstream is full. With a pull output it gives as many packets
-//! as are asked for.
+//! Makes packets of LENGTH random bytes and pushes BURST of them each time it is scheduled, up to LIMIT in
+//! total. It waits while every Queue downstream is full. On a pull output, it returns as many packets as
+//! the puller requests.
 //!
 //! # Arguments
-//! - LENGTH: the packets' length, 0 to 65535. Positional, mandatory.
-//! - LIMIT: number of packets; no limit when negative. Positional, default -1.
-//! - BURST: packets sent each time, at least 1. Positional, default 1.
-//! - ACTIVE: whether it sends. Positional, default true.
-//! - TIMESTAMP: whether packets get the time of their making. Default true.
+//! - LENGTH: packet length, 0 to 65535. Positional, mandatory.
+//! - LIMIT: number of packets to make; negative for no limit. Positional, default -1.
+//! - BURST: packets to push each time, at least 1. Positional, default 1.
+//! - ACTIVE: whether the source sends packets. Positional, default true.
+//! - TIMESTAMP: whether to set the timestamp annotation to the time when the packet is made. Default true.
 //! - HEADROOM: free bytes before the data. Default 128.
 //! - STOP: whether to stop the program after the last packet. Default false.
 //! - END_CALL: handler to write after the last packet, such as `"counter.reset"`.
@@ -22,13 +22,13 @@
 //! One agnostic output.
 //!
 //! # Handlers
-//! - `length`, `limit`, `burst`, `active` (read, write): as the arguments.
+//! - `length`, `limit`, `burst`, `active` (read, write): the arguments of these names.
 //! - `count` (read): packets made so far.
-//! - `reset` (write): sets `count` to 0, so that LIMIT packets more are made.
-//! - `scheduled`, `home_thread` (read, write): its task, and the thread that runs it.
+//! - `reset` (write): sets `count` to 0, so that LIMIT more packets are made.
+//! - `scheduled`, `home_thread` (read, write): whether the task is scheduled, and its home thread.
 //!
 //! # Drops
-//! - no buffer: there was no free packet.
+//! - no buffer: no packet memory was free.
 //!
 //! # Example
 //! ```click

@@ -1,22 +1,24 @@
-//! RatedSource - makes packets at a rate
+//! RatedSource - generates packets at a given rate or bandwidth
 //!
 //! # Synopsis
 //! `RatedSource([DATA, RATE, LIMIT, ACTIVE, keywords LENGTH, BANDWIDTH, TIMESTAMP, HEADROOM, STOP, END_CALL])`
 //!
 //! # Description
-//! Makes packets with the bytes DATA and sends RATE of them a second, LIMIT in all. Time counts in
-//! milliseconds, as in Click: at more than 1000 packets a second several leave in one. What could
-//! not be sent in time is made up for, up to a hundredth of a second's worth or two packets; so much is
-//! sent at once in the beginning. With a pull output it gives a packet when one is due.
+//! Makes packets with the bytes DATA and pushes RATE of them per second, up to LIMIT in total. The clock ticks
+//! once per millisecond, as in Click: above 1000 packets per second, several packets leave in one tick.
+//!
+//! The source starts with a burst, and a source that falls behind catches up with one. The burst is limited to
+//! 10 ms' worth of packets, or to 2 if that is more. Given both BANDWIDTH and LENGTH, the limit is at least
+//! 2 * LENGTH packets, as in Click. On a pull output, the source returns the packets that are due.
 //!
 //! # Arguments
-//! - DATA: the packet's bytes. Positional; some text of 69 bytes by default.
-//! - RATE: packets a second. Positional, default 10.
-//! - LIMIT: number of packets; no limit when negative. Positional, default -1.
-//! - ACTIVE: whether it sends. Positional, default true.
-//! - LENGTH: the packet's length: DATA is cut, or repeated, to it. Default: as long as DATA.
-//! - BANDWIDTH: sets RATE so that the packets' bytes make this bandwidth, such as `10Mbps`.
-//! - TIMESTAMP: whether packets get the time of their making. Default true.
+//! - DATA: the packet's bytes. Positional, default a text of 69 bytes.
+//! - RATE: packets per second. Positional, default 10.
+//! - LIMIT: number of packets to make; negative for no limit. Positional, default -1.
+//! - ACTIVE: whether the source sends packets. Positional, default true.
+//! - LENGTH: the packet's length; DATA is truncated or repeated to fit. Default: the length of DATA.
+//! - BANDWIDTH: sets RATE from a bandwidth, such as `10Mbps`, and the packet length.
+//! - TIMESTAMP: whether to set the timestamp annotation to the time when the packet is made. Default true.
 //! - HEADROOM: free bytes before the data. Default 128.
 //! - STOP: whether to stop the program after the last packet. Default false.
 //! - END_CALL: handler to write after the last packet.
@@ -25,13 +27,13 @@
 //! One agnostic output.
 //!
 //! # Handlers
-//! - `data`, `length`, `rate`, `limit`, `active` (read, write): as the arguments.
+//! - `data`, `length`, `rate`, `limit`, `active` (read, write): the arguments of these names.
 //! - `count` (read): packets made so far.
-//! - `reset` (write): sets `count` to 0, so that LIMIT packets more are made.
-//! - `scheduled`, `home_thread` (read, write): its task, and the thread that runs it.
+//! - `reset` (write): sets `count` to 0, so that LIMIT more packets are made.
+//! - `scheduled`, `home_thread` (read, write): whether the task is scheduled, and its home thread.
 //!
 //! # Drops
-//! - no buffer: there was no free packet.
+//! - no buffer: no packet memory was free.
 //!
 //! # Example
 //! ```click
@@ -55,7 +57,7 @@ use crate::queueing::shapers::token_bucket::TokenBucket;
 /// The element; its manual is at the top of the file.
 pub struct RatedSource {
     supply: Supply,
-    /// Behind a lock for the handlers; only one thread sends.
+    /// Locked because handlers access it; only one thread sends.
     bucket: Lock<TokenBucket>,
     task: Task,
     timer: Timer,
@@ -162,7 +164,7 @@ impl Element for RatedSource {
 }
 
 impl RatedSource {
-    /// Sends again, beginning with one packet.
+    /// Resumes sending, starting with one packet.
     fn wake(&self) {
         if self.pushes.load(Relaxed) && self.supply.is_active() && !self.task.is_scheduled() {
             self.bucket.lock().set(1);
@@ -171,7 +173,7 @@ impl RatedSource {
     }
 }
 
-/// What may be made up for: a hundredth of a second's worth, at least 2 packets.
+/// The largest burst: 10 ms' worth of packets, at least 2.
 fn capacity(rate: u32) -> u64 {
     u64::from(rate / 100).max(2)
 }
@@ -182,18 +184,18 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn packets_come_at_the_rate() {
+    fn packets_leave_at_the_configured_rate() {
         let mut rig = Rig::new("RatedSource(RATE 10, LIMIT 25)", 0, 1).unwrap();
         let out = rig.pass(Timestamp::from_millis(950));
         let start = out[0][0].timestamp();
         let times: Vec<i64> = out[0].iter().map(|p| (p.timestamp() - start).as_millis()).collect();
-        // The bucket is full at first; what comes in a millisecond is rounded down.
+        // The bucket starts full; the tokens added per millisecond are rounded down.
         assert_eq!(times, [0, 0, 101, 201, 301, 401, 501, 601, 701, 801, 901]);
         assert_eq!(rig.pass(Timestamp::from_secs(10))[0].len(), 14);
     }
 
     #[test]
-    fn high_rates_come_out_right() {
+    fn high_rates_are_accurate() {
         let mut rig = Rig::new("RatedSource(RATE 12345)", 0, 1).unwrap();
         let n = rig.pass(Timestamp::from_secs(2))[0].len();
         assert!((2 * 12345..=2 * 12345 + 123).contains(&n), "{n}");

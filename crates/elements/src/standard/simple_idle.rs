@@ -1,11 +1,11 @@
-//! SimpleIdle - sends nothing, discards what it gets, and does not tell pullers so
+//! SimpleIdle - drops every packet and emits none, without a notifier
 //!
 //! # Synopsis
 //! `SimpleIdle`
 //!
 //! # Description
-//! Like Idle, but whoever pulls from it is not told that there will never be a packet, and goes on
-//! trying.
+//! Like Idle, but without a notifier: an element that pulls from it keeps polling, because nothing tells it that
+//! there will never be a packet.
 //!
 //! # Arguments
 //! None.
@@ -56,7 +56,7 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn takes_all_and_gives_nothing() {
+    fn drops_every_packet_and_emits_none() {
         let mut rig = Rig::new("SimpleIdle", 2, 2).unwrap();
         assert!(rig.push(1, &["a"]).iter().all(Vec::is_empty));
         assert_eq!(rig.stats().drops, [(Reason::Discarded, 1)]);

@@ -1,4 +1,4 @@
-//! What the sources share that make packets whenever they are scheduled.
+//! Common code of the sources that make packets whenever they are scheduled.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -8,12 +8,12 @@ use millrace_core::{Args, Batch, Context, Handlers, Init, Notifier, Refused, Set
 
 use super::supply::{Supply, task_handlers};
 
-/// Packets that are sent in bursts, as fast as there is room for them, or given to who pulls.
+/// Pushes packets in bursts while there is room downstream, or returns them to a puller.
 pub(super) struct Source {
     supply: Supply,
     burst: AtomicU32,
     task: Task,
-    /// For pullers: whether there are packets.
+    /// Tells pullers whether there are packets.
     notifier: Notifier,
     room: OnceLock<Listening>,
 }
@@ -112,7 +112,7 @@ impl Source {
         task_handlers(handlers, move |e| &source(e).task);
     }
 
-    /// Lets packets flow if there are to be any.
+    /// Starts sending if the source is active.
     fn wake(&self) {
         if !self.supply.is_active() {
             return;

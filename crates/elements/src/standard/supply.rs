@@ -1,4 +1,4 @@
-//! What the sources of made-up packets share: the packet, how many, and what comes after.
+//! Common code of the packet generators: packet contents, limit, and the action after the last packet.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -11,22 +11,22 @@ use millrace_core::{
     Timestamp,
 };
 
-/// The data of Click's sources where none is given; users' expected outputs contain it.
+/// The default data of Click's sources; users' expected outputs contain it.
 const DEFAULT_DATA: &[u8] =
     b"Random bullshit in a packet, at least 64 bytes long. Well, now it is.";
 
-/// Packets with given data, up to a limit.
+/// Makes packets with given data, up to a limit.
 pub(super) struct Supply {
     data: ArcSwap<Vec<u8>>,
-    /// The length of packets; as long as the data when negative.
+    /// Packet length; negative for the length of the data.
     length: AtomicI64,
-    /// What a packet contains: the data cut or repeated to the length.
+    /// A packet's contents: the data, truncated or repeated to the length.
     contents: ArcSwap<Vec<u8>>,
-    /// Whether packets contain random bytes in its place.
+    /// Whether packets contain random bytes instead.
     random: bool,
     headroom: AtomicUsize,
     timestamp: bool,
-    /// How many packets there are; any number when negative.
+    /// Maximum number of packets; negative for no limit.
     limit: AtomicI64,
     count: AtomicU64,
     active: AtomicBool,
@@ -34,7 +34,7 @@ pub(super) struct Supply {
     end: Option<HandlerCall>,
 }
 
-/// The arguments that sources name in different places; `None` reads a keyword.
+/// The arguments that each source reads itself, as positional or keyword; `None` for the default.
 pub(super) struct Given {
     pub(super) data: Option<Vec<u8>>,
     pub(super) limit: Option<i64>,
@@ -42,8 +42,8 @@ pub(super) struct Given {
 }
 
 impl Supply {
-    /// Reads LENGTH, HEADROOM, TIMESTAMP, STOP and END_CALL, and what is not given. Call it when
-    /// positional arguments have been read; it completes the arguments.
+    /// Reads LENGTH (also as DATASIZE), HEADROOM, TIMESTAMP, STOP and END_CALL, and completes the arguments.
+    /// Call it after the positional arguments have been read.
     pub(super) fn configure(args: &mut Args<'_>, given: Given) -> Result<Self, Failed> {
         let length: i64 = args.keyword("LENGTH", -1);
         let length: i64 = args.keyword("DATASIZE", length);
@@ -53,7 +53,7 @@ impl Supply {
         Self::read(args, given, length, false)
     }
 
-    /// As [`configure`](Self::configure), for packets of `length` random bytes: reads no LENGTH.
+    /// Like [`configure`](Self::configure), but for packets of `length` random bytes; does not read LENGTH.
     pub(super) fn random(args: &mut Args<'_>, given: Given, length: i64) -> Result<Self, Failed> {
         Self::read(args, given, length, true)
     }
@@ -87,7 +87,7 @@ impl Supply {
         Ok(supply)
     }
 
-    /// Checks that the handler to call at the end is there.
+    /// Checks that the END_CALL handler exists.
     pub(super) fn initialize(&self, init: &Init<'_>) -> Result<(), Refused> {
         match &self.end {
             Some(end) => end
@@ -110,12 +110,12 @@ impl Supply {
         self.contents.load().len()
     }
 
-    /// The length that was asked for, in bytes.
+    /// The configured length, in bytes; `None` if it is that of the data.
     pub(super) fn given_length(&self) -> Option<u32> {
         u32::try_from(self.length.load(Relaxed)).ok()
     }
 
-    /// True when no packet is left.
+    /// True when the limit has been reached.
     pub(super) fn is_exhausted(&self) -> bool {
         let limit = self.limit.load(Relaxed);
         limit >= 0 && self.count.load(Relaxed) >= limit.unsigned_abs()
@@ -149,7 +149,7 @@ impl Supply {
             }
             made += 1;
         }
-        // Packets that could not be made count as made and lost.
+        // Packets that could not be allocated count as made and then dropped.
         let lost = wanted - made;
         if lost > 0 {
             cx.dropped(lost, Reason::NoBuffer);
@@ -159,7 +159,7 @@ impl Supply {
         made
     }
 
-    /// Does what is to be done when the last packet has been sent, once.
+    /// Runs the action that follows the last packet, once.
     pub(super) fn end(&self, cx: &mut Context) {
         if !self.ended.swap(true, Relaxed)
             && let Some(end) = &self.end
@@ -171,7 +171,7 @@ impl Supply {
         }
     }
 
-    /// Starts to count from 0 again.
+    /// Restarts the count from 0.
     fn restart(&self) {
         self.count.store(0, Relaxed);
         self.ended.store(false, Relaxed);
@@ -217,8 +217,7 @@ impl Supply {
         });
     }
 
-    /// The handlers `length limit active count reset`. Writes that may make the source send
-    /// again schedule its task, when it has one.
+    /// The handlers `length limit active count reset`. Writes that may let the source send again call `wake`.
     pub(super) fn handlers<E: 'static>(
         handlers: &mut Handlers<E>,
         supply: impl Fn(&E) -> &Self + Copy + Send + Sync + 'static,
@@ -258,8 +257,8 @@ impl Supply {
     }
 }
 
-/// The handlers that elements with a task have: `scheduled` and `home_thread`. Writing the latter moves
-/// the task to a thread that the plan lets run it.
+/// The handlers of elements with a task: `scheduled` and `home_thread`. Writing `home_thread` moves the task to
+/// another thread, if the plan allows that thread to run it.
 pub(crate) fn task_handlers<E: 'static>(
     handlers: &mut Handlers<E>,
     task: impl Fn(&E) -> &Task + Copy + Send + Sync + 'static,

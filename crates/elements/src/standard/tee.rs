@@ -1,14 +1,14 @@
-//! Tee - copies packets to every output
+//! Tee - duplicates packets to every output; the clones share data
 //!
 //! # Synopsis
 //! `Tee([N])`
 //!
 //! # Description
-//! Sends a copy of each packet to each output. The copies share the packet's data; an element
-//! that changes one makes it its own first.
+//! Sends a clone of each packet to every output. Clones share the packet's data; an element that modifies a clone
+//! copies the data first.
 //!
 //! # Arguments
-//! - N: number of outputs. Positional; as many as are connected by default.
+//! - N: number of outputs; must equal the number connected. Positional, default: the number connected.
 //!
 //! # Ports
 //! One push input, one or more push outputs.
@@ -17,7 +17,7 @@
 //! None of its own.
 //!
 //! # Drops
-//! - no buffer: there was no free packet for a copy.
+//! - no buffer: no packet memory was free for a clone.
 //!
 //! # Example
 //! ```click
@@ -63,12 +63,12 @@ pub(super) fn check_outputs(setup: &mut Setup<'_>) -> Result<(), Failed> {
     setup.args.complete()
 }
 
-/// Sends copies of all packets of a batch by an output. They share the packets' data.
+/// Pushes clones of all packets of a batch to an output.
 pub(super) fn push_copies(cx: &mut Context, port: usize, batch: &Batch) {
     push_made(cx, port, batch, Packet::share);
 }
 
-/// Sends copies of all packets of a batch, made by `copy`, by an output.
+/// Pushes copies of all packets of a batch, made by `copy`, to an output.
 pub(super) fn push_made(
     cx: &mut Context,
     port: usize,
@@ -77,7 +77,7 @@ pub(super) fn push_made(
 ) {
     let mut copies = cx.take_batch();
     for packet in batch.iter() {
-        // As many copies as packets fit in a batch.
+        // The push succeeds: both batches have the same capacity.
         let copied = copy(packet).is_some_and(|copy| copies.push(copy).is_ok());
         if !copied {
             cx.dropped(1, Reason::NoBuffer);
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_a_number_that_is_not_the_outputs() {
+    fn refuses_a_wrong_number_of_outputs() {
         assert!(Rig::new("Tee(2)", 1, 3).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! The regular beat of TimedSource and TimedSink: argument, timer and handler.
+//! The interval of TimedSource and TimedSink: argument, timer and handler.
 
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
@@ -7,16 +7,16 @@ use millrace_core::{Context, Handlers, Init, Setup, Timer, Timestamp};
 
 use crate::queueing::interval::{interval_text, span};
 
-/// A timer that expires every INTERVAL, counted from when it should have expired the last time.
+/// A timer that expires every INTERVAL, counted from its previous due time.
 pub(super) struct Ticks {
     /// In nanoseconds.
     interval: AtomicI64,
-    /// When the timer expires, in nanoseconds since the epoch; 0 when it was told to at once.
+    /// When the timer is due, in nanoseconds since the epoch; 0 for immediately.
     due: AtomicI64,
     timer: Timer,
 }
 
-/// What is later than this is not made up for, lest a thread do nothing else.
+/// A timer that is later than this does not catch up, so that it cannot monopolise its thread.
 const LATEST: Timestamp = Timestamp::from_millis(100);
 
 impl Ticks {
@@ -30,19 +30,19 @@ impl Ticks {
         Self { interval: span(interval).as_nanos().into(), due: 0.into(), timer }
     }
 
-    /// Lets the timer expire an interval from now.
+    /// Schedules the timer one interval from now.
     pub(super) fn start(&self, init: &Init<'_>) {
         self.schedule(init.clock().now() + self.interval());
     }
 
-    /// Lets the timer expire at once, unless it is going to.
+    /// Schedules the timer immediately, unless it is already scheduled.
     pub(super) fn wake(&self) {
         if self.timer.expiry().is_none() {
             self.schedule(Timestamp::ZERO);
         }
     }
 
-    /// Lets the timer, which has expired, expire again.
+    /// Schedules the timer again after it has expired.
     pub(super) fn again(&self, cx: &Context) {
         let due = Timestamp::from_nanos(self.due.load(Relaxed));
         let now = cx.now();

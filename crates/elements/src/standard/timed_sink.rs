@@ -1,10 +1,10 @@
-//! TimedSink - pulls a packet every so often and throws it away
+//! TimedSink - pulls and drops a packet at a fixed interval
 //!
 //! # Synopsis
 //! `TimedSink([INTERVAL])`
 //!
 //! # Description
-//! Pulls a packet every INTERVAL, the first one after one INTERVAL, and drops it.
+//! Pulls a packet every INTERVAL and drops it. The first pull is after one INTERVAL.
 //!
 //! # Arguments
 //! - INTERVAL: time between pulls, such as `10ms`. Positional, default 0.5 s.
@@ -13,7 +13,7 @@
 //! One pull input.
 //!
 //! # Handlers
-//! - `interval` (read, write): as the argument; a new one counts from the next pull on.
+//! - `interval` (read, write): the INTERVAL argument; a new value takes effect after the next pull.
 //!
 //! # Drops
 //! - discarded: every packet.
@@ -73,7 +73,7 @@ mod tests {
     use millrace_core::{Reason, Timestamp};
 
     #[test]
-    fn takes_a_packet_each_interval() {
+    fn pulls_a_packet_each_interval() {
         let mut rig = Rig::new("TimedSink(10ms)", 1, 0).unwrap();
         rig.push(0, &["a", "b", "c"]);
         rig.pass(Timestamp::from_millis(25));

@@ -1,20 +1,20 @@
-//! TimedSource - makes a packet every so often
+//! TimedSource - generates a packet at a fixed interval
 //!
 //! # Synopsis
 //! `TimedSource([INTERVAL, DATA, keywords LIMIT, ACTIVE, LENGTH, TIMESTAMP, HEADROOM, STOP, END_CALL])`
 //!
 //! # Description
-//! Sends a packet with the bytes DATA every INTERVAL, the first one after one INTERVAL. What is to
-//! be done after the last packet is done one INTERVAL after it. A source that is made active, or
-//! reset, while it sends nothing sends the next packet at once.
+//! Pushes a packet with the bytes DATA every INTERVAL; the first one leaves after one INTERVAL. STOP and END_CALL
+//! take effect one INTERVAL after the last packet. If the source has stopped sending, a write to `active`, `limit`
+//! or `reset` that lets it send again makes it push the next packet immediately.
 //!
 //! # Arguments
 //! - INTERVAL: time between packets, such as `10ms`. Positional, default 0.5 s.
-//! - DATA: the packet's bytes. Positional; some text of 69 bytes by default.
-//! - LIMIT: number of packets; no limit when negative. Default -1.
-//! - ACTIVE: whether it sends. Default true.
-//! - LENGTH: the packet's length: DATA is cut, or repeated, to it. Default: as long as DATA.
-//! - TIMESTAMP: whether packets get the time of their making. Default true.
+//! - DATA: the packet's bytes. Positional, default a text of 69 bytes.
+//! - LIMIT: number of packets to make; negative for no limit. Default -1.
+//! - ACTIVE: whether the source sends packets. Default true.
+//! - LENGTH: the packet's length; DATA is truncated or repeated to fit. Default: the length of DATA.
+//! - TIMESTAMP: whether to set the timestamp annotation to the time when the packet is made. Default true.
 //! - HEADROOM: free bytes before the data. Default 128.
 //! - STOP: whether to stop the program after the last packet. Default false.
 //! - END_CALL: handler to write after the last packet.
@@ -23,13 +23,13 @@
 //! One push output.
 //!
 //! # Handlers
-//! - `data`, `length`, `interval`, `limit`, `active`, `headroom` (read, write): as the arguments. A
-//!   new interval counts from the next packet on.
+//! - `data`, `length`, `interval`, `limit`, `active`, `headroom` (read, write): the arguments of these names. A
+//!   new interval takes effect after the next packet.
 //! - `count` (read): packets made so far.
-//! - `reset` (write): sets `count` to 0, so that LIMIT packets more are made.
+//! - `reset` (write): sets `count` to 0, so that LIMIT more packets are made.
 //!
 //! # Drops
-//! - no buffer: there was no free packet.
+//! - no buffer: no packet memory was free.
 //!
 //! # Example
 //! ```click

@@ -1,25 +1,25 @@
-//! CheckPaint - sorts packets by whether they have a paint
+//! CheckPaint - separates packets with a given paint from the others
 //!
 //! # Synopsis
 //! `CheckPaint(COLOR [, ANNO])`
 //!
 //! # Description
-//! Sends packets whose annotation ANNO is COLOR to output 0, others to output 1, or drops them
-//! when output 1 is not connected.
+//! Sends packets whose annotation ANNO equals COLOR to output 0. Sends other packets to output 1, or drops
+//! them if output 1 is not connected.
 //!
 //! # Arguments
 //! - COLOR: 0 to 255. Positional, mandatory.
-//! - ANNO: annotation of one byte, by name or offset. Positional, default PAINT.
+//! - ANNO: one-byte annotation, by name or offset. Positional, default PAINT.
 //!
 //! # Ports
 //! One agnostic input; output 0 agnostic, output 1 push and optional.
 //!
 //! # Handlers
-//! - `color` (read, write): the color.
+//! - `color` (read, write): the COLOR argument.
 //! - `anno` (read): the annotation's offset.
 //!
 //! # Drops
-//! - filtered: another paint, and output 1 is not connected.
+//! - filtered: the packet has another paint, and output 1 is not connected.
 //!
 //! # Example
 //! ```click

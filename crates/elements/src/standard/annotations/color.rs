@@ -1,4 +1,4 @@
-//! The color of the elements that paint, or look for paint: arguments and handler.
+//! The color of elements that set or test a paint: arguments and handlers.
 
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
@@ -29,13 +29,13 @@ impl Color {
         packet.anno_u8(self.anno) == self.get()
     }
 
-    /// Gives a packet the color.
+    /// Sets a packet's annotation to the color.
     #[inline(always)]
     pub(super) fn paint(&self, packet: &mut View) {
         packet.set_anno_u8(self.anno, self.get());
     }
 
-    /// The color at this moment.
+    /// The current color.
     pub(super) fn get(&self) -> u8 {
         self.value.load(Relaxed)
     }

@@ -1,8 +1,8 @@
-//! Elements that set what travels with packets beside their bytes, or put it into them.
+//! Elements that set annotations, choose outputs by them, or write them into packets.
 
 use millrace_core::args::Annotation;
 
-/// The paint annotation, where elements that paint look unless told otherwise.
+/// The paint annotation, the default of elements with an ANNO argument.
 pub(super) const PAINT: Annotation<1> = Annotation(16);
 
 /// FastClick's second paint annotation.

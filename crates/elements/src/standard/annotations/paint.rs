@@ -4,17 +4,17 @@
 //! `Paint(COLOR [, ANNO])`
 //!
 //! # Description
-//! Sets the annotation ANNO of each packet, one byte, to COLOR.
+//! Sets the annotation ANNO of each packet to COLOR.
 //!
 //! # Arguments
 //! - COLOR: 0 to 255. Positional, mandatory.
-//! - ANNO: annotation of one byte, by name or offset. Positional, default PAINT.
+//! - ANNO: one-byte annotation, by name or offset. Positional, default PAINT.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.
 //!
 //! # Handlers
-//! - `color` (read, write): the color.
+//! - `color` (read, write): the COLOR argument.
 //! - `anno` (read): the annotation's offset.
 //!
 //! # Drops
@@ -68,7 +68,7 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn paints() {
+    fn sets_the_paint() {
         let mut rig = Rig::new("Paint(7)", 1, 1).unwrap();
         let paint = |rig: &mut Rig| {
             let packet = Packet::from_bytes(b"a").unwrap();

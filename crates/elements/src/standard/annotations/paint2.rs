@@ -1,21 +1,20 @@
-//! Paint2 - sets the second paint annotation of packets, of two bytes
+//! Paint2 - sets the two-byte paint annotation of packets
 //!
 //! # Synopsis
 //! `Paint2(COLOR [, ANNO])`
 //!
 //! # Description
-//! Sets the annotation ANNO of each packet, 16 bits in the machine's byte order, to COLOR.
+//! Sets the annotation ANNO of each packet, a 16-bit number in host byte order, to COLOR.
 //!
 //! # Arguments
 //! - COLOR: 0 to 65535. Positional, mandatory.
-//! - ANNO: annotation of two bytes, by name or offset. Positional, default 16, where PAINT is its first
-//!   byte.
+//! - ANNO: two-byte annotation, by name or offset. Positional, default 16; its first byte is then PAINT.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.
 //!
 //! # Handlers
-//! - `color` (read, write): the color.
+//! - `color` (read, write): the COLOR argument.
 //!
 //! # Drops
 //! None.
@@ -80,7 +79,7 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn paints() {
+    fn sets_the_paint() {
         let mut rig = Rig::new("Paint2(1000)", 1, 1).unwrap();
         let paint = |rig: &mut Rig| {
             let packet = Packet::from_bytes(b"a").unwrap();

@@ -1,14 +1,14 @@
-//! PaintSwitch - sends packets to the output that their paint names
+//! PaintSwitch - sends packets to the output whose number is their paint
 //!
 //! # Synopsis
 //! `PaintSwitch([ANNO])`
 //!
 //! # Description
-//! Sends each packet to the output with the number in its annotation ANNO. Packets for which there
-//! is no output are dropped, except that 255 stands for all outputs: each gets a copy.
+//! Sends each packet to the output whose number is in its annotation ANNO. If the number is 255, every output
+//! receives a clone. If there is no output with that number, the packet is dropped.
 //!
 //! # Arguments
-//! - ANNO: annotation of one byte, by name or offset. Positional, default PAINT.
+//! - ANNO: one-byte annotation, by name or offset. Positional, default PAINT.
 //!
 //! # Ports
 //! One push input, any number of push outputs.
@@ -18,7 +18,7 @@
 //!
 //! # Drops
 //! - no match: there is no output with the paint's number.
-//! - no buffer: there was no free packet for a copy.
+//! - no buffer: no packet memory was free for a clone.
 //!
 //! # Example
 //! ```click
@@ -46,7 +46,7 @@ pub struct PaintSwitch {
 
 register!(PaintSwitch, "paint_switch.rs");
 
-/// The paint for every output.
+/// The paint that selects all outputs.
 const ALL: u8 = 255;
 
 impl Element for PaintSwitch {
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn paint_chooses_the_output() {
+    fn the_paint_selects_the_output() {
         let mut rig = Rig::new("PaintSwitch", 1, 2).unwrap();
         let out = rig.push_packets(0, [1, 0, 1].map(painted).into());
         assert_eq!((out[0].len(), out[1].len()), (1, 2));

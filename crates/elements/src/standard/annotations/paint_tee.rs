@@ -1,26 +1,26 @@
-//! PaintTee - copies packets that have a paint
+//! PaintTee - sends clones of packets with a given paint to output 1
 //!
 //! # Synopsis
 //! `PaintTee(COLOR [, ANNO])`
 //!
 //! # Description
-//! Sends every packet to output 0, and a copy of those whose annotation ANNO is COLOR to output 1.
-//! IP routers use it to find packets that leave by the interface they came from, and to send a
+//! Sends every packet to output 0. Sends a clone of each packet whose annotation ANNO equals COLOR to output 1.
+//! IP routers use it to detect packets that leave by the interface on which they arrived, and to send an ICMP
 //! redirect for them.
 //!
 //! # Arguments
 //! - COLOR: 0 to 255. Positional, mandatory.
-//! - ANNO: annotation of one byte, by name or offset. Positional, default PAINT.
+//! - ANNO: one-byte annotation, by name or offset. Positional, default PAINT.
 //!
 //! # Ports
 //! One agnostic input; output 0 agnostic, output 1 push.
 //!
 //! # Handlers
-//! - `color` (read, write): the color.
+//! - `color` (read, write): the COLOR argument.
 //! - `anno` (read): the annotation's offset.
 //!
 //! # Drops
-//! - no buffer: there was no free packet for a copy.
+//! - no buffer: no packet memory was free for a clone.
 //!
 //! # Example
 //! ```click
@@ -83,7 +83,7 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn copies_what_has_the_paint() {
+    fn clones_packets_with_the_paint() {
         let mut rig = Rig::new("PaintTee(2)", 1, 2).unwrap();
         let packets = [1u8, 2, 2].map(|paint| {
             let mut packet = Packet::from_bytes(&[paint]).unwrap();

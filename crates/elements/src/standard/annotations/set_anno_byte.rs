@@ -1,14 +1,14 @@
-//! SetAnnoByte - sets an annotation of one byte
+//! SetAnnoByte - sets a one-byte annotation of packets (deprecated)
 //!
 //! # Synopsis
 //! `SetAnnoByte(ANNO, VALUE)`
 //!
 //! # Description
-//! Sets the annotation ANNO of each packet to VALUE. It is obsolete, and says so: Paint(VALUE, ANNO)
-//! does the same.
+//! Sets the annotation ANNO of each packet to VALUE. Deprecated: using it prints a warning. Use the equivalent
+//! Paint(VALUE, ANNO) instead.
 //!
 //! # Arguments
-//! - ANNO: annotation of one byte, by name or offset. Positional, mandatory.
+//! - ANNO: one-byte annotation, by name or offset. Positional, mandatory.
 //! - VALUE: 0 to 255. Positional, mandatory.
 //!
 //! # Ports
@@ -16,7 +16,7 @@
 //!
 //! # Handlers
 //! - `anno` (read): the annotation's offset.
-//! - `value` (read, write): as the argument.
+//! - `value` (read, write): the VALUE argument.
 //!
 //! # Drops
 //! None.

@@ -1,14 +1,14 @@
-//! SetPacketType - says to whom the link layer addressed packets
+//! SetPacketType - sets the packet type annotation, such as HOST or BROADCAST
 //!
 //! # Synopsis
 //! `SetPacketType(TYPE)`
 //!
 //! # Description
-//! Sets the packet type annotation of each packet. Devices set it for the packets that they receive;
-//! elements such as DropBroadcasts and HostEtherFilter look at it or set it, too.
+//! Sets the packet type annotation of each packet, which describes the packet's link-layer destination. Devices set
+//! it for the packets that they receive. Elements such as DropBroadcasts and HostEtherFilter read or set it too.
 //!
 //! # Arguments
-//! - TYPE: HOST, BROADCAST, MULTICAST, OTHERHOST, OUTGOING or LOOPBACK, in any case. Positional,
+//! - TYPE: HOST, BROADCAST, MULTICAST, OTHERHOST, OUTGOING or LOOPBACK, case-insensitive. Positional,
 //!   mandatory.
 //!
 //! # Ports

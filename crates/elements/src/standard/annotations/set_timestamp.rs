@@ -1,16 +1,16 @@
-//! SetTimestamp - sets the timestamp of packets
+//! SetTimestamp - sets the timestamp annotation of packets
 //!
 //! # Synopsis
 //! `SetTimestamp([TIMESTAMP, keywords FIRST, PER_BATCH])`
 //!
 //! # Description
-//! Sets the timestamp annotation of each packet to TIMESTAMP, or to the time when the packet
-//! arrived at the element.
+//! Sets the timestamp annotation of each packet to TIMESTAMP, or to the current time. A thread reads the
+//! time once per round of its loop, so packets handled in one round get the same timestamp.
 //!
 //! # Arguments
-//! - TIMESTAMP: seconds since 1970. Positional; the time of arrival by default.
-//! - FIRST: whether to set the first timestamp annotation instead. Default false.
-//! - PER_BATCH: accepted for compatibility: packets of one batch arrive at one time. Default true.
+//! - TIMESTAMP: seconds since 1970. Positional, default: the current time.
+//! - FIRST: whether to set the first-timestamp annotation instead. Default false.
+//! - PER_BATCH: accepted and ignored; packets of one batch always get the same time. Default true.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.
@@ -35,7 +35,7 @@ use millrace_core::{
 
 /// The element; its manual is at the top of the file.
 pub struct SetTimestamp {
-    /// `None` for the time of arrival.
+    /// `None` for the current time.
     time: Option<Timestamp>,
     first: bool,
 }

@@ -1,16 +1,16 @@
-//! StoreAnno - writes an annotation into packets
+//! StoreAnno - writes a one-byte annotation into packet data
 //!
 //! # Synopsis
 //! `StoreAnno(OFFSET [, ANNO, keyword GROW])`
 //!
 //! # Description
-//! Writes the annotation ANNO of each packet, one byte, into the packet, OFFSET bytes from its start.
-//! Packets that end before OFFSET, or there, stay as they are.
+//! Writes the annotation ANNO of each packet into the packet, OFFSET bytes from its start.
+//! Packets of OFFSET bytes or fewer are unchanged.
 //!
 //! # Arguments
 //! - OFFSET: where to write, in bytes. Positional, mandatory.
-//! - ANNO: annotation of one byte, by name or offset. Positional, default PAINT.
-//! - GROW: accepted for compatibility: a byte fits in any packet that reaches OFFSET.
+//! - ANNO: one-byte annotation, by name or offset. Positional, default PAINT.
+//! - GROW: accepted and ignored; packets never need to grow.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.
@@ -74,7 +74,7 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn the_annotation_becomes_a_byte() {
+    fn writes_the_annotation_into_the_packet() {
         let mut rig = Rig::new("StoreAnno(1)", 1, 1).unwrap();
         for (before, after) in [("abc", "aXc"), ("ab", "aX"), ("a", "a")] {
             let mut packet = Packet::from_bytes(before.as_bytes()).unwrap();

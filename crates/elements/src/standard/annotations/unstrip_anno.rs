@@ -1,15 +1,15 @@
-//! UnstripAnno - brings as many bytes back to the front of packets as an annotation says
+//! UnstripAnno - restores as many stripped bytes as an annotation specifies
 //!
 //! # Synopsis
 //! `UnstripAnno([ANNO])`
 //!
 //! # Description
-//! Adds as many bytes to the front of each packet as its annotation ANNO says, a number of 16 bits in
-//! the machine's byte order: those that Strip removed, if it did; else whatever the headroom
+//! Adds bytes to the front of each packet; the annotation ANNO, a 16-bit number in host byte order, specifies how
+//! many. The added bytes are those that Strip removed, if it did; otherwise they are whatever the headroom
 //! contains.
 //!
 //! # Arguments
-//! - ANNO: annotation of two bytes, by name or offset. Positional, default 16.
+//! - ANNO: two-byte annotation, by name or offset. Positional, default 16.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.
@@ -73,7 +73,7 @@ mod tests {
     use millrace_core::{Packet, Reason};
 
     #[test]
-    fn the_annotation_says_how_many() {
+    fn the_annotation_sets_the_number_of_bytes() {
         let mut rig = Rig::new("UnstripAnno", 1, 1).unwrap();
         let stripped = |length: u16| {
             let mut packet = Packet::from_bytes(b"abcdef").unwrap();
