@@ -1,12 +1,12 @@
-//! Align - moves packets' data to addresses of a given alignment
+//! Align - aligns packet data in memory
 //!
 //! # Synopsis
 //! `Align(MODULUS, OFFSET)`
 //!
 //! # Description
-//! Makes sure that the address of each packet's first byte, divided by MODULUS, leaves OFFSET.
-//! Packets for which it does not are moved within their buffer, or copied when the buffer is too
-//! small or shared; their bytes, header offsets and annotations stay the same.
+//! Ensures that the address of each packet's first byte, modulo MODULUS, equals OFFSET. Packets that are not so
+//! aligned are moved within their buffer, or copied if the buffer is too small or shared. Their bytes, header
+//! positions and annotations do not change.
 //!
 //! # Arguments
 //! - MODULUS: 2, 4 or 8. Positional, mandatory.
@@ -77,10 +77,10 @@ impl PerPacket for Align {
 }
 
 impl Align {
-    /// How many bytes further the packet should begin.
+    /// How many bytes the start of the packet must move forward.
     #[inline(always)]
     fn distance(self, data: &[u8]) -> usize {
-        // The modulus is a power of two.
+        // Wrapping is correct because the modulus is a power of two.
         self.offset.wrapping_sub(data.as_ptr().addr()) % self.modulus
     }
 
@@ -88,7 +88,7 @@ impl Align {
     fn shift(self, packet: &mut Packet) {
         let (mac, network) = (packet.mac_header(), packet.network_header());
         let (transport, len) = (packet.transport_header(), packet.len());
-        // Room to move within, before the address is looked at for good.
+        // This makes tailroom to move within. It can move the data, so the distance is computed afterwards.
         packet.append(self.modulus);
         packet.truncate(len);
         let distance = self.distance(packet.data());
@@ -115,7 +115,7 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn packets_end_up_aligned_and_otherwise_the_same() {
+    fn packets_are_aligned_and_otherwise_unchanged() {
         for modulus in [2, 4, 8] {
             for offset in 0..modulus {
                 let mut rig = Rig::new(&format!("Align({modulus}, {offset})"), 1, 1).unwrap();
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_alignment() {
+    fn refuses_invalid_alignments() {
         for wrong in ["3, 0", "16, 0", "4, 4", "4, -1", "4", ""] {
             assert!(Rig::new(&format!("Align({wrong})"), 1, 1).is_err(), "{wrong}");
         }

@@ -4,9 +4,9 @@
 //! `CheckCRC32`
 //!
 //! # Description
-//! Computes the CRC of each packet's bytes but the last four, and compares it with these, which
-//! SetCRC32 has written. Removes them when they fit; else drops the packet and prints `CRC32
-//! failed, len` and the length.
+//! Computes the CRC of each packet without its last four bytes, and compares it with those four bytes, which SetCRC32
+//! appended. If they match, removes the four bytes. Otherwise drops the packet and prints `CRC32 failed, len`
+//! followed by the packet's length.
 //!
 //! # Arguments
 //! None.
@@ -18,8 +18,8 @@
 //! None of its own.
 //!
 //! # Drops
-//! - bad checksum: the CRC does not fit.
-//! - truncated: the packet has less than four bytes.
+//! - bad checksum: the CRC does not match.
+//! - truncated: the packet is shorter than four bytes.
 //!
 //! # Example
 //! ```click
@@ -74,7 +74,7 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn what_does_not_fit_is_dropped() {
+    fn packets_with_a_wrong_crc_are_dropped() {
         let mut set = Rig::new("SetCRC32", 1, 1).unwrap();
         let good = set.push(0, &["abc"])[0].remove(0);
         let mut bad = good.clone();

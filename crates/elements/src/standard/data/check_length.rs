@@ -1,22 +1,22 @@
-//! CheckLength - lets packets up to a length pass
+//! CheckLength - drops or diverts packets that exceed a maximum length
 //!
 //! # Synopsis
 //! `CheckLength(LENGTH [, keyword EXTRA_LENGTH])`
 //!
 //! # Description
-//! Sends packets of at most LENGTH bytes to output 0, longer ones to output 1, or drops them when
+//! Sends packets of at most LENGTH bytes to output 0. Sends longer packets to output 1, or drops them if
 //! output 1 is not connected.
 //!
 //! # Arguments
-//! - LENGTH: number of bytes. Positional, mandatory.
-//! - EXTRA_LENGTH: whether the extra length annotation counts as well: what Truncate or a dump cut
+//! - LENGTH: maximum length in bytes. Positional, mandatory.
+//! - EXTRA_LENGTH: whether to add the extra length annotation, which counts the bytes that Truncate or a dump cut
 //!   off. Default false.
 //!
 //! # Ports
 //! One agnostic input; output 0 agnostic, output 1 push and optional.
 //!
 //! # Handlers
-//! - `length` (read, write): as the argument.
+//! - `length` (read, write): the LENGTH argument.
 //!
 //! # Drops
 //! - too big: the packet is longer, and output 1 is not connected.
@@ -83,7 +83,7 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn longer_packets_go_another_way() {
+    fn longer_packets_go_to_output_1_or_are_dropped() {
         let mut rig = Rig::new("CheckLength(2)", 1, 2).unwrap();
         let out = rig.push(0, &["", "ab", "abc"]);
         assert_eq!(out, [vec![&b""[..], b"ab"], vec![b"abc"]]);

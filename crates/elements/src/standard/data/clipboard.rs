@@ -1,22 +1,22 @@
-//! Clipboard - copies bytes from packets into other packets
+//! Clipboard - copies byte ranges from one packet into others
 //!
 //! # Synopsis
 //! `Clipboard(RANGE, ...)`
 //!
 //! # Description
-//! Keeps a copy of the bytes in the given ranges of the last packet that came by input 0; the
-//! packet leaves unchanged by output 0. Packets that come by input 1 get these bytes, in the same
-//! places, and leave by output 1. So one packet's bytes can go into any number of others.
+//! Packets on input 0 are copied from: the element stores the bytes in the given ranges, and forwards the packet
+//! unchanged to output 0. Packets on input 1 are written to: the element writes the stored bytes into the same
+//! ranges, and forwards the packet to output 1. One packet's bytes can be written into any number of others.
 //!
-//! Before a packet has come by input 0 the bytes are zero. Of a packet at input 0 that is too short
-//! for a range, the bytes that it has are taken. A packet at input 1 that is too short for any of
-//! the ranges stays as it is.
+//! The stored bytes are initially zero. If a packet on input 0 ends within or before a range, only the bytes that
+//! it has are stored; the rest of the range keeps its old contents. If a packet on input 1 is too short for any of
+//! the ranges, it is not changed at all.
 //!
 //! # Arguments
-//! - RANGE: offset and number of bytes, as in `12/2`. Positional, any number of them.
+//! - RANGE: offset and number of bytes, such as `12/2`. Positional, any number of ranges.
 //!
 //! # Ports
-//! Two agnostic inputs, two agnostic outputs, each pair for itself.
+//! Two agnostic inputs, two agnostic outputs. Input N and output N are both push or both pull.
 //!
 //! # Handlers
 //! None of its own.
@@ -44,7 +44,7 @@ use super::LONGEST;
 /// The element; its manual is at the top of the file.
 pub struct Clipboard {
     ranges: Vec<Range<usize>>,
-    /// The least length of packets that have all ranges.
+    /// The minimum length of packets that contain all ranges.
     least: usize,
     /// The bytes of all ranges, one after the other.
     board: Lock<Vec<u8>>,
@@ -84,7 +84,7 @@ impl Element for Clipboard {
     }
 }
 
-/// A range as written: `12/2`.
+/// Parses a range, such as `12/2`.
 fn range(setup: &mut Setup<'_>, text: &ArgText) -> Result<Range<usize>, &'static str> {
     const WRONG: &str = "invalid offset or length";
     let len = text.as_str().len();
@@ -141,7 +141,7 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn bytes_go_from_one_packet_to_the_next() {
+    fn copies_bytes_from_one_packet_into_others() {
         let mut rig = Rig::new("Clipboard(0/2, 3/1)", 2, 2).unwrap();
         assert_eq!(rig.push(1, &["abcd"])[1], [b"\0\0c\0"]);
         assert_eq!(rig.push(0, &["wxyz", "WXYZ"])[0], [b"wxyz", b"WXYZ"]);
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_have_two_numbers() {
+    fn refuses_malformed_ranges() {
         for wrong in ["1", "/1", "1/", "a/1", "1/-1", "1/70000", "1/2/3"] {
             assert!(Rig::new(&format!("Clipboard({wrong})"), 2, 2).is_err(), "{wrong}");
         }

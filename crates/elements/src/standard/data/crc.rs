@@ -1,9 +1,9 @@
-//! The 32-bit checksum that SetCRC32 writes and CheckCRC32 reads.
+//! The CRC-32 checksum that SetCRC32 writes and CheckCRC32 verifies.
 
-/// The polynomial of Ethernet's CRC, highest power first, as Click shifts it in.
+/// The polynomial of Ethernet's CRC, most significant bit first, as in Click.
 const POLYNOMIAL: u32 = 0x04c1_1db7;
 
-/// What each value of the byte that is shifted out stands for.
+/// The remainder for each value of the byte that is shifted out.
 const TABLE: [u32; 256] = {
     let mut table = [0; 256];
     let mut byte = 0;
@@ -24,7 +24,7 @@ const TABLE: [u32; 256] = {
     table
 };
 
-/// The checksum of these bytes, in the order in which a packet has it.
+/// The checksum of these bytes, in the byte order in which packets carry it.
 pub(super) fn crc32(bytes: &[u8]) -> [u8; 4] {
     let crc = bytes.iter().fold(u32::MAX, |crc, &byte| {
         let [high, ..] = crc.to_be_bytes();
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_the_crc_of_the_catalogue() {
+    fn the_crc_matches_the_catalogue() {
         // CRC-32/MPEG-2 of "123456789", in the catalogue of parametrised CRC algorithms.
         assert_eq!(crc32(b"123456789"), 0x0376_e6e7_u32.to_ne_bytes());
         assert_eq!(crc32(b""), [0xff; 4]);

@@ -1,14 +1,14 @@
-//! EnsureHeadroom - makes room in front of packets
+//! EnsureHeadroom - guarantees free space before the packet data
 //!
 //! # Synopsis
 //! `EnsureHeadroom([HEADROOM])`
 //!
 //! # Description
-//! Moves the data of packets with less than HEADROOM free bytes in front, so that headers can be put there
-//! without copying. The bytes of the packet stay as they are.
+//! Moves the data of packets that have less than HEADROOM bytes of headroom, so that elements downstream can
+//! prepend headers without copying. The packet's bytes do not change.
 //!
 //! # Arguments
-//! - HEADROOM: free bytes, at most 65535. Positional, default 128.
+//! - HEADROOM: minimum headroom in bytes, at most 65535. Positional, default 128.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.
@@ -17,7 +17,7 @@
 //! None of its own.
 //!
 //! # Drops
-//! - too big: packet and room would be longer than 65535 bytes.
+//! - too big: packet and headroom together would exceed 65535 bytes.
 //!
 //! # Example
 //! ```click
@@ -59,7 +59,7 @@ impl PerPacket for EnsureHeadroom {
                 return Way::drop(Reason::TooBig);
             }
             packet.prepend(self.headroom);
-            // There is as much.
+            // This cannot fail: the bytes were just prepended.
             let _ = packet.strip(self.headroom);
         }
         Way::ON
@@ -72,7 +72,7 @@ mod tests {
     use millrace_core::{Packet, Reason};
 
     #[test]
-    fn there_is_room_and_the_bytes_stay() {
+    fn makes_headroom_and_keeps_the_bytes() {
         let mut rig = Rig::new("EnsureHeadroom(1000)", 1, 1).unwrap();
         let out = rig.push_packets(0, vec![Packet::from_bytes(b"abc").unwrap()]);
         assert!(out[0][0].headroom() >= 1000);

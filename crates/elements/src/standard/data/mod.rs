@@ -1,6 +1,6 @@
-//! Elements that change packets' bytes and lengths, or check them.
+//! Elements that change or check packets' bytes and lengths.
 
-/// The most bytes that these elements give a packet.
+/// The maximum length of a packet that these elements produce, in bytes.
 pub(super) const LONGEST: usize = 65_535;
 
 pub mod align;

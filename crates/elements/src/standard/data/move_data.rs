@@ -1,18 +1,18 @@
-//! MoveData - copies bytes within packets
+//! MoveData - copies bytes from one offset to another within each packet
 //!
 //! # Synopsis
 //! `MoveData(DST_OFFSET, SRC_OFFSET, LENGTH [, keyword GROW])`
 //!
 //! # Description
-//! Copies LENGTH bytes of each packet from SRC_OFFSET to DST_OFFSET. Where that is beyond the packet's
-//! end, the packet grows, or, when GROW is false, stays as it is. Packets that have no more bytes than
-//! those before SRC_OFFSET and the LENGTH to copy stay as they are, too.
+//! Copies LENGTH bytes of each packet from SRC_OFFSET to DST_OFFSET. If DST_OFFSET + LENGTH is beyond the packet's
+//! end, the packet grows; any gap is filled with zeros. If GROW is false, such a packet is unchanged. Packets of
+//! SRC_OFFSET + LENGTH bytes or fewer are also unchanged.
 //!
 //! # Arguments
-//! - DST_OFFSET: where to write, in bytes. Positional, mandatory.
-//! - SRC_OFFSET: where to read. Positional, mandatory.
-//! - LENGTH: how many bytes. Positional, mandatory.
-//! - GROW: whether packets grow. Default true.
+//! - DST_OFFSET: offset to write to, in bytes. Positional, mandatory.
+//! - SRC_OFFSET: offset to read from, in bytes. Positional, mandatory.
+//! - LENGTH: number of bytes to copy. Positional, mandatory.
+//! - GROW: whether packets that are too short grow. Default true.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.

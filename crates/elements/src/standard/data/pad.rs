@@ -1,18 +1,17 @@
-//! Pad - lengthens packets
+//! Pad - extends packets to a minimum length
 //!
 //! # Synopsis
 //! `Pad([LENGTH, keywords ZERO, RANDOM])`
 //!
 //! # Description
-//! Adds bytes to the end of packets that are shorter than LENGTH, so that they have that many.
-//! Without LENGTH (or when it is 0) it adds as many bytes as the extra length annotation says, which
-//! gives packets back the length that they had before Truncate or a dump cut them. Sets the extra
-//! length annotation to 0.
+//! Appends bytes to packets that are shorter than LENGTH until they have that length. If LENGTH is 0, appends as
+//! many bytes as the extra length annotation specifies; this restores the length that packets had before
+//! Truncate or a dump cut them. In both cases, sets the extra length annotation to 0.
 //!
 //! # Arguments
-//! - LENGTH: number of bytes. Positional, default 0.
-//! - ZERO: whether what is added is zero; else it is whatever the buffer contains. Default true.
-//! - RANDOM: whether what is added is random. Default false.
+//! - LENGTH: minimum length in bytes; 0 for the original length. Positional, default 0.
+//! - ZERO: whether the added bytes are zero; otherwise they are whatever the buffer contains. Default true.
+//! - RANDOM: whether the added bytes are random; overrides ZERO. Default false.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.
@@ -39,7 +38,7 @@ use super::LONGEST;
 
 /// The element; its manual is at the top of the file.
 pub struct Pad {
-    /// 0 for what the annotation says.
+    /// 0 for the extra length annotation.
     length: usize,
     zero: bool,
     random: bool,
@@ -88,7 +87,7 @@ mod tests {
     use millrace_core::{Packet, Reason};
 
     #[test]
-    fn packets_get_a_least_length() {
+    fn packets_get_a_minimum_length() {
         let mut rig = Rig::new("Pad(4)", 1, 1).unwrap();
         let out = rig.push(0, &["", "abc", "abcd", "abcde"]);
         assert_eq!(out[0], ["\0\0\0\0", "abc\0", "abcd", "abcde"].map(str::as_bytes));
@@ -99,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn the_annotation_says_how_much_was_cut() {
+    fn the_annotation_restores_the_original_length() {
         let mut rig = Rig::new("Pad", 1, 1).unwrap();
         let cut = |extra: u32| {
             let mut packet = Packet::from_bytes(b"ab").unwrap();

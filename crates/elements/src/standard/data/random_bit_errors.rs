@@ -1,24 +1,24 @@
-//! RandomBitErrors - changes random bits of packets
+//! RandomBitErrors - introduces random bit errors into packets
 //!
 //! # Synopsis
 //! `RandomBitErrors(P [, KIND, ACTIVE])`
 //!
 //! # Description
-//! Changes each bit of each packet with probability P: inverts it, sets it to 1 or sets it to 0, as
-//! KIND says.
+//! Changes each bit of each packet with probability P. KIND decides whether the bit is inverted, set to 1 or
+//! cleared to 0.
 //!
 //! # Arguments
 //! - P: probability of an error, 0 to 1. Positional, mandatory.
 //! - KIND: `flip`, `set` or `clear`. Positional, default `flip`.
-//! - ACTIVE: whether it changes anything. Positional, default true.
+//! - ACTIVE: whether to change packets. Positional, default true.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.
 //!
 //! # Handlers
-//! - `p_bit_error` (read, write): P.
-//! - `error_kind` (read, write): KIND.
-//! - `active` (read, write): whether it changes anything.
+//! - `p_bit_error` (read, write): the P argument.
+//! - `error_kind` (read, write): the KIND argument.
+//! - `active` (read, write): the ACTIVE argument.
 //!
 //! # Drops
 //! None.
@@ -51,7 +51,7 @@ register!(RandomBitErrors, "random_bit_errors.rs");
 
 const KINDS: [&str; 3] = ["clear", "set", "flip"];
 
-/// Certainty.
+/// Probability 1.
 const ONE: u32 = 1 << 28;
 
 fn kind_number(word: &str) -> Result<u8, String> {
@@ -131,13 +131,13 @@ impl PerPacket for RandomBitErrors {
 }
 
 impl RandomBitErrors {
-    /// How many bits remain good until the next error.
+    /// The number of unchanged bits before the next error.
     fn gap(&self, at: &mut Moment, p: u32) -> usize {
         if p >= ONE {
             return 0;
         }
         let good = 1.0 - f64::from(p) / f64::from(ONE);
-        // The logarithm of a number above 0; the cast stops at the largest gap there is.
+        // `f64` returns a number below 1, so the logarithm is finite. The cast saturates.
         ((1.0 - at.random().f64()).ln() / good.ln()) as usize
     }
 }
@@ -147,7 +147,7 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn certain_errors_hit_every_bit() {
+    fn probability_1_changes_every_bit() {
         for (kind, expected) in [("flip", 0x5a), ("set", 0xff), ("clear", 0)] {
             let mut rig = Rig::new(&format!("RandomBitErrors(1, {kind})"), 1, 1).unwrap();
             assert_eq!(rig.push(0, &[[0xa5; 9]])[0], [[expected; 9]]);
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_come_as_often_as_they_should() {
+    fn the_error_rate_matches_the_probability() {
         let mut rig = Rig::new("RandomBitErrors(0.1)", 1, 1).unwrap();
         let out = rig.push(0, &[[0; 1000]; 100]);
         let errors: u32 = out[0].iter().flatten().map(|byte| byte.count_ones()).sum();
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_probability_and_no_kind() {
+    fn refuses_invalid_probabilities_and_kinds() {
         for wrong in ["1.1", "-1", "0.5, toggle", ""] {
             assert!(Rig::new(&format!("RandomBitErrors({wrong})"), 1, 1).is_err(), "{wrong}");
         }

@@ -1,22 +1,22 @@
-//! Resize - changes the length of packets at both ends
+//! Resize - adds or removes bytes at both ends of packets
 //!
 //! # Synopsis
 //! `Resize([HEAD, TAIL])`
 //!
 //! # Description
-//! Adds HEAD bytes to the front of each packet, or removes them when HEAD is negative; then adds
-//! TAIL bytes to its end, or removes them when TAIL is negative. What is added contains whatever
-//! the buffer does, such as bytes that were removed before. At most all bytes are removed.
+//! Adds HEAD bytes to the front of each packet, or removes bytes if HEAD is negative. Then adds TAIL bytes to its
+//! end, or removes bytes if TAIL is negative. Added bytes hold whatever the buffer contains, such as bytes removed
+//! earlier. If there are fewer bytes than it should remove, it removes all of them.
 //!
 //! # Arguments
-//! - HEAD: bytes to add to the front. Positional, default 0.
-//! - TAIL: bytes to add to the end. Positional, default 0.
+//! - HEAD: number of bytes to add to the front. Positional, default 0.
+//! - TAIL: number of bytes to add to the end. Positional, default 0.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.
 //!
 //! # Handlers
-//! - `head`, `tail` (read, write): as the arguments.
+//! - `head`, `tail` (read, write): the arguments of these names.
 //!
 //! # Drops
 //! - too big: the packet would have more than 65535 bytes.
@@ -115,7 +115,7 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn bytes_go_and_come_back_at_both_ends() {
+    fn removes_and_adds_bytes_at_both_ends() {
         let mut rig = Rig::new("Resize(-2, -1)", 1, 1).unwrap();
         assert_eq!(
             rig.push(0, &["abcdef", "abc", "ab", ""])[0],
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn no_packet_becomes_longer_than_packets_may_be() {
+    fn drops_packets_that_would_be_too_long() {
         let mut rig = Rig::new("Resize(2147483647)", 1, 1).unwrap();
         assert!(rig.push(0, &["a"])[0].is_empty());
         rig.write("head", "0").unwrap();

@@ -1,18 +1,18 @@
-//! Search - strips packets up to a pattern
+//! Search - finds a byte pattern and strips packets up to it
 //!
 //! # Synopsis
 //! `Search(PATTERN [, keywords STRIP_AFTER, ANNO, SET_ANNO])`
 //!
 //! # Description
-//! Looks for PATTERN in each packet. When it is there, the bytes before it and the pattern itself are taken
-//! off, their number is added to the annotation ANNO, by which UnstripAnno puts them back, and the packet
-//! leaves by output 0. Packets without the pattern leave by output 1 as they came.
+//! Searches each packet for PATTERN. If it is found, the element removes the bytes before the pattern and the pattern
+//! itself, adds their number to the annotation ANNO, and sends the packet to output 0. UnstripAnno uses that
+//! annotation to restore the bytes. Packets without the pattern leave unchanged by output 1.
 //!
 //! # Arguments
-//! - PATTERN: the bytes to look for; at least one. Positional, mandatory.
-//! - STRIP_AFTER: whether the pattern is taken off too. Default true.
-//! - ANNO: annotation of two bytes, by name or offset. Default PAINT2.
-//! - SET_ANNO: whether the number of bytes is noted. Default true.
+//! - PATTERN: the bytes to search for, at least one. Positional, mandatory.
+//! - STRIP_AFTER: whether to remove the pattern too. Default true.
+//! - ANNO: two-byte annotation, by name or offset. Default PAINT2.
+//! - SET_ANNO: whether to add the number of removed bytes to ANNO. Default true.
 //!
 //! # Ports
 //! One push input, one or two push outputs.
@@ -21,7 +21,7 @@
 //! None of its own.
 //!
 //! # Drops
-//! - no match: the pattern is not there, and output 1 is not connected.
+//! - no match: the packet does not contain the pattern, and output 1 is not connected.
 //!
 //! # Example
 //! ```click
@@ -43,7 +43,7 @@ use crate::standard::annotations::PAINT2;
 pub struct Search {
     pattern: Vec<u8>,
     strips_pattern: bool,
-    /// Where the number of bytes is noted.
+    /// Offset of the annotation for the number of removed bytes.
     anno: Option<usize>,
 }
 
@@ -73,7 +73,7 @@ impl PerPacket for Search {
             return Way::output_or_drop(1, Reason::NoMatch);
         };
         let bytes = if self.strips_pattern { start + self.pattern.len() } else { start };
-        // They are all there.
+        // This cannot fail: the packet contains these bytes.
         let _ = packet.strip(bytes);
         if let Some(anno) = self.anno {
             packet.set_anno_u16(anno, packet.anno_u16(anno).wrapping_add(bytes as u16));
@@ -87,7 +87,7 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn strips_to_the_pattern() {
+    fn strips_up_to_the_pattern() {
         let mut rig = Rig::new("Search(bc)", 1, 2).unwrap();
         let out = rig.push(0, &["abcd", "ab", "", "xxbc"]);
         assert_eq!(out, [vec![b"d".to_vec(), vec![]], vec![b"ab".to_vec(), vec![]]]);

@@ -4,8 +4,8 @@
 //! `SetCRC32`
 //!
 //! # Description
-//! Computes the CRC of each packet's bytes, with Ethernet's polynomial, and appends it: four bytes
-//! in the order of the machine. CheckCRC32 checks and removes them.
+//! Computes the CRC of each packet, with Ethernet's polynomial, and appends it as four bytes in host byte order.
+//! CheckCRC32 checks and removes them.
 //!
 //! # Arguments
 //! None.

@@ -1,20 +1,19 @@
-//! StoreData - writes bytes into packets
+//! StoreData - overwrites bytes in packets at a given offset
 //!
 //! # Synopsis
 //! `StoreData(OFFSET, DATA [, MASK, keyword GROW])`
 //!
 //! # Description
-//! Writes DATA into each packet, OFFSET bytes from its start. Of DATA that reaches beyond the end
-//! of the packet only what fits is written, unless GROW is true. Packets that end before OFFSET, or
-//! there, stay as they are.
+//! Writes DATA into each packet, OFFSET bytes from its start. If DATA reaches beyond the end of the packet, only
+//! the part that fits is written, unless GROW is true. Packets of OFFSET bytes or fewer are unchanged.
 //!
-//! With MASK only those bits are written that are set in it. A mask shorter than DATA counts for its
-//! first bytes; those after are written whole.
+//! With MASK, only the bits that are set in MASK are written. If MASK is shorter than DATA, it applies to the first
+//! bytes of DATA; the remaining bytes are written whole.
 //!
 //! # Arguments
-//! - OFFSET: where to write, in bytes. Positional, mandatory.
-//! - DATA: what to write. Positional, mandatory.
-//! - MASK: which bits to write, no longer than DATA. Positional; all by default.
+//! - OFFSET: offset to write to, in bytes. Positional, mandatory.
+//! - DATA: bytes to write. Positional, mandatory.
+//! - MASK: bits to write, no longer than DATA. Positional, default: all bits.
 //! - GROW: whether packets that are too short for all of DATA grow. Default false.
 //!
 //! # Ports
@@ -43,7 +42,7 @@ use super::LONGEST;
 /// The element; its manual is at the top of the file.
 pub struct StoreData {
     offset: usize,
-    /// What to write, and which bits of it.
+    /// The bytes to write, each with its mask.
     data: Vec<(u8, u8)>,
     grow: bool,
 }
@@ -94,7 +93,7 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn data_is_written_as_far_as_it_fits() {
+    fn writes_the_data_that_fits() {
         let mut rig = Rig::new("StoreData(2, XY)", 1, 1).unwrap();
         let out = rig.push(0, &["abcdef", "abc", "ab", ""]);
         assert_eq!(out[0], ["abXYef", "abX", "ab", ""].map(str::as_bytes));
@@ -103,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mask_says_which_bits() {
+    fn the_mask_selects_the_bits() {
         let mut rig = Rig::new(r"StoreData(1, \<ffffff>, \<f00f>)", 1, 1).unwrap();
         let out = rig.push(0, &[[0x11, 0x12, 0x13, 0x14, 0x15]]);
         assert_eq!(out[0], [[0x11, 0xf2, 0x1f, 0xff, 0x15]]);

@@ -4,12 +4,11 @@
 //! `Strip(LENGTH)`
 //!
 //! # Description
-//! Removes the first LENGTH bytes of each packet. The bytes stay in the packet's headroom, from
-//! where Unstrip brings them back; header annotations keep pointing at them. Packets shorter than
-//! LENGTH are dropped.
+//! Removes the first LENGTH bytes of each packet. The bytes stay in the packet's headroom, where header positions
+//! can still point to them, and Unstrip can restore them. Packets shorter than LENGTH are dropped.
 //!
 //! # Arguments
-//! - LENGTH: number of bytes. Positional, mandatory.
+//! - LENGTH: number of bytes to remove. Positional, mandatory.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.
@@ -18,7 +17,7 @@
 //! None of its own.
 //!
 //! # Drops
-//! - truncated: the packet was shorter than LENGTH.
+//! - truncated: the packet is shorter than LENGTH.
 //!
 //! # Example
 //! ```click
@@ -66,7 +65,7 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn removes_the_front_and_drops_what_is_too_short() {
+    fn removes_the_front_and_drops_short_packets() {
         let mut rig = Rig::new("Strip(2)", 1, 1).unwrap();
         let out = rig.push(0, &["abcd", "ab", "a"]);
         assert_eq!(out[0], [b"cd".to_vec(), b"".to_vec()]);

@@ -1,12 +1,12 @@
-//! StripToNetworkHeader - makes packets begin with their network header
+//! StripToNetworkHeader - strips everything before the network header of packets
 //!
 //! # Synopsis
 //! `StripToNetworkHeader`
 //!
 //! # Description
-//! Removes what stands before each packet's network header, or, when the network header lies in
-//! front of the data, brings the bytes from there on back. The network header is that which
-//! MarkIPHeader or CheckIPHeader, for example, have set.
+//! Removes the bytes before each packet's network header. If the network header lies before the packet data, in the
+//! headroom, restores the bytes from the header on instead. Elements such as MarkIPHeader and CheckIPHeader set the
+//! network header position.
 //!
 //! # Arguments
 //! None.
@@ -18,7 +18,7 @@
 //! None of its own.
 //!
 //! # Drops
-//! - header not set: the packet has no network header, or it lies beyond the end.
+//! - header not set: the packet has no network header, or it lies beyond the end of the packet.
 //!
 //! # Example
 //! ```click
@@ -65,7 +65,7 @@ mod tests {
     use millrace_core::{Packet, Reason};
 
     #[test]
-    fn the_network_header_comes_first_wherever_it_was() {
+    fn packets_begin_with_their_network_header() {
         let mut rig = Rig::new("StripToNetworkHeader", 1, 1).unwrap();
         for stripped in 0..6 {
             let mut packet = Packet::from_bytes(b"abcdef").unwrap();

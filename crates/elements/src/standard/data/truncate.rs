@@ -1,15 +1,15 @@
-//! Truncate - limits the length of packets
+//! Truncate - cuts packets to a maximum length
 //!
 //! # Synopsis
 //! `Truncate(LENGTH [, keyword EXTRA_LENGTH])`
 //!
 //! # Description
-//! Cuts packets that are longer than LENGTH bytes at their end. What was cut is added to the extra
-//! length annotation, so that the length on the wire stays known, unless EXTRA_LENGTH is false.
+//! Removes bytes from the end of packets that are longer than LENGTH. Unless EXTRA_LENGTH is false, adds the number
+//! of removed bytes to the extra length annotation, so that the length on the wire stays known.
 //!
 //! # Arguments
-//! - LENGTH: number of bytes, 0 to 65535. Positional, mandatory.
-//! - EXTRA_LENGTH: whether to count what was cut in the extra length annotation. Default true.
+//! - LENGTH: maximum length in bytes, 0 to 65535. Positional, mandatory.
+//! - EXTRA_LENGTH: whether to add the number of removed bytes to the extra length annotation. Default true.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.
@@ -71,7 +71,7 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn cuts_what_is_too_long_and_says_so() {
+    fn truncates_long_packets_and_sets_the_extra_length() {
         for (element, extra) in [("Truncate(3)", 9), ("Truncate(3, EXTRA_LENGTH false)", 7)] {
             let mut rig = Rig::new(element, 1, 1).unwrap();
             assert_eq!(

@@ -1,14 +1,14 @@
-//! Unstrip - brings bytes back to the front of packets
+//! Unstrip - restores stripped bytes at the front of packets
 //!
 //! # Synopsis
 //! `Unstrip(LENGTH)`
 //!
 //! # Description
-//! Adds LENGTH bytes to the front of each packet: those that Strip removed, if it did; else
-//! whatever the headroom contains.
+//! Adds LENGTH bytes to the front of each packet. The added bytes are those that Strip removed, if it did; otherwise
+//! they are whatever the headroom contains.
 //!
 //! # Arguments
-//! - LENGTH: number of bytes. Positional, mandatory.
+//! - LENGTH: number of bytes to add, at most 65535. Positional, mandatory.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.
@@ -52,7 +52,7 @@ impl PerPacket for Unstrip {
     #[inline(always)]
     fn treat(&self, (): &mut (), packet: &mut View, _: &mut Moment) -> Way {
         if !packet.unstrip(self.length) {
-            // There is less headroom: the packet moves to make some.
+            // Not enough headroom: `prepend` moves the packet to make room.
             packet.prepend(self.length);
         }
         Way::ON
@@ -65,7 +65,7 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn brings_stripped_bytes_back() {
+    fn restores_stripped_bytes() {
         let mut packet = Packet::from_bytes(b"abcd").unwrap();
         assert!(packet.strip(3));
         let mut rig = Rig::new("Unstrip(2)", 1, 1).unwrap();
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn makes_room_where_there_is_none() {
+    fn makes_headroom_if_there_is_not_enough() {
         let mut rig = Rig::new("Unstrip(2000)", 1, 1).unwrap();
         let out = rig.push(0, &["abc"]);
         assert_eq!(out[0][0].len(), 2003);

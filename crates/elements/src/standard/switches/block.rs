@@ -1,20 +1,20 @@
-//! Block - sends packets of flows that are too fast another way
+//! Block - diverts packets of flows whose rate exceeds a threshold
 //!
 //! # Synopsis
 //! `Block(THRESH)`
 //!
 //! # Description
-//! Sends packets whose forward rate annotation (FWD_RATE, which IPRateMonitor sets) is at most
-//! THRESH to output 0, others to output 1. When THRESH is 0, all packets go to output 0.
+//! Sends packets whose forward rate annotation (FWD_RATE, set by IPRateMonitor) is at most THRESH to output 0, and
+//! other packets to output 1. If THRESH is 0, all packets go to output 0.
 //!
 //! # Arguments
-//! - THRESH: the rate; 0 for no bound. Positional, mandatory.
+//! - THRESH: maximum rate for output 0; 0 for no limit. Positional, mandatory.
 //!
 //! # Ports
 //! One push input, two push outputs.
 //!
 //! # Handlers
-//! - `thresh` (read, write): as the argument.
+//! - `thresh` (read, write): the THRESH argument.
 //!
 //! # Drops
 //! None.
@@ -79,7 +79,7 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn fast_flows_go_another_way() {
+    fn fast_flows_go_to_output_1() {
         let mut rig = Rig::new("Block(7)", 1, 2).unwrap();
         let packet = |rate: u32| {
             let mut packet = Packet::from_bytes(b"a").unwrap();

@@ -1,26 +1,26 @@
-//! Bypass - sends packets by a way beside the usual one while it is active
+//! Bypass - switches packets between a main path and a side path at run time
 //!
 //! # Synopsis
 //! `Bypass([ACTIVE, keyword INLINE])`
 //!
 //! # Description
-//! Passes packets from input 0 to output 0, like Null. While ACTIVE, a pushed packet leaves by
-//! output 1 instead, if there is one, and a pull takes packets from input 1, if there is one.
+//! Forwards packets from input 0 to output 0, like Null. While ACTIVE, packets use the side path instead: a packet
+//! pushed to input 0 leaves by output 1, if there is one, and a pull on output 0 pulls from input 1, if there is one.
 //!
-//! With two inputs and two outputs the way beside can lead back into the element: packets pushed to
-//! input 1 leave by output 0, and pulls of output 1 take packets from input 0. So the same text
-//! does in push and in pull: `b [1] -> Print -> [1] b`.
+//! With two inputs and two outputs, the side path can lead back into the element: packets pushed to input 1 leave by
+//! output 0, and a pull on output 1 pulls from input 0. So the same configuration works for both push and pull:
+//! `b [1] -> Print -> [1] b`.
 //!
 //! # Arguments
-//! - ACTIVE: whether packets take the way beside. Positional, default false.
-//! - INLINE: accepted for compatibility: whether Click leaves the element where it stands, and does
-//!   not connect its neighbours to each other. Default false.
+//! - ACTIVE: whether packets use the side path. Positional, default false.
+//! - INLINE: accepted and ignored. In Click, true keeps the element in the path, and false lets Click connect its
+//!   neighbours directly. Default false.
 //!
 //! # Ports
 //! One or two agnostic inputs, one or two agnostic outputs.
 //!
 //! # Handlers
-//! - `active` (read, write): whether packets take the way beside.
+//! - `active` (read, write): the ACTIVE argument.
 //!
 //! # Drops
 //! None.
@@ -79,7 +79,7 @@ impl Element for Bypass {
 }
 
 impl Bypass {
-    /// The port on the other side, of `ports`, that goes with this one.
+    /// The port on the other side, which has `ports` ports, that this port leads to.
     fn other(&self, port: usize, ports: usize) -> usize {
         usize::from(port == 0 && ports > 1 && self.active.load(Relaxed))
     }
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn an_active_one_without_a_second_output_is_like_null() {
+    fn without_a_second_output_it_acts_like_null() {
         let mut rig = Rig::new("Bypass(true, INLINE true)", 1, 1).unwrap();
         assert_eq!(rig.push(0, &["a"]), [[b"a"]]);
     }

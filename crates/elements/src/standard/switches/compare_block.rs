@@ -1,23 +1,23 @@
-//! CompareBlock - sends packets of flows that are lopsided another way
+//! CompareBlock - diverts packets of flows whose forward and reverse rates are unbalanced
 //!
 //! # Synopsis
 //! `CompareBlock(FWD_WEIGHT, REV_WEIGHT, THRESH)`
 //!
 //! # Description
-//! Compares the forward and reverse rate annotations of each packet (FWD_RATE and REV_RATE, which
-//! IPRateMonitor sets; rates below 1 count as 1). When one of them is above THRESH, and the forward
-//! rate times FWD_WEIGHT is above the reverse rate times REV_WEIGHT, the packet goes to output 1,
-//! otherwise to output 0.
+//! Compares the forward and reverse rate annotations of each packet (FWD_RATE and REV_RATE, set by
+//! IPRateMonitor). Rates below 1 count as 1. A packet goes to output 1 if at least one rate is above THRESH, and
+//! the forward rate times FWD_WEIGHT is greater than the reverse rate times REV_WEIGHT. Otherwise it goes to
+//! output 0.
 //!
 //! # Arguments
 //! - FWD_WEIGHT, REV_WEIGHT: weights of the rates. Positional, mandatory.
-//! - THRESH: the rate below which nothing is compared. Positional, mandatory.
+//! - THRESH: rates are compared only if at least one of them is above this. Positional, mandatory.
 //!
 //! # Ports
 //! One push input, two push outputs.
 //!
 //! # Handlers
-//! - `fwd_weight`, `rev_weight`, `thresh` (read, write): as the arguments.
+//! - `fwd_weight`, `rev_weight`, `thresh` (read, write): the arguments of these names.
 //!
 //! # Drops
 //! None.
@@ -105,7 +105,7 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn lopsided_flows_go_another_way() {
+    fn unbalanced_flows_go_to_output_1() {
         let mut rig = Rig::new("CompareBlock(5, 2, 100)", 1, 2).unwrap();
         let packet = |(forward, reverse): (u32, u32)| {
             let mut packet = Packet::from_bytes(b"a").unwrap();
@@ -113,7 +113,7 @@ mod tests {
             packet.set_anno_u32(24, reverse);
             packet
         };
-        // 100 is not above the threshold; 5 * 101 > 2 * 252; 5 * 101 < 2 * 253; 5 * 1 > 2 * 1 but slow.
+        // 100 is not above the threshold; 5 * 101 > 2 * 252; 5 * 101 < 2 * 253; 5 * 1 > 2 * 1 but below it.
         let rates = [(100, 0), (101, 252), (101, 253), (0, 0), (60, 101)];
         let out = rig.push_packets(0, rates.map(packet).into());
         assert_eq!((out[0].len(), out[1].len()), (3, 2));

@@ -1,16 +1,15 @@
-//! ExactPaintSwitch - sends packets to the output that the configuration gives their paint
+//! ExactPaintSwitch - maps each paint to an output
 //!
 //! # Synopsis
 //! `ExactPaintSwitch([ANNO, keywords MAP, DEFAULT])`
 //!
 //! # Description
-//! Sends each packet to the output that MAP gives for its annotation ANNO, other packets to output
-//! DEFAULT, or drops them when there is none.
+//! Sends each packet to the output that MAP assigns to the value of its annotation ANNO. Packets with other values go
+//! to output DEFAULT, or are dropped if there is no DEFAULT.
 //!
 //! # Arguments
-//! - ANNO: annotation of one byte, by name or offset. Positional, default PAINT.
-//! - MAP: a paint, 0 to 255. May be given several times: the first one is for output 0, the next one
-//!   for output 1, and so on.
+//! - ANNO: one-byte annotation, by name or offset. Positional, default PAINT.
+//! - MAP: a paint, 0 to 255. Repeatable: the Nth MAP, counted from 0, assigns its paint to output N.
 //! - DEFAULT: output for other paints; negative to drop. Default -1.
 //!
 //! # Ports
@@ -20,7 +19,7 @@
 //! None of its own.
 //!
 //! # Drops
-//! - no match: MAP has no output for the paint, and there is no DEFAULT.
+//! - no match: no MAP has the paint, and there is no DEFAULT; or MAP assigns an output that does not exist.
 //!
 //! # Example
 //! ```click
@@ -103,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn the_map_gives_the_output() {
+    fn the_map_selects_the_output() {
         for (element, other) in [
             ("ExactPaintSwitch(MAP 9, MAP 255)", 0),
             ("ExactPaintSwitch(MAP 9, DEFAULT 1, MAP 255)", 3),

@@ -1,16 +1,15 @@
-//! HashSwitch - spreads packets over its outputs by a hash of some bytes
+//! HashSwitch - distributes packets over outputs by a hash of their bytes
 //!
 //! # Synopsis
 //! `HashSwitch(OFFSET, LENGTH)`
 //!
 //! # Description
-//! Adds up LENGTH bytes of each packet, from OFFSET on, and sends the packet to the output that the
-//! sum chooses: packets with the same bytes there leave by the same output. Packets that are too
-//! short leave by output 0.
+//! Adds up LENGTH bytes of each packet, starting at OFFSET. The sum selects the output, so packets with the same
+//! bytes there leave by the same output. Packets that are too short leave by output 0.
 //!
 //! # Arguments
-//! - OFFSET: where the bytes begin. Positional, mandatory.
-//! - LENGTH: how many there are, at least 1. Positional, mandatory.
+//! - OFFSET: offset of the first byte. Positional, mandatory.
+//! - LENGTH: number of bytes, at least 1. Positional, mandatory.
 //!
 //! # Ports
 //! One push input, one or more push outputs.
@@ -69,7 +68,7 @@ impl PerPacket for HashSwitch {
 }
 
 impl HashSwitch {
-    /// The output for a packet; the same as Click's.
+    /// The output for a packet; the same as in Click.
     fn choose(&self, data: &[u8]) -> usize {
         let Some(bytes) = data.get(self.offset..self.offset + self.length) else {
             return 0;
@@ -87,13 +86,13 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn the_sum_of_the_bytes_chooses() {
+    fn the_sum_of_the_bytes_selects_the_output() {
         let mut rig = Rig::new("HashSwitch(1, 2)", 1, 3).unwrap();
         // 7 + 3 = 10, 10 % 3 = 1; 0 + 2; too short.
         let out = rig.push(0, &[vec![9, 7, 3, 9], vec![9, 0, 2], vec![9, 7]]);
         assert_eq!(out, [vec![vec![9, 7]], vec![vec![9, 7, 3, 9]], vec![vec![9, 0, 2]]]);
         let mut rig = Rig::new("HashSwitch(0, 1)", 1, 4).unwrap();
-        // 0x35 ^ 3 = 0x36, of which the last two bits are 2.
+        // 0x35 ^ 3 = 0x36; its last two bits are 2.
         assert_eq!(rig.push(0, &[[0x35]])[2], [[0x35]]);
         assert!(Rig::new("HashSwitch(0, 0)", 1, 2).is_err());
         assert!(Rig::new("HashSwitch(0)", 1, 2).is_err());

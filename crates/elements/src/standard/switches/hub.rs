@@ -1,24 +1,24 @@
-//! Hub - copies packets to every output but the one that goes with their input
+//! Hub - floods packets to every output except that of their input port
 //!
 //! # Synopsis
 //! `Hub`
 //!
 //! # Description
-//! Sends a copy of each packet to every output but the one with the number of the input by which it
-//! came, as an Ethernet hub does. The copies share the packet's data.
+//! Sends a clone of each packet to every output except the one with the same number as the packet's input, like an
+//! Ethernet hub. Clones share the packet's data.
 //!
 //! # Arguments
 //! None.
 //!
 //! # Ports
-//! One or more push inputs, as many push outputs.
+//! One or more push inputs, the same number of push outputs.
 //!
 //! # Handlers
 //! None of its own.
 //!
 //! # Drops
-//! - discarded: there is no other output.
-//! - no buffer: there was no free packet for a copy.
+//! - discarded: the element has only one output.
+//! - no buffer: no packet memory was free for a clone.
 //!
 //! # Example
 //! ```click

@@ -1,23 +1,23 @@
-//! InputSwitch - passes on the packets of one input, chosen while it runs
+//! InputSwitch - forwards packets from one input, selected at run time, and drops the others
 //!
 //! # Synopsis
 //! `InputSwitch([INPUT])`
 //!
 //! # Description
-//! Passes on what comes by input INPUT, which a handler can change, and drops what comes by the others.
+//! Forwards packets from input INPUT, which a handler can change, and drops packets from the other inputs.
 //!
 //! # Arguments
-//! - INPUT: the input; negative for none. Positional, default 0. There must be an input with this number.
+//! - INPUT: the input, which must exist; negative for none. Positional, default 0.
 //!
 //! # Ports
 //! Any number of push inputs, one push output.
 //!
 //! # Handlers
-//! - `switch` (read, write): the input; negative when all packets are dropped.
-//! - `config` (read): the same.
+//! - `switch` (read, write): the input; -1 if all packets are dropped.
+//! - `config` (read): same as `switch`.
 //!
 //! # Drops
-//! - discarded: the packet came by another input.
+//! - discarded: the packet arrived on another input.
 //!
 //! # Example
 //! ```click
@@ -77,7 +77,7 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn one_input_passes() {
+    fn only_the_selected_input_is_forwarded() {
         let mut rig = Rig::new("InputSwitch(1)", 2, 1).unwrap();
         assert!(rig.push(0, &["a"])[0].is_empty());
         assert_eq!(rig.push(1, &["b"])[0], [b"b"]);

@@ -1,4 +1,4 @@
-//! Elements that choose the way of packets by a setting, by turns, by contents or by chance.
+//! Elements that choose a packet's port by a setting, in turn, by the packet's contents or at random.
 
 use millrace_core::element::Call;
 use millrace_core::{HandlerError, View};
@@ -24,17 +24,17 @@ pub mod stride_switch;
 pub mod suppressor;
 pub mod switch;
 
-/// The rate of what flows in the packet's direction, which Click keeps as an integer.
+/// The forward rate annotation (FWD_RATE), an integer in Click.
 fn forward_rate(packet: &View) -> i32 {
     packet.anno_u32(20).cast_signed()
 }
 
-/// The rate of what flows in the other direction.
+/// The reverse rate annotation (REV_RATE).
 fn reverse_rate(packet: &View) -> i32 {
     packet.anno_u32(24).cast_signed()
 }
 
-/// The number that a handler was given.
+/// Parses the integer written to a handler.
 fn click_integer(call: &Call<'_>) -> Result<i32, HandlerError> {
     call.parse().map_err(|_| "not an integer".into())
 }

@@ -1,14 +1,13 @@
-//! PaintRR - spreads packets over its outputs by their paint
+//! PaintRR - distributes packets over outputs by their paint
 //!
 //! # Synopsis
 //! `PaintRR([ANNO])`
 //!
 //! # Description
-//! Sends each packet to the output with the number of its annotation ANNO modulo the number of
-//! outputs.
+//! Sends each packet to the output whose number is the packet's annotation ANNO modulo the number of outputs.
 //!
 //! # Arguments
-//! - ANNO: annotation of one byte, by name or offset. Positional, default PAINT.
+//! - ANNO: one-byte annotation, by name or offset. Positional, default PAINT.
 //!
 //! # Ports
 //! One push input, one or more push outputs.
@@ -69,7 +68,7 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn the_paint_is_taken_modulo_the_outputs() {
+    fn the_output_is_the_paint_modulo_the_outputs() {
         let mut rig = Rig::new("PaintRR", 1, 3).unwrap();
         let painted = |paint: u8| {
             let mut packet = Packet::from_bytes(&[paint]).unwrap();

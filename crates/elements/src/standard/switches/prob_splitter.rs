@@ -1,10 +1,10 @@
-//! ProbSplitter - sends a share of packets, chosen at random, to output 1
+//! ProbSplitter - sends packets to output 1 with a given probability
 //!
 //! # Synopsis
 //! `ProbSplitter(P)`
 //!
 //! # Description
-//! Sends each packet to output 1 with probability P, to output 0 otherwise.
+//! Sends each packet to output 1 with probability P, and to output 0 otherwise.
 //!
 //! # Arguments
 //! - P: probability, 0 to 1. Positional, mandatory.
@@ -13,7 +13,7 @@
 //! One push input, two push outputs.
 //!
 //! # Handlers
-//! - `prob` (read, write): P; as a number of 65536ths when read, as a fraction when written.
+//! - `prob` (read, write): the P argument; reads return it in units of 1/65536, writes expect a fraction, 0 to 1.
 //!
 //! # Drops
 //! None.
@@ -43,7 +43,7 @@ pub struct ProbSplitter {
 
 register!(ProbSplitter, "prob_splitter.rs");
 
-/// Certainty.
+/// Probability 1.
 const ONE: u32 = 1 << 16;
 
 fn probability(UFixed(p): UFixed<16>) -> Result<u32, &'static str> {
@@ -91,7 +91,7 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn the_share_is_as_it_should_be() {
+    fn the_share_matches_the_probability() {
         let mut rig = Rig::new("ProbSplitter(0.25)", 1, 2).unwrap();
         let out = rig.push(0, &["a"; 4000]);
         // The standard deviation is 27.

@@ -1,12 +1,12 @@
-//! PullSwitch - pulls packets from one input, chosen while it runs, and says whether it has some
+//! PullSwitch - pulls packets from one input, selected at run time, with a notifier
 //!
 //! # Synopsis
 //! `PullSwitch([INPUT])`
 //!
 //! # Description
-//! Gives packets from input INPUT only, which a handler can change. When there is no such input, it
-//! gives none. Whoever pulls from it may rest while the chosen input has no packets, whatever the
-//! others have, and is woken when an input that has some is chosen.
+//! Returns packets only from input INPUT, which a handler can change. If there is no such input, it returns none.
+//! Its notifier follows the selected input: its puller can sleep while that input has no packets, even if other
+//! inputs have some, and wakes up when an input that has packets is selected.
 //!
 //! # Arguments
 //! - INPUT: the input; negative for none. Positional, default 0.
@@ -15,8 +15,8 @@
 //! Any number of pull inputs, one pull output.
 //!
 //! # Handlers
-//! - `switch` (read, write): the input; -1 when there is none.
-//! - `config` (read): the same.
+//! - `switch` (read, write): the input; -1 if there is none.
+//! - `config` (read): same as `switch`.
 //!
 //! # Drops
 //! None.
@@ -84,7 +84,7 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn the_handler_moves_the_switch() {
+    fn the_handler_changes_the_input() {
         let mut rig = Rig::new("PullSwitch(1)", 2, 1).unwrap();
         assert_eq!(rig.push(1, &["a"])[0], [b"a"]);
         assert!(rig.push(0, &["b"])[0].is_empty());

@@ -1,30 +1,31 @@
-//! RandomSample - lets a share of packets, chosen at random, pass
+//! RandomSample - samples packets at random with a given probability
 //!
 //! # Synopsis
 //! `RandomSample(P [, keywords SAMPLE, DROP, ACTIVE])`
 //!
 //! # Description
-//! Lets each packet pass with probability P. The others leave by output 1, or are dropped when it is
-//! not connected. While it is not ACTIVE, all packets pass.
+//! Sends each packet to output 0 with probability P. The other packets go to output 1, or are dropped if output 1 is
+//! not connected. While ACTIVE is false, all packets go to output 0.
 //!
 //! # Arguments
-//! - P: probability of passing, 0 to 1. Positional; or give SAMPLE or DROP.
-//! - SAMPLE: the same by another name.
-//! - DROP: probability of not passing.
-//! - ACTIVE: whether packets are sampled. Default true.
+//! - P: probability that a packet is sampled (goes to output 0), 0 to 1. Positional; required unless SAMPLE or DROP
+//!   is given.
+//! - SAMPLE: another name for P.
+//! - DROP: probability that a packet is not sampled; cannot be combined with SAMPLE.
+//! - ACTIVE: whether to sample packets. Default true.
 //!
 //! # Ports
 //! One agnostic input; output 0 agnostic, output 1 push and optional.
 //!
 //! # Handlers
-//! - `sampling_prob` (read, write): probability of passing.
-//! - `drop_prob` (read, write): probability of not passing.
-//! - `active` (read, write): as the argument.
-//! - `drops` (read): packets that did not pass.
-//! - `config` (read): SAMPLE and ACTIVE as they are now.
+//! - `sampling_prob` (read, write): probability that a packet is sampled.
+//! - `drop_prob` (read, write): probability that a packet is not sampled.
+//! - `active` (read, write): the ACTIVE argument.
+//! - `drops` (read): packets that were not sampled: dropped or sent to output 1.
+//! - `config` (read): the current SAMPLE and ACTIVE.
 //!
 //! # Drops
-//! - limited: the packet was not chosen, and output 1 is not connected.
+//! - limited: the packet was not sampled, and output 1 is not connected.
 //!
 //! # Example
 //! ```click
@@ -44,7 +45,7 @@ use millrace_core::{
 
 /// The element; its manual is at the top of the file.
 pub struct RandomSample {
-    /// Probability of passing, in units of 2^-28.
+    /// Sampling probability, in units of 2^-28.
     passing: AtomicU32,
     active: AtomicBool,
     drops: PerThread<Count>,
@@ -54,7 +55,7 @@ register!(RandomSample, "random_sample.rs");
 
 type Probability = UFixed<28>;
 
-/// Certainty.
+/// Probability 1.
 const ONE: u32 = 1 << 28;
 
 impl Element for RandomSample {
@@ -120,7 +121,7 @@ impl PerPacket for RandomSample {
     }
 }
 
-/// A probability that a handler was given.
+/// Parses a probability written to a handler.
 fn read(call: &millrace_core::element::Call<'_>) -> Result<u32, HandlerError> {
     match call.parse() {
         Ok(UFixed::<28>(p)) if p <= ONE => Ok(p),
@@ -140,7 +141,7 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn the_share_is_as_it_should_be() {
+    fn the_share_matches_the_probability() {
         for element in
             ["RandomSample(0.75)", "RandomSample(SAMPLE 0.75)", "RandomSample(DROP 0.25)"]
         {
@@ -159,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_probability() {
+    fn refuses_invalid_probabilities() {
         for wrong in ["", "1.1", "DROP 2", "SAMPLE 0.1, DROP 0.9"] {
             assert!(Rig::new(&format!("RandomSample({wrong})"), 1, 1).is_err(), "{wrong}");
         }

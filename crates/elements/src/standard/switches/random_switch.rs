@@ -1,10 +1,10 @@
-//! RandomSwitch - sends packets to random outputs
+//! RandomSwitch - sends each packet to a randomly chosen output
 //!
 //! # Synopsis
 //! `RandomSwitch`
 //!
 //! # Description
-//! Sends each packet to one of its outputs, chosen at random; all are equally likely.
+//! Sends each packet to one of its outputs, chosen at random. All outputs are equally likely.
 //!
 //! # Arguments
 //! None.
@@ -61,7 +61,7 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn outputs_get_about_the_same() {
+    fn outputs_get_about_equal_shares() {
         let mut rig = Rig::new("RandomSwitch", 1, 3).unwrap();
         let out = rig.push(0, &["a"; 3000]);
         assert_eq!(out.iter().map(Vec::len).sum::<usize>(), 3000);

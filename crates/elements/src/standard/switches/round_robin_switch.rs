@@ -1,11 +1,12 @@
-//! RoundRobinSwitch - sends packets to its outputs in turn
+//! RoundRobinSwitch - distributes packets over outputs in turn
 //!
 //! # Synopsis
 //! `RoundRobinSwitch`
 //!
 //! # Description
-//! Sends the first packet to output 0, the next one to output 1, and so on; after the last output
-//! comes output 0 again. Threads that reach it take turns together, though not exactly.
+//! Sends the first packet to output 0, the next one to output 1, and so on. After the last output, it starts at
+//! output 0 again. All threads share this sequence without synchronisation, so the distribution is only approximate
+//! when several threads push packets at the same time.
 //!
 //! # Arguments
 //! None.

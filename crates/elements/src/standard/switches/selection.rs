@@ -1,4 +1,4 @@
-//! The port that a switch has selected: argument, and what follows from it for pulls.
+//! The selected port of a switch: the argument, and pulling from that port.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 use millrace_core::element::Listening;
 use millrace_core::{Batch, Context, Init, Notifier, Router, Setup};
 
-/// One of a number of ports, or none.
+/// A selected port, or none.
 pub(in crate::standard) struct Selection {
     /// The port; -1 for none.
     port: AtomicI32,
@@ -14,14 +14,14 @@ pub(in crate::standard) struct Selection {
 }
 
 impl Selection {
-    /// One of `ports` ports. A number that is no port's stands for none.
+    /// Selects one of `ports` ports. A number that is out of range selects none.
     pub(in crate::standard) fn new(port: i32, ports: usize) -> Self {
         let selection = Self { port: AtomicI32::new(-1), ports };
         selection.set(port);
         selection
     }
 
-    /// Reads the argument with this name: port 0 unless given.
+    /// Reads the argument with this name; the default is port 0.
     pub(in crate::standard) fn configure(setup: &mut Setup<'_>, name: &str, ports: usize) -> Self {
         Self::new(setup.args.positional(name, 0), ports)
     }
@@ -36,19 +36,19 @@ impl Selection {
         usize::try_from(self.number()).ok()
     }
 
-    /// Selects a port, or none when there is none with this number.
+    /// Selects a port. A number that is out of range selects none.
     pub(in crate::standard) fn set(&self, port: i32) {
         let exists = usize::try_from(port).is_ok_and(|port| port < self.ports);
         self.port.store(if exists { port } else { -1 }, Relaxed);
     }
 }
 
-/// The selected input of an element that tells pullers whether that one has packets.
+/// The selected input of an element whose notifier tells pullers whether that input has packets.
 pub(super) struct PullSelection {
     input: Selection,
     /// Whether the selected input may have packets.
     notifier: Notifier,
-    /// What each input leads to.
+    /// The notifiers upstream of each input.
     upstream: OnceLock<Vec<Listening>>,
 }
 
@@ -59,7 +59,7 @@ impl From<Selection> for PullSelection {
 }
 
 impl PullSelection {
-    /// Finds what the inputs lead to. Whoever pulls looks for packets at first.
+    /// Finds the notifiers upstream of the inputs. The puller starts awake if an input is selected.
     pub(super) fn initialize(&self, init: &Init<'_>) {
         let inputs = 0..self.input.ports;
         // An element is initialised once.

@@ -1,13 +1,12 @@
-//! SimplePullSwitch - pulls packets from one input, chosen while it runs
+//! SimplePullSwitch - pulls packets from one input, selected at run time, without a notifier
 //!
 //! # Synopsis
 //! `SimplePullSwitch([INPUT])`
 //!
 //! # Description
-//! Gives packets from input INPUT only, which a handler can change. When there is no such input, it
-//! gives none. Unlike PullSwitch it leaves out of account which of its inputs is chosen when a
-//! puller asks whether there are packets: one that waits on the input chosen before is woken by any
-//! of them, and polls while any of them has packets.
+//! Returns packets only from input INPUT, which a handler can change. If there is no such input, it returns none.
+//! Unlike PullSwitch, it has no notifier that follows the selected input: its puller is woken by packets on any
+//! input, and polls while any input has packets.
 //!
 //! # Arguments
 //! - INPUT: the input; negative for none. Positional, default 0.
@@ -16,8 +15,8 @@
 //! Any number of pull inputs, one pull output.
 //!
 //! # Handlers
-//! - `switch` (read, write): the input; -1 when there is none.
-//! - `config` (read): the same.
+//! - `switch` (read, write): the input; -1 if there is none.
+//! - `config` (read): same as `switch`.
 //!
 //! # Drops
 //! None.
@@ -76,7 +75,7 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn the_handler_moves_the_switch() {
+    fn the_handler_changes_the_input() {
         let mut rig = Rig::new("SimplePullSwitch", 2, 1).unwrap();
         assert_eq!(rig.push(0, &["a"])[0], [b"a"]);
         assert!(rig.push(1, &["b"])[0].is_empty());

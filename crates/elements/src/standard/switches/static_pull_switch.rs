@@ -1,11 +1,11 @@
-//! StaticPullSwitch - pulls packets from one input, chosen by the configuration
+//! StaticPullSwitch - pulls packets from one input, fixed by the configuration
 //!
 //! # Synopsis
 //! `StaticPullSwitch(INPUT)`
 //!
 //! # Description
-//! Gives packets from input INPUT only. When there is no such input, it gives none. Unlike PullSwitch
-//! it cannot be changed while it runs.
+//! Returns packets only from input INPUT. If there is no such input, it returns none. Unlike that of PullSwitch, the
+//! input cannot change at run time.
 //!
 //! # Arguments
 //! - INPUT: the input; negative for none. Positional, mandatory.
@@ -71,7 +71,7 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn one_input_gives_all() {
+    fn packets_come_from_one_input_only() {
         let mut rig = Rig::new("StaticPullSwitch(1)", 2, 1).unwrap();
         assert!(rig.push(0, &["a"])[0].is_empty());
         assert_eq!(rig.push(1, &["b"])[0], [b"b"]);

@@ -1,11 +1,11 @@
-//! StaticSwitch - sends packets to one output, chosen by the configuration
+//! StaticSwitch - sends packets to one output, fixed by the configuration
 //!
 //! # Synopsis
 //! `StaticSwitch(OUTPUT)`
 //!
 //! # Description
-//! Sends every packet to output OUTPUT. When there is no such output, packets are dropped. Unlike
-//! Switch it cannot be changed while it runs.
+//! Sends every packet to output OUTPUT. If there is no such output, all packets are dropped. Unlike that of Switch,
+//! the output cannot change at run time.
 //!
 //! # Arguments
 //! - OUTPUT: the output; negative to drop. Positional, mandatory.
@@ -70,7 +70,7 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn one_output_gets_all() {
+    fn one_output_gets_all_packets() {
         let mut rig = Rig::new("StaticSwitch(1)", 1, 2).unwrap();
         assert_eq!(rig.push(0, &["a"]), [vec![], vec![b"a".to_vec()]]);
         for none in ["2", "-1"] {

@@ -1,22 +1,23 @@
-//! StrideSwitch - sends packets to its outputs in proportion to their tickets
+//! StrideSwitch - distributes packets over outputs in proportion to their tickets (stride scheduling)
 //!
 //! # Synopsis
 //! `StrideSwitch(TICKETS0, ..., TICKETSN)`
 //!
 //! # Description
-//! Stride scheduling (Waldspurger and Weihl, 1995): each output has a number of tickets, and gets as
-//! many of the packets as its tickets' share says, as evenly as can be. An output without tickets
-//! gets none. Each thread that sends packets here does so by itself, and asks no other whose turn it is.
+//! Stride scheduling (Waldspurger and Weihl, 1995): each output has a number of tickets, and receives packets in
+//! proportion to its share of all tickets, spread as evenly as possible. An output with no tickets receives none.
+//! Each thread schedules its own packets, independently of other threads.
 //!
 //! # Arguments
-//! - TICKETS0, ..., TICKETSN: one number for each output, at most 32768. Positional, mandatory.
+//! - TICKETS0, ..., TICKETSN: number of tickets of each output; numbers above 32768 are reduced to 32768.
+//!   Positional, mandatory.
 //!
 //! # Ports
 //! One push input, one or more push outputs.
 //!
 //! # Handlers
-//! - `tickets0`, ..., `ticketsN` (read, write): an output's tickets.
-//! - `config` (read): all tickets.
+//! - `tickets0`, ..., `ticketsN` (read, write): the tickets of one output.
+//! - `config` (read): the tickets of all outputs.
 //!
 //! # Drops
 //! - discarded: no output has tickets.
@@ -46,31 +47,31 @@ register!(StrideSwitch, "stride_switch.rs");
 
 /// The tickets of all outputs.
 struct Tickets {
-    /// How often they have been written.
+    /// Number of writes so far.
     writes: u64,
-    /// Those of the configuration.
+    /// The configured tickets.
     first: Box<[u32]>,
     now: Box<[u32]>,
-    /// For each output, the number of the write that last gave it tickets when it had none; 0 for none.
+    /// For each output, the number of the last write that raised its tickets from 0; 0 if there is none.
     entered: Box<[u64]>,
 }
 
-/// The turns of one thread.
+/// The schedule of one thread.
 #[derive(Default)]
 pub struct Outputs {
     each: Vec<Output>,
-    /// How often an output has been told when its next turn is.
+    /// How often an output's next turn has been set.
     told: u64,
-    /// The writes of tickets that it knows of.
+    /// The number of ticket writes that this schedule includes.
     writes: u64,
 }
 
 #[derive(Clone, Copy, Default)]
 struct Output {
     tickets: u32,
-    /// When its turn comes, compared with the others'.
+    /// The output with the lowest pass goes next.
     pass: u64,
-    /// The number of its being told so: of outputs with equal turns the one told last goes first.
+    /// Sequence number of the last change of `pass`: of outputs with equal passes, the one changed last goes first.
     told: u64,
 }
 
@@ -152,7 +153,7 @@ fn bounded(tickets: i64) -> u32 {
 }
 
 impl Tickets {
-    /// These, with one output's written.
+    /// A copy with the tickets of one output changed.
     fn with(&self, at: usize, tickets: u32) -> Self {
         let writes = self.writes + 1;
         let (mut now, mut entered) = (self.now.clone(), self.entered.clone());
@@ -165,7 +166,7 @@ impl Tickets {
         Self { writes, first: self.first.clone(), now, entered }
     }
 
-    /// The output that a handler is about: `tickets2`.
+    /// The output of a handler such as `tickets2`.
     fn named(&self, handler: &str) -> Result<usize, HandlerError> {
         let number = handler.strip_prefix("tickets").and_then(|number| number.parse().ok());
         let known = number.filter(|&number| number < self.now.len());
@@ -174,12 +175,12 @@ impl Tickets {
 }
 
 impl Outputs {
-    /// Takes over the tickets written since the last packet.
+    /// Applies the tickets written since the last packet.
     #[cold]
     fn heed(&mut self, tickets: &Tickets) {
         if self.each.is_empty() {
             self.each = vec![Output::default(); tickets.now.len()];
-            // The last one first: those with equal turns then stand in the order of the ports.
+            // In reverse order, so that outputs with equal passes go in port order.
             for (at, tickets) in tickets.first.iter().enumerate().rev() {
                 if let Some(output) = self.each.get_mut(at) {
                     output.tickets = *tickets;
@@ -198,7 +199,7 @@ impl Outputs {
         entered.into_iter().for_each(|at| self.enter(at, tickets.now.get(at).copied()));
     }
 
-    /// Lets an output without tickets come in as one that has just had a turn.
+    /// Adds an output that had no tickets, as if it had just had its turn.
     fn enter(&mut self, at: usize, tickets: Option<u32>) {
         let first = self.next().and_then(|first| self.each.get(first)).map(|first| first.pass);
         let Some(output) = self.each.get_mut(at) else { return };
@@ -214,7 +215,7 @@ impl Outputs {
         first.map(|(at, _)| at)
     }
 
-    /// Puts an output's turn off by its stride.
+    /// Advances an output's pass by its stride.
     fn stride(&mut self, at: usize) {
         self.told += 1;
         if let Some(output) = self.each.get_mut(at) {
@@ -234,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_those_of_the_tickets() {
+    fn shares_match_the_tickets() {
         let mut rig = Rig::new("StrideSwitch(3, 1, 0, 4)", 1, 4).unwrap();
         let out = counts(&mut rig, 8000);
         for (count, share) in out.iter().zip([3000_usize, 1000, 0, 4000]) {
@@ -251,9 +252,9 @@ mod tests {
         assert!(rig.write("tickets1", "-1").is_err());
     }
 
-    /// Against a row that is searched through, by bursts of any size, with tickets written between them.
+    /// Compares with a sorted list, for bursts of random sizes with ticket writes between them.
     #[test]
-    fn each_packet_goes_where_the_row_says() {
+    fn outputs_match_those_of_a_sorted_list() {
         let mut random = fastrand::Rng::with_seed(11);
         for _ in 0..40 {
             let mut tickets: Vec<u32> = (0..4).map(|_| random.u32(0..6)).collect();
@@ -295,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn without_tickets_nothing_passes() {
+    fn without_tickets_all_packets_are_dropped() {
         let mut rig = Rig::new("StrideSwitch(0, 0)", 1, 2).unwrap();
         assert_eq!(counts(&mut rig, 5), [0, 0]);
         assert_eq!(rig.stats().drops, [(Reason::Discarded, 5)]);

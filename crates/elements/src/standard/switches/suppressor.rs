@@ -1,20 +1,21 @@
-//! Suppressor - passes packets on by ports that can be closed
+//! Suppressor - forwards packets through ports that handlers can open and close
 //!
 //! # Synopsis
 //! `Suppressor`
 //!
 //! # Description
-//! Passes packets from each input to the output with the same number, unless a handler has closed
-//! that port: then packets that are pushed there are dropped, and pulls find none.
+//! Forwards packets from each input to the output with the same number. Handlers can close a port: packets pushed
+//! to a closed port are dropped, and pulls from it return none.
 //!
 //! # Arguments
 //! None.
 //!
 //! # Ports
-//! Any number of agnostic inputs, as many agnostic outputs, each pair for itself.
+//! Any number of agnostic inputs, the same number of agnostic outputs. Input N and output N are both push or both
+//! pull.
 //!
 //! # Handlers
-//! - `active0`, `active1`, ... (read, write): whether the port with this number passes packets.
+//! - `active0`, `active1`, ... (read, write): whether the port with this number is open.
 //! - `reset` (write): opens all ports.
 //!
 //! # Drops
@@ -101,7 +102,7 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn closed_ports_pass_nothing() {
+    fn closed_ports_drop_packets() {
         let mut rig = Rig::new("Suppressor", 2, 2).unwrap();
         rig.write("active1", "false").unwrap();
         assert_eq!(rig.push(0, &["a"]), [vec![b"a".to_vec()], vec![]]);

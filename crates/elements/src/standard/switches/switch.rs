@@ -1,22 +1,21 @@
-//! Switch - sends packets to one output, chosen while it runs
+//! Switch - sends packets to one output, selected at run time
 //!
 //! # Synopsis
 //! `Switch([OUTPUT])`
 //!
 //! # Description
-//! Sends every packet to output OUTPUT, which a handler can change. When there is no such output,
-//! packets are dropped.
+//! Sends every packet to output OUTPUT, which a handler can change. If there is no such output, all packets are
+//! dropped.
 //!
 //! # Arguments
-//! - OUTPUT: the output; negative to drop. Positional, default 0. There must be an output with this
-//!   number.
+//! - OUTPUT: the output, which must exist; negative to drop all packets. Positional, default 0.
 //!
 //! # Ports
 //! One push input, any number of push outputs.
 //!
 //! # Handlers
-//! - `switch` (read, write): the output; negative when packets are dropped.
-//! - `config` (read): the same.
+//! - `switch` (read, write): the output; negative if all packets are dropped.
+//! - `config` (read): same as `switch`.
 //! - Low-level calls (`LLRPC` of ControlSocket) 5 and 6: read and set the output.
 //!
 //! # Drops
@@ -112,7 +111,7 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn the_handler_moves_the_switch() {
+    fn the_handler_changes_the_output() {
         let mut rig = Rig::new("Switch", 1, 2).unwrap();
         assert_eq!(rig.push(0, &["a"]), [vec![b"a".to_vec()], vec![]]);
         rig.write("switch", "1").unwrap();
