@@ -9,8 +9,8 @@
 //!
 //! # Arguments
 //! - N: number of outputs; must equal the number connected. Positional, default: the number connected.
-//! - DATA_ONLY: accepted and ignored; a copy always has the packet's headroom, with its bytes, and at most 64 bytes
-//!   of its tailroom. Default true.
+//! - DATA_ONLY: accepted and ignored; a copy always includes the packet's headroom, but its tailroom can differ.
+//!   Default true.
 //!
 //! # Ports
 //! One push input, one or more push outputs.
@@ -45,7 +45,7 @@ impl Element for Duplicate {
     type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        // Ignored: a copy always has headroom and tailroom.
+        // Ignored: a copy always has headroom.
         let _: bool = setup.args.keyword("DATA_ONLY", true);
         check_outputs(setup)?;
         Ok(Self)

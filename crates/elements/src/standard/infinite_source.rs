@@ -15,9 +15,9 @@
 //! - ACTIVE: whether the source sends packets. Positional, default true.
 //! - LENGTH: the packet's length; DATA is truncated or repeated to fit. Default: the length of DATA.
 //! - TIMESTAMP: whether to set the timestamp annotation to the time when the packet is made. Default true.
-//! - HEADROOM: free bytes before the data. Default 128.
+//! - HEADROOM: headroom of the packets, in bytes. Default 128.
 //! - STOP: whether to stop the program after the last packet. Default false.
-//! - END_CALL: handler to write after the last packet, such as `"counter.reset"`.
+//! - END_CALL: write handler to call after the last packet, such as `"counter.reset"`.
 //!
 //! # Ports
 //! One agnostic output.
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_a_handler_at_the_end() {
+    fn calls_a_handler_at_the_end() {
         let element = "InfiniteSource(LIMIT 2, END_CALL x.active false)";
         let mut rig = Rig::new(element, 0, 1).unwrap();
         assert_eq!(rig.pass(Default::default())[0].len(), 2);

@@ -14,9 +14,9 @@
 //! - BURST: packets to push each time, at least 1. Positional, default 1.
 //! - ACTIVE: whether the source sends packets. Positional, default true.
 //! - TIMESTAMP: whether to set the timestamp annotation to the time when the packet is made. Default true.
-//! - HEADROOM: free bytes before the data. Default 128.
+//! - HEADROOM: headroom of the packets, in bytes. Default 128.
 //! - STOP: whether to stop the program after the last packet. Default false.
-//! - END_CALL: handler to write after the last packet, such as `"counter.reset"`.
+//! - END_CALL: write handler to call after the last packet, such as `"counter.reset"`.
 //!
 //! # Ports
 //! One agnostic output.

@@ -19,9 +19,9 @@
 //! - LENGTH: the packet's length; DATA is truncated or repeated to fit. Default: the length of DATA.
 //! - BANDWIDTH: sets RATE from a bandwidth, such as `10Mbps`, and the packet length.
 //! - TIMESTAMP: whether to set the timestamp annotation to the time when the packet is made. Default true.
-//! - HEADROOM: free bytes before the data. Default 128.
+//! - HEADROOM: headroom of the packets, in bytes. Default 128.
 //! - STOP: whether to stop the program after the last packet. Default false.
-//! - END_CALL: handler to write after the last packet.
+//! - END_CALL: write handler to call after the last packet.
 //!
 //! # Ports
 //! One agnostic output.

@@ -15,9 +15,9 @@
 //! - ACTIVE: whether the source sends packets. Default true.
 //! - LENGTH: the packet's length; DATA is truncated or repeated to fit. Default: the length of DATA.
 //! - TIMESTAMP: whether to set the timestamp annotation to the time when the packet is made. Default true.
-//! - HEADROOM: free bytes before the data. Default 128.
+//! - HEADROOM: headroom of the packets, in bytes. Default 128.
 //! - STOP: whether to stop the program after the last packet. Default false.
-//! - END_CALL: handler to write after the last packet.
+//! - END_CALL: write handler to call after the last packet.
 //!
 //! # Ports
 //! One push output.

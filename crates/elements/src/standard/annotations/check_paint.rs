@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn sorts_by_paint() {
+    fn separates_packets_by_paint() {
         let mut rig = Rig::new("CheckPaint(2)", 1, 2).unwrap();
         let out = rig.push_packets(0, [1, 2, 3].map(painted).into());
         assert_eq!(out[0].iter().map(Packet::data).collect::<Vec<_>>(), [[2]]);
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn drops_without_a_second_output() {
+    fn drops_other_paints_without_a_second_output() {
         let mut rig = Rig::new("CheckPaint(2)", 1, 1).unwrap();
         assert!(rig.push_packets(0, vec![painted(1)])[0].is_empty());
         assert_eq!(rig.stats().drops, [(Reason::Filtered, 1)]);

@@ -4,8 +4,8 @@
 //! `SetTimestamp([TIMESTAMP, keywords FIRST, PER_BATCH])`
 //!
 //! # Description
-//! Sets the timestamp annotation of each packet to TIMESTAMP, or to the current time. A thread reads the
-//! time once per round of its loop, so packets handled in one round get the same timestamp.
+//! Sets the timestamp annotation of each packet to TIMESTAMP, or to the current time. A thread normally reads
+//! the time once per round of its loop, so all packets of a batch get the same timestamp.
 //!
 //! # Arguments
 //! - TIMESTAMP: seconds since 1970. Positional, default: the current time.

@@ -4,9 +4,9 @@
 //! `Align(MODULUS, OFFSET)`
 //!
 //! # Description
-//! Ensures that the address of each packet's first byte, modulo MODULUS, equals OFFSET. Packets that are not so
-//! aligned are moved within their buffer, or copied if the buffer is too small or shared. Their bytes, header
-//! positions and annotations do not change.
+//! Ensures that the address of each packet's first byte, modulo MODULUS, equals OFFSET. Packets for which it does not
+//! are moved within their buffer, or copied if the buffer is too small or shared. Their bytes, header positions and
+//! annotations do not change.
 //!
 //! # Arguments
 //! - MODULUS: 2, 4 or 8. Positional, mandatory.

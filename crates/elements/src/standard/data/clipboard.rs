@@ -4,9 +4,9 @@
 //! `Clipboard(RANGE, ...)`
 //!
 //! # Description
-//! Packets on input 0 are copied from: the element stores the bytes in the given ranges, and forwards the packet
-//! unchanged to output 0. Packets on input 1 are written to: the element writes the stored bytes into the same
-//! ranges, and forwards the packet to output 1. One packet's bytes can be written into any number of others.
+//! For each packet on input 0, stores the bytes in the given ranges and forwards the packet unchanged to output 0.
+//! For each packet on input 1, writes the stored bytes into the same ranges and forwards the packet to output 1.
+//! So the bytes of one packet can be written into any number of others.
 //!
 //! The stored bytes are initially zero. If a packet on input 0 ends within or before a range, only the bytes that
 //! it has are stored; the rest of the range keeps its old contents. If a packet on input 1 is too short for any of

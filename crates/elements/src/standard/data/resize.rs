@@ -6,7 +6,7 @@
 //! # Description
 //! Adds HEAD bytes to the front of each packet, or removes bytes if HEAD is negative. Then adds TAIL bytes to its
 //! end, or removes bytes if TAIL is negative. Added bytes hold whatever the buffer contains, such as bytes removed
-//! earlier. If there are fewer bytes than it should remove, it removes all of them.
+//! earlier. Removal stops when the packet is empty.
 //!
 //! # Arguments
 //! - HEAD: number of bytes to add to the front. Positional, default 0.

@@ -4,8 +4,8 @@
 //! `Strip(LENGTH)`
 //!
 //! # Description
-//! Removes the first LENGTH bytes of each packet. The bytes stay in the packet's headroom, where header positions
-//! can still point to them, and Unstrip can restore them. Packets shorter than LENGTH are dropped.
+//! Removes the first LENGTH bytes of each packet. The bytes stay in the packet's headroom: header positions remain
+//! valid, and Unstrip can restore the bytes. Packets shorter than LENGTH are dropped.
 //!
 //! # Arguments
 //! - LENGTH: number of bytes to remove. Positional, mandatory.

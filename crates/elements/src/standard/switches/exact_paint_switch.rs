@@ -1,4 +1,4 @@
-//! ExactPaintSwitch - maps each paint to an output
+//! ExactPaintSwitch - sends packets to the output that is mapped to their paint
 //!
 //! # Synopsis
 //! `ExactPaintSwitch([ANNO, keywords MAP, DEFAULT])`

@@ -24,7 +24,7 @@ pub mod stride_switch;
 pub mod suppressor;
 pub mod switch;
 
-/// The forward rate annotation (FWD_RATE), an integer in Click.
+/// The forward rate annotation (FWD_RATE), a signed integer as in Click.
 fn forward_rate(packet: &View) -> i32 {
     packet.anno_u32(20).cast_signed()
 }

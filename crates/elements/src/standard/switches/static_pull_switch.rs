@@ -4,7 +4,7 @@
 //! `StaticPullSwitch(INPUT)`
 //!
 //! # Description
-//! Returns packets only from input INPUT. If there is no such input, it returns none. Unlike that of PullSwitch, the
+//! Returns packets only from input INPUT. If there is no such input, it returns none. Unlike with PullSwitch, the
 //! input cannot change at run time.
 //!
 //! # Arguments

@@ -4,8 +4,8 @@
 //! `StaticSwitch(OUTPUT)`
 //!
 //! # Description
-//! Sends every packet to output OUTPUT. If there is no such output, all packets are dropped. Unlike that of Switch,
-//! the output cannot change at run time.
+//! Sends every packet to output OUTPUT. If there is no such output, all packets are dropped. Unlike with Switch, the
+//! output cannot change at run time.
 //!
 //! # Arguments
 //! - OUTPUT: the output; negative to drop. Positional, mandatory.

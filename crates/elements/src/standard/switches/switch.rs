@@ -98,7 +98,7 @@ impl PerPacket for Switch {
 const GET_SWITCH: u8 = 5;
 const SET_SWITCH: u8 = 6;
 
-/// The output, or -1 when there is none with this number. Negative numbers stay.
+/// The output, or -1 if it does not exist. Negative numbers are unchanged.
 fn existing(output: i32, outputs: usize) -> i32 {
     match usize::try_from(output) {
         Ok(number) if number >= outputs => -1,
