@@ -7,7 +7,7 @@
 //! Records that the IP header starts OFFSET bytes into the packet and that the transport header follows it. Does not
 //! check or shorten the packet, and does not set the destination annotation; CheckIPHeader does all that.
 //!
-//! If a packet ends before OFFSET, its network and transport header positions are cleared.
+//! If a packet ends at or before OFFSET, its network and transport header positions are cleared.
 //!
 //! # Arguments
 //! - OFFSET: number of bytes before the IP header. Positional, default 0.
