@@ -30,7 +30,7 @@
 //! One optional push input, for replies, which are consumed. One agnostic output.
 //!
 //! # Handlers
-//! - `active` (read, write): ACTIVE. Writing true sends a request immediately.
+//! - `active` (read, write): ACTIVE. With a push output, writing true sends a request immediately if none is scheduled.
 //! - `src` (read, write): SRC.
 //! - `dst` (read, write): DST.
 //! - `count` (read): number of requests sent.

@@ -1,4 +1,4 @@
-//! AnonymizeIPAddr - anonymizes IP addresses, preserving common prefixes
+//! AnonymizeIPAddr - replaces IP addresses with random ones, preserving common prefixes
 //!
 //! # Synopsis
 //! `AnonymizeIPAddr([keywords CLASS, PRESERVE_8])`

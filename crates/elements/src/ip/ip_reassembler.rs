@@ -87,7 +87,7 @@ struct State {
     bad: u32,
 }
 
-/// What the fragments of a packet have in common.
+/// The fields that all fragments of a packet share.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
     id: u16,
@@ -96,7 +96,7 @@ struct Key {
     dst: [u8; 4],
 }
 
-/// A packet that is not complete.
+/// An incomplete packet.
 struct Part {
     /// The data received so far.
     packet: Packet,

@@ -1,4 +1,4 @@
-//! SetRandIPAddress - sets the destination annotation to random addresses
+//! SetRandIPAddress - sets the destination annotation to random IP addresses
 //!
 //! # Synopsis
 //! `SetRandIPAddress(PREFIX [, LIMIT])`

@@ -1,10 +1,10 @@
-//! SetTimestampDelta - replaces packet timestamps by time differences
+//! SetTimestampDelta - replaces packet timestamps with time differences
 //!
 //! # Synopsis
 //! `SetTimestampDelta([keyword TYPE])`
 //!
 //! # Description
-//! Replaces each nonzero timestamp by a time difference.
+//! Replaces each nonzero timestamp with a time difference.
 //!
 //! # Arguments
 //! - TYPE: RANGE for the time since the first timestamp seen; NOW for the time elapsed since the timestamp; FIRST for

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn masks_with_holes_are_no_prefixes() {
+    fn masks_with_holes_are_not_prefixes() {
         let holes = Ipv4Prefix::with_mask(Ipv4Addr::UNSPECIFIED, Ipv4Addr::new(255, 0, 255, 0));
         let error = Prefix::try_from(holes).unwrap_err();
         assert_eq!(error.to_string(), "mask 255.0.255.0 is not that of a prefix");
