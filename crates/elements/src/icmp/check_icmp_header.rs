@@ -1,35 +1,34 @@
-//! CheckICMPHeader - checks ICMP headers
+//! CheckICMPHeader - validates ICMP headers: checksum and length
 //!
 //! # Synopsis
 //! `CheckICMPHeader([keyword VERBOSE, DETAILS])`
 //!
 //! # Description
-//! Checks that each packet is ICMP, that its ICMP checksum is right, and that it is as long as its type
-//! asks for: errors quote 28 bytes at least, timestamp messages have 20 bytes, information messages 8.
+//! Checks that each packet is ICMP, that its ICMP checksum is correct, and that its length is valid for its type:
+//! errors quote at least 28 bytes, timestamp messages have 20 bytes, information messages 8.
 //!
-//! The packets must be IP packets whose IP header is known and sound: use CheckIPHeader in front.
+//! Packets must be IP packets with a valid header and their network header set: use CheckIPHeader first.
 //!
 //! A message is printed for the first bad packet.
 //!
 //! # Arguments
 //! - VERBOSE: whether to print a message for every bad packet. Keyword, default false.
-//! - DETAILS: whether there is a handler `drop_details`. Keyword, default false.
+//! - DETAILS: whether to provide the handler `drop_details`. Keyword, default false.
 //!
 //! # Ports
-//! One agnostic input. Output 0, agnostic: sound packets. Output 1, push, may be left out: bad
-//! packets, unchanged.
+//! One agnostic input. Output 0, agnostic: valid packets. Output 1, push, optional: bad packets, unchanged.
 //!
 //! # Handlers
-//! - `count` (read): sound packets.
-//! - `drops` (read): bad packets, dropped or sent to output 1.
-//! - `drop_details` (read): bad packets by what was wrong, a number, a tab and the fault on each
-//!   line; only with DETAILS.
+//! - `count` (read): number of valid packets.
+//! - `drops` (read): number of bad packets, dropped or sent to output 1.
+//! - `drop_details` (read): bad packets by fault. Each line has a count, a tab and the fault. Present only with
+//!   DETAILS.
 //!
 //! # Drops
 //! Without output 1:
-//! - bad protocol field: the packet is not ICMP, or its IP header is not known.
-//! - bad length: a length field is wrong, or says more than the packet has.
-//! - bad checksum: header and data do not sum up right.
+//! - bad protocol field: the packet is not ICMP, or its network header is not set.
+//! - bad length: the message is shorter than an ICMP header, or its length is not valid for its type.
+//! - bad checksum: the ICMP checksum is wrong.
 //!
 //! # Example
 //! ```click
@@ -98,7 +97,7 @@ fn check(_ip: &Ipv4Header, packet: &Packet, _: bool) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Bytes that an error quotes at least: an IP header and eight more (RFC 792).
+/// The least that an error must quote: an IP header and eight more bytes (RFC 792).
 const LEAST_QUOTED: usize = 28;
 
 /// Bytes of three timestamps.

@@ -1,4 +1,4 @@
-//! What ICMPPingEncap and ICMPIPEncap have in common: ICMP and IP headers in front of packets.
+//! The common part of ICMPPingEncap and ICMPIPEncap: prepends ICMP and IP headers to packets.
 
 use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 
@@ -58,7 +58,7 @@ impl IcmpEncap {
                 icmp.set_id(self.identifier);
                 icmp.set_sequence(id);
             }
-            // What a longer header has behind is zero.
+            // The rest of a longer header is zero.
             let sum = Sum::of(icmp.as_bytes()).add_bytes(packet.data());
             icmp.checksum.set(sum.finish());
             packet.prepend(icmp_len - IcmpHeader::LEN).fill(0);
@@ -69,7 +69,7 @@ impl IcmpEncap {
         });
     }
 
-    /// Counts from 1 and leaves 0 out.
+    /// Counts up from 1 and skips 0.
     fn take_number(&self) -> u16 {
         let next = |number: u16| Some(number.wrapping_add(1).max(1));
         self.next.fetch_update(Relaxed, Relaxed, next).unwrap_or(1)

@@ -1,47 +1,41 @@
-//! ICMPError - answers packets with ICMP errors
+//! ICMPError - generates ICMP error messages in reply to packets
 //!
 //! # Synopsis
 //! `ICMPError(SRC, TYPE [, CODE, BADADDRS, keyword MTU, PMTU, USE_FIX_ANNO])`
 //!
 //! # Description
-//! Turns each IP packet into an ICMP error message to its sender, with source address SRC, the
-//! given type and code, and as much of the packet, from its IP header on, as MTU has room for. The
-//! answer's destination annotation says where it goes, and its "fix IP source" annotation has
-//! FixIPSrc put the address of the outgoing interface in place of SRC. It belongs at the error
-//! outputs of elements such as DecIPTTL, before the route lookup, and perhaps behind a limit on
-//! their rate.
+//! Turns each IP packet into an ICMP error message to the packet's sender. The message has source address SRC, the
+//! given type and code, and as much of the packet, from its IP header on, as fits in MTU. Its destination annotation is
+//! set to its destination. Its "fix IP source" annotation makes FixIPSrc replace SRC with the address of the outgoing
+//! interface. Connect ICMPError to the error outputs of elements such as DecIPTTL, before the route lookup, possibly
+//! behind a rate limit.
 //!
-//! As RFC 1812, 4.3.2.7 asks, no answer is sent to ICMP errors, to packets to broadcast or
-//! multicast addresses or by link-level broadcast, to fragments other than the first, and to
-//! packets whose source address is not that of a single host: 0.0.0.0/8, 127.0.0.0/8, multicast,
-//! class E, or one of BADADDRS.
+//! As RFC 1812, 4.3.2.7 requires, no error is sent in reply to ICMP errors, to packets to broadcast or multicast
+//! addresses, to packets received as link-level broadcasts or multicasts, to fragments other than the first, or to
+//! packets whose source address does not identify a single host: 0.0.0.0/8, 127.0.0.0/8, multicast, class E, or one of
+//! BADADDRS.
 //!
-//! - A parameter problem with code 0 (`erroratptr`) points to where the packet's ICMP parameter
-//!   problem annotation says; IPGWOptions sets it.
-//! - A redirect names the packet's destination annotation as the better gateway. A packet with a
-//!   source route gets none. RFC 1812 allows code 1 (`host`) only.
-//! - Unreachable with code 4 (`needfrag`) says PMTU (RFC 1191).
+//! - A parameter problem with code 0 (`erroratptr`) points to the byte in the packet's ICMP parameter problem
+//!   annotation, which IPGWOptions sets.
+//! - A redirect reports the packet's destination annotation as the better gateway. No redirect is sent for a packet
+//!   with a source route. RFC 1812 allows code 1 (`host`) only.
+//! - Unreachable with code 4 (`needfrag`) reports PMTU (RFC 1191).
 //!
-//! The answer to a packet with a source route has a source route too, of the routers that the
-//! packet went through, in reverse, unless it is the source route that the answer complains of (RFC
-//! 1812, 4.3.2.6).
+//! The error for a packet with a source route has a source route too: the routers that the packet passed, in reverse.
+//! It has none if the error is about the source route itself (RFC 1812, 4.3.2.6).
 //!
 //! # Arguments
-//! - SRC: source address of the answers. Positional, mandatory.
+//! - SRC: source address of the errors. Positional, mandatory.
 //! - TYPE: ICMP type by number or name: `unreachable` (3), `sourcequench` (4), `redirect` (5),
 //!   `timeexceeded` (11) or `parameterproblem` (12). Positional, mandatory.
-//! - CODE: ICMP code by number or name: for `unreachable` among others `net` (0), `host` (1),
-//!   `protocol` (2), `port` (3), `needfrag` (4); for `redirect` `net` (0), `host` (1); for
-//!   `timeexceeded` `transit` (0), `reassembly` (1); for `parameterproblem` `erroratptr` (0),
-//!   `missingopt` (1), `length` (2). Positional, default 0.
-//! - BADADDRS: addresses, separated by spaces, that are no single hosts' here, such as the
-//!   networks' broadcast addresses. Packets from and to them are not answered. Positional, default
-//!   none.
-//! - MTU: most bytes of an answer, 28 to 65535. Keyword, default 576 (RFC 1812, 4.3.2.3).
-//! - PMTU: the next hop's MTU in answers of `unreachable, needfrag`, 0 for unknown. Keyword,
-//!   default 0.
-//! - USE_FIX_ANNO: whether to set the "fix IP source" annotation. Keyword, default true.
-//!   SET_FIX_ANNO is another name for it.
+//! - CODE: ICMP code by number or name. For `unreachable`: `net` (0), `host` (1), `protocol` (2), `port` (3),
+//!   `needfrag` (4) and others; for `redirect`: `net` (0), `host` (1); for `timeexceeded`: `transit` (0), `reassembly`
+//!   (1); for `parameterproblem`: `erroratptr` (0), `missingopt` (1), `length` (2). Positional, default 0.
+//! - BADADDRS: addresses, separated by spaces, that do not identify a single host, such as the networks' broadcast
+//!   addresses. No errors are sent for packets from or to them. Positional, default none.
+//! - MTU: maximum length of an error in bytes, 28 to 65535. Keyword, default 576 (RFC 1812, 4.3.2.3).
+//! - PMTU: the next hop's MTU, reported in `unreachable, needfrag` errors; 0 for unknown. Keyword, default 0.
+//! - USE_FIX_ANNO: whether to set the "fix IP source" annotation. SET_FIX_ANNO is a synonym. Keyword, default true.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.
@@ -52,9 +46,9 @@
 //! - `pmtu` (read, write): PMTU.
 //!
 //! # Drops
-//! - no reply due: the packet must not be answered.
-//! - header not set: the packet's IP header is not known.
-//! - no buffer: there was no memory for an answer.
+//! - no reply due: no error may be sent for the packet.
+//! - header not set: the packet's network header is not set.
+//! - no buffer: there was no memory for the error.
 //!
 //! # Example
 //! ```click
@@ -107,7 +101,7 @@ impl Element for IcmpError {
         let icmp_type = read_type(args);
         let code = match icmp_type {
             Some(icmp_type) => read_code(args, icmp_type, WRONG_CODE),
-            // Nobody can say what the code means.
+            // The code cannot be interpreted without a valid type.
             None => args.optional("CODE").map_or(0, |Raw(_)| 0),
         };
         let bad_addresses = args.positional("BADADDRS", Vec::new());
@@ -160,7 +154,7 @@ impl Element for IcmpError {
     }
 }
 
-/// The answer to one packet.
+/// Building the error for one packet.
 impl IcmpError {
     fn answer(&self, cx: &Context, packet: &Packet) -> Result<Packet, Reason> {
         let bytes = packet.network_data().ok_or(Reason::NoHeader)?;
@@ -221,7 +215,7 @@ impl IcmpError {
         self.is_unicast(address) && net != 0 && net != 127 && net < 240
     }
 
-    /// Whether the answer points into this source route as a wrong option.
+    /// Whether the error points into this source route as a wrong option.
     fn complains_of(&self, route: &HeaderOption<'_>, pointer: u8) -> bool {
         let start = Ipv4Header::LEN + route.offset;
         let range = start..start + route.bytes.len();
@@ -229,7 +223,7 @@ impl IcmpError {
             && range.contains(&usize::from(pointer))
     }
 
-    /// The four bytes behind the ICMP checksum.
+    /// The four bytes after the ICMP checksum.
     fn particulars(&self, packet: &Packet) -> [u8; 4] {
         match (self.icmp_type, self.code) {
             PARAMETER_PROBLEM_AT_POINTER => [packet.icmp_param_prob(), 0, 0, 0],
@@ -242,9 +236,9 @@ impl IcmpError {
         }
     }
 
-    /// Writes the IP header of an answer that is `bytes`.
+    /// Writes the IP header of an error message into `bytes`, which has the length of the message.
     fn write_ip(&self, bytes: &mut [u8], destination: [u8; 4], options: &[u8]) {
-        // No longer than the MTU, which is a u16.
+        // At most the MTU, which is a u16.
         let len = bytes.len() as u16;
         let Some((ip, rest)) = Ipv4Header::view_mut(bytes) else { return };
         *ip = Ipv4Header {
@@ -267,32 +261,31 @@ impl IcmpError {
     }
 }
 
-/// The least (both headers) and the most that MTU can be.
+/// The minimum (both headers) and the maximum of MTU.
 const MTU_RANGE: RangeInclusive<u16> = 28..=u16::MAX;
 
 /// Click's message.
 const WRONG_CODE: &str = "argument 2 takes ICMP code (integer between 0 and 255)";
 
-/// The next identification: one count for all elements, as in Click.
+/// The next identification: one counter for all elements, as in Click.
 static NEXT_ID: AtomicU16 = AtomicU16::new(1);
 
-/// The time to live of answers, Click's.
+/// The time to live of errors, as in Click.
 const TTL: u8 = 200;
 
-/// Type and code of errors that point to a byte.
+/// Type and code of errors that point to a byte of the packet.
 const PARAMETER_PROBLEM_AT_POINTER: (u8, u8) = (icmp_type::PARAMETER_PROBLEM, 0);
 
-/// Type and code of errors that say the next hop's MTU.
+/// Type and code of errors that report the next hop's MTU.
 const FRAGMENTATION_NEEDED: (u8, u8) = (icmp_type::UNREACHABLE, 4);
 
-/// Where in a source route the number of the byte is that the next address begins with, counted
-/// from 1.
+/// The offset of a source route's pointer: the number of the byte where the next address begins, counted from 1.
 const POINTER: usize = 2;
 
-/// Where the first address of a source route is.
+/// The offset of the first address of a source route.
 const ROUTE_START: usize = 3;
 
-/// The first source route among the options whose pointer makes sense.
+/// The first source route among the options that has a valid pointer.
 fn source_route(options: &[u8]) -> Option<HeaderOption<'_>> {
     Options::new(options).map_while(Result::ok).find(|option| {
         let pointer = option.bytes.get(POINTER).copied().map_or(0, usize::from);
@@ -303,8 +296,7 @@ fn source_route(options: &[u8]) -> Option<HeaderOption<'_>> {
     })
 }
 
-/// The route that a packet has come, as an option for the way back, padded to a multiple of 4
-/// bytes.
+/// The route that a packet has taken so far, as an option for the way back, padded to a multiple of 4 bytes.
 fn reversed(route: &HeaderOption<'_>) -> Vec<u8> {
     let pointer = route.bytes.get(POINTER).copied().unwrap_or(0);
     let len = pointer.saturating_sub(1);
@@ -334,7 +326,7 @@ mod tests {
 
     use crate::ip::test_packets::{Datagram, has_right_transport_checksum, read, withstands};
 
-    /// The answer to a packet: type, code and the four bytes behind, and what is quoted.
+    /// The error for a packet: type and code, the four bytes after the checksum, and the quoted bytes.
     fn answer(element: &str, packet: Packet) -> ([u8; 2], [u8; 4], Vec<u8>) {
         let out = Rig::new(element, 1, 1).unwrap().push_packets(0, vec![packet]);
         assert!(has_right_transport_checksum(out[0][0].data()));
@@ -350,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_goes_to_the_sender() {
+    fn errors_go_to_the_sender() {
         let datagram = Datagram::udp(&[7; 600]);
         let mut rig = Rig::new("ICMPError(19.19.19.19, timeexceeded)", 1, 1).unwrap();
         let out = rig.push_packets(0, vec![datagram.packet(), datagram.packet()]).remove(0);
@@ -386,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn particulars_are_those_of_the_type() {
+    fn the_four_bytes_after_the_checksum_depend_on_the_type() {
         let packet = || {
             let mut packet = Datagram::default().packet();
             packet.set_icmp_param_prob(23);
@@ -409,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn what_must_not_be_answered_is_not() {
+    fn no_error_is_sent_where_rfc_1812_forbids_it() {
         let element = "ICMPError(1.1.1.1, timeexceeded, BADADDRS 5.5.5.255 6.6.6.255)";
         let from = |source: [u8; 4]| Datagram { source: source.into(), ..Datagram::default() };
         let to = |to: [u8; 4]| Datagram { destination: to.into(), ..Datagram::default() };
@@ -506,9 +498,9 @@ mod tests {
     }
 
     proptest! {
-        /// Any options give an answer whose header and message are right.
+        /// For any options, the error's headers are correct.
         #[test]
-        fn answers_are_well_formed(
+        fn errors_are_well_formed(
             words in prop::collection::vec(any::<[u8; 4]>(), 0..=10),
             kind in prop::sample::select(vec![7u8, 68, 131, 137]),
             pointer in 0u8..44,

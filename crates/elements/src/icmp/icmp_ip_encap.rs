@@ -1,20 +1,20 @@
-//! ICMPIPEncap - puts ICMP and IP headers in front of packets
+//! ICMPIPEncap - prepends ICMP and IP headers to packets
 //!
 //! # Synopsis
 //! `ICMPIPEncap(SRC, DST, TYPE [, CODE, keyword IDENTIFIER])`
 //!
 //! # Description
-//! Puts an IP header and an ICMP header of the given type in front of each packet, and sets the destination
-//! annotation to DST. The identification counts up from 1; 0 is left out. The time to live is 255.
+//! Prepends an IP header and an ICMP header of the given type to each packet, and sets the destination annotation to
+//! DST. The identification counts up from 1, skipping 0. The time to live is 255.
 //!
-//! Echo, timestamp and information messages get IDENTIFIER, and the identification as their sequence number.
-//! Timestamp messages get three timestamps of zero; the header of all others has eight bytes.
+//! Echo, timestamp and information messages have IDENTIFIER as their identifier, and the IP identification as their
+//! sequence number. Timestamp messages have three timestamps of zero; all other messages have a header of eight bytes.
 //!
 //! # Arguments
 //! - SRC: source address. Positional, mandatory.
 //! - DST: destination address. Positional, mandatory.
 //! - TYPE: ICMP type by number or name, such as `echo` or `unreachable`. Positional, mandatory.
-//! - CODE: ICMP code by number, or by a name that goes with the type, such as `port`. Positional, default 0.
+//! - CODE: ICMP code by number, or by a name valid for the type, such as `port`. Positional, default 0.
 //! - IDENTIFIER: the identifier of the messages that have one. Keyword, default 0.
 //!
 //! # Ports
@@ -25,7 +25,7 @@
 //! - `dst` (read, write): DST.
 //!
 //! # Drops
-//! - too big: with the headers, the packet would be longer than 65535 bytes.
+//! - too big: with the headers, the packet would exceed 65535 bytes.
 //!
 //! # Example
 //! ```click
@@ -79,9 +79,9 @@ mod tests {
     use crate::ip::test_packets::{has_right_transport_checksum, read, withstands};
 
     proptest! {
-        /// Etherparse finds the headers right, and stripping them gives the data back.
+        /// Etherparse accepts the headers, and the payload follows them.
         #[test]
-        fn headers_are_right(
+        fn headers_are_correct(
             kind: u8,
             code: u8,
             identifier: u16,

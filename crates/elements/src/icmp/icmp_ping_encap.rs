@@ -1,12 +1,12 @@
-//! ICMPPingEncap - makes pings of packets
+//! ICMPPingEncap - encapsulates packets in ICMP echo requests
 //!
 //! # Synopsis
 //! `ICMPPingEncap(SRC, DST [, keyword IDENTIFIER])`
 //!
 //! # Description
-//! Puts an IP header and the header of an ICMP echo request in front of each packet, which becomes the ping's
-//! data, and sets the destination annotation to DST. Identification and sequence number count up together,
-//! from 1; 0 is left out. The time to live is 255.
+//! Prepends an IP header and an ICMP echo request header to each packet, which becomes the request's payload, and sets
+//! the destination annotation to DST. Identification and sequence number are equal and count up from 1, skipping 0. The
+//! time to live is 255.
 //!
 //! # Arguments
 //! - SRC: source address. Positional, mandatory.
@@ -21,7 +21,7 @@
 //! - `dst` (read, write): DST.
 //!
 //! # Drops
-//! - too big: with the headers, the packet would be longer than 65535 bytes.
+//! - too big: with the headers, the packet would exceed 65535 bytes.
 //!
 //! # Example
 //! ```click

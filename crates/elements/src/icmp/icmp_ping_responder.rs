@@ -1,28 +1,27 @@
-//! ICMPPingResponder - answers pings
+//! ICMPPingResponder - replies to ICMP echo requests (ping)
 //!
 //! # Synopsis
 //! `ICMPPingResponder`
 //!
 //! # Description
-//! Turns each ICMP echo request into the reply: addresses swapped, time to live 255, no
-//! fragmentation flags, checksums updated. The reply's destination annotation says where it goes,
-//! its paint is 0 and its timestamp now; other annotations stay. All other packets, fragments of
-//! echo requests among them, go to output 1.
+//! Turns each ICMP echo request into its reply: swaps the addresses, sets the time to live to 255, clears the
+//! fragmentation flags and updates the checksums. The reply's destination annotation is set to its destination, its
+//! paint to 0 and its timestamp to the current time; other annotations do not change. All other packets, including
+//! fragments of echo requests, go to output 1.
 //!
-//! Packets must have their IP header marked. Source routes are not reversed.
+//! The packet's network header must be set. Source routes are not reversed.
 //!
 //! # Arguments
 //! None.
 //!
 //! # Ports
-//! One agnostic input. Output 0, agnostic: replies. Output 1, push, may be left out: all other
-//! packets, unchanged.
+//! One agnostic input. Output 0, agnostic: replies. Output 1, push, optional: all other packets, unchanged.
 //!
 //! # Handlers
 //! None of its own.
 //!
 //! # Drops
-//! - no match: not an echo request, without output 1.
+//! - no match: the packet is not an echo request, and output 1 is not connected.
 //!
 //! # Example
 //! ```click
@@ -77,7 +76,7 @@ fn is_echo_request(packet: &Packet) -> bool {
     ip.protocol == protocol::ICMP && !ip.is_fragment() && icmp.kind == icmp_type::ECHO_REQUEST
 }
 
-/// Makes the IP header that of the reply. Swapping the addresses does not change the checksum.
+/// Turns the IP header into that of the reply. Swapping the addresses does not change the checksum.
 fn turn_ip(packet: &mut Packet) {
     let Some((ip, _)) = packet.network_data_mut().and_then(Ipv4Header::view_mut) else { return };
     std::mem::swap(&mut ip.src, &mut ip.dst);
@@ -91,7 +90,7 @@ fn turn_ip(packet: &mut Packet) {
     packet.set_dst_ip(destination);
 }
 
-/// Makes the ICMP header that of the reply.
+/// Turns the ICMP header into that of the reply.
 fn turn_icmp(packet: &mut Packet) {
     let Some(message) = packet.transport_data_mut() else { return };
     let Some((icmp, _)) = IcmpHeader::view_mut(message) else { return };
@@ -99,7 +98,7 @@ fn turn_icmp(packet: &mut Packet) {
     (icmp.kind, icmp.code) = (icmp_type::ECHO_REPLY, 0);
     let sum = checksum::update(icmp.checksum.get(), old, 0);
     icmp.checksum.set(sum);
-    // Of a message of zeros the sum is the other zero, 0xffff, which no update can know.
+    // The checksum of an all-zero message is 0xffff, the other form of zero, which an incremental update cannot know.
     if sum == 0 && message.iter().all(|byte| *byte == 0) {
         message.iter_mut().skip(2).take(2).for_each(|byte| *byte = 0xff);
     }
@@ -121,7 +120,7 @@ mod tests {
             .remove(0)
     }
 
-    /// The reply to be expected, built by etherparse.
+    /// The expected reply, built by etherparse.
     fn reply(request: &Datagram, rest: [u8; 4], payload: &[u8]) -> Datagram {
         Datagram {
             source: request.destination,
@@ -134,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn annotations_are_those_of_a_reply() {
+    fn the_reply_has_its_own_annotations() {
         let mut packet = Datagram::icmp(8, 0, [0, 1, 0, 2], b"data").packet();
         packet.set_paint(5);
         packet.set_aggregate(6);
@@ -145,14 +144,14 @@ mod tests {
     }
 
     #[test]
-    fn a_message_of_zeros_keeps_a_right_checksum() {
+    fn an_all_zero_message_keeps_a_correct_checksum() {
         let request = Datagram::icmp(8, 0, [0; 4], &[0; 10]);
         let out = answered(request.packet());
         assert_eq!(out.data(), reply(&request, [0; 4], &[0; 10]).bytes());
     }
 
     #[test]
-    fn everything_else_goes_to_the_second_output() {
+    fn everything_else_goes_to_output_1() {
         let request = Datagram::icmp(8, 0, [0; 4], b"data");
         let mut unmarked = request.packet();
         unmarked.clear_network_header();
@@ -178,9 +177,9 @@ mod tests {
     }
 
     proptest! {
-        /// Updating the checksums gives what etherparse computes afresh.
+        /// The incremental updates give the checksums that etherparse computes from scratch.
         #[test]
-        fn the_reply_is_right(
+        fn the_reply_is_correct(
             ttl: u8,
             id: u16,
             dont_fragment: bool,

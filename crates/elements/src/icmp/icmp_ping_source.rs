@@ -1,47 +1,48 @@
-//! ICMPPingSource - sends pings, and times the replies
+//! ICMPPingSource - sends ICMP echo requests (ping) and measures round-trip times
 //!
 //! # Synopsis
 //! `ICMPPingSource(SRC, DST [, keyword INTERVAL, LIMIT, IDENTIFIER, DATA, ACTIVE, VERBOSE, STOP])`
 //!
 //! # Description
-//! Sends ICMP echo requests from SRC to DST, one every INTERVAL, the first after INTERVAL; where packets are
-//! pulled, as many as are asked for. Identification and sequence number count up from 1. The time to live is
-//! 200, and the destination annotation is set to DST.
+//! Sends ICMP echo requests from SRC to DST, one every INTERVAL; the first is sent after INTERVAL. With a pull output,
+//! each pull emits as many requests as it asks for. Identification and sequence number count up from 1. The time to
+//! live is 200, and the destination annotation is set to DST.
 //!
-//! Replies that come to the input, if there is one, are matched with the requests by their sequence number. A
-//! line is printed for each; when the program ends, a summary is.
+//! Replies that arrive at the input are matched with the requests by sequence number. The element prints a line for
+//! each reply, and a summary when the program ends.
 //!
-//! Identifier and sequence number are sent with the low byte first, as Click sends them on Linux.
+//! Identifier and sequence number are sent in little-endian byte order, as Click does on Linux.
 //!
-//! ICMPSendPings is an older name.
+//! ICMPSendPings is an old name of this element.
 //!
 //! # Arguments
 //! - SRC: source address. Positional, mandatory.
 //! - DST: destination address. Positional, mandatory.
-//! - INTERVAL: time between requests, to the millisecond. Keyword, default 1s.
-//! - LIMIT: how many requests are sent; less than 0 is no limit. Keyword, default -1.
+//! - INTERVAL: time between requests, with millisecond resolution. Keyword, default 1s.
+//! - LIMIT: number of requests to send; a negative value means no limit. Keyword, default -1.
 //! - IDENTIFIER: the identifier of the requests, 0 to 65535. Keyword, default 0.
-//! - DATA: what follows the ICMP header. Keyword, default none.
-//! - ACTIVE: whether requests are sent. Keyword, default true.
-//! - VERBOSE: whether a line is printed for each reply, and a summary. Keyword, default true.
-//! - STOP: whether to stop the program when LIMIT requests have been sent. Keyword, default false.
+//! - DATA: payload after the ICMP header. Keyword, default none.
+//! - ACTIVE: whether to send requests. Ignored with a pull output. Keyword, default true.
+//! - VERBOSE: whether to print a line for each reply, and a summary. Keyword, default true.
+//! - STOP: whether to stop the program after LIMIT requests. Keyword, default false.
 //!
 //! # Ports
-//! Perhaps one push input, for replies; what comes there goes no further. One agnostic output.
+//! One optional push input, for replies, which are consumed. One agnostic output.
 //!
 //! # Handlers
-//! - `active` (read, write): ACTIVE. When true is written, a request is sent at once.
+//! - `active` (read, write): ACTIVE. With a push output, writing true sends a request immediately if none is scheduled.
 //! - `src` (read, write): SRC.
 //! - `dst` (read, write): DST.
-//! - `count` (read): requests sent.
+//! - `count` (read): number of requests sent.
 //! - `limit` (write): LIMIT.
 //! - `interval` (write): INTERVAL.
-//! - `reset_counts` (write): begins anew.
-//! - `summary` (read): requests, replies, losses and times. With an input only, as the next three.
-//! - `rtt_min`, `rtt_avg`, `rtt_max` (read): times in seconds.
+//! - `reset_counts` (write): resets the count and the round-trip times. If LIMIT was reached, sending starts again.
+//! - `summary` (read): requests, replies, losses and round-trip times. This handler and the next three exist only if
+//!   the input is connected.
+//! - `rtt_min`, `rtt_avg`, `rtt_max` (read): round-trip times in seconds.
 //!
 //! # Drops
-//! None. What comes to the input is taken.
+//! None. Packets that arrive at the input are consumed.
 //!
 //! # Example
 //! ```click
@@ -67,7 +68,7 @@ use crate::ip::network_header;
 
 /// The element; its manual is at the top of the file.
 pub struct IcmpPingSource {
-    /// What messages begin with.
+    /// The prefix of messages.
     speaker: String,
     identifier: u16,
     data: Vec<u8>,
@@ -78,7 +79,7 @@ pub struct IcmpPingSource {
     state: Lock<State>,
 }
 
-/// What changes.
+/// The mutable state.
 struct State {
     source: Ipv4Addr,
     destination: Ipv4Addr,
@@ -93,7 +94,7 @@ struct State {
 
 register!(IcmpPingSource, "icmp_ping_source.rs");
 
-/// The most bytes that a datagram has room for behind its headers.
+/// The maximum payload of a datagram, in bytes.
 const MOST_DATA: usize = 65_535 - Ipv4Header::LEN - IcmpHeader::LEN;
 
 impl Element for IcmpPingSource {
@@ -260,7 +261,7 @@ impl State {
 }
 
 impl IcmpPingSource {
-    /// Schedules the next request when there may be one again.
+    /// Schedules the next request if sending may resume.
     fn go_on(&self, call: &Call<'_>) {
         let state = self.state.lock();
         if state.pushes && state.active && state.is_due() && self.timer.expiry().is_none() {
@@ -268,7 +269,7 @@ impl IcmpPingSource {
         }
     }
 
-    /// What a handler says that is there only with an input.
+    /// Reads a handler that exists only with an input.
     fn of_replies(
         &self,
         call: &Call<'_>,
@@ -290,7 +291,7 @@ impl IcmpPingSource {
         *ip = Ipv4Header {
             version_ihl: 0x45,
             tos: 0,
-            // DATA is no longer than a datagram has room for.
+            // DATA fits in a datagram.
             total_len: (len as u16).into(),
             id: number.into(),
             flags_fragment: 0.into(),
@@ -319,7 +320,7 @@ impl IcmpPingSource {
         Some(packet)
     }
 
-    /// Takes note of a reply; returns what is to be said of it.
+    /// Records a reply; returns the line to print.
     fn receive(&self, state: &mut State, packet: &Packet) -> Option<String> {
         let ip = network_header(packet)?;
         let (icmp, _) = IcmpHeader::view(packet.transport_data()?)?;

@@ -1,4 +1,4 @@
-//! How long replies to pings took.
+//! Round-trip times of pings.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -7,12 +7,12 @@ use foldhash::fast::RandomState;
 use millrace_core::Timestamp;
 use millrace_core::args::Seconds;
 
-/// Requests, replies and the times between, in microseconds.
+/// Requests, replies and round-trip times in microseconds.
 #[derive(Default)]
 pub(super) struct PingTimes {
-    /// By sequence number, when the request was sent, and whether a reply has come.
+    /// For each sequence number, when the request was sent and whether a reply has arrived.
     requests: HashMap<u16, (Timestamp, bool), RandomState>,
-    /// Replies, with those that came twice.
+    /// Replies, including duplicates.
     received: u64,
     duplicates: u64,
     least: u32,
@@ -26,7 +26,8 @@ impl PingTimes {
         self.requests.insert(number, (at, false));
     }
 
-    /// Takes note of a reply; returns how long it took, 0 when it has no time. None when nobody asked.
+    /// Records a reply and returns its round-trip time, 0 if the reply has no timestamp. `None` if there was no such
+    /// request.
     pub(super) fn received(&mut self, number: u16, at: Timestamp) -> Option<u32> {
         let (sent, replied) = self.requests.get_mut(&number)?;
         self.duplicates += u64::from(*replied);
@@ -57,7 +58,7 @@ impl PingTimes {
         self.sum / self.received.max(1)
     }
 
-    /// As ping ends with.
+    /// The summary that ping prints at its end.
     pub(super) fn summary(&self, sent: u32) -> String {
         let different = self.received - self.duplicates;
         let mut text = format!("{sent} packets transmitted, {different} received");
@@ -66,7 +67,7 @@ impl PingTimes {
             let _ = write!(text, ", +{} duplicates", self.duplicates);
         }
         if sent > 0 {
-            // Click's sum, which takes duplicates away, too.
+            // Click's formula, which subtracts duplicates as well.
             let lost = u64::from(sent).wrapping_sub(self.received).wrapping_sub(self.duplicates);
             let percent = (lost.wrapping_mul(100) / u64::from(sent)) as i32;
             let _ = writeln!(text, ", {percent}% packet loss");

@@ -4,15 +4,15 @@ use millrace_core::args::{Arg, ArgError, ArgText, Args, Kind, Raw, Scope};
 use millrace_core::headers::{Header, IcmpHeader, icmp_type};
 use millrace_core::names::NumberKind;
 
-/// Reads the argument TYPE; none when it is wrong, which is recorded.
+/// Reads the argument TYPE; `None` if it is wrong, which is recorded as an error.
 pub(super) fn read_type(args: &mut Args<'_>) -> Option<u8> {
     args.with("TYPE", Kind::Mandatory, "an ICMP type by number or name", |text, scope| {
         number(NumberKind::IcmpType, text, scope)
     })
 }
 
-/// Reads the argument CODE, whose names depend on the type; 0 when there is none. `wrong` is what Click says
-/// of a wrong one.
+/// Reads the argument CODE, whose names depend on the type; 0 if there is none. `wrong` is Click's message for a wrong
+/// code.
 pub(super) fn read_code(args: &mut Args<'_>, icmp_type: u8, wrong: &str) -> u8 {
     let Raw(text) = args.optional("CODE").unwrap_or_else(|| Raw("0".into()));
     let kind = NumberKind::IcmpCode(icmp_type);
@@ -42,7 +42,7 @@ pub(crate) fn is_error(icmp_type: u8) -> bool {
     )
 }
 
-/// Bytes of the fixed part of messages of this type.
+/// The length in bytes of the fixed part of messages of this type.
 pub(crate) fn header_len(icmp_type: u8) -> usize {
     match icmp_type {
         icmp_type::TIMESTAMP_REQUEST | icmp_type::TIMESTAMP_REPLY => 20,

@@ -1,32 +1,32 @@
-//! AnonymizeIPAddr - replaces IP addresses, keeping common prefixes
+//! AnonymizeIPAddr - replaces IP addresses with random ones, preserving common prefixes
 //!
 //! # Synopsis
 //! `AnonymizeIPAddr([keywords CLASS, PRESERVE_8])`
 //!
 //! # Description
-//! Replaces the source and destination address of each packet by others, chosen at random, in such a way that
-//! two addresses whose first N bits are the same become two others whose first N bits are the same. 0.0.0.0 and
-//! 255.255.255.255 stay. The IP checksum is changed to fit, those of TCP and UDP are not. ICMP errors quote
-//! a packet; its addresses are replaced as well.
+//! Replaces the source and destination address of each packet with random addresses such that two addresses with the
+//! same first N bits map to addresses with the same first N bits. 0.0.0.0 and 255.255.255.255 do not change. The IP
+//! checksum is updated; TCP and UDP checksums are not. In ICMP errors, the addresses of the quoted packet are replaced
+//! too.
 //!
-//! Each bit of an address is kept or turned as a keyed hash of the bits before it says; nothing is stored. The
-//! method is that of J. Xu, J. Fan, M. Ammar and S. Moon, "Prefix-preserving IP address anonymization", ICNP 2002.
-//! It is not proof against somebody who knows some of the traffic.
+//! A keyed hash of the preceding bits decides whether each bit of an address is kept or inverted; no mappings are
+//! stored. The method is that of J. Xu, J. Fan, M. Ammar and S. Moon, "Prefix-preserving IP address anonymization",
+//! ICNP 2002. It does not protect against an attacker who knows some of the traffic.
 //!
 //! # Arguments
-//! - CLASS: how many leading ones of an address stay: 1 keeps class A apart, 2 class B too, 4 classes A to
-//!   D; up to 32. Keyword, default 0.
-//! - PRESERVE_8: first bytes, in one argument, whose networks stay: `18 10` keeps 18.0.0.0/8 and
-//!   10.0.0.0/8. Keyword.
+//! - CLASS: how many leading 1 bits of an address to preserve, 0 to 32: 1 preserves class A, 2 class B too, 4 classes A
+//!   to D. Keyword, default 0.
+//! - PRESERVE_8: /8 networks to preserve, as a list of first bytes separated by spaces: `18 10` preserves 18.0.0.0/8
+//!   and 10.0.0.0/8. Keyword.
 //!
 //! # Ports
-//! One agnostic input, one agnostic output; an optional push output for packets without an IP header.
+//! One agnostic input, one agnostic output; an optional push output 1 for packets without an IP header.
 //!
 //! # Handlers
 //! None of its own.
 //!
 //! # Drops
-//! - header not set: the IP header is not known, and output 1 is not connected.
+//! - header not set: the packet's network header is not set, and output 1 is not connected.
 //!
 //! # Example
 //! ```click
@@ -54,7 +54,7 @@ pub struct AnonymizeIpAddr {
 struct Map {
     class: u32,
     kept: Vec<u8>,
-    /// SipHash with a key of its own.
+    /// SipHash with its own random key.
     hash: RandomState,
 }
 
@@ -93,7 +93,7 @@ impl PerPacket for AnonymizeIpAddr {
 }
 
 impl Map {
-    /// Replaces the addresses of a packet; false if it has none.
+    /// Replaces the addresses of a packet; returns false if it has none.
     fn replace(&self, packet: &mut View) -> bool {
         let Some((header, _)) = packet.network_data_mut().and_then(Ipv4Header::view_mut) else {
             return false;
@@ -105,7 +105,7 @@ impl Map {
         true
     }
 
-    /// Replaces the addresses of a header; gives each address as it was and as it is now.
+    /// Replaces the addresses of a header; returns each address before and after.
     fn replace_in(&self, header: &mut Ipv4Header) -> [(u32, u32); 2] {
         let old = [header.source().to_bits(), header.destination().to_bits()];
         let new = old.map(|address| self.of(address));
@@ -139,17 +139,18 @@ impl Map {
         for (old, new) in self.replace_in(header) {
             sum = checksum::update_u32(sum, old, new);
         }
-        // The quoted header's own checksum is covered too.
+        // The ICMP checksum also covers the quoted header's checksum.
         icmp.checksum = checksum::update(sum, old_sum, header.checksum.get()).into();
     }
 
-    /// The address in place of another.
+    /// The replacement of an address.
     fn of(&self, address: u32) -> u32 {
         const SPECIAL: [u32; 2] = [0, u32::MAX];
         let mut new = address;
         if !SPECIAL.contains(&address) {
             new = self.turned(new);
-            // What would become one of these becomes what they would, lest two be the same.
+            // An address that would become a special one gets that one's replacement, so that no two addresses become
+            // the same.
             while SPECIAL.contains(&new) {
                 new = self.turned(new);
             }
@@ -159,14 +160,14 @@ impl Map {
 
     fn turned(&self, address: u32) -> u32 {
         (0..32).fold(0, |new, bit| {
-            // The bits before this one, and their number: a 1 stands in front of them.
+            // The preceding bits and their number: a 1 marks where they begin.
             let before = (1_u64 << 32 | u64::from(address)) >> (32 - bit);
             let turn = !self.keeps(address, bit) && self.hash.hash_one(before) & 1 == 1;
             new << 1 | ((address >> (31 - bit) & 1) ^ u32::from(turn))
         })
     }
 
-    /// Whether a bit stays as it is, counted from the first.
+    /// Whether a bit is preserved; bits are counted from the first.
     fn keeps(&self, address: u32, bit: u32) -> bool {
         let of_class = bit < self.class && address.leading_ones() >= bit;
         let before = |network: u8| (u32::from(network) << 24 ^ address).leading_zeros() >= bit;
@@ -196,7 +197,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_to_stay_stays(a: u32, class in 0_u32..=32) {
+        fn preserved_classes_and_networks_do_not_change(a: u32, class in 0_u32..=32) {
             let new = map(class, &[18]).turned(a);
             prop_assert_eq!(new.leading_ones().min(class), a.leading_ones().min(class));
             prop_assert_eq!(new >> 24 == 18, a >> 24 == 18);
@@ -204,7 +205,7 @@ mod tests {
         }
 
         #[test]
-        fn checksums_stay_right(src: u32, dst: u32) {
+        fn checksums_stay_correct(src: u32, dst: u32) {
             let datagram = Datagram { source: src.into(), destination: dst.into(), ..Datagram::default() };
             let replace = |packet: &mut View| map(0, &[]).replace(packet);
             let (packet, replaced) = datagram.packet().with_view(replace);
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_and_the_last_address_stay() {
+    fn the_first_and_the_last_address_do_not_change() {
         let map = map(0, &[]);
         assert_eq!((map.of(0), map.of(u32::MAX)), (0, u32::MAX));
     }

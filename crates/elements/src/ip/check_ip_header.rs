@@ -1,54 +1,52 @@
-//! CheckIPHeader - checks IP headers
+//! CheckIPHeader - validates IPv4 headers
 //!
 //! # Synopsis
 //! `CheckIPHeader([OFFSET, keyword INTERFACES, BADSRC, GOODDST, CHECKSUM, VERBOSE, DETAILS])`
 //!
 //! # Description
-//! Checks that each packet has a sound IP header OFFSET bytes in: that version, header length,
-//! total length and checksum are right (RFC 1812, 5.2.2), and that the source address may be one.
+//! Checks that each packet has a valid IP header at OFFSET: version, header length, total length and checksum are
+//! correct (RFC 1812, 5.2.2), and the source address is allowed.
 //!
-//! Sound packets get their network and transport header marks, and their destination annotation is
-//! set to the header's destination address. What follows the IP datagram, such as the padding of
-//! short Ethernet frames, is cut off.
+//! For valid packets, the element sets the network and transport header positions, and sets the destination annotation
+//! to the header's destination address. It cuts off everything after the IP datagram, such as the padding of short
+//! Ethernet frames.
 //!
-//! Source addresses are checked when one of INTERFACES and BADSRC is given (RFC 1812, 5.3.7).
+//! Source addresses are checked only if INTERFACES or BADSRC is given (RFC 1812, 5.3.7).
 //!
 //! A message is printed for the first bad packet.
 //!
 //! # Arguments
-//! - OFFSET: bytes in front of the IP header. Positional or keyword, default 0.
-//! - INTERFACES: this router's addresses with their prefixes, separated by spaces. Adds the
-//!   networks' broadcast addresses, 0.0.0.0 and 255.255.255.255 to BADSRC, and the addresses to
-//!   GOODDST. Networks of two addresses or one have no broadcast address (RFC 3021). Keyword,
-//!   default none.
-//! - BADSRC: source addresses to refuse, separated by spaces. Keyword, default none.
-//! - GOODDST: destination addresses whose packets may come from any source, separated by spaces.
-//!   Keyword, default none.
-//! - CHECKSUM: whether to check the checksum. Keyword, default true.
+//! - OFFSET: number of bytes before the IP header. Positional or keyword, default 0.
+//! - INTERFACES: this router's addresses with their prefixes, separated by spaces. Adds the networks' broadcast
+//!   addresses, 0.0.0.0 and 255.255.255.255 to BADSRC, and the addresses to GOODDST. Networks of one or two addresses
+//!   have no broadcast address (RFC 3021). Keyword, default none.
+//! - BADSRC: source addresses to reject, separated by spaces. Keyword, default none.
+//! - GOODDST: destination addresses, separated by spaces. Packets to them may come from any source. Keyword, default
+//!   none.
+//! - CHECKSUM: whether to verify the checksum. Keyword, default true.
 //! - VERBOSE: whether to print a message for every bad packet. Keyword, default false.
-//! - DETAILS: whether there is a handler `drop_details`. Keyword, default false.
+//! - DETAILS: whether to provide the handler `drop_details`. Keyword, default false.
 //!
-//! Files for old versions of Click may say `CheckIPHeader(BADSRC, OFFSET)`; 0.0.0.0 and
-//! 255.255.255.255 are then bad sources, too.
+//! Configurations for old versions of Click may use `CheckIPHeader(BADSRC, OFFSET)`. In that form 0.0.0.0 and
+//! 255.255.255.255 are bad sources too.
 //!
 //! # Ports
-//! One agnostic input. Output 0, agnostic: sound packets. Output 1, push, may be left out: bad
-//! packets, unchanged.
+//! One agnostic input. Output 0, agnostic: valid packets. Output 1, push, optional: bad packets, unchanged.
 //!
 //! # Handlers
-//! - `count` (read): sound packets.
-//! - `drops` (read): bad packets, dropped or sent to output 1.
-//! - `drop_details` (read): bad packets by what was wrong, a number, a tab and the fault on each
-//!   line; only with DETAILS.
+//! - `count` (read): number of valid packets.
+//! - `drops` (read): number of bad packets, dropped or sent to output 1.
+//! - `drop_details` (read): bad packets by fault. Each line has a count, a tab and the fault. Present only with
+//!   DETAILS.
 //!
 //! # Drops
 //! Without output 1:
-//! - truncated: no room for an IP header.
+//! - truncated: the packet is too short for an IP header.
 //! - bad version: not IP version 4.
-//! - bad header length: shorter than 20 bytes.
-//! - bad length: the total length exceeds the packet, or is less than the header's.
-//! - bad checksum: the header does not sum up right.
-//! - bad source address: one of BADSRC, on the way to none of GOODDST.
+//! - bad header length: the header length field is less than 20 bytes.
+//! - bad length: the total length exceeds the packet, or is less than the header length.
+//! - bad checksum: the header checksum is wrong.
+//! - bad source address: the source is in BADSRC and the destination is not in GOODDST.
 //!
 //! # Example
 //! ```click
@@ -69,7 +67,7 @@ pub type CheckIpHeader = CheckIp<Summing>;
 
 register!(CheckIpHeader, "check_ip_header.rs");
 
-/// It sums.
+/// Verifies checksums by default.
 pub struct Summing;
 
 impl Kind for Summing {
@@ -89,7 +87,7 @@ mod tests {
 
     use crate::ip::test_packets::{Datagram, withstands};
 
-    /// The reason for which a packet is dropped; none when it passes.
+    /// The reason why a packet is dropped; `None` when it passes.
     fn fate(element: &str, bytes: &[u8]) -> Option<Reason> {
         let mut rig = Rig::new(element, 1, 1).unwrap();
         let passed = rig.push(0, &[bytes])[0].len();
@@ -99,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sound_packet_is_marked_trimmed_and_annotated() {
+    fn a_valid_packet_is_marked_trimmed_and_annotated() {
         let datagram = Datagram::default().bytes();
         let frame = [&[0; 14], datagram.as_slice(), &[0; 9]].concat();
         let mut rig = Rig::new("CheckIPHeader(14)", 1, 1).unwrap();
@@ -113,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn each_fault_has_its_reason() {
+    fn each_fault_has_its_drop_reason() {
         let sound = Datagram::default().bytes();
         let edited = |at: usize, byte: u8| {
             let mut bytes = sound.clone();
@@ -162,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn the_old_syntax_is_understood() {
+    fn the_old_syntax_is_accepted() {
         let old = Datagram { source: [18, 26, 4, 255].into(), ..Datagram::default() }.bytes();
         let none = Datagram { source: Ipv4Addr::UNSPECIFIED, ..Datagram::default() }.bytes();
         let framed = |bytes: &[u8]| [&[0; 14], bytes].concat();
@@ -189,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_packets_leave_by_the_second_output() {
+    fn bad_packets_go_to_output_1() {
         let mut rig = Rig::new("CheckIPHeader(DETAILS true)", 1, 2).unwrap();
         let sound = Datagram::default().bytes();
         let out = rig.push(0, &[&b"bad"[..], &sound, &[0; 20]]);
@@ -204,7 +202,7 @@ mod tests {
         assert!(Rig::new("CheckIPHeader", 1, 2).unwrap().read("drop_details").is_err());
     }
 
-    /// Etherparse, an independent reader, takes for sound what we do.
+    /// Etherparse, an independent parser, accepts the same headers.
     #[test]
     fn agrees_with_etherparse() {
         let rig = RefCell::new(Rig::new("CheckIPHeader", 1, 1).unwrap());
@@ -213,7 +211,7 @@ mod tests {
             let datagram = Datagram { options: vec![1, 1, 1, 0], ..Datagram::default() };
             let mut bytes = datagram.bytes();
             edits.into_iter().for_each(|(at, byte)| bytes[at] = byte);
-            // Etherparse leaves the reserved flag out, in its sum too.
+            // Etherparse ignores the reserved flag, in the checksum too.
             bytes[6] &= 0x7f;
             if fix {
                 Ipv4Header::fill_checksum(&mut bytes);

@@ -1,33 +1,32 @@
-//! CheckIPHeader2 - checks IP headers but for the checksum
+//! CheckIPHeader2 - validates IPv4 headers without verifying the checksum
 //!
 //! # Synopsis
 //! `CheckIPHeader2([OFFSET, keyword INTERFACES, BADSRC, GOODDST, CHECKSUM, VERBOSE, DETAILS])`
 //!
 //! # Description
-//! As CheckIPHeader, but does not look at the checksum unless told to.
+//! Does the same as CheckIPHeader, but verifies the checksum only if CHECKSUM is true.
 //!
 //! # Arguments
 //! As CheckIPHeader:
-//! - OFFSET: bytes in front of the IP header. Positional or keyword, default 0.
+//! - OFFSET: number of bytes before the IP header. Positional or keyword, default 0.
 //! - INTERFACES: this router's addresses with their prefixes, separated by spaces. Adds the
 //!   networks' broadcast addresses, 0.0.0.0 and 255.255.255.255 to BADSRC, and the addresses to
 //!   GOODDST. Keyword, default none.
-//! - BADSRC: source addresses to refuse, separated by spaces. Keyword, default none.
-//! - GOODDST: destination addresses whose packets may come from any source, separated by spaces.
-//!   Keyword, default none.
-//! - CHECKSUM: whether to check the checksum. Keyword, default false.
+//! - BADSRC: source addresses to reject, separated by spaces. Keyword, default none.
+//! - GOODDST: destination addresses, separated by spaces. Packets to them may come from any source. Keyword, default
+//!   none.
+//! - CHECKSUM: whether to verify the checksum. Keyword, default false.
 //! - VERBOSE: whether to print a message for every bad packet. Keyword, default false.
-//! - DETAILS: whether there is a handler `drop_details`. Keyword, default false.
+//! - DETAILS: whether to provide the handler `drop_details`. Keyword, default false.
 //!
 //! # Ports
-//! One agnostic input. Output 0, agnostic: sound packets. Output 1, push, may be left out: bad
-//! packets, unchanged.
+//! One agnostic input. Output 0, agnostic: valid packets. Output 1, push, optional: bad packets, unchanged.
 //!
 //! # Handlers
-//! - `count` (read): sound packets.
-//! - `drops` (read): bad packets, dropped or sent to output 1.
-//! - `drop_details` (read): bad packets by what was wrong, a number, a tab and the fault on each
-//!   line; only with DETAILS.
+//! - `count` (read): number of valid packets.
+//! - `drops` (read): number of bad packets, dropped or sent to output 1.
+//! - `drop_details` (read): bad packets by fault. Each line has a count, a tab and the fault. Present only with
+//!   DETAILS.
 //!
 //! # Drops
 //! As CheckIPHeader.
@@ -51,7 +50,7 @@ pub type CheckIpHeader2 = CheckIp<NotSumming>;
 
 register!(CheckIpHeader2, "check_ip_header2.rs");
 
-/// It does not sum.
+/// Does not verify checksums by default.
 pub struct NotSumming;
 
 impl Kind for NotSumming {
@@ -67,7 +66,7 @@ mod tests {
     use crate::ip::test_packets::{Datagram, withstands};
 
     #[test]
-    fn the_checksum_counts_only_when_asked_for() {
+    fn the_checksum_is_verified_only_on_request() {
         let mut bytes = Datagram::default().bytes();
         bytes[10] ^= 1;
         let mut rig = Rig::new("CheckIPHeader2", 1, 1).unwrap();

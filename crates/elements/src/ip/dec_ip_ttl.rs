@@ -1,28 +1,28 @@
-//! DecIPTTL - takes one hop off the time to live
+//! DecIPTTL - decrements the time to live of IP packets
 //!
 //! # Synopsis
 //! `DecIPTTL([keyword ACTIVE, MULTICAST])`
 //!
 //! # Description
-//! Decrements the time to live of each IP packet and updates the header checksum by the difference
-//! (RFC 1624), so that a wrong checksum stays wrong. A packet whose time to live is 1 or 0 goes to
-//! output 1 unchanged, usually to an ICMPError.
+//! Decrements the time to live of each IP packet and updates the header checksum incrementally (RFC 1624), so that a
+//! wrong checksum stays wrong. A packet whose time to live is 1 or 0 goes to output 1 unchanged, usually to an
+//! ICMPError.
 //!
 //! # Arguments
-//! - ACTIVE: whether to do anything at all. Keyword, default true.
-//! - MULTICAST: whether packets to multicast addresses are decremented, too. Keyword, default true.
+//! - ACTIVE: whether to process packets. If false, all packets pass unchanged. Keyword, default true.
+//! - MULTICAST: whether to decrement packets to multicast addresses too. Keyword, default true.
 //!
 //! # Ports
-//! One agnostic input. Output 0, agnostic: packets that may travel on. Output 1, push, may be left
-//! out: packets that may not.
+//! One agnostic input. Output 0, agnostic: packets to forward. Output 1, push, optional: packets whose time to live has
+//! expired.
 //!
 //! # Handlers
-//! - `drops` (read): packets whose time to live ran out.
+//! - `drops` (read): number of packets whose time to live expired, dropped or sent to output 1.
 //! - `active` (read, write): ACTIVE.
 //!
 //! # Drops
-//! - ttl expired: the time to live ran out, without output 1.
-//! - header not set: the packet's IP header is not known.
+//! - ttl expired: the time to live expired, and output 1 is not connected.
+//! - header not set: the packet's network header is not set.
 //!
 //! # Example
 //! ```click
@@ -80,7 +80,7 @@ impl PerPacket for DecIpTtl {
         if !self.active.load(Relaxed) {
             return Way::ON;
         }
-        // What stays as it is, is not worth a copy of a shared packet.
+        // Don't copy a shared packet that is not changed.
         if packet.is_shared()
             && let Some(way) = packet.ipv4().and_then(|ip| self.way_of_unchanged(ip))
         {
@@ -103,7 +103,7 @@ impl PerPacket for DecIpTtl {
 }
 
 impl DecIpTtl {
-    /// Where a packet goes that is not changed.
+    /// The output for a packet that is not changed.
     #[inline(always)]
     fn way_of_unchanged(&self, ip: &Ipv4Header) -> Option<Way> {
         if !self.multicast && ip.destination().is_multicast() {
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_travel_one_hop_less() {
+    fn ttl_is_decremented_and_expired_packets_go_to_output_1() {
         let mut rig = Rig::new("DecIPTTL", 1, 2).unwrap();
         let packets = [255, 2, 1, 0].map(|ttl| with_ttl(ttl).packet());
         let out = rig.push_packets(0, packets.into());
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn expired_packets_are_dropped_without_a_second_output() {
+    fn expired_packets_are_dropped_without_output_1() {
         let mut rig = Rig::new("DecIPTTL", 1, 1).unwrap();
         let mut lost = with_ttl(9).packet();
         lost.clear_network_header();
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn multicasts_and_everything_can_be_left_alone() {
+    fn multicasts_or_all_packets_can_be_exempted() {
         let multicast = Datagram { destination: [224, 0, 0, 9].into(), ..with_ttl(1) };
         let mut rig = Rig::new("DecIPTTL(MULTICAST false)", 1, 1).unwrap();
         let out = rig.push_packets(0, vec![multicast.packet(), with_ttl(9).packet()]);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn the_other_holder_of_a_shared_packet_sees_nothing() {
+    fn a_shared_packet_is_copied_before_a_change() {
         let packet = with_ttl(9).packet();
         let twin = packet.share().unwrap();
         let mut rig = Rig::new("DecIPTTL", 1, 1).unwrap();
@@ -175,9 +175,9 @@ mod tests {
     }
 
     proptest! {
-        /// The update by the difference gives what etherparse computes afresh.
+        /// The incremental update gives the checksum that etherparse computes from scratch.
         #[test]
-        fn the_checksum_stays_right(source: u32, destination: u32, id: u16, ttl in 2u8..) {
+        fn the_checksum_stays_correct(source: u32, destination: u32, id: u16, ttl in 2u8..) {
             let datagram = Datagram {
                 source: source.into(),
                 destination: destination.into(),

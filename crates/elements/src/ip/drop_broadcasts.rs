@@ -1,11 +1,11 @@
-//! DropBroadcasts - drops packets that came by link-level broadcast
+//! DropBroadcasts - drops packets that arrived as link-level broadcast or multicast
 //!
 //! # Synopsis
 //! `DropBroadcasts`
 //!
 //! # Description
 //! Drops packets that arrived as link-level broadcast or multicast, which a router must not forward
-//! (RFC 1812, 5.3.4). Goes by the packet type annotation, which FromDevice and HostEtherFilter set.
+//! (RFC 1812, 5.3.4). The element reads the packet type annotation, which FromDevice and HostEtherFilter set.
 //!
 //! A message is printed for the first such packet.
 //!
@@ -13,14 +13,13 @@
 //! None.
 //!
 //! # Ports
-//! One agnostic input. Output 0, agnostic: the other packets. Output 1, push, may be left out: the
-//! broadcasts and multicasts.
+//! One agnostic input. Output 0, agnostic: all other packets. Output 1, push, optional: the broadcasts and multicasts.
 //!
 //! # Handlers
-//! - `drops` (read): broadcasts and multicasts, dropped or sent to output 1.
+//! - `drops` (read): number of broadcasts and multicasts, dropped or sent to output 1.
 //!
 //! # Drops
-//! - filtered: a broadcast or multicast, without output 1.
+//! - filtered: a broadcast or multicast, and output 1 is not connected.
 //!
 //! # Example
 //! ```click
@@ -106,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_to_many_goes_no_further() {
+    fn broadcasts_and_multicasts_are_dropped() {
         let mut rig = Rig::new("DropBroadcasts", 1, 1).unwrap();
         let out = rig.push_packets(0, packets());
         assert_eq!(numbers(&out[0]), [0, 2, 4]);
@@ -115,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn or_leaves_by_the_second_output() {
+    fn broadcasts_and_multicasts_go_to_output_1() {
         let mut rig = Rig::new("DropBroadcasts", 1, 2).unwrap();
         let out = rig.push_packets(0, packets());
         assert_eq!((numbers(&out[0]), numbers(&out[1])), (vec![0, 2, 4], vec![1, 3]));

@@ -1,11 +1,11 @@
-//! EraseIPPayload - overwrites what packets carry with zeros
+//! EraseIPPayload - overwrites the payload of IP packets with zeros
 //!
 //! # Synopsis
 //! `EraseIPPayload()`
 //!
 //! # Description
-//! Sets every byte behind the headers to zero: behind the TCP or UDP header where there is one, else behind the IP
-//! header. The packet's length and its checksums stay, so that the TCP or UDP checksum no longer fits.
+//! Sets every byte after the headers to zero: after the TCP or UDP header if there is one, otherwise after the IP
+//! header. The packet's length and checksums do not change, so the TCP or UDP checksum becomes wrong.
 //!
 //! # Arguments
 //! None.
@@ -17,7 +17,7 @@
 //! None of its own.
 //!
 //! # Drops
-//! - header not set: the IP header is not known.
+//! - header not set: the packet's network header is not set.
 //!
 //! # Example
 //! ```click
@@ -59,7 +59,7 @@ impl PerPacket for EraseIpPayload {
     }
 }
 
-/// Bytes of the IP header and the one behind.
+/// The length of the IP header and the TCP or UDP header after it.
 fn header_len(packet: &View) -> Option<usize> {
     let network = packet.network_data()?;
     let (ip, _) = Ipv4Header::view(network)?;

@@ -1,15 +1,15 @@
-//! FixIPSrc - fills in the source address where an annotation asks for it
+//! FixIPSrc - sets the source address of packets that have the "fix IP source" annotation
 //!
 //! # Synopsis
 //! `FixIPSrc(IPADDR)`
 //!
 //! # Description
-//! Packets whose "fix IP source" annotation is set get IPADDR as their source address and a new
-//! header checksum; the annotation is cleared. Other packets pass unchanged.
+//! Gives packets whose "fix IP source" annotation is set the source address IPADDR and a new header checksum, and
+//! clears the annotation. Other packets pass unchanged.
 //!
-//! What a router sends itself must carry the address of the interface that it leaves by (RFC 1812,
-//! 4.3.2.4), which is known only after the route lookup. So ICMPError sets the annotation, and a
-//! FixIPSrc stands before each interface.
+//! Packets that a router itself originates must carry the address of the interface that they leave by (RFC 1812,
+//! 4.3.2.4), which is known only after the route lookup. So ICMPError sets the annotation, and a FixIPSrc belongs in
+//! front of each outgoing interface.
 //!
 //! # Arguments
 //! - IPADDR: the interface's address. Positional, mandatory.
@@ -91,7 +91,7 @@ mod tests {
     use crate::ip::test_packets::{Datagram, read, withstands};
 
     #[test]
-    fn only_packets_that_ask_for_it_are_changed() {
+    fn only_packets_with_the_annotation_are_changed() {
         let datagram = Datagram { options: vec![1, 1, 1, 0], ..Datagram::default() };
         let mut asks = datagram.packet();
         asks.set_fix_ip_src(true);
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn the_other_holder_of_a_shared_packet_sees_nothing() {
+    fn a_shared_packet_is_copied_before_a_change() {
         let mut asks = Datagram::default().packet();
         asks.set_fix_ip_src(true);
         let twin = asks.share().unwrap();

@@ -1,18 +1,17 @@
-//! GetIPAddress - copies an address from the packet to the destination annotation
+//! GetIPAddress - copies an IP address from packet data to the destination annotation
 //!
 //! # Synopsis
 //! `GetIPAddress(OFFSET [, ANNO, keyword IP])`
 //!
 //! # Description
-//! Copies the four bytes at OFFSET, or the IP header's source or destination address, to the
-//! destination annotation, where elements look that must know where the packet goes: route lookups,
-//! ARPQuerier. OFFSET 16 is the destination of a packet that starts with its IP header.
+//! Copies the four bytes at OFFSET, or the IP header's source or destination address, to the destination annotation.
+//! Route lookups and ARPQuerier read this annotation to find out where the packet goes. OFFSET 16 is the destination of
+//! a packet that starts with its IP header.
 //!
 //! # Arguments
-//! - OFFSET: bytes in front of the address. Positional.
+//! - OFFSET: number of bytes before the address. Positional.
 //! - ANNO: the annotation to set, by name or offset. Positional, default DST_IP.
-//! - IP: `src` or `dst`, in place of OFFSET: the IP header's source or destination address.
-//!   Keyword.
+//! - IP: `src` or `dst`, instead of OFFSET: the IP header's source or destination address. Keyword.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.
@@ -22,7 +21,7 @@
 //!
 //! # Drops
 //! - truncated: the packet ends before the address does.
-//! - header not set: with IP, the packet's IP header is not known.
+//! - header not set: with IP, the packet's network header is not set.
 //!
 //! # Example
 //! ```click
@@ -116,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn takes_the_address_from_where_it_is_told() {
+    fn copies_the_address_from_the_configured_place() {
         let packet = || {
             let mut packet = Datagram::default().packet();
             packet.set_dst_ip(Ipv4Addr::UNSPECIFIED);

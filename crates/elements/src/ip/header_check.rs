@@ -1,5 +1,5 @@
-//! CheckIPHeader and CheckIPHeader2, which are one but for a default: the checks of an IP header that a router
-//! must make (RFC 1812, 5.2.2), their arguments and handlers.
+//! CheckIPHeader and CheckIPHeader2, which differ only in a default: the IP header checks that a router must make (RFC
+//! 1812, 5.2.2), and their arguments and handlers.
 
 use std::marker::PhantomData;
 use std::net::Ipv4Addr;
@@ -20,14 +20,14 @@ pub(super) struct HeaderCheck {
     checksum: bool,
     /// Addresses in memory order.
     bad_sources: Vec<[u8; 4]>,
-    /// A bit for the last octet, modulo 64, of each of them: most sources have none.
+    /// A bit for the last octet, modulo 64, of each bad source. Most sources match none of the bits.
     bad_endings: u64,
     good_destinations: Vec<[u8; 4]>,
     verbose: bool,
     details: bool,
     counts: PerThread<Counts>,
     reported: AtomicBool,
-    /// What is said of a bad packet, if not what is wrong.
+    /// The message for a bad packet; if `None`, the message names the fault.
     message: Option<&'static str>,
 }
 
@@ -36,7 +36,7 @@ struct Counts {
     faults: [Count; Fault::ALL.len()],
 }
 
-/// What may be wrong with a header, in the order of the checks.
+/// The possible faults of a header, in the order of the checks.
 #[derive(Clone, Copy)]
 enum Fault {
     Tiny,
@@ -51,7 +51,7 @@ impl Fault {
     const ALL: [Self; 6] =
         [Self::Tiny, Self::Version, Self::HeaderLength, Self::Length, Self::Checksum, Self::Source];
 
-    /// The fault in Click's words, which programs that read `drop_details` know.
+    /// The fault in Click's wording, which programs that read `drop_details` expect.
     fn text(self) -> &'static str {
         match self {
             Self::Tiny => "tiny packet",
@@ -76,11 +76,11 @@ impl Fault {
     }
 }
 
-/// What tells the two elements from each other.
+/// What distinguishes the two elements.
 pub trait Kind: Send + Sync + 'static {
     /// Name, port counts and processing.
     const CLASS: Class;
-    /// Whether the checksum is looked at unless told otherwise.
+    /// Whether the checksum is verified by default.
     const CHECKSUM: bool;
 }
 
@@ -115,9 +115,9 @@ impl<K: Kind> PerPacket for CheckIp<K> {
     }
 }
 
-/// The way of packets.
+/// The checks on packets.
 impl HeaderCheck {
-    /// Checks and marks a packet, if it is as nearly all are; else it is to be [looked at](Self::treat_carefully).
+    /// Checks and marks a packet if it has the usual form. Other packets need a [careful check](Self::treat_carefully).
     #[inline(always)]
     pub(super) fn treat(&self, packet: &mut View) -> Way {
         let mut destination = [0; 4];
@@ -174,7 +174,7 @@ impl HeaderCheck {
         Ok(())
     }
 
-    /// Reports and counts a packet that did not pass, and sends it on its way.
+    /// Reports and counts a packet that failed the check, then sends it to output 1 or drops it.
     pub(super) fn reject(&self, cx: &mut Context, packet: Packet, way: Way) -> Option<Packet> {
         let fault = Fault::ALL.into_iter().find(|fault| fault.reason() == way.reason());
         let fault = fault.unwrap_or(Fault::Tiny);
@@ -201,14 +201,14 @@ fn ending([_, _, _, last]: [u8; 4]) -> u64 {
     1 << (last % 64)
 }
 
-/// Whether the header of `header_len` bytes at the start of `data` sums up right.
+/// Whether the checksum of the header of `header_len` bytes at the start of `data` is correct.
 fn has_right_checksum(data: &[u8], header_len: usize) -> bool {
     data.get(..header_len).is_some_and(checksum::verify)
 }
 
 /// Arguments and handlers.
 impl HeaderCheck {
-    /// Reads the arguments, CHECKSUM with the given default.
+    /// Reads the arguments; `checksum` is the default of CHECKSUM.
     pub(super) fn configure(setup: &mut Setup<'_>, checksum: bool) -> Result<Self, Failed> {
         let name = setup.name().to_owned();
         let args = &mut setup.args;
@@ -228,7 +228,7 @@ impl HeaderCheck {
         })
     }
 
-    /// Reads the arguments of IPInputCombo that are for the check; they end the list.
+    /// Reads the arguments of IPInputCombo that configure the check; no other arguments follow them.
     pub(super) fn configure_combo(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let args = &mut setup.args;
         let mut addresses = Addresses::read(args);
@@ -280,7 +280,7 @@ impl HeaderCheck {
         Fault::ALL.map(|fault| self.faults(fault)).iter().sum()
     }
 
-    /// Packets that came here and were not bad.
+    /// Packets that arrived and were not bad.
     fn good(&self, call: &Call<'_>) -> u64 {
         call.router().stats_of(call.element()).received.saturating_sub(self.bad())
     }
@@ -294,7 +294,7 @@ impl HeaderCheck {
     }
 }
 
-/// The addresses that decide whether a source is good.
+/// The addresses that decide whether a source is allowed.
 struct Addresses {
     bad_sources: Vec<Ipv4Addr>,
     good_destinations: Vec<Ipv4Addr>,
@@ -316,10 +316,10 @@ impl Addresses {
     }
 }
 
-/// Addresses that no packet on its way may come from (RFC 1122, 3.2.1.3).
+/// Addresses that no forwarded packet may have as its source (RFC 1122, 3.2.1.3).
 const NO_SOURCES: [Ipv4Addr; 2] = [Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST];
 
-/// Networks with spaces between, each with the interface's address in it.
+/// Networks separated by spaces, each with the interface's address in it.
 struct Networks(Vec<Ipv4Prefix>);
 
 impl Networks {
@@ -331,19 +331,19 @@ impl Networks {
 }
 
 fn network(word: &ArgText, scope: &Scope<'_>) -> Result<Ipv4Prefix, ArgError> {
-    // The name of a device is both an address and a network; here the network is meant.
+    // The name of a device stands for both an address and a network. Here it stands for the network.
     match Ipv4Prefix::parse(word, scope) {
         Ok(prefix) => Ok(prefix),
         Err(_) => Ipv4Network::parse(word, scope).map(|Ipv4Network(host)| host),
     }
 }
 
-/// The broadcast address of a network; one of two addresses or a single one has none (RFC 3021).
+/// The broadcast address of a network; networks of one or two addresses have none (RFC 3021).
 fn broadcast_of(network: Ipv4Prefix) -> Option<Ipv4Addr> {
     (network.length().is_none_or(|length| length < 31)).then(|| network.broadcast())
 }
 
-/// Reads what stands before the keywords: `[OFFSET]`, or `[BADSRC, OFFSET]` as in old files.
+/// Reads the positional arguments: `[OFFSET]`, or `[BADSRC, OFFSET]` in old configurations.
 fn read_positional(args: &mut Args<'_>, offset: &mut u32, bad_sources: &mut Vec<Ipv4Addr>) {
     let given = args.rest_positional();
     let (addresses, place) = match given.as_slice() {
@@ -361,7 +361,7 @@ fn read_positional(args: &mut Args<'_>, offset: &mut u32, bad_sources: &mut Vec<
     }
 }
 
-/// Reads bad sources as old files have them.
+/// Reads bad sources in the syntax of old configurations.
 fn read_old_bad_sources(args: &mut Args<'_>, text: &ArgText, bad_sources: &mut Vec<Ipv4Addr>) {
     if !text.is_empty() {
         bad_sources.extend(args.parse_as::<Vec<Ipv4Addr>>("BADSRC", text).unwrap_or_default());

@@ -1,25 +1,23 @@
-//! IPEncap - puts an IP header in front of packets
+//! IPEncap - prepends an IPv4 header to packets
 //!
 //! # Synopsis
 //! `IPEncap(PROTO, SRC, DST [, keyword TTL, DSCP, ECT, CE, TOS, DF])`
 //!
 //! # Description
-//! Puts an IP header in front of each packet, with protocol PROTO, source SRC and destination DST,
-//! and sets the destination annotation to DST. Good for tunnels (IP in IP), and for packets whose
-//! transport header was made by hand. The identification counts up from 0, checksum and lengths are
-//! right.
+//! Prepends an IP header with protocol PROTO, source SRC and destination DST to each packet, and sets the destination
+//! annotation to DST. Use it for tunnels (IP in IP), and for packets that already have a transport header. The
+//! identification counts up from 0. The header's length and checksum are computed.
 //!
 //! # Arguments
 //! - PROTO: IP protocol by number or name. Positional, mandatory.
 //! - SRC: source address. Positional, mandatory.
-//! - DST: destination address, or `DST_ANNO`: what each packet's destination annotation says.
-//!   Positional, mandatory.
+//! - DST: destination address, or `DST_ANNO` for each packet's destination annotation. Positional, mandatory.
 //! - TTL: time to live. Keyword, default 250.
-//! - DSCP: differentiated-services code point, 0 to 63. Keyword, default 0.
-//! - ECT: whether to say that the transport understands congestion marks (RFC 3168): true or 1 for
-//!   ECT(1), 2 for ECT(0). Keyword, default false.
+//! - DSCP: Differentiated Services code point, 0 to 63. Keyword, default 0.
+//! - ECT: whether to mark the transport as ECN-capable (RFC 3168): true or 1 for ECT(1), 2 for ECT(0). Keyword, default
+//!   false.
 //! - CE: whether to set the "congestion experienced" mark. Keyword, default false.
-//! - TOS: the whole type-of-service byte, in place of DSCP, ECT and CE. Keyword, default 0.
+//! - TOS: the whole type-of-service byte, instead of DSCP, ECT and CE. Keyword, default 0.
 //! - DF: whether to set the don't-fragment flag. Keyword, default false.
 //!
 //! # Ports
@@ -30,7 +28,7 @@
 //! - `dst` (read, write): DST.
 //!
 //! # Drops
-//! - too big: with the header, the packet would be longer than 65535 bytes.
+//! - too big: with the header, the packet would exceed 65535 bytes.
 //!
 //! # Example
 //! ```click
@@ -107,7 +105,7 @@ impl Element for IpEncap {
     }
 }
 
-/// Reads the type-of-service byte: whole, or in parts.
+/// Reads the type-of-service byte, as a whole or in parts.
 fn read_tos(args: &mut Args<'_>) -> u8 {
     let tos: Option<u8> = args.optional_keyword("TOS");
     let dscp: Option<u8> = args.in_range("DSCP", Kind::Keyword, 0..=63);
@@ -185,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn the_annotation_can_say_where_to() {
+    fn the_destination_can_come_from_the_annotation() {
         let mut rig = Rig::new("IPEncap(udp, 1.0.0.1, DST_ANNO)", 1, 1).unwrap();
         let mut packet = Packet::from_bytes(b"data").unwrap();
         packet.set_dst_ip([9, 8, 7, 6].into());
@@ -212,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn no_datagram_is_longer_than_its_length_field_can_say() {
+    fn packets_too_long_for_the_length_field_are_dropped() {
         let mut rig = Rig::new("IPEncap(udp, 1.0.0.1, 2.0.0.2)", 1, 1).unwrap();
         let out = rig.push(0, &[vec![0; 65_515], vec![0; 65_516]]);
         assert_eq!(out[0].len(), 1);

@@ -1,41 +1,39 @@
-//! IPFragmenter - cuts large IP packets into fragments
+//! IPFragmenter - splits IP packets longer than the MTU into fragments
 //!
 //! # Synopsis
 //! `IPFragmenter(MTU [, HONOR_DF, VERBOSE, keyword HEADROOM])`
 //!
 //! # Description
-//! Passes on IP packets of up to MTU bytes. Longer ones are cut into fragments of up to MTU bytes
-//! each (RFC 791, 3.2), sent in order, the first one first. A packet that must not be fragmented,
-//! or whose header leaves no room for data, goes to output 1, usually to an ICMPError for
-//! "unreachable, needfrag".
+//! Passes IP packets of up to MTU bytes unchanged. Splits longer ones into fragments of up to MTU bytes each (RFC 791,
+//! 3.2) and sends them in order, starting with the first. A packet that must not be fragmented, or whose header leaves
+//! no room for data, goes to output 1, usually to an ICMPError for "unreachable, needfrag".
 //!
-//! The first fragment is the packet itself, cut short. The others are new packets that start with
-//! their IP header: a link-layer header in front of it is not copied, so strip it before. They have
-//! the options that go with every fragment, and all of the packet's annotations. Padding behind the
-//! IP datagram is lost.
+//! The first fragment is the original packet, truncated. The others are new packets that start with their IP header. A
+//! link-layer header in front of the IP header is not copied, so strip it first. New fragments have those IP options
+//! that must be copied to every fragment, and all of the packet's annotations. Padding after the IP datagram is
+//! removed.
 //!
-//! A message is printed for the first five packets that must not be fragmented.
+//! A message is printed for the first five packets that cannot be fragmented.
 //!
 //! # Arguments
-//! - MTU: most bytes of a fragment, at least 8. Positional, mandatory.
-//! - HONOR_DF: whether packets whose don't-fragment flag is set go to output 1; if not, they are
-//!   fragmented under a new, random identification, without the flag. Positional, default true.
-//! - VERBOSE: whether to print a message for every packet that must not be fragmented. Positional,
-//!   default false.
-//! - HEADROOM: bytes of room in front of new fragments, up to 32768. Keyword, default 128.
+//! - MTU: maximum length of a fragment in bytes, at least 8. Positional, mandatory.
+//! - HONOR_DF: whether to send packets whose don't-fragment flag is set to output 1. If false, they are fragmented,
+//!   without the flag and with a new random identification. Positional, default true.
+//! - VERBOSE: whether to print a message for every packet that cannot be fragmented. Positional, default false.
+//! - HEADROOM: headroom of new fragments in bytes, up to 32768. Keyword, default 128.
 //!
 //! # Ports
-//! One push input. Output 0, push: packets and fragments. Output 1, push, may be left out: packets
-//! that are too long and cannot be fragmented.
+//! One push input. Output 0, push: packets and fragments. Output 1, push, optional: packets that are too long and
+//! cannot be fragmented.
 //!
 //! # Handlers
-//! - `drops` (read): packets that could not be fragmented, dropped or sent to output 1.
-//! - `fragments` (read): fragments sent.
+//! - `drops` (read): number of packets that could not be fragmented, dropped or sent to output 1.
+//! - `fragments` (read): number of fragments sent.
 //!
 //! # Drops
-//! - too big: too long and cannot be fragmented, without output 1.
-//! - header not set: the packet's IP header is not known.
-//! - bad length: too long, and with length fields that contradict each other or the packet.
+//! - too big: the packet is too long and cannot be fragmented, and output 1 is not connected.
+//! - header not set: the packet's network header is not set.
+//! - bad length: the packet is too long, and its length fields contradict each other or the packet.
 //! - no buffer: there was no memory for a fragment.
 //!
 //! # Example
@@ -80,7 +78,7 @@ register!(IpFragmenter, "ip_fragmenter.rs");
 
 impl Element for IpFragmenter {
     const CLASS: Class = Class::new("IPFragmenter", "1/1-2", "h/h");
-    /// The fragments behind the first one while a packet is cut.
+    /// The fragments after the first one, while a packet is being split.
     type Local = Vec<Packet>;
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
@@ -148,7 +146,7 @@ impl IpFragmenter {
         }
     }
 
-    /// Makes `packet` the first fragment of itself, and puts the others into `rest`.
+    /// Turns `packet` into its own first fragment, and puts the others into `rest`.
     fn cut(
         &self,
         cx: &mut Context,
@@ -173,7 +171,7 @@ impl IpFragmenter {
 
         let mut ip = ip;
         if ip.dont_fragment() {
-            // Who sets the flag need not choose identifications that differ (RFC 6864).
+            // Senders that set the flag need not choose unique identifications (RFC 6864).
             ip.id.set(cx.random().u16(..));
             ip.flags_fragment.set(ip.flags_fragment.get() & !Ipv4Header::DONT_FRAGMENT);
         }
@@ -205,13 +203,12 @@ impl IpFragmenter {
         Ok(())
     }
 
-    /// How many bytes of data a fragment with a header of `header_len` bytes can have: whole units
-    /// of 8.
+    /// How many bytes of data fit in a fragment with a header of `header_len` bytes: a multiple of 8.
     fn data_room(&self, header_len: usize) -> usize {
         self.mtu.saturating_sub(header_len) & !7
     }
 
-    /// A fragment of these parts; none when there is no memory.
+    /// Builds a fragment from these parts; `None` if there is no memory.
     fn fragment(&self, mut header: Ipv4Header, options: &[u8], data: &[u8]) -> Option<Packet> {
         let header_len = Ipv4Header::LEN + options.len();
         let len = header_len + data.len();
@@ -248,30 +245,29 @@ impl IpFragmenter {
     }
 }
 
-/// Why a packet was not cut.
+/// Why a packet was not fragmented.
 enum Uncut {
-    /// It was only padded; now it fits.
+    /// Only its padding made it too long. The padding is now removed.
     Whole,
     TooBig,
     Bad(Reason),
 }
 
-/// The packet's data starts behind what should become its first fragment.
+/// The packet's data starts after the end of what should become its first fragment.
 const NO_DATA: Uncut = Uncut::Bad(Reason::NoHeader);
 
-/// The header of the fragment whose data lies `offset` bytes into the packet's.
+/// The header of the fragment whose data starts `offset` bytes into the packet's data.
 fn fragment_header(ip: &Ipv4Header, offset: usize, more: bool) -> Ipv4Header {
     let mut header = *ip;
     let flags = ip.flags_fragment.get() & Ipv4Header::RESERVED;
     let more = if more { Ipv4Header::MORE_FRAGMENTS } else { 0 };
-    // Checked before: no datagram is longer than 65,535 bytes.
+    // The caller has checked that the datagram is at most 65,535 bytes long.
     let place = ((ip.fragment_offset() + offset) / 8) as u16;
     header.flags_fragment.set(flags | more | place);
     header
 }
 
-/// The options that go with every fragment, padded to a multiple of 4 bytes. An option that is
-/// malformed ends the list.
+/// The options to copy to every fragment, padded to a multiple of 4 bytes. Stops at the first malformed option.
 fn copied_options(options: Options<'_>) -> Vec<u8> {
     let mut copied = Vec::new();
     for option in options.map_while(Result::ok) {
@@ -300,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn options_that_are_not_for_fragments_stay_with_the_first() {
+    fn options_not_to_be_copied_stay_in_the_first_fragment() {
         let payload = [0, 30, 0, 40, 0, 0, 0, 0, 0, 0, 0, 0, 0x50, 0, 0, 0, 0x8f, 0x55, 0, 0];
         for options in [vec![1, 1, 0, 0], vec![2, 0, 0, 0], vec![7, 4, 4, 0]] {
             let datagram = Datagram { options, payload: payload.to_vec(), ..Datagram::of(6) };
@@ -333,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_that_must_not_be_cut_go_to_the_second_output() {
+    fn packets_that_must_not_be_fragmented_go_to_output_1() {
         let whole = Datagram { dont_fragment: true, ..Datagram::udp(&[0; 200]) };
         let mut rig = Rig::new("IPFragmenter(100)", 1, 2).unwrap();
         let out = rig.push_packets(0, vec![whole.packet()]);
@@ -346,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn the_flag_can_be_ignored() {
+    fn the_dont_fragment_flag_can_be_ignored() {
         let whole = Datagram { dont_fragment: true, ..Datagram::udp(&[0; 200]) };
         let out = fragments("IPFragmenter(100, false)", whole.packet());
         let headers: Vec<_> = out.iter().map(|packet| read(packet.data()).0).collect();
@@ -376,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_only_padded_is_trimmed() {
+    fn padding_beyond_the_mtu_is_removed() {
         let small = Datagram::udp(&[1; 10]);
         let mut padded = small.packet();
         padded.push_back(&[0; 100]);
@@ -384,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_packets_are_dropped() {
+    fn malformed_packets_are_dropped() {
         let mut unmarked = Datagram::udp(&[0; 100]).packet();
         unmarked.clear_network_header();
         let mut cut = Datagram::udp(&[0; 100]).packet();
@@ -397,8 +393,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the sizes, the fragments make up the datagram again; fragments of fragments,
-        /// too.
+        /// For any sizes, the fragments reassemble into the datagram, and so do fragments of fragments.
         #[test]
         fn fragments_reassemble(
             payload in prop::collection::vec(any::<u8>(), 0..3000),

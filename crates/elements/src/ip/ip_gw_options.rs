@@ -1,33 +1,31 @@
-//! IPGWOptions - does with IP options what every router must
+//! IPGWOptions - processes the Record Route and Timestamp IP options as a router
 //!
 //! # Synopsis
 //! `IPGWOptions(MYADDR [, OTHERADDRS])`
 //!
 //! # Description
-//! Fills in the Record Route and Timestamp options of passing packets (RFC 791, 3.1) and computes
-//! the header checksum anew where it did. Other options, source routes among them, are not looked
-//! at. Belongs on the way out, for MYADDR must be the address of the interface that the packet
-//! leaves by (RFC 1812, 4.2.2.2).
+//! Fills in the Record Route and Timestamp options of passing packets (RFC 791, 3.1), and recomputes the header
+//! checksum of the packets that it changes. Other options, including source routes, are ignored. Belongs on the output
+//! path, because MYADDR must be the address of the interface that the packet leaves by (RFC 1812, 4.2.2.2).
 //!
-//! A packet with a malformed option, one without room for another entry that is not full, or one
-//! whose timestamp overflow count overflows, goes to output 1 unchanged, its ICMP parameter problem
-//! annotation pointing to the wrong byte, so that an ICMPError can report it.
+//! A packet goes to output 1 unchanged if an option is malformed, if an option that is not full has no room for a whole
+//! entry, or if a timestamp option's overflow count overflows. Its ICMP parameter problem annotation then points to the
+//! wrong byte, so that an ICMPError can report it.
 //!
 //! # Arguments
 //! - MYADDR: the outgoing interface's address. Positional, mandatory.
-//! - OTHERADDRS: the router's other addresses, separated by spaces: timestamps that a sender wants
-//!   of one of them are filled in, too. Positional, default none.
+//! - OTHERADDRS: the router's other addresses, separated by spaces. If the sender asks one of these addresses for a
+//!   timestamp, it is filled in too. Positional, default none.
 //!
 //! # Ports
-//! One agnostic input. Output 0, agnostic: packets that may travel on. Output 1, push, may be left
-//! out: packets with wrong options.
+//! One agnostic input. Output 0, agnostic: packets to forward. Output 1, push, optional: packets with wrong options.
 //!
 //! # Handlers
-//! - `drops` (read): packets with wrong options, dropped or sent to output 1.
+//! - `drops` (read): number of packets with wrong options, dropped or sent to output 1.
 //!
 //! # Drops
-//! - bad option: an option is wrong, without output 1.
-//! - header not set: the packet's IP header is not known.
+//! - bad option: an option is wrong, and output 1 is not connected.
+//! - header not set: the packet's network header is not set.
 //! - bad header length: the packet ends before its header does.
 //!
 //! # Example
@@ -113,12 +111,12 @@ impl IpGwOptions {
         }
     }
 
-    /// One for an element that signs with this address alone.
+    /// For an element that fills in only this address.
     pub(super) fn of(address: Ipv4Addr) -> Self {
         Self { address, all_addresses: vec![address], drops: PerThread::default() }
     }
 
-    /// Does what the options of a packet ask for; or says which byte of the header is wrong.
+    /// Fills in the options of a packet; on error, returns which byte of the header is wrong.
     pub(super) fn sign(&self, packet: &mut Packet, now: Timestamp) -> Result<(), u8> {
         let Some(area) = packet.network_data().and_then(option_area) else { return Ok(()) };
         let rewritten = self.rewrite(area, midnight_millis(now));
@@ -134,7 +132,7 @@ impl IpGwOptions {
         Ok(())
     }
 
-    /// The option area as it should be, if it should be another one; or where it is wrong.
+    /// The new option area, if it changes; on error, where it is wrong.
     fn rewrite(&self, area: &[u8], now: u32) -> Result<Option<Vec<u8>>, usize> {
         let mut rewritten = area.to_vec();
         let mut changed = false;
@@ -152,8 +150,7 @@ impl IpGwOptions {
         Ok(changed.then_some(rewritten))
     }
 
-    /// Adds our address to a Record Route option. Returns whether there was room, or the byte
-    /// that is wrong.
+    /// Adds our address to a Record Route option. Returns whether there was room; on error, the byte that is wrong.
     fn record_route(&self, option: &mut [u8]) -> Result<bool, usize> {
         let place = entry_place(option)?;
         if place == option.len() {
@@ -166,7 +163,7 @@ impl IpGwOptions {
         Ok(true)
     }
 
-    /// Adds the time to a Timestamp option. Returns whether it changed, or the byte that is wrong.
+    /// Adds the time to a Timestamp option. Returns whether the option changed; on error, the byte that is wrong.
     fn stamp(&self, option: &mut [u8], now: u32) -> Result<bool, usize> {
         let place = entry_place(option)?;
         let flags = *option.get(FLAGS).ok_or(LENGTH)?;
@@ -182,7 +179,7 @@ impl IpGwOptions {
                 let overflowed = flags.checked_add(1 << 4).ok_or(FLAGS)?;
                 write(option, FLAGS, &[overflowed]);
             }
-            // RFC 791: a list on which everyone has signed travels on.
+            // RFC 791: a packet whose address list is complete is forwarded.
             ADDRESSES_GIVEN if place >= option.len() => return Ok(false),
             ADDRESSES_GIVEN if place + 8 <= option.len() => {
                 if !self.is_mine(option.get(place..).unwrap_or_default()) {
@@ -201,37 +198,37 @@ impl IpGwOptions {
     }
 }
 
-/// Where in an option its length is.
+/// The offset of an option's length.
 const LENGTH: usize = 1;
-/// Where the number of the byte is that the next entry begins with, counted from 1.
+/// The offset of an option's pointer: the number of the byte where the next entry begins, counted from 1.
 const POINTER: usize = 2;
-/// Where a Timestamp option has its overflow count (4 bits) and kind (4 bits).
+/// The offset of a Timestamp option's overflow count (4 bits) and kind (4 bits).
 const FLAGS: usize = 3;
-/// Where the first entry of a Record Route option is.
+/// The offset of the first entry of a Record Route option.
 const RECORD_ROUTE_START: usize = 3;
-/// Where the first entry of a Timestamp option is.
+/// The offset of the first entry of a Timestamp option.
 const TIMESTAMP_START: usize = 4;
 
 /// Timestamp option: timestamps only.
 const STAMPS_ONLY: u8 = 0;
-/// Timestamp option: each timestamp preceded by the address of who made it.
+/// Timestamp option: each timestamp is preceded by the address of the router that made it.
 const WITH_ADDRESS: u8 = 1;
-/// Timestamp option: the sender named the addresses that shall make timestamps.
+/// Timestamp option: the sender listed the addresses that are to add timestamps.
 const ADDRESSES_GIVEN: u8 = 3;
 
-/// The options of an IP header, if it is all there.
+/// The options of an IP header, if the packet contains all of it.
 fn option_area(bytes: &[u8]) -> Option<&[u8]> {
     let (ip, _) = Ipv4Header::view(bytes)?;
     bytes.get(Ipv4Header::LEN..ip.header_len())
 }
 
-/// Where in an option the next entry goes, or the byte that is wrong.
+/// The offset of the next entry in an option; on error, the byte that is wrong.
 fn entry_place(option: &[u8]) -> Result<usize, usize> {
     let pointer = *option.get(POINTER).ok_or(LENGTH)?;
     usize::from(pointer).checked_sub(1).ok_or(POINTER)
 }
 
-/// Moves the pointer behind an entry that was written.
+/// Advances the pointer past an entry that was written.
 fn advance(option: &mut [u8], len: u8) {
     if let Some(pointer) = option.get_mut(POINTER) {
         *pointer = pointer.wrapping_add(len);
@@ -266,7 +263,7 @@ mod tests {
         Datagram { options: options.to_vec(), ..Datagram::default() }
     }
 
-    /// What becomes of options: as they come out, or where they are wrong.
+    /// What happens to options: how they come out, or the byte where they are wrong.
     fn treated(options: &[u8]) -> Result<Vec<u8>, u8> {
         let mut rig = Rig::new("IPGWOptions(18.26.4.24, 10.0.0.1 10.0.0.2)", 1, 2).unwrap();
         let out = rig.push_packets(0, vec![with_options(options).packet()]);
@@ -307,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn points_to_what_is_wrong() {
+    fn the_annotation_points_to_the_wrong_byte() {
         for (options, wrong) in [
             (&[7, 1, 4, 0][..], 21),
             (&[7, 5, 4, 0], 21),
@@ -322,7 +319,7 @@ mod tests {
             (&[68, 8, 9, 0xf0, 0, 0, 0, 0], 23),
             (&[68, 8, 5, 2, 0, 0, 0, 0], 23),
             (&[68, 8, 5, 3, 0, 0, 0, 0], 23),
-            // What was done to the first option is undone.
+            // The change to the first option is undone.
             (&[7, 7, 4, 0, 0, 0, 0, 68, 4, 1, 0, 0], 29),
         ] {
             assert_eq!(treated(options), Err(wrong), "{options:?}");
@@ -330,14 +327,14 @@ mod tests {
     }
 
     #[test]
-    fn other_options_and_what_follows_the_end_are_left_alone() {
+    fn other_options_and_bytes_after_the_end_option_are_not_changed() {
         for options in [&[1, 1, 1, 0][..], &[137, 7, 4, 1, 2, 3, 4, 0], &[0, 7, 1, 1]] {
             assert_eq!(treated(options).as_deref(), Ok(options));
         }
     }
 
     #[test]
-    fn wrong_packets_are_dropped_without_a_second_output() {
+    fn wrong_packets_are_dropped_without_output_1() {
         let mut rig = Rig::new("IPGWOptions(18.26.4.24)", 1, 1).unwrap();
         let mut unmarked = Datagram::default().packet();
         unmarked.clear_network_header();

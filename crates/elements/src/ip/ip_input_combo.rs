@@ -1,29 +1,29 @@
-//! IPInputCombo - does in one what an IP router does first
+//! IPInputCombo - paints, strips and validates IP packets on a router's input path
 //!
 //! # Synopsis
 //! `IPInputCombo(COLOR [, BADSRC, keyword INTERFACES, BADSRC, GOODDST])`
 //!
 //! # Description
-//! The same as `Paint(COLOR) -> Strip(14) -> CheckIPHeader(...) -> GetIPAddress(16)`. A message is printed for
-//! the first bad packet.
+//! Equivalent to `Paint(COLOR) -> Strip(14) -> CheckIPHeader(...) -> GetIPAddress(16)`. A message is printed for the
+//! first bad packet.
 //!
 //! # Arguments
 //! - COLOR: the paint of packets, 0 to 255. Positional, mandatory.
-//! - BADSRC: source addresses to refuse, separated by spaces. As a keyword these; in its place, as in old
-//!   files, 0.0.0.0 and 255.255.255.255 too. Default none.
+//! - BADSRC: source addresses to reject, separated by spaces. Positional or keyword, default none. The positional form,
+//!   used in old configurations, also rejects 0.0.0.0 and 255.255.255.255.
 //! - INTERFACES: this router's addresses with their prefixes, separated by spaces. Adds the networks' broadcast
 //!   addresses, 0.0.0.0 and 255.255.255.255 to BADSRC, and the addresses to GOODDST. Keyword, default none.
-//! - GOODDST: destination addresses whose packets may come from any source, separated by spaces. Keyword,
-//!   default none.
+//! - GOODDST: destination addresses, separated by spaces. Packets to them may come from any source. Keyword, default
+//!   none.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.
 //!
 //! # Handlers
-//! - `drops` (read): bad packets.
+//! - `drops` (read): number of bad packets.
 //!
 //! # Drops
-//! As CheckIPHeader; packets too short to strip are truncated.
+//! As CheckIPHeader. Packets too short to strip are dropped as truncated.
 //!
 //! # Example
 //! ```click

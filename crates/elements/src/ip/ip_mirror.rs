@@ -1,12 +1,11 @@
-//! IPMirror - swaps source and destination of IP packets
+//! IPMirror - swaps the source and destination of IP packets
 //!
 //! # Synopsis
 //! `IPMirror([DST_ANNO])`
 //!
 //! # Description
-//! Swaps the source and destination address of each packet, and the ports of TCP and UDP packets that have
-//! them (of fragments only the first does). Checksums stay right. The destination annotation is set to the
-//! new destination.
+//! Swaps the source and destination address of each packet, and the ports of TCP and UDP packets. Fragments other than
+//! the first have no ports. Checksums remain correct. The destination annotation is set to the new destination.
 //!
 //! # Arguments
 //! - DST_ANNO: whether to set the destination annotation. Positional, default true.
@@ -18,7 +17,7 @@
 //! None of its own.
 //!
 //! # Drops
-//! - header not set: the packet's IP header is not known.
+//! - header not set: the packet's network header is not set.
 //!
 //! # Example
 //! ```click
@@ -65,7 +64,7 @@ impl PerPacket for IpMirror {
         if self.annotate {
             packet.set_dst_ip(destination);
         }
-        // Neither protocol has a header of less than eight bytes.
+        // Both protocols have headers of at least eight bytes.
         if has_ports
             && let Some([a, b, c, d, ..]) =
                 packet.transport_data_mut().and_then(<[u8]>::first_chunk_mut::<8>)

@@ -1,10 +1,10 @@
-//! IPOutputCombo - does in one what an IP router does last
+//! IPOutputCombo - handles options, TTL, redirects and MTU on a router's output path
 //!
 //! # Synopsis
 //! `IPOutputCombo(COLOR, IPADDR, MTU)`
 //!
 //! # Description
-//! The same as
+//! Equivalent to
 //!
 //! ```click-part
 //! DropBroadcasts -> p :: PaintTee(COLOR) -> g :: IPGWOptions(IPADDR) -> FixIPSrc(IPADDR)
@@ -13,21 +13,21 @@
 //! ```
 //!
 //! # Arguments
-//! - COLOR: the paint of packets that go back to where they came from, 0 to 255. Positional, mandatory.
-//! - IPADDR: this router's address on the way out. Positional, mandatory.
-//! - MTU: most bytes of packets that leave by output 0. Positional, mandatory.
+//! - COLOR: the paint of packets that leave by the interface they arrived on, 0 to 255. Positional, mandatory.
+//! - IPADDR: the address of the outgoing interface. Positional, mandatory.
+//! - MTU: maximum length in bytes of packets that leave by output 0. Positional, mandatory.
 //!
 //! # Ports
-//! One push input. Five push outputs: packets to be sent; a copy of each packet with paint COLOR, for an
-//! ICMPError that redirects; packets with wrong options, whose parameter problem annotation is set; packets
-//! whose time to live has run out; packets that are too long, for an IPFragmenter.
+//! One push input. Five push outputs: 0, packets to transmit; 1, a copy of each packet with paint COLOR, for an
+//! ICMPError that sends redirects; 2, packets with bad options, with their parameter problem annotation set; 3, packets
+//! whose time to live has expired; 4, packets longer than MTU, for an IPFragmenter.
 //!
 //! # Handlers
 //! None of its own.
 //!
 //! # Drops
-//! - discarded: the packet came by link-level broadcast or multicast.
-//! - header not set: the packet's IP header is not known.
+//! - discarded: the packet arrived as a link-level broadcast or multicast.
+//! - header not set: the packet's network header is not set.
 //! - no buffer: there was no memory for a copy.
 //!
 //! # Example
@@ -88,14 +88,14 @@ impl Element for IpOutputCombo {
     }
 }
 
-/// Outputs for packets that need something else than to be sent.
+/// Outputs for packets that cannot simply be sent.
 const REDIRECTED: usize = 1;
 const WRONG_OPTIONS: usize = 2;
 const TTL_EXPIRED: usize = 3;
 const TOO_LONG: usize = 4;
 
 impl IpOutputCombo {
-    /// Treats a packet; what is returned is to be sent.
+    /// Processes a packet. Returns it if it is to be sent.
     #[inline]
     fn treat(&self, cx: &mut Context, mut packet: Packet) -> Option<Packet> {
         if matches!(packet.packet_type(), PacketType::Broadcast | PacketType::Multicast) {

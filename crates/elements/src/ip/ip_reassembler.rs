@@ -1,40 +1,41 @@
-//! IPReassembler - puts fragmented IP packets together again
+//! IPReassembler - reassembles fragmented IP packets
 //!
 //! # Synopsis
 //! `IPReassembler([keyword HIMEM, MAX_MTU_ANNO])`
 //!
 //! # Description
-//! Passes on IP packets that are no fragments. Fragments are kept until all of their packet are there; the
-//! whole packet then goes on, with the header and what is in front of it of its first fragment, a right length
-//! and checksum, the annotations of its first fragment and the timestamp of the fragment that came last. Where
-//! fragments overlap, what came later counts.
+//! Passes unfragmented IP packets unchanged. Holds fragments until all fragments of their packet have arrived, then
+//! emits the reassembled packet. The packet has a correct length and checksum. The header, the bytes before it, and the
+//! annotations are those of the first fragment; the timestamp is that of the fragment that arrived last. Where
+//! fragments overlap, later arrivals overwrite earlier ones.
 //!
-//! A packet whose rest does not come in 30 seconds is given up: as far as it is there, each fragment in its
-//! place and zeros between, it leaves by output 1. This is looked for when fragments come, every 10 seconds of
-//! their timestamps; a packet whose first fragment has not come is given up the first time.
+//! A packet that is still incomplete after 30 seconds expires. It leaves by output 1, with each received fragment in
+//! its place and zeros in the gaps. The check runs when a fragment arrives, at most every 10 seconds by the fragments'
+//! timestamps. A packet whose first fragment is missing expires at the first check.
 //!
-//! The memory for fragments is limited. When packets take more than HIMEM bytes, some are given up until it is
-//! three quarters of that: first those older than ten seconds, then those older than five, then any.
+//! The memory for fragments is limited. When packets use more than HIMEM bytes, some are discarded until three quarters
+//! of HIMEM are in use: first packets older than ten seconds, then those older than five, then any. They leave by
+//! output 1 too.
 //!
 //! # Arguments
-//! - HIMEM: bytes of memory for fragments; a packet counts with 40 bytes and its data. Keyword, default 262144.
-//! - MAX_MTU_ANNO: an annotation of two bytes, by name or offset, that is set to the length of a packet's
-//!   longest fragment. Keyword, default none.
+//! - HIMEM: bytes of memory for fragments. Each packet counts as its data plus 40 bytes. Keyword, default 262144.
+//! - MAX_MTU_ANNO: a two-byte annotation, by name or offset, that is set to the length of the packet's longest
+//!   fragment. Keyword, default none.
 //!
 //! # Ports
-//! One agnostic input. Output 0, agnostic: whole packets. Output 1, push, may be left out: incomplete packets,
-//! perhaps for an ICMPError with `timeexceeded, reassembly`.
+//! One agnostic input. Output 0, agnostic: whole packets. Output 1, push, optional: incomplete packets, for example for
+//! an ICMPError with `timeexceeded, reassembly`.
 //!
 //! # Handlers
-//! - `dump` (read): how many fragments were seen, how many packets were put together and given up for lack of
-//!   memory, how many fragments were bad, and, for each packet that is waited for, its flow, its identification
-//!   and which ranges of bytes are there.
+//! - `dump` (read): the number of fragments seen, of packets reassembled, of packets discarded for lack of memory, and
+//!   of bad fragments; then, for each incomplete packet, its flow, its identification and the byte ranges received.
 //!
 //! # Drops
-//! - header not set: the packet's IP header is not known.
-//! - bad length: a fragment that ends beyond 65535 bytes or beyond its packet, is empty, is longer than its
-//!   packet can be, or is not the last and no multiple of eight bytes long.
-//! - expired: an incomplete packet, without output 1.
+//! - header not set: the packet's network header is not set.
+//! - bad length: a fragment that is empty, ends beyond byte 65535 or beyond the packet's data, extends beyond the end
+//!   of its datagram, or does not end at a multiple of eight bytes although it is not the last.
+//! - no buffer: there was no memory for a fragment that is not the first of its packet.
+//! - expired: an incomplete packet expired or was discarded for lack of memory, and output 1 is not connected.
 //!
 //! # Example
 //! ```click
@@ -70,15 +71,15 @@ pub struct IpReassembler {
     state: Lock<State>,
 }
 
-/// What is kept.
+/// The element's state.
 #[derive(Default)]
 struct State {
     parts: HashMap<Key, Part, RandomState>,
-    /// Counts parts.
+    /// The number of parts created so far.
     made: u64,
-    /// Bytes of memory that the parts count for.
+    /// Bytes of memory accounted to the parts.
     memory: usize,
-    /// When to look for old ones, in seconds.
+    /// When to look for expired parts next, in seconds.
     reap_at: i64,
     fragments: u32,
     whole: u32,
@@ -86,7 +87,7 @@ struct State {
     bad: u32,
 }
 
-/// What the fragments of a packet have in common.
+/// The fields that all fragments of a packet share.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
     id: u16,
@@ -95,19 +96,19 @@ struct Key {
     dst: [u8; 4],
 }
 
-/// A packet that is not complete.
+/// An incomplete packet.
 struct Part {
-    /// As far as it is there.
+    /// The data received so far.
     packet: Packet,
-    /// Ranges of its data that are there, in order, with gaps between.
+    /// The ranges of its data that have arrived, in order, with gaps in between.
     ranges: Vec<(usize, usize)>,
-    /// Whether its last fragment is there, so that its length is known.
+    /// Whether the last fragment has arrived, so that the length is known.
     has_end: bool,
-    /// Which part it is.
+    /// The serial number of the part.
     number: u64,
 }
 
-/// A fragment: where its data begins in the packet, where it ends, and whether it is the last.
+/// A fragment: where its data begins and ends in the packet, and whether it is the last.
 #[derive(Clone, Copy)]
 struct Place {
     start: usize,
@@ -146,17 +147,17 @@ impl Element for IpReassembler {
     }
 }
 
-/// Bytes that a part counts for beside its data.
+/// Bytes accounted to a part in addition to its data.
 const PART_MEMORY: usize = 40;
 
-/// Seconds after which a part is given up.
+/// Seconds after which a part expires.
 const TIMEOUT: i64 = 30;
 
-/// Seconds after which old parts are looked for again.
+/// Seconds between two searches for expired parts.
 const REAP_INTERVAL: i64 = 10;
 
 impl IpReassembler {
-    /// Takes a fragment; returns its packet when that is complete.
+    /// Accepts a fragment; returns its packet when that is complete.
     fn take(&self, cx: &mut Context, mut packet: Packet) -> Option<Packet> {
         if packet.timestamp().sec() == 0 {
             packet.set_timestamp(cx.now());
@@ -244,17 +245,17 @@ impl IpReassembler {
     }
 }
 
-/// What became of a fragment.
+/// What happened to a fragment.
 enum Taken {
-    /// It is the first of its packet, and kept.
+    /// It is the first to arrive of its packet, and is kept.
     Kept,
-    /// Its data has gone into its packet.
+    /// Its data was copied into its packet.
     Merged,
-    /// So it has, and this is the packet.
+    /// Its data was copied into its packet, which is now complete.
     Completed(Packet),
 }
 
-/// Where a fragment belongs, cut to its length; none when its fields make no sense.
+/// The place of a fragment, which is truncated to its length; `None` if its fields are inconsistent.
 fn place(packet: &mut Packet) -> Option<(Key, Place)> {
     let ip = network_header(packet)?;
     let key = Key { id: ip.id.get(), protocol: ip.protocol, src: ip.src, dst: ip.dst };
@@ -275,7 +276,7 @@ impl Part {
     /// A part of one fragment.
     fn of(mut packet: Packet, place: Place, number: u64) -> Result<Self, (Packet, Reason)> {
         if place.start > 0 {
-            // Its data goes where it belongs, behind a header for the time being.
+            // Put its data where it belongs, after a provisional header.
             let made = Packet::with_room(DEFAULT_HEADROOM, Ipv4Header::LEN + place.end, 0);
             let Some(mut room) = made else { return Err((packet, Reason::NoBuffer)) };
             room.set_network_header(0, Ipv4Header::LEN);
@@ -326,7 +327,7 @@ impl Part {
         self.ranges.insert(at, (start, end));
     }
 
-    /// Takes over the header of the first fragment, what is in front of it, and its annotations.
+    /// Copies the header of the first fragment, the bytes before it, and its annotations.
     fn take_header(&mut self, first: &Packet) {
         let flags = network_header(&self.packet).map_or(0, |ip| ip.flags_fragment.get());
         let (Some(network), Some(transport)) = (first.network_offset(), first.transport_offset())
@@ -358,10 +359,10 @@ impl Part {
         self.has_end && self.ranges == [(0, self.data_len())]
     }
 
-    /// The packet, when it is complete.
+    /// Finishes a complete packet.
     fn finish(mut self, timestamp: Timestamp) -> Packet {
         self.packet.set_timestamp(timestamp);
-        // Where Click keeps what it knows of a part.
+        // Click keeps its notes on a part in this annotation.
         self.packet.set_extra_length(0);
         if let Some(header) = self.packet.network_data_mut() {
             let len = header.len();
@@ -382,8 +383,8 @@ fn copy_data(to: &mut Packet, fragment: &Packet, start: usize) {
 }
 
 impl State {
-    /// Takes out parts of which `is_old` says so from the time of their first fragment, until they count for
-    /// no more memory than `enough`, or all of them.
+    /// Removes parts for which `is_old` returns true, given the time of their first fragment, until the memory
+    /// accounted to the rest is at most `enough`. If `enough` is 0, removes all such parts.
     fn give_up(&mut self, is_old: impl Fn(i64) -> bool, enough: usize) -> Vec<Packet> {
         let old = self.parts.iter().filter(|(_, part)| is_old(part.packet.timestamp().sec()));
         let mut old: Vec<Key> = old.map(|(key, _)| *key).collect();
@@ -412,7 +413,7 @@ impl State {
         given_up
     }
 
-    /// The order of parts in Click: in lists by the upper byte of the identification, the newest first.
+    /// The order of parts in Click: in lists by the upper byte of the identification, newest first.
     fn place_of(&self, key: &Key) -> (u16, u64) {
         (key.id >> 8, self.parts.get(key).map_or(0, |part| u64::MAX - part.number))
     }
@@ -458,10 +459,10 @@ mod tests {
     }
 
     proptest! {
-        /// Pieces of a datagram in any order, some twice, some over others, make the datagram, and nothing
-        /// before the last byte is there.
+        /// Fragments of a datagram in any order, some duplicated or overlapping, yield the datagram, but not before the
+        /// last byte has arrived.
         #[test]
-        fn pieces_in_any_order_make_the_whole(
+        fn fragments_in_any_order_are_reassembled(
             len in 17usize..900,
             cuts in prop::collection::vec(0usize..113, 1..8),
             overlaps in prop::collection::vec((0usize..113, 1usize..9), 0..5),
@@ -480,7 +481,8 @@ mod tests {
                 edges.windows(2).map(|edge| (edge[0], edge[1])).collect();
             let more = overlaps.iter().map(|(start, len)| (start * 8, start * 8 + len * 8));
             pieces.extend(more.map(|(start, end)| (start, end.min(len))).filter(|&(start, end)| {
-                // What is cut at the end of the datagram is its last piece; all of it is no fragment.
+                // A piece that reaches past the datagram's end is its last fragment; one that covers all of it is no
+                // fragment.
                 start < end && (start, end) != (0, len)
             }));
             fastrand::Rng::with_seed(seed).shuffle(&mut pieces);

@@ -1,25 +1,24 @@
-//! MarkIPCE - marks IP packets as having met congestion
+//! MarkIPCE - sets the ECN "congestion experienced" mark of IP packets
 //!
 //! # Synopsis
 //! `MarkIPCE([FORCE])`
 //!
 //! # Description
-//! Sets the "congestion experienced" mark in each packet's IP header (RFC 3168) and updates the header's
-//! checksum. Packets whose transport does not understand the mark are dropped, unless FORCE says to mark them,
-//! too: they say so by ECN bits of 0.
+//! Sets the "congestion experienced" mark in each packet's IP header (RFC 3168) and updates the header checksum.
+//! Packets whose transport is not ECN-capable, shown by ECN bits of 0, are dropped unless FORCE is true.
 //!
 //! # Arguments
-//! - FORCE: whether to mark packets whose transport does not understand. Positional, default false.
+//! - FORCE: whether to mark packets whose transport is not ECN-capable too. Positional, default false.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.
 //!
 //! # Handlers
-//! - `drops` (read): packets dropped since their transport does not understand the mark.
+//! - `drops` (read): number of packets dropped because their transport is not ECN-capable.
 //!
 //! # Drops
-//! - limited: the packet's transport does not understand the mark.
-//! - header not set: the packet's IP header is not known.
+//! - limited: the packet's transport is not ECN-capable.
+//! - header not set: the packet's network header is not set.
 //!
 //! # Example
 //! ```click
@@ -86,10 +85,10 @@ impl Element for MarkIpCe {
     }
 }
 
-/// The mark, both bits of ECN.
+/// The mark: both ECN bits.
 const CONGESTION_EXPERIENCED: u8 = 3;
 
-/// What transports say that do not understand the mark.
+/// The ECN bits of transports that are not ECN-capable.
 const NOT_CAPABLE: u8 = 0;
 
 #[cfg(test)]

@@ -1,17 +1,16 @@
-//! MarkIPHeader - says where the IP header is
+//! MarkIPHeader - sets the position of the IP header without checking it
 //!
 //! # Synopsis
 //! `MarkIPHeader([OFFSET])`
 //!
 //! # Description
-//! Marks packets as IP packets: notes that the IP header starts OFFSET bytes into the packet, and
-//! the transport header behind it. Checks nothing, shortens nothing, and leaves the destination
-//! annotation alone; CheckIPHeader does all that.
+//! Records that the IP header starts OFFSET bytes into the packet and that the transport header follows it. Does not
+//! check or shorten the packet, and does not set the destination annotation; CheckIPHeader does all that.
 //!
-//! A packet that ends before its IP header begins goes on without the mark.
+//! If a packet ends at or before OFFSET, its network and transport header positions are cleared.
 //!
 //! # Arguments
-//! - OFFSET: bytes in front of the IP header. Positional, default 0.
+//! - OFFSET: number of bytes before the IP header. Positional, default 0.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.
@@ -88,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_without_the_header_loses_an_old_mark() {
+    fn old_header_positions_are_cleared_if_the_packet_is_too_short() {
         let mut rig = Rig::new("MarkIPHeader(OFFSET 14)", 1, 1).unwrap();
         let mut packet = Packet::from_bytes(&[0x45; 14]).unwrap();
         packet.set_network_header(0, 4);

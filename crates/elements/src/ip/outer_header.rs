@@ -1,4 +1,4 @@
-//! The IP header that IPEncap, UDPIPEncap and their like put in front of packets.
+//! The IP header that IPEncap, UDPIPEncap and similar elements prepend to packets.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -9,11 +9,10 @@ use millrace_core::headers::Ipv4Header;
 use millrace_core::{Handlers, Packet, Published};
 use zerocopy::IntoBytes;
 
-/// A header, complete but for what differs from packet to packet.
+/// A header, complete except for the fields that differ from packet to packet.
 #[derive(Clone, Debug)]
 pub(crate) struct OuterHeader {
-    /// Total length, identification and checksum are 0; so is the destination when packets bring
-    /// it.
+    /// Total length, identification and checksum are 0; so is the destination if it comes from the packets' annotation.
     header: Ipv4Header,
     /// The sum over `header`.
     sum: Sum,
@@ -23,13 +22,13 @@ pub(crate) struct OuterHeader {
 /// Where encapsulated packets go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Destination {
-    /// All to one address.
+    /// All packets go to one address.
     Address(Ipv4Addr),
-    /// Each to where its destination annotation says.
+    /// Each packet goes to the address in its destination annotation.
     Annotation,
 }
 
-/// What the user chooses of a header.
+/// The configurable fields of a header.
 pub(crate) struct Choice {
     pub(crate) protocol: u8,
     pub(crate) source: Ipv4Addr,
@@ -83,8 +82,8 @@ impl OuterHeader {
         self.destination
     }
 
-    /// The header for a packet, of `payload_len` bytes when it gets it, and sets the packet's
-    /// destination annotation; none when a datagram cannot be so long.
+    /// Returns the header for a packet that has `payload_len` bytes without it, and sets the packet's destination
+    /// annotation; `None` if the datagram would be too long.
     #[inline(always)]
     pub(crate) fn for_packet(
         &self,

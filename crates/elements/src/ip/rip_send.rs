@@ -1,18 +1,18 @@
-//! RIPSend - advertises a route by RIP
+//! RIPSend - sends RIP version 2 advertisements of a route
 //!
 //! # Synopsis
 //! `RIPSend(SRC, DST, PREFIX, METRIC)`
 //!
 //! # Description
-//! Sends a RIP version 2 response (RFC 2453) with one route, from SRC to DST, whose next hop is SRC: the first
-//! after three seconds, then one every 30 seconds. The packets are UDP/IP packets from port 520 to port 520
+//! Sends RIP version 2 responses (RFC 2453) from SRC to DST that advertise one route with next hop SRC: the first
+//! response after three seconds, then one every 30 seconds. The packets are UDP/IP packets from port 520 to port 520
 //! with a time to live of 200.
 //!
 //! # Arguments
 //! - SRC: source address and next hop. Positional, mandatory.
 //! - DST: destination address, such as 224.0.0.9. Positional, mandatory.
-//! - PREFIX: the network that is advertised, `ADDR/LENGTH`. Positional, mandatory.
-//! - METRIC: how far it is, usually 1 to 15. Positional, mandatory.
+//! - PREFIX: the advertised network, `ADDR/LENGTH`. Positional, mandatory.
+//! - METRIC: the route's metric, usually 1 to 15. Positional, mandatory.
 //!
 //! # Ports
 //! One push output.
@@ -59,7 +59,7 @@ impl Element for RipSend {
         let Ipv4Network(network) = setup.args.mandatory("PREFIX");
         let metric: u32 = setup.args.mandatory("METRIC");
         setup.args.complete()?;
-        // Version 2, a response; a route of the Internet's family.
+        // A version 2 response; one route of address family IP.
         let entry = [
             0x0202_0000,
             0x0002_0000,
@@ -87,7 +87,7 @@ impl Element for RipSend {
     }
 }
 
-/// When the first message is sent, and how long after one the next.
+/// The delay before the first message, and between messages.
 const FIRST: Timestamp = Timestamp::from_secs(3);
 const INTERVAL: Timestamp = Timestamp::from_secs(30);
 

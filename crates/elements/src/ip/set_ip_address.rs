@@ -1,4 +1,4 @@
-//! SetIPAddress - sets the destination annotation
+//! SetIPAddress - sets the destination annotation to a fixed IP address
 //!
 //! # Synopsis
 //! `SetIPAddress(IPADDR [, keyword ANNO])`
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_the_annotation_that_it_is_told() {
+    fn sets_the_configured_annotation() {
         let mut rig = Rig::new("SetIPAddress(10.1.2.3)", 1, 1).unwrap();
         let out = rig.push_packets(0, vec![packet()]);
         assert_eq!(out[0][0].dst_ip(), Ipv4Addr::new(10, 1, 2, 3));

@@ -1,14 +1,14 @@
-//! SetIPChecksum - computes the checksum of IP headers
+//! SetIPChecksum - computes and stores the IP header checksum
 //!
 //! # Synopsis
 //! `SetIPChecksum`
 //!
 //! # Description
-//! Computes the checksum of each packet's IP header and stores it there. The header is the marked
-//! one, or where the packet starts when none is marked.
+//! Computes the checksum of each packet's IP header and stores it in the header. The header is at the network header
+//! position, or at the start of the packet if that position is not set.
 //!
-//! Elements that change IP headers (DecIPTTL, IPRewriter) keep the checksum right by themselves;
-//! this one is for what was written by hand.
+//! Elements that change IP headers (DecIPTTL, IPRewriter) update the checksum themselves. Use SetIPChecksum for headers
+//! written in other ways.
 //!
 //! A message is printed for the first bad packet.
 //!
@@ -19,11 +19,11 @@
 //! One agnostic input, one agnostic output.
 //!
 //! # Handlers
-//! - `drops` (read): packets without a whole IP header.
+//! - `drops` (read): number of packets without a complete IP header.
 //!
 //! # Drops
-//! - truncated: less than 20 bytes.
-//! - bad header length: the header length field is less than 20 bytes, or more than there are.
+//! - truncated: the header has less than 20 bytes.
+//! - bad header length: the header length field is less than 20 bytes, or exceeds the packet.
 //!
 //! # Example
 //! ```click
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_that_are_not_whole_are_dropped() {
+    fn packets_with_incomplete_headers_are_dropped() {
         let mut rig = Rig::new("SetIPChecksum", 1, 1).unwrap();
         let whole = Datagram::default().bytes();
         let mut low = whole.clone();

@@ -1,11 +1,11 @@
-//! SetIPDSCP - sets the DSCP of IP packets
+//! SetIPDSCP - sets the Differentiated Services code point of IP packets
 //!
 //! # Synopsis
 //! `SetIPDSCP(DSCP)`
 //!
 //! # Description
-//! Sets the differentiated-services code point of each packet's IP header (RFC 2474), the upper six bits of
-//! the type-of-service byte, and updates the header's checksum. The two bits of ECN stay.
+//! Sets the Differentiated Services code point of each packet's IP header (RFC 2474), the upper six bits of the
+//! type-of-service byte, and updates the header checksum. The two ECN bits do not change.
 //!
 //! # Arguments
 //! - DSCP: the code point, 0 to 63. Positional, mandatory.
@@ -17,7 +17,7 @@
 //! - `dscp` (read, write): DSCP.
 //!
 //! # Drops
-//! - header not set: the packet's IP header is not known.
+//! - header not set: the packet's network header is not set.
 //!
 //! # Example
 //! ```click

@@ -1,15 +1,15 @@
-//! SetIPECN - sets the congestion mark of IP packets
+//! SetIPECN - sets the explicit congestion notification (ECN) bits of IP packets
 //!
 //! # Synopsis
 //! `SetIPECN(ECN)`
 //!
 //! # Description
-//! Sets the explicit congestion notification bits of each packet's IP header (RFC 3168), the lower two bits
-//! of the type-of-service byte, and updates the header's checksum. The code point stays.
+//! Sets the explicit congestion notification bits of each packet's IP header (RFC 3168), the lower two bits of the
+//! type-of-service byte, and updates the header checksum. The DSCP does not change.
 //!
 //! # Arguments
-//! - ECN: a number, 0 to 3, or a name: `no` or `-` (0, the transport does not understand), `ect1` or
-//!   `ECT(1)` (1), `ect2` or `ECT(0)` (2), `ce` or `CE` (3, congestion experienced). Positional, mandatory.
+//! - ECN: a number, 0 to 3, or a name: `no` or `-` (0, transport not ECN-capable), `ect1` or `ECT(1)` (1), `ect2` or
+//!   `ECT(0)` (2), `ce` or `CE` (3, congestion experienced). Positional, mandatory.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.
@@ -18,7 +18,7 @@
 //! - `ecn` (read, write): ECN.
 //!
 //! # Drops
-//! - header not set: the packet's IP header is not known.
+//! - header not set: the packet's network header is not set.
 //!
 //! # Example
 //! ```click

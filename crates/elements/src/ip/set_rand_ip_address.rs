@@ -1,16 +1,16 @@
-//! SetRandIPAddress - sets the destination annotation to random addresses
+//! SetRandIPAddress - sets the destination annotation to random IP addresses
 //!
 //! # Synopsis
 //! `SetRandIPAddress(PREFIX [, LIMIT])`
 //!
 //! # Description
-//! Sets each packet's destination annotation to a random address of a network. With LIMIT, so many addresses
-//! are chosen when the configuration is read, and each packet gets one of them.
+//! Sets each packet's destination annotation to a random address in PREFIX. With LIMIT, that many addresses are chosen
+//! when the configuration is loaded, and each packet gets one of them at random.
 //!
 //! # Arguments
-//! - PREFIX: the network, `ADDR/LENGTH`; an address alone is a network of its own. Positional, mandatory.
-//! - LIMIT: how many different addresses there are at most, up to a million; less than 1 is no limit.
-//!   Positional, default -1.
+//! - PREFIX: the network, `ADDR/LENGTH`; an address alone stands for itself. Positional, mandatory.
+//! - LIMIT: the maximum number of different addresses, up to 1000000; a value below 1 means no limit. Positional,
+//!   default -1.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.
@@ -39,7 +39,7 @@ use millrace_core::{Batch, Class, Context, Element, Failed, Setup, register};
 /// The element; its manual is at the top of the file.
 pub struct SetRandIpAddress {
     network: Ipv4Prefix,
-    /// The addresses to choose from; none when all of the network may be chosen.
+    /// The addresses to choose from; empty if any address of the network may be chosen.
     choice: Vec<Ipv4Addr>,
 }
 

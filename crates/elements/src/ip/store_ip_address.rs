@@ -1,30 +1,30 @@
-//! StoreIPAddress - writes an address into packets
+//! StoreIPAddress - writes an IP address into packet data
 //!
 //! # Synopsis
 //! `StoreIPAddress(OFFSET)`, `StoreIPAddress(ADDRESS, OFFSET)`
 //!
 //! # Description
-//! Writes ADDRESS, or else the destination annotation, into the four bytes at OFFSET. An annotation of zero
-//! is not written.
+//! Writes ADDRESS into the packet at OFFSET, as four bytes. Without ADDRESS, writes the destination annotation.
 //!
-//! As OFFSET, `src` and `dst` are the IP header's source and destination address; the checksums of the IP
-//! header and of a TCP or UDP header are then updated. At an offset in bytes no checksum is.
+//! OFFSET can be `src` or `dst` for the IP header's source or destination address. The checksums of the IP header and
+//! of a TCP or UDP header are then updated. With an offset in bytes, no checksum is updated.
 //!
 //! # Arguments
 //! - ADDRESS: the address. Positional, default the packet's destination annotation.
-//! - OFFSET: bytes in front of the address, or `src` or `dst`. Positional, mandatory.
+//! - OFFSET: number of bytes before the address, or `src` or `dst`. Positional, mandatory.
 //!
 //! # Ports
-//! One agnostic input. Output 0, agnostic: packets with the address. Output 1, push, may be left out: packets
-//! in which there is no place for it, unchanged.
+//! One agnostic input. Output 0, agnostic: packets with the address. Output 1, push, optional: packets to which the
+//! address could not be written, unchanged.
 //!
 //! # Handlers
 //! None of its own.
 //!
 //! # Drops
 //! Without output 1:
-//! - truncated: the packet ends before the address would.
-//! - header not set: with `src` or `dst`, the packet's IP header is not known; or the annotation is zero.
+//! - truncated: the packet is too short for an address at OFFSET.
+//! - header not set: with `src` or `dst`, the packet's network header is not set. With an offset in bytes and no
+//!   ADDRESS, the destination annotation is zero.
 //!
 //! # Example
 //! ```click
@@ -112,7 +112,7 @@ impl Element for StoreIpAddress {
 fn store(packet: &mut Packet, place: Place, address: Ipv4Addr) -> Result<(), Reason> {
     let octets = address.octets();
     if let Place::Offset(offset) = place {
-        // A packet that stays as it is need not be copied.
+        // Don't copy a packet that is not changed.
         if packet.data().get(offset..).and_then(<[u8]>::first_chunk::<4>).is_none() {
             return Err(Reason::Truncated);
         }
@@ -159,9 +159,9 @@ mod tests {
     use crate::ip::test_packets::{Datagram, has_right_transport_checksum, withstands};
 
     proptest! {
-        /// The updates by the difference give what etherparse computes afresh.
+        /// The incremental updates give the checksums that etherparse computes from scratch.
         #[test]
-        fn checksums_stay_right(
+        fn checksums_stay_correct(
             address: [u8; 4],
             tcp: bool,
             source: bool,

@@ -1,13 +1,13 @@
-//! StripIPHeader - takes the IP header off packets
+//! StripIPHeader - removes the IP header from packets
 //!
 //! # Synopsis
 //! `StripIPHeader()`
 //!
 //! # Description
-//! Removes the IP header with its options, and whatever is in front of it, so that packets begin with their
-//! transport header. UnstripIPHeader brings the header back.
+//! Removes the IP header with its options, and everything before it, so that packets begin with their transport header.
+//! Packets that begin at or after their transport header pass unchanged. UnstripIPHeader restores the header.
 //!
-//! The packets' IP header must be known: use CheckIPHeader or MarkIPHeader in front.
+//! The network header must be set: use CheckIPHeader or MarkIPHeader first.
 //!
 //! # Arguments
 //! None.
@@ -19,7 +19,7 @@
 //! None of its own.
 //!
 //! # Drops
-//! - header not set: the packet's IP header is not known, or goes beyond the packet.
+//! - header not set: the packet's network header is not set, or ends beyond the packet.
 //!
 //! # Example
 //! ```click
@@ -69,7 +69,7 @@ mod tests {
     use crate::ip::test_packets::{Datagram, withstands};
 
     #[test]
-    fn what_was_stripped_comes_back() {
+    fn unstrip_restores_the_stripped_header() {
         let datagram = Datagram { options: vec![1, 1, 1, 0], ..Datagram::default() };
         let mut strip = Rig::new("StripIPHeader", 1, 1).unwrap();
         let mut unstrip = Rig::new("UnstripIPHeader", 1, 1).unwrap();

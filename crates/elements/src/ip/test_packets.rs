@@ -1,4 +1,4 @@
-//! Packets for the tests of IP elements, made by etherparse, and hostile ones.
+//! Packets for the tests of IP elements: valid ones, made by etherparse, and hostile ones.
 
 use std::cell::RefCell;
 use std::net::Ipv4Addr;
@@ -32,14 +32,14 @@ impl Datagram {
     pub(crate) const SOURCE: Ipv4Addr = Ipv4Addr::new(1, 0, 0, 1);
     pub(crate) const DESTINATION: Ipv4Addr = Ipv4Addr::new(2, 0, 0, 2);
 
-    /// A UDP datagram with this payload; its checksum is right.
+    /// A UDP datagram with this payload and a correct checksum.
     pub(crate) fn udp(payload: &[u8]) -> Self {
         let ip = Self::of(17);
         let header = etherparse::UdpHeader::with_ipv4_checksum(1234, 5678, &ip.header(), payload);
         Self { payload: [&header.unwrap().to_bytes(), payload].concat(), ..ip }
     }
 
-    /// A TCP segment with this payload; its checksum is right.
+    /// A TCP segment with this payload and a correct checksum.
     pub(crate) fn tcp(payload: &[u8]) -> Self {
         let ip = Self::of(6);
         let mut header = etherparse::TcpHeader::new(1234, 80, 1, 1000);
@@ -47,7 +47,7 @@ impl Datagram {
         Self { payload: [&header.to_bytes(), payload].concat(), ..ip }
     }
 
-    /// An ICMP message; its checksum is right.
+    /// An ICMP message with a correct checksum.
     pub(crate) fn icmp(kind: u8, code: u8, rest: [u8; 4], payload: &[u8]) -> Self {
         let kind =
             etherparse::Icmpv4Type::Unknown { type_u8: kind, code_u8: code, bytes5to8: rest };
@@ -55,7 +55,7 @@ impl Datagram {
         Self { payload: [&header.to_bytes(), payload].concat(), ..Self::of(1) }
     }
 
-    /// A datagram of a protocol without payload.
+    /// A datagram of this protocol, without payload.
     pub(crate) fn of(protocol: u8) -> Self {
         Self {
             source: Self::SOURCE,
@@ -71,7 +71,7 @@ impl Datagram {
         }
     }
 
-    /// The bytes, with the right header checksum.
+    /// The bytes, with a correct header checksum.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         [self.header().to_bytes().as_slice(), &self.payload].concat()
     }
@@ -94,7 +94,7 @@ impl Datagram {
         header
     }
 
-    /// A packet as it comes out of CheckIPHeader.
+    /// A packet as CheckIPHeader emits it.
     pub(crate) fn packet(&self) -> Packet {
         let mut packet = Packet::from_bytes(&self.bytes()).unwrap();
         packet.set_network_header(0, 20 + self.options.len());
@@ -109,7 +109,7 @@ impl Default for Datagram {
     }
 }
 
-/// Reads an IP datagram, and checks on the way that its lengths and header checksum are right.
+/// Parses an IP datagram, and checks that its lengths and header checksum are correct.
 pub(crate) fn read(bytes: &[u8]) -> (etherparse::Ipv4Header, Vec<u8>) {
     let (header, payload) = etherparse::Ipv4Header::from_slice(bytes).unwrap();
     assert_eq!(header.header_checksum, header.calc_header_checksum(), "checksum of {bytes:02x?}");
@@ -117,7 +117,7 @@ pub(crate) fn read(bytes: &[u8]) -> (etherparse::Ipv4Header, Vec<u8>) {
     (header, payload.to_vec())
 }
 
-/// Whether the checksum of the UDP, TCP or ICMP message in an IP datagram is right.
+/// Whether the checksum of the UDP, TCP or ICMP message in an IP datagram is correct.
 pub(crate) fn has_right_transport_checksum(bytes: &[u8]) -> bool {
     let (header, payload) = read(bytes);
     let mut sum = Sum16BitWords::new().add_slice(&payload);
@@ -132,13 +132,13 @@ pub(crate) fn has_right_transport_checksum(bytes: &[u8]) -> bool {
     sum.ones_complement() == 0
 }
 
-/// Pushes packets at an element that are random, malformed, truncated or falsely marked, some of
-/// them shared. It must not panic and account for each of them.
+/// Pushes packets to an element that are random, malformed, truncated or have wrong header positions; some are shared.
+/// The element must not panic, and must account for each packet.
 pub(crate) fn withstands(element: &str, outputs: usize) {
     withstands_all(element, outputs, damaged());
 }
 
-/// Does as [`withstands`], with packets that are random or as given.
+/// Like [`withstands`], but with random packets or those given.
 pub(crate) fn withstands_all(
     element: &str,
     outputs: usize,
@@ -159,7 +159,7 @@ pub(crate) fn withstands_all(
 #[derive(Clone, Debug)]
 struct Hostile {
     bytes: Vec<u8>,
-    /// Network header and its length, true or not.
+    /// The network header position and length, correct or not.
     mark: Option<(isize, usize)>,
     annotations: u8,
     packet_type: PacketType,
@@ -203,7 +203,7 @@ fn hostile(damaged: impl Strategy<Value = Vec<u8>> + 'static) -> impl Strategy<V
     )
 }
 
-/// A sound datagram, some of its bytes changed, and cut.
+/// A valid datagram with some of its bytes changed, and perhaps truncated.
 fn damaged() -> impl Strategy<Value = Vec<u8>> {
     let payload = || prop::collection::vec(any::<u8>(), 0..300);
     let sound = prop_oneof![

@@ -1,5 +1,4 @@
-//! What SetIPDSCP and SetIPECN have in common: a part of the type-of-service byte, set to what one argument
-//! says.
+//! The common part of SetIPDSCP and SetIPECN: sets a part of the type-of-service byte to the value of one argument.
 
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
@@ -8,7 +7,7 @@ use millrace_core::{Batch, Context, Failed, Handlers, Lock, Reason, Setup, check
 
 use super::{network_header, network_header_mut};
 
-/// Bits to be set, and the words that the user said them in.
+/// The bits to set, and the text of the argument that gave them.
 pub(super) struct TosBits {
     field: &'static Field,
     bits: AtomicU8,
@@ -21,7 +20,7 @@ pub(super) struct Field {
     pub(super) argument: &'static str,
     /// The name of the handler.
     pub(super) handler: &'static str,
-    /// The bits that are not touched.
+    /// The bits that do not change.
     pub(super) kept: u8,
     /// Reads the argument: the bits, in their place.
     pub(super) read: fn(&mut Args<'_>) -> u8,

@@ -1,18 +1,18 @@
-//! TruncateIPPayload - cuts off the payload of IP packets
+//! TruncateIPPayload - truncates the payload of IP packets to a given length
 //!
 //! # Synopsis
 //! `TruncateIPPayload([LENGTH, TRANSPORT, keyword EXTRA_LENGTH])`
 //!
 //! # Description
-//! Shortens each packet to LENGTH bytes behind its headers: the IP header with options, and, when TRANSPORT
-//! is true, the TCP header with options, the UDP header, or the fixed part of an ICMP header. What is in front
-//! of the IP header stays. Of a packet whose IP header is not known the first LENGTH bytes remain. No length
-//! field or checksum is changed.
+//! Truncates each packet to LENGTH bytes after its headers: the IP header with options, and, if TRANSPORT is true, the
+//! TCP header with options, the UDP header, or the fixed part of an ICMP header. Bytes before the IP header are kept.
+//! If the packet's network header is not set, its first LENGTH bytes are kept. Length fields and checksums do not
+//! change.
 //!
 //! # Arguments
-//! - LENGTH: bytes of payload that remain, up to 65535. Positional, default 0.
-//! - TRANSPORT: whether the transport header remains, too. Positional, default true.
-//! - EXTRA_LENGTH: whether to add what was cut off to the extra length annotation. Keyword, default true.
+//! - LENGTH: bytes of payload to keep, up to 65535. Positional, default 0.
+//! - TRANSPORT: whether to keep the transport header too. Positional, default true.
+//! - EXTRA_LENGTH: whether to add the number of bytes cut off to the extra length annotation. Keyword, default true.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.
@@ -74,7 +74,7 @@ impl Element for TruncateIpPayload {
     }
 }
 
-/// Bytes of the headers, and of what is in front of them.
+/// The length of the headers and of the bytes before them.
 fn headers_len(packet: &Packet, transport: bool) -> usize {
     let (Some(ip), Some(start)) = (network_header(packet), packet.network_offset()) else {
         return 0;

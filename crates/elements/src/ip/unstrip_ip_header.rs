@@ -1,11 +1,11 @@
-//! UnstripIPHeader - brings the IP header back to the front of packets
+//! UnstripIPHeader - restores the IP header that StripIPHeader removed
 //!
 //! # Synopsis
 //! `UnstripIPHeader()`
 //!
 //! # Description
-//! Puts the IP header back in front of packets from which StripIPHeader took it. Packets that begin with
-//! their IP header, or in front of it, pass unchanged.
+//! Restores the IP header that StripIPHeader removed from the front of a packet. Packets that begin at or before their
+//! IP header pass unchanged.
 //!
 //! # Arguments
 //! None.
@@ -17,7 +17,7 @@
 //! None of its own.
 //!
 //! # Drops
-//! - header not set: the packet's IP header is not known, or is not in front of the packet any more.
+//! - header not set: the packet's network header is not set, or its bytes are no longer in the headroom.
 //!
 //! # Example
 //! ```click

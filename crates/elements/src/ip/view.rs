@@ -1,4 +1,4 @@
-//! Looking at the IP header of a packet, and at what else is summed in transport checksums.
+//! Access to a packet's IP header, and to the other fields that transport checksums cover.
 
 use std::net::Ipv4Addr;
 
@@ -6,22 +6,22 @@ use millrace_core::Packet;
 use millrace_core::checksum::Sum;
 use millrace_core::headers::{Header, Ipv4Header, Options, ipv4_option};
 
-/// The IP header of a packet that has one.
+/// The IP header of a packet; `None` if it has none.
 #[inline(always)]
 pub(crate) fn network_header(packet: &Packet) -> Option<&Ipv4Header> {
     Some(Ipv4Header::view(packet.network_data()?)?.0)
 }
 
-/// The IP header of a packet that has one, for writing.
+/// The IP header of a packet, for writing; `None` if it has none.
 #[inline(always)]
 pub(crate) fn network_header_mut(packet: &mut Packet) -> Option<&mut Ipv4Header> {
-    // A packet without the header is not copied.
+    // Don't copy a packet without the header.
     network_header(packet)?;
     Some(Ipv4Header::view_mut(packet.network_data_mut()?)?.0)
 }
 
-/// The sum of the pseudo-header of a packet whose transport header and data are `len` bytes. A source route
-/// counts by its end (RFC 1122, 3.2.1.8).
+/// The sum of the pseudo-header of a packet whose transport header and data have `len` bytes. With a source route, the
+/// final destination is used (RFC 1122, 3.2.1.8).
 #[inline]
 pub(crate) fn pseudo_header(packet: &Packet, len: u16) -> Sum {
     let Some(bytes) = packet.network_data() else { return Sum::of(&[]) };
@@ -35,7 +35,7 @@ pub(crate) fn pseudo_header(packet: &Packet, len: u16) -> Sum {
     Sum::of_pseudo_v4(ip.source(), destination, ip.protocol, len)
 }
 
-/// Where a source route leads that is not yet at its end.
+/// The final destination of a source route, unless the packet has already reached it.
 #[cold]
 fn end_of_route(options: &[u8]) -> Option<Ipv4Addr> {
     let route = Options::new(options).map_while(Result::ok).find(|option| {

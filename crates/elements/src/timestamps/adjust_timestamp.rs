@@ -1,15 +1,16 @@
-//! AdjustTimestamp - adds to the packet's timestamp
+//! AdjustTimestamp - adds a fixed time to packet timestamps
 //!
 //! # Synopsis
 //! `AdjustTimestamp(TIME [, keywords FIRST, ALL])`
 //!
 //! # Description
-//! Adds TIME to the timestamp annotation of each packet. Timestamps of 0, of packets that have none, stay 0.
+//! Adds TIME to the timestamp annotation of each packet. A timestamp of 0 means that the packet has none; it does not
+//! change unless ALL is true.
 //!
 //! # Arguments
-//! - TIME: seconds, may be negative. Positional, mandatory.
-//! - FIRST: change the first timestamp annotation instead. Keyword, default false.
-//! - ALL: change timestamps of 0 too. Keyword, default false.
+//! - TIME: seconds, which may be negative. Positional, mandatory.
+//! - FIRST: whether to change the first timestamp annotation instead. Keyword, default false.
+//! - ALL: whether to change timestamps of 0 too. Keyword, default false.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.

@@ -1,4 +1,4 @@
-//! The times that packets carry: changing, measuring and filtering by them.
+//! Packet timestamps: changing them, measuring with them and filtering by them.
 
 pub mod adjust_timestamp;
 pub mod set_timestamp_delta;

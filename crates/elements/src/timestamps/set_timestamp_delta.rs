@@ -1,21 +1,21 @@
-//! SetTimestampDelta - makes the packet's timestamp a difference
+//! SetTimestampDelta - replaces packet timestamps with time differences
 //!
 //! # Synopsis
 //! `SetTimestampDelta([keyword TYPE])`
 //!
 //! # Description
-//! Replaces each timestamp that is not 0 by a difference of times.
+//! Replaces each nonzero timestamp with a time difference.
 //!
 //! # Arguments
-//! - TYPE: RANGE, the time since the first timestamp seen; NOW, the time that has passed since the timestamp; or
-//!   FIRST, the time since the packet's first timestamp annotation. Keyword, default RANGE.
+//! - TYPE: RANGE for the time since the first timestamp seen; NOW for the time elapsed since the timestamp; FIRST for
+//!   the time since the packet's first timestamp annotation. Keyword, default RANGE.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.
 //!
 //! # Handlers
 //! - `first` (read): the first timestamp seen.
-//! - `reset` (write): forgets it; the next is then the first.
+//! - `reset` (write): forgets the first timestamp; the next one seen becomes the first.
 //!
 //! # Drops
 //! None.
@@ -88,7 +88,7 @@ impl PerPacket for SetTimestampDelta {
         let delta = match self.kind {
             Kind::Range => time - self.first_seen(time),
             Kind::First => time - packet.first_timestamp(),
-            // A look at the clock.
+            // Needs the clock.
             Kind::Now => return Way::aside(0),
         };
         packet.set_timestamp(delta);

@@ -1,15 +1,15 @@
-//! StoreTimestamp - writes the packet's timestamp into its data
+//! StoreTimestamp - writes the timestamp annotation into packet data
 //!
 //! # Synopsis
 //! `StoreTimestamp(keywords OFFSET, TAIL)`
 //!
 //! # Description
-//! Writes the timestamp annotation of each packet into its data: eight bytes, the nanoseconds since 1970 in the
-//! machine's byte order, as Click does on machines of 64 bits.
+//! Writes the timestamp annotation of each packet into its data as eight bytes: the nanoseconds since 1970 in the
+//! machine's byte order, as Click does on 64-bit machines.
 //!
 //! # Arguments
-//! - OFFSET: where; a packet that is too short is made longer, with zeros in between. Keyword.
-//! - TAIL: behind the packet's end. Keyword; one of the two must be given.
+//! - OFFSET: the offset of the timestamp, up to 65000. Packets that are too short are extended with zeros. Keyword.
+//! - TAIL: whether to append the timestamp to the packet. Keyword. Exactly one of OFFSET and TAIL is required.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.
@@ -34,13 +34,13 @@ use millrace_core::{
 
 /// The element; its manual is at the top of the file.
 pub struct StoreTimestamp {
-    /// At the end if none.
+    /// `None` appends the timestamp.
     offset: Option<usize>,
 }
 
 register!(StoreTimestamp, "store_timestamp.rs");
 
-/// The furthest offset: packets are no longer.
+/// The maximum offset: packets are no longer.
 const MOST: u32 = 65_000;
 
 impl Element for StoreTimestamp {

@@ -1,34 +1,37 @@
-//! TimeFilter - passes packets of a span of time
+//! TimeFilter - passes packets whose timestamps lie in a time range
 //!
 //! # Synopsis
 //! `TimeFilter([START, END, keywords START_AFTER, START_DELAY, END_AFTER, END_DELAY, INTERVAL, STOP, END_CALL])`
 //!
 //! # Description
-//! Passes packets whose timestamps are at least the start time and less than the end time. Others leave by
-//! output 1, or are dropped if that is not connected.
+//! Passes packets whose timestamps are at least the start time and less than the end time. Others go to output 1, or
+//! are dropped if it is not connected.
 //!
 //! # Arguments
 //! - START: the start, in seconds since 1970. Positional or keyword.
 //! - START_AFTER: the start, as a time after the first packet's timestamp. Keyword.
-//! - START_DELAY: the start, as a time after the router's start. Keyword; one of the three at most.
-//! - END, END_AFTER, END_DELAY: likewise the end.
-//! - INTERVAL: the time from the start to the end. Keyword; one of these four at most.
-//! - STOP: stop the router when a packet comes that is not before the end. Keyword, default false.
-//! - END_CALL: a write handler with its value, called when such a packet comes; `$t` stands for the packet's
-//!   timestamp. If the handler moves the end, the packet passes and the next may call again. Keyword; not
-//!   together with STOP.
+//! - START_DELAY: the start, as a time after the router's start. Keyword. At most one of START, START_AFTER and
+//!   START_DELAY may be given.
+//! - END, END_AFTER, END_DELAY: the end, given in the same ways.
+//! - INTERVAL: the time from the start to the end. Keyword. At most one of END, END_AFTER, END_DELAY and INTERVAL may
+//!   be given.
+//! - STOP: whether to stop the router at the first packet whose timestamp is at or after the end. Keyword, default
+//!   false.
+//! - END_CALL: a write handler and its value, called at the first packet whose timestamp is at or after the end. `$t`
+//!   stands for the packet's timestamp. If the handler moves the end past that timestamp, the packet passes. Whenever
+//!   the end is moved, the call can happen again. Keyword. Cannot be combined with STOP.
 //!
 //! # Ports
-//! One agnostic input, one agnostic output; an optional push output for the others.
+//! One agnostic input, one agnostic output; an optional push output 1 for the other packets.
 //!
 //! # Handlers
-//! - `start`, `end` (read, write): start and end. Until the first packet, those given by a time after it are only
-//!   that time.
-//! - `interval` (read, write): the time between them; writing it moves the end.
-//! - `extend_interval` (write): moves the end by a time.
+//! - `start`, `end` (read, write): start and end. Until the first packet arrives, limits that depend on its timestamp
+//!   read as the relative time given.
+//! - `interval` (read, write): the time between start and end; writing it moves the end.
+//! - `extend_interval` (write): moves the end later by the given time.
 //!
 //! # Drops
-//! - filtered: the packet is of another time, and output 1 is not connected.
+//! - filtered: the packet's timestamp is outside the range, and output 1 is not connected.
 //!
 //! # Example
 //! ```click
@@ -51,7 +54,7 @@ pub struct TimeFilter {
     at_end: AtEnd,
 }
 
-/// What happens when a packet is not before the end.
+/// What happens at the first packet that is not before the end.
 enum AtEnd {
     Nothing,
     Stop,
@@ -61,11 +64,11 @@ enum AtEnd {
 struct Span {
     start: Limit,
     end: Limit,
-    /// Whether there is still something to do at the end.
+    /// Whether the action at the end is still to be taken.
     armed: bool,
 }
 
-/// A time, and what it is still to be added to.
+/// A time, and the time that it is relative to.
 #[derive(Clone, Copy)]
 struct Limit {
     time: Timestamp,
@@ -174,7 +177,7 @@ impl PerPacket for TimeFilter {
     }
 }
 
-/// Reads NAME, NAME_AFTER, NAME_DELAY and, for the end, INTERVAL, of which one may be given.
+/// Reads NAME, NAME_AFTER, NAME_DELAY and, for the end, INTERVAL; at most one may be given.
 fn limit(args: &mut Args<'_>, name: &str, unless: Timestamp, interval: Option<&str>) -> Limit {
     let names = [
         (Some(name.to_owned()), After::Epoch, Kind::Positional),
@@ -201,7 +204,7 @@ fn limit(args: &mut Args<'_>, name: &str, unless: Timestamp, interval: Option<&s
 }
 
 impl TimeFilter {
-    /// A packet came that is not before the end.
+    /// Acts on a packet that is not before the end.
     fn end(&self, cx: &Context, time: Timestamp) {
         let router = cx.router();
         match &self.at_end {
@@ -218,7 +221,7 @@ impl TimeFilter {
 }
 
 impl Span {
-    /// Now is what some limits count from.
+    /// Sets the limits that are relative to the event `after`, which happens now.
     fn settle(&mut self, after: After, now: Timestamp) {
         if self.start.after == after {
             self.start.settle(now);

@@ -1,14 +1,14 @@
-//! TimeRange - notes the earliest and the latest timestamp
+//! TimeRange - records the earliest and latest packet timestamps
 //!
 //! # Synopsis
 //! `TimeRange([keyword SIMPLE])`
 //!
 //! # Description
-//! Passes packets on and notes the earliest and the latest of their timestamps. Timestamps of 0 do not count.
+//! Passes packets unchanged and records the earliest and the latest of their timestamps. Timestamps of 0 are ignored.
 //!
 //! # Arguments
-//! - SIMPLE: timestamps never decrease: the first is the earliest and the last the latest. Keyword, default
-//!   false.
+//! - SIMPLE: whether to assume that timestamps never decrease, so that the first is the earliest and the last is the
+//!   latest. Keyword, default false.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.
@@ -16,8 +16,8 @@
 //! # Handlers
 //! - `first`, `last` (read): the earliest and the latest timestamp, 0.0 before the first packet.
 //! - `range` (read): both, with a space between.
-//! - `interval` (read): the time between them.
-//! - `reset` (write): forgets them.
+//! - `interval` (read): the time between the two.
+//! - `reset` (write): forgets both.
 //!
 //! # Drops
 //! None.

@@ -1,10 +1,10 @@
-//! TimestampAccum - measures how long packets have been on their way
+//! TimestampAccum - measures the latency of packets by their timestamps
 //!
 //! # Synopsis
 //! `TimestampAccum()`
 //!
 //! # Description
-//! Passes packets on and adds up the time that has passed since each one's timestamp.
+//! Passes packets unchanged and adds up the time elapsed since each packet's timestamp.
 //!
 //! # Arguments
 //! None.
@@ -13,11 +13,11 @@
 //! One agnostic input, one agnostic output.
 //!
 //! # Handlers
-//! - `count` (read): how many packets have passed.
-//! - `time` (read): the sum of their times in seconds.
-//! - `average_time` (read): the same for a packet; 0 before the first.
-//! - `min`, `max` (read): the shortest and the longest, in seconds.
-//! - `reset_counts` (write): begins anew.
+//! - `count` (read): number of packets passed.
+//! - `time` (read): the sum of the elapsed times, in seconds.
+//! - `average_time` (read): the average elapsed time, in seconds; 0 before the first packet.
+//! - `min`, `max` (read): the shortest and the longest elapsed time, in seconds.
+//! - `reset_counts` (write): resets all of these values to 0.
 //!
 //! # Drops
 //! None.

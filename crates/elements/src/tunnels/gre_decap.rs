@@ -1,19 +1,19 @@
-//! GREDecap - takes the GRE header off packets
+//! GREDecap - checks and removes the GRE header of packets
 //!
 //! # Synopsis
 //! `GREDecap([keywords PROTOCOL, KEY])`
 //!
 //! # Description
-//! Checks the GRE header (RFC 2784, RFC 2890) that each packet starts with, its checksum too if it has one,
-//! and takes it off. Sequence numbers are not looked at.
+//! Checks the GRE header (RFC 2784, RFC 2890) at the start of each packet, including its checksum if it has one, and
+//! removes it. Sequence numbers are not checked.
 //!
 //! # Arguments
-//! - PROTOCOL: the Ethernet type that the header must say. Keyword, default any.
+//! - PROTOCOL: the EtherType that the header must have. Keyword, default any.
 //! - KEY: the key that the header must have. Keyword, default any or none.
 //!
 //! # Ports
-//! One agnostic input. Output 0, agnostic: what was inside. Output 1, push, may be left out: packets that do
-//! not fit, unchanged.
+//! One agnostic input. Output 0, agnostic: decapsulated packets. Output 1, push, optional: packets that fail the
+//! checks, unchanged.
 //!
 //! # Handlers
 //! None of its own.
@@ -21,9 +21,9 @@
 //! # Drops
 //! Without output 1:
 //! - truncated: the packet is shorter than its header.
-//! - bad version: another version, or a bit that must be zero.
-//! - bad checksum: as it says.
-//! - no match: another PROTOCOL or KEY.
+//! - bad version: the version is not 0, or a bit that must be zero is set.
+//! - bad checksum: the GRE checksum is wrong.
+//! - no match: the header has another PROTOCOL or KEY.
 //!
 //! # Example
 //! ```click
@@ -104,7 +104,7 @@ mod tests {
     use crate::ip::test_packets::withstands;
 
     #[test]
-    fn what_does_not_fit_is_dropped_with_a_reason() {
+    fn packets_that_fail_a_check_are_dropped_with_a_reason() {
         let mut rig = Rig::new("GREDecap(PROTOCOL 0x0800, KEY 7)", 1, 1).unwrap();
         let out = rig.push(
             0,

@@ -1,17 +1,17 @@
-//! GREEncap - puts a GRE header in front of packets
+//! GREEncap - prepends a GRE header to packets
 //!
 //! # Synopsis
 //! `GREEncap(PROTOCOL [, keywords CHECKSUM, KEY, SEQUENCE])`
 //!
 //! # Description
-//! Puts a GRE header (RFC 2784, RFC 2890) in front of each packet. An IPEncap with protocol 47 belongs behind it.
+//! Prepends a GRE header (RFC 2784, RFC 2890) to each packet. Use an IPEncap with protocol 47 after it.
 //!
 //! # Arguments
-//! - PROTOCOL: the Ethernet type of what the packets are: 0x0800 for IPv4, 0x86dd for IPv6, 0x6558 for
-//!   Ethernet frames. Positional, mandatory.
-//! - CHECKSUM: whether the header has a checksum of header and packet. Keyword, default false.
+//! - PROTOCOL: the EtherType of the packets: 0x0800 for IPv4, 0x86dd for IPv6, 0x6558 for Ethernet frames. Positional,
+//!   mandatory.
+//! - CHECKSUM: whether to add a checksum of the GRE header and the packet. Keyword, default false.
 //! - KEY: the tunnel's key. Keyword, default none.
-//! - SEQUENCE: whether the header has a sequence number, from 0 on. Keyword, default false.
+//! - SEQUENCE: whether to add a sequence number, which counts up from 0. Keyword, default false.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.

@@ -1,15 +1,15 @@
 //! The GRE header (RFC 2784, RFC 2890).
 
-/// A checksum follows, and two bytes that are zero.
+/// A checksum and two zero bytes follow.
 pub(super) const CHECKSUM: u16 = 0x8000;
 /// A key follows.
 pub(super) const KEY: u16 = 0x2000;
 /// A sequence number follows.
 pub(super) const SEQUENCE: u16 = 0x1000;
-/// Bits that must be zero, the version among them (RFC 2784, 2.3).
+/// Bits that must be zero, including the version (RFC 2784, 2.3).
 pub(super) const MUST_BE_ZERO: u16 = 0x4c07;
 
-/// Bytes of a header with these flags.
+/// The length in bytes of a header with these flags.
 pub(super) fn len(flags: u16) -> usize {
     let optional = [CHECKSUM, KEY, SEQUENCE].iter().filter(|&&flag| flags & flag != 0);
     4 + 4 * optional.count()

@@ -1,11 +1,11 @@
-//! GTPDecap - takes the GTP-U header off packets
+//! GTPDecap - removes the GTP-U header from packets
 //!
 //! # Synopsis
 //! `GTPDecap()`
 //!
 //! # Description
-//! Takes the GTP version 1 header (3GPP TS 29.281, 5) off each packet, its optional fields and extension
-//! headers too, and sets the aggregate annotation to the tunnel endpoint identifier.
+//! Removes the GTP version 1 header (3GPP TS 29.281, 5) of each packet, including optional fields and extension
+//! headers, and sets the aggregate annotation to the tunnel endpoint identifier.
 //!
 //! # Arguments
 //! None.
@@ -19,7 +19,7 @@
 //! # Drops
 //! - truncated: the packet is shorter than its header.
 //! - bad version: not version 1.
-//! - bad header length: an extension header without length.
+//! - bad header length: an extension header has length zero.
 //!
 //! # Example
 //! ```click
@@ -38,9 +38,9 @@ pub struct GtpDecap;
 
 register!(GtpDecap, "gtp_decap.rs");
 
-/// Any of these: a sequence number, an N-PDU number and the type of an extension header follow.
+/// If any of these bits is set, a sequence number, an N-PDU number and the type of an extension header follow.
 const OPTIONAL: u8 = 0x07;
-/// The type of extension header counts.
+/// The extension header type is valid.
 const EXTENDED: u8 = 0x04;
 const LEN: usize = 8;
 const OPTIONAL_LEN: usize = 4;
@@ -73,7 +73,7 @@ fn unwrap(packet: &mut Packet) -> Result<(), Reason> {
         len += OPTIONAL_LEN;
     }
     if flags & EXTENDED != 0 {
-        // Each header ends with the type of the next one, and begins with its length in words.
+        // Each extension header begins with its length in words, and ends with the type of the next one.
         while *data.get(len - 1).ok_or(Reason::Truncated)? != 0 {
             match data.get(len).ok_or(Reason::Truncated)? {
                 0 => return Err(Reason::BadHeaderLength),
@@ -96,7 +96,7 @@ mod tests {
     use crate::ip::test_packets::withstands;
 
     #[test]
-    fn optional_fields_and_extensions_go_too() {
+    fn optional_fields_and_extension_headers_are_removed() {
         let mut rig = Rig::new("GTPDecap", 1, 1).unwrap();
         let packets = [
             &b"\x30\xff\0\x01\0\0\0\x09x"[..],

@@ -1,15 +1,15 @@
-//! GTPEncap - puts a GTP-U header in front of packets
+//! GTPEncap - prepends a GTP-U header to packets
 //!
 //! # Synopsis
 //! `GTPEncap(TEID)`
 //!
 //! # Description
-//! Puts the header of a GTP version 1 user packet (3GPP TS 29.281, 5) in front of each packet. A UDPIPEncap to
-//! port 2152 belongs behind it.
+//! Prepends the header of a GTP version 1 user packet (3GPP TS 29.281, 5) to each packet. Use a UDPIPEncap to port 2152
+//! after it.
 //!
 //! # Arguments
-//! - TEID: the tunnel endpoint identifier; 0 for each packet's aggregate annotation, as GTPDecap sets it.
-//!   Positional, mandatory.
+//! - TEID: the tunnel endpoint identifier; 0 uses each packet's aggregate annotation, which GTPDecap sets. Positional,
+//!   mandatory.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.
@@ -41,7 +41,7 @@ pub struct GtpEncap {
 
 register!(GtpEncap, "gtp_encap.rs");
 
-/// Version 1, GTP rather than GTP', no optional fields.
+/// Version 1, GTP (not GTP'), no optional fields.
 pub(super) const FLAGS: u8 = 0x30;
 /// The type of messages that carry a user's packet.
 const USER_PACKET: u8 = 0xff;
@@ -80,7 +80,8 @@ mod tests {
     use crate::ip::test_packets::withstands;
 
     proptest! {
-        /// The identifier goes with the packet: unwrapped and wrapped again, it is the same.
+        /// The aggregate annotation carries the identifier: a packet that is decapsulated and encapsulated again is the
+        /// same.
         #[test]
         fn decap_undoes_encap(data in prop::collection::vec(any::<u8>(), 0..300), teid in 1u32..) {
             let encap = RefCell::new(Rig::new(&format!("GTPEncap({teid})"), 1, 1).unwrap());

@@ -1,4 +1,4 @@
-//! Tunnels: GRE, VXLAN and GTP headers. IPEncap and IP6Encap make those of IP in IP.
+//! Tunnels: GRE, VXLAN and GTP headers. For IP in IP, use IPEncap and IP6Encap.
 
 pub mod gre_decap;
 pub mod gre_encap;

@@ -1,17 +1,17 @@
-//! VXLANDecap - takes the VXLAN header off frames
+//! VXLANDecap - checks and removes the VXLAN header of packets
 //!
 //! # Synopsis
 //! `VXLANDecap([VNI])`
 //!
 //! # Description
-//! Checks the VXLAN header (RFC 7348, 5) that each packet starts with, takes it off, and sets the aggregate
-//! annotation to the network's identifier.
+//! Checks the VXLAN header (RFC 7348, 5) at the start of each packet, removes it, and sets the aggregate annotation to
+//! the network identifier.
 //!
 //! # Arguments
-//! - VNI: the identifier that the header must say, 0 to 16777215. Positional, default any.
+//! - VNI: the network identifier that the header must have, 0 to 16777215. Positional, default any.
 //!
 //! # Ports
-//! One agnostic input. Output 0, agnostic: frames. Output 1, push, may be left out: packets that do not fit,
+//! One agnostic input. Output 0, agnostic: decapsulated frames. Output 1, push, optional: packets that fail the checks,
 //! unchanged.
 //!
 //! # Handlers
@@ -20,8 +20,8 @@
 //! # Drops
 //! Without output 1:
 //! - truncated: the packet is shorter than the header.
-//! - bad protocol field: the header does not say a network.
-//! - no match: another VNI.
+//! - bad protocol field: the header has no network identifier.
+//! - no match: the header has another VNI.
 //!
 //! # Example
 //! ```click
@@ -95,7 +95,7 @@ mod tests {
     use crate::ip::test_packets::withstands;
 
     #[test]
-    fn what_does_not_fit_is_dropped_with_a_reason() {
+    fn packets_that_fail_a_check_are_dropped_with_a_reason() {
         let mut rig = Rig::new("VXLANDecap(7)", 1, 1).unwrap();
         let packets = [
             &b"\x08\0\0\0\0\0\x07\0frame"[..],

@@ -1,14 +1,13 @@
-//! VXLANEncap - puts a VXLAN header in front of frames
+//! VXLANEncap - prepends a VXLAN header to Ethernet frames
 //!
 //! # Synopsis
 //! `VXLANEncap(VNI)`
 //!
 //! # Description
-//! Puts a VXLAN header (RFC 7348, 5) in front of each Ethernet frame. A UDPIPEncap or UDPIP6Encap to port 4789
-//! belongs behind it.
+//! Prepends a VXLAN header (RFC 7348, 5) to each Ethernet frame. Use a UDPIPEncap or UDPIP6Encap to port 4789 after it.
 //!
 //! # Arguments
-//! - VNI: the network's identifier, 0 to 16777215. Positional, mandatory.
+//! - VNI: the VXLAN network identifier, 0 to 16777215. Positional, mandatory.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.
@@ -44,9 +43,9 @@ pub struct VxlanEncap {
 
 register!(VxlanEncap, "vxlan_encap.rs");
 
-/// The flags of a header that says a network.
+/// The flag of a header that has a network identifier.
 pub(super) const HAS_NETWORK: u8 = 0x08;
-/// What identifiers can be.
+/// The range of network identifiers.
 pub(super) const NETWORKS: RangeInclusive<u32> = 0..=0xff_ffff;
 
 impl Element for VxlanEncap {

@@ -1,4 +1,4 @@
-//! The families of addresses that routing tables are made for: IPv4 and IPv6.
+//! The address families that routing tables support: IPv4 and IPv6.
 
 use std::fmt;
 use std::hash::Hash;
@@ -17,11 +17,11 @@ use super::route::{Hop, Prefix};
 /// A packet's annotations.
 pub(super) type Annotations = [u8; ANNOTATION_LEN];
 
-/// An address of one family, and what differs between the families.
+/// An address of one family, and everything that depends on the family.
 pub trait Address:
     Arg + Copy + Ord + Hash + fmt::Debug + fmt::Display + Send + Sync + 'static
 {
-    /// An address as a number, its first bit the highest.
+    /// An address as a number whose highest bit is the address's first.
     type Bits: Copy
         + Ord
         + Hash
@@ -34,19 +34,19 @@ pub trait Address:
         + Sync
         + 'static;
 
-    /// A network as the tree of routes names it.
+    /// A network as a key of the prefix tree.
     type Key: prefix_trie::Prefix + Send + Sync + 'static;
 
-    /// A hop where readers find it; zeros are none.
+    /// A hop as readers load it; all zeros mean no hop.
     type Cell: FromZeros + fmt::Debug + Send + Sync + 'static;
 
-    /// Bits of an address.
+    /// The number of bits of an address.
     const LENGTH: u8;
 
-    /// The address that stands for none.
+    /// The address that stands for "none".
     const UNSPECIFIED: Self;
 
-    /// What an address is called in messages.
+    /// The name of the address type in messages.
     const NAME: &'static str;
 
     /// The address as a number.
@@ -55,35 +55,35 @@ pub trait Address:
     /// The address of a number.
     fn from_bits(bits: Self::Bits) -> Self;
 
-    /// A number of `length` ones, then zeros.
+    /// A number of `length` one bits, followed by zeros.
     fn mask(length: u8) -> Self::Bits;
 
-    /// Names a network.
+    /// The key of a network.
     fn key(prefix: Prefix<Self>) -> Self::Key;
 
-    /// The network of a name.
+    /// The network of a key.
     fn prefix(key: &Self::Key) -> Prefix<Self>;
 
-    /// Reads the text of a network, or of an address for itself alone.
+    /// Parses a network, or a single address.
     ///
     /// # Errors
-    /// It is none; the [syntax error](Error::Syntax) is the one given.
+    /// The text is not a network. The error for malformed text is `syntax`, a [syntax error](Error::Syntax).
     fn network(
         text: &ArgText,
         scope: &Scope<'_>,
         syntax: &Error<Self>,
     ) -> Result<Prefix<Self>, Error<Self>>;
 
-    /// Writes a hop, before its place is made known.
+    /// Stores a hop, before readers learn its place.
     fn store(cell: &Self::Cell, hop: Hop<Self>);
 
-    /// Reads a hop.
+    /// Loads a hop.
     fn load(cell: &Self::Cell) -> Option<Hop<Self>>;
 
-    /// Where a packet goes next, by its annotations.
+    /// A packet's next destination, from its annotations.
     fn destination(annotations: &Annotations) -> Self;
 
-    /// Sets where a packet goes next.
+    /// Sets a packet's next destination.
     fn set_destination(self, annotations: &mut Annotations);
 }
 

@@ -1,11 +1,11 @@
-//! Which parts of an array are in use: blocks of different sizes, given back and given out again.
+//! An allocator for blocks of different sizes within an array.
 
-/// The writer's notes on an array of cells. Blocks are cut from its end as long as it lasts; one that was
-/// given back serves the next of its class of sizes. There are two classes to a doubling, so that at most a
-/// third of a block is unused.
+/// The writer's notes on an array of cells. New blocks are taken from the unused end of the array; a freed block is
+/// reused for the next request of its size class. There are two classes per doubling, so at most a third of a block is
+/// unused.
 #[derive(Debug)]
 pub(super) struct Blocks {
-    /// Cells that were ever in use.
+    /// The number of cells ever used.
     used: usize,
     capacity: usize,
     /// The first cells of free blocks, for each class.
@@ -13,7 +13,7 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    /// All cells but the first, which may so stand for none.
+    /// All cells except the first, so that cell 0 can mean "none".
     pub(super) fn new(capacity: usize) -> Blocks {
         Blocks { used: 1, capacity, free: Vec::new() }
     }
@@ -30,7 +30,7 @@ impl Blocks {
         Some(start)
     }
 
-    /// Takes a block of this length back.
+    /// Frees a block of this length.
     pub(super) fn give_back(&mut self, start: u32, length: usize) {
         let (class, _) = class_of(length);
         if self.free.len() <= class {
@@ -41,18 +41,18 @@ impl Blocks {
         }
     }
 
-    /// Cells that were ever in use.
+    /// The number of cells ever used.
     pub(super) fn used(&self) -> usize {
         self.used
     }
 
-    /// Bytes of memory that the notes take.
+    /// Bytes of memory that the notes use.
     pub(super) fn memory(&self) -> usize {
         self.free.iter().map(|free| free.capacity() * size_of::<u32>()).sum()
     }
 }
 
-/// The class of blocks of this length, and how many cells they have: 1, 2, 3, 4, 6, 8, 12, 16...
+/// The size class of blocks of this length, and their number of cells: 1, 2, 3, 4, 6, 8, 12, 16...
 fn class_of(length: usize) -> (usize, usize) {
     match length {
         0 | 1 => (0, 1),
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn classes_hold_their_lengths() {
+    fn blocks_are_large_enough_for_their_lengths() {
         let sizes: Vec<usize> = (1..=16).map(|length| class_of(length).1).collect();
         assert_eq!(sizes, [1, 2, 3, 4, 6, 6, 8, 8, 12, 12, 12, 12, 16, 16, 16, 16]);
         for length in 2..5000 {
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_back_is_given_out_again() {
+    fn freed_blocks_are_reused() {
         let mut blocks = Blocks::new(10);
         assert_eq!((blocks.take(5), blocks.take(3), blocks.take(1)), (Some(1), Some(7), None));
         blocks.give_back(1, 5);

@@ -1,4 +1,4 @@
-//! The text of routes and of commands on a routing table, as configurations and handlers have them.
+//! Parsing of routes and of routing table commands in configurations and handlers.
 
 use std::net::Ipv4Addr;
 
@@ -31,7 +31,7 @@ pub enum Verb {
     Remove,
 }
 
-/// How routes are read: names mean what the element's surroundings say, and outputs must be there.
+/// How routes are parsed: names are resolved in the element's scope, and outputs must exist.
 #[derive(Clone, Copy, Debug)]
 pub struct Syntax<'a> {
     /// Where names of addresses and networks are looked up.
@@ -44,7 +44,7 @@ impl Syntax<'_> {
     /// Reads a route: `ADDR/MASK [GATEWAY] OUTPUT`. The gateway may be `-`.
     ///
     /// # Errors
-    /// The text is no route, or the output is not there.
+    /// The text is not a route, or the output does not exist.
     pub fn route<A: Address>(&self, text: &ArgText) -> Result<Route<A>, Error<A>> {
         let syntax = Error::Syntax { remove: false };
         let (prefix, words) = self.prefix(text, &syntax)?;
@@ -52,8 +52,8 @@ impl Syntax<'_> {
         Ok(Route { prefix, hop })
     }
 
-    /// Reads what one of the handlers `add`, `set` and `remove` was given: a route, of which
-    /// `remove` needs only the network.
+    /// Parses the text written to one of the handlers `add`, `set` and `remove`: a route; for `remove`, the network is
+    /// enough.
     ///
     /// # Errors
     /// As [`Syntax::route`].
@@ -69,11 +69,10 @@ impl Syntax<'_> {
         }
     }
 
-    /// Reads what the handler `ctrl` was given: a command a line. Empty lines and comments do not
-    /// count.
+    /// Parses the text written to the handler `ctrl`: one command per line. Empty lines and comments are ignored.
     ///
     /// # Errors
-    /// As [`Syntax::route`], or a line starts with another word than `add`, `set` or `remove`.
+    /// As [`Syntax::route`], or a line does not start with `add`, `set` or `remove`.
     pub fn commands<A: Address>(&self, text: &str) -> Result<Vec<Command<A>>, Error<A>> {
         let mut commands = Vec::new();
         for line in text.lines() {
@@ -91,7 +90,7 @@ impl Syntax<'_> {
         Ok(commands)
     }
 
-    /// The network that a text starts with, and the words behind it.
+    /// The network at the start of a text, and the words after it.
     fn prefix<A: Address>(
         &self,
         text: &ArgText,
@@ -105,7 +104,7 @@ impl Syntax<'_> {
         Ok((A::network(&network, &self.scope, syntax)?, words))
     }
 
-    /// A gateway, perhaps, and an output, perhaps. A gateway alone says nothing.
+    /// An optional gateway and an optional output. A gateway without an output gives no hop.
     fn hop<A: Address>(
         &self,
         words: &[ArgText],
@@ -156,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn routes_in_every_spelling() {
+    fn routes_are_parsed_in_every_spelling() {
         for (text, printed) in [
             ("10.0.0.0/8 1", "10.0.0.0/8 - 1"),
             ("10.1.2.3/8 1", "10.0.0.0/8 - 1"),
@@ -172,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_route_is_refused() {
+    fn malformed_routes_are_refused() {
         let syntax = "expected ‘ADDR/MASK [GATEWAY] OUTPUT’";
         for (text, message) in [
             ("", syntax),
@@ -191,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn removing_takes_less() {
+    fn remove_needs_only_the_network() {
         let remove = |text: &str| SYNTAX().command(Verb::Remove, &text.into());
         let prefix = Prefix::new(0x0a00_0000, 8);
         let hop = |gateway: [u8; 4], port| Some(Hop { gateway: gateway.into(), port });
@@ -203,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_a_line() {
+    fn ctrl_reads_one_command_per_line() {
         let text = "add 10/8 1\n\n  // nothing\nset 10/8 - 2 // why not\n remove 10/8";
         let prefix = Prefix::new(0x0a00_0000, 8);
         let route = |port| {
@@ -218,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn routes_of_ipv6() {
+    fn ipv6_routes_are_parsed() {
         let route = |text: &str| SYNTAX().route::<Ipv6Addr>(&text.into());
         for (text, printed) in [
             ("2001:db8::/32 1", "2001:db8::/32 - 1"),
@@ -243,7 +242,7 @@ mod tests {
         }
     }
 
-    /// What is read prints as a text that means the same.
+    /// A parsed command prints as text that parses to the same command.
     fn rereads<A: Address>(text: &str) {
         for command in SYNTAX().commands::<A>(text).unwrap_or_default() {
             let (verb, line) = match command {
@@ -258,7 +257,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read_without_harm(
+        fn any_text_is_parsed_without_a_panic(
             text in "(add|set|remove|)[ 0-9./a-f\\-\"'\n]{0,40}|\\PC{0,60}",
             text6 in "(add|set|remove) [0-9a-f]{1,4}:(:|[0-9a-f:]{1,20})(/[0-9]{1,3})?( [0-9a-f:-]{1,20})?( [0-3])?",
         ) {

@@ -1,25 +1,23 @@
 //! DIR-24-8: one memory access for most addresses, two for the others.
 //!
-//! Source: P. Gupta, S. Lin, N. McKeown, "Routing Lookups in Hardware at Memory Access Speeds",
-//! IEEE Infocom 1998. A first table has an entry for each of the 2^24 networks of 24 bits. It holds
-//! the hop, or where there are longer prefixes the number of a group of 256 entries, one for each
-//! address.
+//! Source: P. Gupta, S. Lin, N. McKeown, "Routing Lookups in Hardware at Memory Access Speeds", IEEE Infocom 1998. The
+//! first table has an entry for each of the 2^24 networks of 24 bits. The entry holds a hop or, where there are longer
+//! prefixes, the number of a group of 256 entries, one for each address.
 //!
 //! # Two widths
 //! Entries of 16 bits halve the first table to 32 MiB: at 512,000 routes and random addresses a
 //! lookup in a batch took 11 ns against 17 ns with 32 bits, and 1.4 ns against 2.6 ns where
 //! addresses keep to 2,000 networks of 16 bits (Xeon virtual machine, 4 KiB pages). Sixteen bits can
-//! name 32,767 hops and 32,768 groups. A table that needs more is made anew with 32 bits.
+//! name 32,767 hops and 32,768 groups. A table that needs more is rebuilt with 32 bits.
 //!
 //! # Changes in place
-//! The writer keeps, for each entry, the length of the prefix that it comes from, so that a new
-//! route knows which entries it may take, and a route that goes knows which were its own. A change
-//! is one store an entry, and readers need no lock.
+//! For each entry, the writer keeps the length of the prefix that it comes from. So it knows which entries a new route
+//! may overwrite, and which ones belong to a removed route. A change is one store per entry, and readers need no lock.
 //!
-//! What the default route would fill stays zero, so that the system gives no memory to networks
-//! without routes. Its hop lies beside the tables. A reader that had an old entry and the new default
-//! could find a hop that the address never had: so where an entry is zero it reads the default before
-//! the entry and after it, until they are the same.
+//! Entries that the default route would fill stay zero, so that the system allocates no memory for networks without
+//! routes. The default route's hop is stored beside the tables. A reader with an old entry and the new default could
+//! find a hop that the address never had. So where an entry is zero, a reader loads the default before and after the
+//! entry, until both are the same.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering, fence};
@@ -42,10 +40,10 @@ const FIRST: usize = 1 << 24;
 /// Entries of a group.
 const GROUP: usize = 256;
 
-/// Groups that a table of narrow entries has room for: as many as its entries can name.
+/// The number of groups in a table of narrow entries: as many as its entries can name.
 const NARROW_GROUPS: usize = 1 << 15;
 
-/// Groups that a table of wide entries has room for at first.
+/// The initial number of groups in a table of wide entries.
 const WIDE_GROUPS: usize = 1 << 17;
 
 /// The tables.
@@ -54,7 +52,7 @@ pub struct Dir24x8 {
     tables: Arc<Width>,
 }
 
-/// The tables, with entries as wide as they need be.
+/// The tables, with entries as wide as necessary.
 #[derive(Debug)]
 enum Width {
     Narrow(Tables<AtomicU16>),
@@ -91,7 +89,7 @@ impl<E: Entry> Tables<E> {
         self.first[(address >> 8) as usize].load()
     }
 
-    /// What an entry of the first table leads to; 0 for the default.
+    /// The hop that an entry of the first table leads to; 0 for the default.
     #[inline(always)]
     fn resolve(&self, mut entry: u32, address: u32) -> u32 {
         if entry & E::MARK != 0 {
@@ -106,7 +104,7 @@ impl<E: Entry> Tables<E> {
         loop {
             let default = self.default.load(Ordering::Acquire);
             let entry = self.first(address);
-            // What an entry leads to was written before it.
+            // The group of an entry was written before the entry.
             fence(Ordering::Acquire);
             match self.resolve(entry, address) {
                 0 => {}
@@ -121,15 +119,14 @@ impl<E: Entry> Tables<E> {
 
     #[inline(always)]
     fn lookup_batch(&self, addresses: &[u32], hops: &mut [HopId]) {
-        // No lookup needs the result of another, so that the processor has the cache misses of
-        // many under way at once.
+        // The lookups are independent, so that the processor can have many cache misses in flight at once.
         for (hop, &address) in hops.iter_mut().zip(addresses) {
             hop.0 = self.first(address);
         }
-        // What an entry leads to was written before it.
+        // The group of an entry was written before the entry.
         fence(Ordering::Acquire);
         for (addresses, hops) in addresses.chunks(LANES).zip(hops.chunks_mut(LANES)) {
-            // Few networks have longer prefixes within, and vectors do the others.
+            // Few networks contain longer prefixes; the others are handled with vector instructions.
             if hops.iter().fold(0, |any, hop| any | hop.0) & E::MARK != 0 {
                 for (hop, &address) in hops.iter_mut().zip(addresses) {
                     hop.0 = self.resolve(hop.0, address);
@@ -144,7 +141,7 @@ impl<E: Entry> Tables<E> {
     }
 }
 
-/// Entries that are looked at together.
+/// The number of entries tested together.
 const LANES: usize = 16;
 
 impl Fib for Dir24x8 {
@@ -175,30 +172,30 @@ pub struct Dir24x8Writer {
     notes: Notes,
 }
 
-/// What the writer knows of the entries.
+/// The writer's notes on the entries.
 #[derive(Debug)]
 struct Notes {
     /// For each entry of the first table, the length of the prefix that it comes from, or
     /// [`IN_GROUP`]; 0 where the entry is zero.
     owners: Box<[u8]>,
-    /// For each group that was ever used.
+    /// Notes for each group ever used.
     groups: Vec<GroupNotes>,
     free: Vec<Part>,
-    /// Groups that are no longer reached by new lookups.
+    /// Groups that new lookups no longer reach.
     left: Vec<Part>,
 }
 
 #[derive(Debug)]
 struct GroupNotes {
     owners: [u8; GROUP],
-    /// Routes of more than 24 bits. The group is there for as long as there are any.
+    /// The number of routes of more than 24 bits. The group exists as long as there are any.
     routes: u32,
 }
 
 const IN_GROUP: u8 = u8::MAX;
 
 impl Notes {
-    /// Carries out one change, not of the default route.
+    /// Makes one change, which is not of the default route.
     fn change<E: Entry>(&mut self, tables: &Tables<E>, change: &Change, rib: &Rib) {
         let mut paint = Repaint::of(change, rib);
         if paint.length == 0 {
@@ -248,7 +245,7 @@ impl Notes {
         notes.routes -= u32::from(change.new.is_none()).min(notes.routes);
         let (routes, rest) = (notes.routes, (entries[0].load(), notes.owners[0]));
         if routes == 0 {
-            // All entries are of the one prefix of at most 24 bits that is left.
+            // All entries belong to the one remaining prefix, which has at most 24 bits.
             entry.store(rest.0);
             self.set_owner(index, rest.1);
             self.left.push(group);
@@ -258,7 +255,7 @@ impl Notes {
         }
     }
 
-    /// Fills a group that nobody reaches yet with what all of its addresses had.
+    /// Fills a group that no reader reaches yet with the hop that all of its addresses had.
     fn new_group<E: Entry>(&mut self, tables: &Tables<E>, hop: u32, owner: u8) -> Part {
         let notes = GroupNotes { owners: [owner; GROUP], routes: 0 };
         let group = match self.free.pop() {
@@ -322,7 +319,7 @@ impl FibWriter for Dir24x8Writer {
                 let notes = Notes::of(&tables, routes)?;
                 (Width::Narrow(tables), notes)
             } else {
-                // Room for as many again, so that this is not soon done anew.
+                // Leave room for twice as many groups, to avoid another rebuild soon.
                 let tables = Tables::new(WIDE_GROUPS.max(groups.len() * 2))?;
                 let notes = Notes::of(&tables, routes)?;
                 (Width::Wide(tables), notes)
@@ -384,8 +381,7 @@ impl Notes {
         Ok(Notes { owners, groups: Vec::new(), free: Vec::new(), left: Vec::new() })
     }
 
-    /// Fills empty tables. Networks come before those within them, so that each may take all
-    /// entries in its range.
+    /// Fills empty tables. Networks come before those within them, so each may overwrite all entries in its range.
     fn of<E: Entry>(tables: &Tables<E>, routes: Routes<'_>) -> Result<Notes, Error> {
         let mut notes = Notes::new()?;
         for (prefix, entry) in routes.rib.iter().filter(|(prefix, _)| *prefix != Prefix::DEFAULT) {
@@ -395,7 +391,7 @@ impl Notes {
         Ok(notes)
     }
 
-    /// Whether there is room for changes, even if each long prefix needs a group of its own.
+    /// Whether there is room for the changes, even if each long prefix needs a new group.
     fn fit<E: Entry>(&self, tables: &Tables<E>, routes: Routes<'_>, changes: &[Change]) -> bool {
         let needs_group = |change: &&Change| change.prefix.length() > 24 && !change.new.is_none();
         let groups = changes.iter().filter(needs_group).count();

@@ -1,41 +1,38 @@
-//! DirectIPLookup - routes packets by directly indexed tables, the fastest way
+//! DirectIPLookup - routes packets by longest prefix match in directly indexed tables (fastest)
 //!
 //! # Synopsis
 //! `DirectIPLookup(ADDR/MASK [GATEWAY] OUTPUT, ...)`
 //!
 //! # Description
-//! Looks up each packet's destination annotation: the route of the longest prefix that holds the
-//! address decides. Sends the packet by the route's output, and sets the annotation to the route's
-//! gateway, if it has one.
+//! Looks up each packet's destination annotation and uses the route with the longest matching prefix. Sends the packet
+//! to the route's output. If the route has a gateway, sets the annotation to the gateway's address.
 //!
-//! The tables are those of DIR-24-8: most lookups read memory once, none more than twice, however
-//! many routes there are. That takes up to 48 MiB, less where networks have no routes, and more from
-//! 32,768 different next hops, or as many networks of 24 bits with longer prefixes within. The kernel is asked for
-//! huge pages under the tables.
+//! The tables use the DIR-24-8 scheme: most lookups read memory once, none more than twice, however many routes there
+//! are. The first table needs up to 48 MiB, and less where networks have no routes. Each /24 network that contains
+//! longer prefixes needs 772 bytes more. With more than 32,767 different next hops, or 32,768 such /24 networks, the
+//! first table needs up to 80 MiB. The element asks the kernel for huge pages for the tables.
 //!
 //! # Arguments
-//! - Routes, one an argument: a network, or an address for itself alone; perhaps a gateway, `-`
-//!   being none; an output. Of several routes for one network the first counts.
+//! - Routes, one per argument: a network or a single address; an optional gateway, where `-` means none; and an output.
+//!   If several routes have the same network, the first one is used.
 //!
 //! # Ports
 //! One push input, any number of push outputs.
 //!
 //! # Handlers
-//! - `table` (read): the routes, one a line: network, gateway or `-`, output. They stand in the
-//!   order of Click's hash table, which looks random.
-//! - `lookup` (read): the output and the gateway, if there is one, for the address that is given;
-//!   -1 when there is no route.
-//! - `add` (write): adds a route, `ADDR/MASK [GATEWAY] OUTPUT`. Fails when its network has one.
-//! - `set` (write): adds a route, or replaces its network's.
-//! - `remove` (write): removes the route of a network, `ADDR/MASK [GATEWAY OUTPUT]`. Fails when there
-//!   is none, or it is another one.
-//! - `ctrl` (write): carries out `add ...`, `set ...` and `remove ...` commands, one a line; all, or
-//!   none when one of them fails. Packets see, for each address, the route before all commands or
-//!   the one after them.
+//! - `table` (read): the routes, one per line: network, gateway or `-`, output. Their order is that of Click's hash
+//!   table, which looks random.
+//! - `lookup` (read): the output for the given address, and the gateway if there is one; -1 if no route matches.
+//! - `add` (write): adds a route, `ADDR/MASK [GATEWAY] OUTPUT`. Fails if the network already has one.
+//! - `set` (write): adds a route, or replaces the network's existing one.
+//! - `remove` (write): removes the route of a network, `ADDR/MASK [GATEWAY OUTPUT]`. Fails if there is no such
+//!   route, or if its gateway or output differ from those given.
+//! - `ctrl` (write): runs `add ...`, `set ...` and `remove ...` commands, one per line. If one of them fails, none
+//!   takes effect. For each address, packets see the route from either before or after all the commands.
 //! - `flush` (write): removes all routes.
 //!
 //! # Drops
-//! - no route: no route's network holds the destination annotation.
+//! - no route: no route matches the destination annotation.
 //!
 //! # Example
 //! ```click

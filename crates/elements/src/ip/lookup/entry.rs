@@ -5,17 +5,17 @@ use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
 use zerocopy::FromZeros;
 
-/// A cell that holds the number of a hop or, with [`Entry::MARK`], that of something else.
+/// A cell that holds the number of a hop or, with [`Entry::MARK`], another number.
 ///
-/// Readers load cells while the writer stores them, and need no lock.
+/// Readers load cells without a lock while the writer stores them.
 pub(super) trait Entry: FromZeros + Send + Sync + Debug + 'static {
     /// The highest bit; numbers are below it.
     const MARK: u32;
 
-    /// What the cell holds.
+    /// The value of the cell.
     fn load(&self) -> u32;
 
-    /// Makes the value known, and what was written before it.
+    /// Stores a value, and makes everything written before it visible to readers that see it.
     fn store(&self, value: u32);
 }
 

@@ -8,19 +8,19 @@ use super::route::{Hop, Prefix, Route};
 /// Why a routing table refused a change. The messages are Click's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error<A: Address = Ipv4Addr> {
-    /// The text is no route.
+    /// The text is not a route.
     #[error("expected ‘ADDR/MASK [GATEWAY{}’", if *.remove { " OUTPUT]" } else { "] OUTPUT" })]
     Syntax {
-        /// Whether a route was to be removed, for which less will do.
+        /// Whether the command was to remove a route, which needs less text.
         remove: bool,
     },
     /// The element has no such output.
     #[error("bad OUTPUT")]
     Output,
-    /// A word that is none of `add`, `set` and `remove`.
+    /// The command is not `add`, `set` or `remove`.
     #[error("bad command ‘{0}’")]
     Command(String),
-    /// The network has a route already.
+    /// The network already has a route.
     #[error("conflict with existing route ‘{0}’")]
     Exists(Route<A>),
     /// There is no such route.
@@ -28,10 +28,10 @@ pub enum Error<A: Address = Ipv4Addr> {
     NotFound {
         /// The network.
         prefix: Prefix<A>,
-        /// The hop, if it was to match.
+        /// The hop that had to match, if any.
         hop: Option<Hop<A>>,
     },
-    /// The mask of a network has ones after a zero.
+    /// The mask of a network has one bits after a zero.
     #[error("{0}")]
     Mask(#[from] super::route::NotAPrefix),
     /// There are too many different next hops.
@@ -43,7 +43,7 @@ pub enum Error<A: Address = Ipv4Addr> {
 }
 
 impl<A: Address> Error<A> {
-    /// The message for an argument of a configuration, counted from 1.
+    /// The message for a configuration argument; arguments are counted from 1.
     pub(super) fn of_argument(&self, number: usize) -> String {
         match self {
             Error::Syntax { .. } => {
@@ -55,7 +55,7 @@ impl<A: Address> Error<A> {
     }
 }
 
-/// How Click prints the hop of a route to remove: an output that was not given is -1.
+/// How Click prints the hop of a route to remove: -1 stands for an output that was not given.
 fn missing<A: Address>(hop: &Option<Hop<A>>) -> String {
     hop.map_or_else(|| "- -1".to_owned(), |hop| hop.to_string())
 }

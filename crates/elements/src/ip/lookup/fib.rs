@@ -1,4 +1,4 @@
-//! What forwarding threads look addresses up in, and how it follows the routes.
+//! The structures in which forwarding threads look up addresses, and how they follow the routes.
 
 use std::net::Ipv4Addr;
 
@@ -8,15 +8,15 @@ use super::hops::HopId;
 use super::rib::Rib;
 use super::route::Prefix;
 
-/// A forwarding structure: the longest prefix that holds an address, by whatever means.
+/// A forwarding structure, which finds the longest prefix that contains an address.
 ///
-/// This is what a thread holds for the length of a batch. The bulk of it may be shared with other
-/// views of the same table and be changed in place meanwhile.
+/// A thread holds it for the duration of a batch. Most of it may be shared with other views of the same table, and may
+/// be changed in place meanwhile.
 pub trait Fib<A: Address = Ipv4Addr>: Send + Sync + 'static {
-    /// The hop of the longest prefix that holds an address.
+    /// The hop of the longest prefix that contains an address.
     fn lookup(&self, address: A::Bits) -> HopId;
 
-    /// Looks up many addresses; as many results are written as there are addresses or room.
+    /// Looks up many addresses. Stops at the end of the shorter slice.
     fn lookup_batch(&self, addresses: &[A::Bits], hops: &mut [HopId]) {
         for (hop, &address) in hops.iter_mut().zip(addresses) {
             *hop = self.lookup(address);
@@ -26,7 +26,7 @@ pub trait Fib<A: Address = Ipv4Addr>: Send + Sync + 'static {
 
 /// The one writer of a forwarding structure.
 pub trait FibWriter<A: Address = Ipv4Addr>: Send + Sized + 'static {
-    /// What it writes.
+    /// The structure that it writes.
     type Fib: Fib<A>;
 
     /// Starts with no routes.
@@ -38,18 +38,17 @@ pub trait FibWriter<A: Address = Ipv4Addr>: Send + Sized + 'static {
     /// The structure as it is now, for readers.
     fn fib(&self) -> Self::Fib;
 
-    /// Makes the structure anew from all routes, beside the one that readers have.
+    /// Rebuilds the structure from all routes, beside the one that readers use.
     ///
     /// # Errors
-    /// There is not enough memory; the structure is as it was.
+    /// There is not enough memory; the structure is unchanged.
     fn rebuild(&mut self, routes: Routes<'_, A>) -> Result<(), Error<A>>;
 
-    /// Brings the structure up to date. Changes that readers may see before the next
-    /// [`Readers::publish`] are made in the order given: then each address goes from its old hop to
-    /// its new one directly.
+    /// Applies changes to the structure. Changes that readers may see before the next [`Readers::publish`] are made in
+    /// the order given, so that each address goes directly from its old hop to its new one.
     ///
     /// # Errors
-    /// There is not enough memory; the structure is as it was.
+    /// There is not enough memory; the structure is unchanged.
     fn update(
         &mut self,
         routes: Routes<'_, A>,
@@ -57,23 +56,22 @@ pub trait FibWriter<A: Address = Ipv4Addr>: Send + Sized + 'static {
         readers: &mut dyn Readers<Self::Fib>,
     ) -> Result<(), Error<A>>;
 
-    /// Allows parts that were [retired](Readers::retire) to be used again.
+    /// Makes parts that were [retired](Readers::retire) available for reuse.
     fn reuse(&mut self, _parts: &[Part]) {}
 
-    /// Bytes of memory in use by the structure, the writer's notes included.
+    /// Bytes of memory in use by the structure, including the writer's notes.
     fn memory(&self) -> usize;
 }
 
 /// The readers of a structure, as its writer sees them.
 pub trait Readers<F> {
-    /// Gives the structure to readers that come from now on.
+    /// Makes the structure available to new readers.
     fn publish(&mut self, fib: F);
 
-    /// Names a part that new lookups no longer reach: it may be used again when those under way
-    /// have ended.
+    /// Reports a part that new lookups no longer reach. It may be reused when lookups in progress have ended.
     fn retire(&mut self, part: Part);
 
-    /// Forgets the parts named so far: they belong to a structure that is no more.
+    /// Discards the parts reported so far, because the structure that they belong to no longer exists.
     fn forget(&mut self);
 }
 
@@ -85,28 +83,27 @@ pub struct Routes<'a, A: Address = Ipv4Addr> {
     pub(crate) hop_limit: u32,
 }
 
-/// The number of a part of a structure, whatever it calls so.
+/// The number of a part of a structure; each structure defines its parts.
 pub type Part = u32;
 
-/// What has become of the route of a network.
+/// What happened to the route of a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change<A: Address = Ipv4Addr> {
     pub(crate) prefix: Prefix<A>,
     /// [`HopId::NONE`] when the route is new.
     pub(crate) old: HopId,
-    /// [`HopId::NONE`] when it is gone.
+    /// [`HopId::NONE`] when the route is removed.
     pub(crate) new: HopId,
 }
 
 impl<A: Address> Change<A> {
-    /// Where the change stands among those of one transaction: what is added or replaced from the
-    /// longest prefix to the shortest, then what is removed from the shortest to the longest.
+    /// The position of the change in its transaction: first the additions and replacements, from the longest prefix to
+    /// the shortest, then the removals, from the shortest to the longest.
     ///
-    /// In this order every address changes its hop at most once. Take the longest prefix that holds
-    /// an address among all that are there before or after. If it is added or replaced, it is the
-    /// first change of the additions that shows, and it is the address's last. If it stays, nothing
-    /// shows. If it is removed, it hides all other changes until it goes as the last of them, and
-    /// what then shows is final.
+    /// In this order every address changes its hop at most once. Consider the longest prefix that contains an address,
+    /// among all that exist before or after. If it is added or replaced, that is the first change that affects the
+    /// address, and also the last. If it stays, no change affects the address. If it is removed, it hides all other
+    /// changes until its removal, which is the last of them, and the hop found after that is final.
     pub(super) fn rank(&self) -> (bool, u8, Prefix<A>) {
         let length = self.prefix.length();
         match self.new.is_none() {
@@ -116,20 +113,20 @@ impl<A: Address> Change<A> {
     }
 }
 
-/// Which entries of an expanded table a change concerns, by the length of the prefix that each
-/// entry comes from, and what they become.
+/// The entries of an expanded table that a change affects, by the length of the prefix that each entry comes from, and
+/// their new value.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Repaint {
     owners: (u8, u8),
-    /// The hop that the entries get.
+    /// The new hop of the entries.
     pub(super) hop: HopId,
-    /// The length of the prefix that it comes from.
+    /// The length of the prefix that this hop comes from.
     pub(super) length: u8,
 }
 
 impl Repaint {
-    /// What a change does to the entries in its network's range. Entries of longer prefixes stay.
-    /// Where a route is gone, that of the network around it shows again.
+    /// The effect of a change on the entries in its network's range. Entries of longer prefixes stay. A removed route
+    /// is replaced by the route of the network around it.
     pub(super) fn of(change: &Change, rib: &Rib) -> Repaint {
         let own = change.prefix.length();
         if change.new.is_none() {
@@ -140,7 +137,7 @@ impl Repaint {
         }
     }
 
-    /// Whether an entry that comes from a prefix of this length is concerned.
+    /// Whether the change affects an entry that comes from a prefix of this length.
     #[inline]
     pub(super) fn takes(&self, owner: u8) -> bool {
         self.owners.0 <= owner && owner <= self.owners.1

@@ -1,7 +1,7 @@
 //! Next hops, each stored once and named by a small number.
 //!
-//! A table of half a million routes has a few hundred different hops. Forwarding structures hold
-//! their numbers; the hops themselves lie in one array that stays in the first-level cache.
+//! A table of half a million routes has a few hundred different hops. Forwarding structures hold their numbers; the
+//! hops themselves are in one array that stays in the L1 cache.
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
@@ -12,7 +12,7 @@ use super::error::Error;
 use super::memory::zeroed;
 use super::route::Hop;
 
-/// The number of a hop in its table; 0 stands for no route.
+/// The number of a hop in its table; 0 means no route.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HopId(pub(crate) u32);
 
@@ -20,15 +20,15 @@ impl HopId {
     /// No route.
     pub const NONE: HopId = HopId(0);
 
-    /// Whether this stands for no route.
+    /// Whether this means no route.
     #[must_use]
     pub fn is_none(self) -> bool {
         self == Self::NONE
     }
 }
 
-/// What readers see: hops by number. An entry is written before its number is made known, and not
-/// changed for as long as a reader may hold it.
+/// The readers' side: hops by number. An entry is written before its number is published, and does not change while a
+/// reader may hold it.
 #[derive(Debug)]
 pub(super) struct HopTable<A: Address = Ipv4Addr> {
     entries: Box<[A::Cell]>,
@@ -55,12 +55,12 @@ impl<A: Address> HopTable<A> {
     }
 }
 
-/// The writer's side: which hop has which number, and how many routes use it.
+/// The writer's side: the number of each hop, and how many routes use it.
 #[derive(Debug)]
 pub(super) struct Hops<A: Address = Ipv4Addr> {
     shared: Arc<HopTable<A>>,
     ids: HashMap<Hop<A>, HopId, foldhash::fast::RandomState>,
-    /// By number.
+    /// Indexed by number.
     uses: Vec<Use<A>>,
     free: Vec<HopId>,
 }
@@ -71,13 +71,13 @@ struct Use<A: Address> {
     routes: u32,
 }
 
-/// Numbers in the first table; more make it grow.
+/// The initial capacity; the table grows when it is exceeded.
 const FIRST_CAPACITY: usize = 256;
 
-/// The most different hops that a table may have.
+/// The maximum number of different hops in a table.
 pub(super) const MAX_HOPS: u32 = 1 << 24;
 
-/// The largest output number, so that one more still fits its half of an entry.
+/// The largest output number. One more than it must fit in half of an entry.
 pub(super) const MAX_PORT: u32 = u32::MAX - 1;
 
 impl<A: Address> Hops<A> {
@@ -91,12 +91,12 @@ impl<A: Address> Hops<A> {
         })
     }
 
-    /// What readers see of it.
+    /// The readers' side.
     pub(super) fn shared(&self) -> &Arc<HopTable<A>> {
         &self.shared
     }
 
-    /// One more than the highest number that was given out.
+    /// One more than the highest number ever allocated.
     pub(super) fn limit(&self) -> u32 {
         self.uses.len() as u32
     }
@@ -133,8 +133,8 @@ impl<A: Address> Hops<A> {
         Ok(id)
     }
 
-    /// Takes back the number of a hop from one route. Returns whether no route uses it any more:
-    /// it is then to be [freed](Hops::free) when no reader can hold it.
+    /// Releases the number of a hop for one route. Returns whether no route uses it any more. If so, the caller must
+    /// [free](Hops::free) it when no reader can hold it.
     #[must_use]
     pub(super) fn release(&mut self, id: HopId) -> bool {
         let mut hop = None;
@@ -143,19 +143,18 @@ impl<A: Address> Hops<A> {
             hop = (entry.routes == 0).then_some(entry.hop);
         });
         match hop {
-            // The next route to this hop gets another number: readers may hold this one.
+            // The next route to this hop gets a new number, because readers may still hold this one.
             Some(hop) => self.ids.remove(&hop).is_some(),
             None => false,
         }
     }
 
-    /// Allows a number that was released to be given out again.
+    /// Makes a released number available again.
     pub(super) fn free(&mut self, id: HopId) {
         self.free.push(id);
     }
 
-    /// Whether numbers were given out that readers cannot look up until they see a
-    /// [grown](Hops::grow) table.
+    /// Whether numbers were allocated that readers cannot look up until they see a [grown](Hops::grow) table.
     pub(super) fn has_outgrown(&self) -> bool {
         self.limit() > self.shared.capacity()
     }
@@ -163,7 +162,7 @@ impl<A: Address> Hops<A> {
     /// Makes a table that has room for all numbers.
     ///
     /// # Errors
-    /// There is no memory for it.
+    /// There is not enough memory.
     pub(super) fn grow(&mut self) -> Result<(), Error<A>> {
         let table = HopTable::new(self.limit().next_power_of_two() as usize * 2)?;
         for (id, entry) in (0..).zip(&self.uses) {
@@ -175,7 +174,7 @@ impl<A: Address> Hops<A> {
         Ok(())
     }
 
-    /// Bytes of memory in use, of both sides.
+    /// Bytes of memory in use, on both sides.
     pub(super) fn memory(&self) -> usize {
         self.shared.entries.len() * size_of::<A::Cell>()
             + self.uses.capacity() * size_of::<Use<A>>()

@@ -1,4 +1,4 @@
-//! Plain lists of routes, which a lookup reads from the front: for a handful of routes.
+//! Plain lists of routes that a lookup reads from the front, for a handful of routes.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ impl Row {
     }
 }
 
-/// Routes in the order of adding: a lookup reads them all.
+/// Routes in the order of addition. A lookup reads them all.
 #[derive(Clone, Debug)]
 pub struct Linear(Arc<[Row]>);
 
@@ -40,8 +40,8 @@ impl Fib for Linear {
     }
 }
 
-/// Routes in an order in which none stands before one within its network: a lookup ends with the
-/// first that holds the address.
+/// Routes in an order in which each route precedes those whose networks contain its own. A lookup stops at the first
+/// match.
 #[derive(Clone, Debug)]
 pub struct Sorted(Arc<[Row]>);
 
@@ -105,13 +105,13 @@ list_writer!(SortedWriter, Sorted, |rib: &Rib| {
     sorted(rib).into_iter().map(|(prefix, hop)| Row::new(prefix, hop)).collect()
 });
 
-/// The routes so that none stands before one within its network, otherwise in the table's order:
-/// what SortedIPLookup lists.
+/// The routes as SortedIPLookup lists them: each route precedes those whose networks contain its own; otherwise they
+/// are in the table's order.
 pub(super) fn sorted(rib: &Rib) -> Vec<(Prefix, HopId)> {
     let list = rib.list();
     let places: HashMap<Prefix, usize> =
         list.iter().enumerate().map(|(place, (prefix, _))| (*prefix, place)).collect();
-    // For each route, how many routes within its network are still to come.
+    // For each route, the number of routes within its network that are not yet in `sorted`.
     let mut within = vec![0usize; list.len()];
     let around = |prefix: Prefix| {
         let mut around: Vec<usize> =

@@ -1,31 +1,27 @@
-//! LookupIPRoute - the routing table of old configurations
+//! LookupIPRoute - routes packets by longest prefix match; the routing table of old configurations
 //!
 //! # Synopsis
 //! `LookupIPRoute(ADDR/MASK [GATEWAY] OUTPUT, ...)`
 //!
 //! # Description
-//! Looks up each packet's destination annotation: the route of the longest prefix that holds the
-//! address decides. Sends the packet by the route's output, and sets the annotation to the route's
-//! gateway, if it has one.
+//! Looks up each packet's destination annotation and uses the route with the longest matching prefix. Sends the packet
+//! to the route's output. If the route has a gateway, sets the annotation to the gateway's address.
 //!
-//! This is what StaticIPLookup was called, also as LookupIPRoute2 and LookupIPRouteMP. It looks routes
-//! up in a radix trie.
+//! This is the old name of StaticIPLookup. LookupIPRoute2 and LookupIPRouteMP are synonyms. Lookups use a radix trie.
 //!
 //! # Arguments
-//! - Routes, one an argument: a network, or an address for itself alone; perhaps a gateway, `-`
-//!   being none; an output. Of several routes for one network the first counts.
+//! - Routes, one per argument: a network or a single address; an optional gateway, where `-` means none; and an output.
+//!   If several routes have the same network, the first one is used.
 //!
 //! # Ports
 //! One push input, any number of push outputs.
 //!
 //! # Handlers
-//! - `table` (read): the routes, one a line: network, gateway or `-`, output. They stand in the
-//!   order of the arguments.
-//! - `lookup` (read): the output and the gateway, if there is one, for the address that is given;
-//!   -1 when there is no route.
+//! - `table` (read): the routes, one per line: network, gateway or `-`, output, in the order of the arguments.
+//! - `lookup` (read): the output for the given address, and the gateway if there is one; -1 if no route matches.
 //!
 //! # Drops
-//! - no route: no route's network holds the destination annotation.
+//! - no route: no route matches the destination annotation.
 //!
 //! # Example
 //! ```click

@@ -1,13 +1,13 @@
-//! Large tables that take memory only where they are written.
+//! Large tables that use memory only where they are written.
 
 use zerocopy::FromZeros;
 
 use super::error::Error;
 
-/// An array of zeros. The system backs it with memory page by page, when a page is first written.
+/// An array of zeros. The system allocates each page of it when the page is first written.
 ///
 /// # Errors
-/// There is no room for it.
+/// There is not enough memory.
 pub(super) fn zeroed<T: FromZeros>(count: usize) -> Result<Box<[T]>, Error> {
     <[T]>::new_box_zeroed_with_elems(count).map_err(|_| Error::NoMemory)
 }

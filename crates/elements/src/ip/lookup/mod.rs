@@ -1,44 +1,41 @@
-//! Routing tables, and the elements that route IPv4 packets by them.
+//! Routing tables, and the elements that use them to route IPv4 packets.
 //!
-//! A [`RouteTable`] has two halves. The routes as they were written are a prefix tree with the number
-//! of a hop for each network (`rib.rs`). What packets are looked up in is a [`Fib`], made from the
-//! routes and kept up to date by its [`FibWriter`]:
+//! A [`RouteTable`] has two halves. The routes as configured are in a prefix tree that maps each network to the number
+//! of a hop (`rib.rs`). Packets are looked up in a [`Fib`], which is built from the routes and kept up to date by its
+//! [`FibWriter`]:
 //!
 //! | structure | element | a lookup | a change |
 //! |---|---|---|---|
 //! | [`Dir24x8`] | DirectIPLookup | one or two memory accesses | in place |
 //! | [`Radix`] | RadixIPLookup | up to seven | copies up to seven nodes |
-//! | [`Ranges`] | RangeIPLookup | a binary search in cache | makes the slots that it touches anew |
-//! | [`Poptrie`] | none: see below | two to five, in cache | makes the slots that it touches anew |
+//! | [`Ranges`] | RangeIPLookup | a binary search in cache | rebuilds the slots that it touches |
+//! | [`Poptrie`] | none: see below | two to five, in cache | rebuilds the slots that it touches |
 //! | [`Linear`], [`Sorted`] | LinearIPLookup, SortedIPLookup | all routes | copies the list |
 //!
-//! All but the structures is written for [addresses](Address) of either family; what IPv6 packets are
-//! looked up in is in `ip6/lookup`.
+//! Everything except the structures supports [addresses](Address) of either family. The structures for IPv6 are in
+//! `ip6/lookup`.
 //!
 //! # Changes while packets pass
-//! Readers take a [`Snapshot`] for each batch and never wait. Writers take turns. A transaction is
-//! checked against the routes first, so that one that fails has touched nothing, then reduced to what
-//! it makes of each network, then shown to readers:
+//! Readers hold a view of the table for the duration of a batch and never wait. Writers run one at a time. A
+//! transaction is first checked against the routes, so a transaction that fails changes nothing. It is then reduced to
+//! one change per network, and then made visible to readers:
 //!
-//! - Where a structure is copied, by giving new readers the copy: they see the whole transaction at
-//!   once.
-//! - In DIR-24-8 tables, whose 32 MiB are not to be copied, by a store for each entry, in an order in
-//!   which each address goes from its hop before the transaction to that after it directly (the
-//!   reason is told at `Change::rank`). Two addresses may be seen to change one after the other,
-//!   as they are when two packets are routed one after the other.
-//! - In structures with a directory of slots (`slotted.rs`), by a store for each slot that has changed, which
-//!   leads readers to a part that was made beside the old one.
+//! - Structures that are copied: new readers get the copy, and so see the whole transaction at once.
+//! - DIR-24-8 tables, whose 32 MiB are too large to copy: each entry is stored separately, in an order in which each
+//!   address goes directly from its hop before the transaction to its hop after it (`Change::rank` explains why).
+//!   Readers may see two addresses change one after the other, as when two packets are routed one after the other.
+//! - Structures with a directory of slots (`slotted.rs`): each changed slot is stored separately, and leads readers to
+//!   a part built beside the old one.
 //!
-//! What a change leaves behind, such as the number of a hop without routes or a node that was
-//! copied, may still be held by readers. It is kept with the view that they have, and used again
-//! when nobody has that view any more: writers ask for that at the end of each transaction, and wait
-//! for it only after a change of the default route of a DIR-24-8 table (the reason is told there).
-//! So a table that changes for ever does not grow, and no forwarding thread ever frees anything.
+//! Resources that a change leaves behind, such as the number of a hop without routes or a node that was replaced, may
+//! still be in use by readers. They are kept with the view that readers have, and reused when no reader has that view
+//! any more. Writers check this at the end of each transaction, and do not wait for it. So a table does not grow
+//! however often it changes, and forwarding threads never free memory.
 //!
 //! # Figures
-//! `cargo xtask bench lookup` compares the structures on the Internet's routes; `docs/design.md` has the table, and
-//! why DirectIPLookup is DIR-24-8. To copy a DIR-24-8 table for each transaction would take milliseconds, and twice the
-//! memory. [`Poptrie`] is what to take where the cache is small and destinations are many.
+//! `cargo xtask bench lookup` compares the structures on the Internet's routes. `docs/design.md` has the results, and
+//! explains why DirectIPLookup uses DIR-24-8. Copying a DIR-24-8 table for each transaction would take milliseconds and
+//! need twice the memory. [`Poptrie`] is the best choice where the cache is small and there are many destinations.
 
 mod address;
 mod blocks;

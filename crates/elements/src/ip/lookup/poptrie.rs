@@ -1,12 +1,11 @@
-//! Poptrie: a trie of 64 branches whose nodes are two bit vectors, small enough for a near cache.
+//! Poptrie: a trie with 64 branches per node. A node is mostly two bit vectors, so the trie fits in a small cache.
 //!
-//! Source: H. Asai, Y. Ohara, "Poptrie: A Compressed Trie with Population Count for Fast and Scalable
-//! Software IP Routing Table Lookup", ACM SIGCOMM 2015. The first 18 bits of an address choose an entry of
-//! the directory ("direct pointing"), which holds a hop or leads to a node; each node takes six
-//! bits more. A node's first vector says which of the 64 branches lead to another node: those lie side by side,
-//! so that as many bits as are set up to a branch is the place of its node. Of the other
-//! branches, the leaves, neighbours with the same hop share one; the second vector says where the hop
-//! changes ("leaf compression").
+//! Source: H. Asai, Y. Ohara, "Poptrie: A Compressed Trie with Population Count for Fast and Scalable Software IP
+//! Routing Table Lookup", ACM SIGCOMM 2015. The first 18 bits of an address select an entry of the directory ("direct
+//! pointing"), which holds a hop or leads to a node. Each node consumes six more bits. A node's first vector marks
+//! those of its 64 branches that lead to another node. These nodes are adjacent, so the number of bits set up to a
+//! branch gives the position of its node. The other branches are leaves. Neighbouring leaves with the same hop share
+//! one; the second vector marks where the hop changes ("leaf compression").
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
@@ -22,24 +21,24 @@ use super::memory::zeroed;
 use super::slotted::{PART, SlotWriter, Slotted};
 use super::sweep::Range;
 
-/// Bits of an address that choose its entry of the directory.
+/// The number of address bits that index the directory.
 const BITS: u8 = 18;
 
-/// Bits that a node takes.
+/// The number of address bits that a node consumes.
 const STEP: u32 = 6;
 
-/// By how much the bits of each level of nodes are to be shifted, when four zeros are added to an address: the
-/// 14 bits that the directory leaves are two less than three nodes take.
+/// The shift for each level of nodes, after four zero bits are appended to an address: the 14 bits that the directory
+/// leaves are four less than three nodes consume.
 const SHIFTS: [u32; 3] = [12, 6, 0];
 
-/// Zeros that are added.
+/// The number of zero bits appended.
 const PADDING: u32 = 4;
 
 /// The trie.
 #[derive(Clone, Debug)]
 pub struct Poptrie(Arc<Width>);
 
-/// The trie, with leaves as wide as they need be.
+/// The trie, with leaves as wide as necessary.
 #[derive(Debug)]
 enum Width {
     Narrow(Trie<AtomicU16>),
@@ -53,16 +52,16 @@ struct Trie<E> {
     leaves: Box<[E]>,
 }
 
-/// A node as it lies in the array.
+/// A node, as loaded from the array.
 #[derive(Clone, Copy, Debug, Default)]
 struct Node {
-    /// A bit for each branch that leads to a node.
+    /// A bit for each branch that leads to another node.
     inner: u64,
-    /// A bit for each leaf that has another hop than the one before it.
+    /// A bit for each leaf whose hop differs from that of the leaf before it.
     changes: u64,
-    /// The first of the nodes.
+    /// The index of the first child node.
     first_node: u32,
-    /// The first of the leaves.
+    /// The index of the first leaf.
     first_leaf: u32,
 }
 
@@ -100,7 +99,7 @@ impl Node {
     }
 }
 
-/// Lookups that go down in step, so that their cache misses overlap.
+/// The number of lookups that descend together, so that their cache misses overlap.
 const LANES: usize = 16;
 
 impl<E: Entry> Trie<E> {
@@ -134,7 +133,7 @@ impl<E: Entry> Trie<E> {
         if entry & PART == 0 {
             return HopId(entry);
         }
-        // What an entry leads to was written before it.
+        // The node of an entry was written before the entry.
         fence(Ordering::Acquire);
         for shift in SHIFTS {
             let index = (u64::from(address) << PADDING >> shift) as u32;
@@ -159,7 +158,7 @@ impl<E: Entry> Trie<E> {
                 }
                 for (hop, &address) in hops.iter_mut().zip(addresses) {
                     let index = (u64::from(address) << PADDING >> shift) as u32;
-                    // A lane that has its hop goes on with node 0 and leaf 0, and forgets what it finds.
+                    // A finished lane continues with node 0 and leaf 0, and discards the result.
                     let entry = hop.0;
                     let goes_on = entry & PART != 0;
                     let next = self.node(if goes_on { entry & !PART } else { 0 }).branch(index);
@@ -197,7 +196,7 @@ impl Fib for Poptrie {
 /// The writer of [`Poptrie`].
 pub type PoptrieWriter = SlotWriter<Notes>;
 
-/// What the writer knows of the nodes and leaves.
+/// The writer's notes on the nodes and leaves.
 #[derive(Debug)]
 pub struct Notes {
     trie: Arc<Width>,
@@ -206,9 +205,9 @@ pub struct Notes {
 }
 
 impl Notes {
-    /// Fills a node, and makes what lies below it, from the ranges that begin in it or are open where it does.
-    /// `start` is its first address, counted as the ranges count and with the padding; `shift` says
-    /// which bits it takes. `None` when there is no room.
+    /// Fills a node and builds everything below it, from the ranges that begin in the node or contain its first
+    /// address. `start` is that address, relative to the slot and with the padding; `shift` selects the bits that the
+    /// node consumes. `None` when there is no room.
     fn fill(&mut self, at: u32, ranges: &[Range], start: u32, shift: u32) -> Option<()> {
         let mut node = Node::default();
         let mut hops = [HopId::NONE; 64];
@@ -218,7 +217,7 @@ impl Notes {
         let mut rest = ranges;
         for branch in 0..64 {
             let end = start + ((branch + 1) << shift);
-            // The range that is open where the branch begins, and those that begin within it.
+            // The range that contains the start of the branch, and those that begin within the branch.
             let inside = rest.iter().skip(1).take_while(|range| range.start << PADDING < end);
             let count = 1 + inside.count();
             let first = rest.first()?;
@@ -232,7 +231,7 @@ impl Notes {
             if is_leaf {
                 let place = hops.get_mut(leaves)?;
                 *place = open.hop;
-                // Branches that lead to nodes may lie between; they do not end a run.
+                // Branches to nodes may lie in between; they do not end a run of leaves.
                 if leaves == 0 || hops.get(leaves - 1).is_none_or(|last| *last != open.hop) {
                     node.changes |= 1 << branch;
                     leaves += 1;

@@ -1,15 +1,14 @@
-//! A radix trie: eight bits of the address, then four at a time, seven steps at most.
+//! A radix trie: eight bits of the address, then four at a time, at most seven steps.
 //!
-//! The shape is that of Click's RadixIPLookup. A slot of a node holds a hop and a child; the last
-//! hop on an address's way down is its own. Each slot's owner, the length of the prefix that its hop
-//! comes from, tells the writer what a new route may take, and what a route that goes gives back to
-//! the next shorter one in the same node.
+//! The shape is that of Click's RadixIPLookup. A slot of a node holds a hop and a child. The hop of an address is the
+//! last one on its way down. The owner of each slot is the length of the prefix that its hop comes from. It tells the
+//! writer which slots a new route may overwrite, and which ones a removed route returns to the next shorter one in the
+//! same node.
 //!
 //! # Changes beside readers
-//! A lookup reads several nodes, and must not read some from before a change and others from after
-//! it. So nodes that readers have are never written: the writer copies those on the way from the
-//! root to a change, and gives readers the new root when all changes of a transaction are made. The
-//! nodes that were copied are used again when no reader has the old root any more.
+//! A lookup reads several nodes and must not combine nodes from before and after a change. So the writer never changes
+//! nodes that readers have. It copies the nodes on the way from the root to a change, and publishes the new root when
+//! all changes of a transaction are made. The replaced nodes are reused when no reader has the old root any more.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -26,20 +25,20 @@ const ROOT: usize = 256;
 /// Slots of any other node.
 const NODE: usize = 16;
 
-/// By how much an address is shifted to be an index into a node of each level below the root.
+/// The shift that turns an address into an index, for each level of nodes below the root.
 const SHIFTS: [u32; 6] = [20, 16, 12, 8, 4, 0];
 
-/// Nodes that a trie has room for at first.
+/// The initial capacity of a trie, in nodes.
 const FIRST_CAPACITY: usize = 1 << 12;
 
 /// The trie.
 #[derive(Clone, Debug)]
 pub struct Radix {
     root: Box<[Slot; ROOT]>,
-    /// Node 0 stays empty: as a child it stands for none. The box keeps the unused ones unwritten,
-    /// and so without memory, where an [`Arc`] of the array would copy them.
+    /// Node 0 stays empty: as a child, it means "none". The box leaves unused nodes unwritten, so that they need no
+    /// memory; an [`Arc`] of the array would copy them.
     nodes: Arc<Box<[[AtomicU64; NODE]]>>,
-    /// The hop of addresses that meet none.
+    /// The hop of addresses for which no slot has a hop.
     default: HopId,
 }
 
@@ -97,7 +96,7 @@ impl Fib for Radix {
     }
 
     fn lookup_batch(&self, addresses: &[u32], hops: &mut [HopId]) {
-        /// Lookups that go down in step, so that their cache misses overlap.
+        /// The number of lookups that descend together, so that their cache misses overlap.
         const LANES: usize = 16;
 
         for (addresses, hops) in addresses.chunks(LANES).zip(hops.chunks_mut(LANES)) {
@@ -126,30 +125,30 @@ impl Fib for Radix {
 /// The writer of [`Radix`].
 #[derive(Debug)]
 pub struct RadixWriter {
-    /// The trie as readers have it, or as they will when the changes under way are made.
+    /// The trie as readers have it, or will have it after the current transaction.
     trie: Radix,
-    /// For each slot of the root, the length of the prefix that its hop comes from; 0 for none.
+    /// For each slot of the root, the length of the prefix that its hop comes from; 0 if it has none.
     root_owners: [u8; ROOT],
-    /// For each node that was ever used, and for node 0.
+    /// Notes for each node that was ever used, and for node 0.
     notes: Vec<NodeNotes>,
     free: Vec<Part>,
     /// The number of the transaction, or [`BROKEN`].
     now: u32,
-    /// Nodes that this transaction has replaced.
+    /// Nodes replaced by this transaction.
     replaced: Vec<Part>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct NodeNotes {
     owners: [u8; NODE],
-    /// The transaction that made the node. It is its own to write until the transaction ends.
+    /// The transaction that made the node. Only this transaction may write it, until it ends.
     made: u32,
 }
 
-/// Stands for a trie that must be made anew.
+/// Marks a trie that must be rebuilt.
 const BROKEN: u32 = u32::MAX;
 
-/// The steps from the root down to a node: each node, and the slot by which it is left.
+/// The steps from the root down to a node: for each node, the slot taken.
 type Path = [(Part, usize); SHIFTS.len()];
 
 impl RadixWriter {
@@ -164,7 +163,7 @@ impl RadixWriter {
         })
     }
 
-    /// Makes one change to nodes that no reader has; `None` when there is no room for their copies.
+    /// Makes one change, only in nodes that no reader has; `None` when there is no room for their copies.
     fn change(&mut self, change: &Change, mut paint: Repaint) -> Option<()> {
         let prefix = change.prefix;
         let length = prefix.length();
@@ -172,12 +171,12 @@ impl RadixWriter {
             self.trie.default = change.new;
             return Some(());
         }
-        // A node of level n, the root being 0, holds prefixes of up to 8 + 4 n bits.
+        // A node of level n, where the root is level 0, holds prefixes of up to 8 + 4 n bits.
         let level = usize::from(length.saturating_sub(8).div_ceil(4));
         let longest = 8 + 4 * level as u8;
         let shorter = if level == 0 { 0 } else { longest - 4 };
         if paint.length <= shorter {
-            // The next shorter prefix lies in a node above this one.
+            // The next shorter prefix is in a node above this one.
             (paint.hop, paint.length) = (HopId::NONE, 0);
         }
         let count = 1 << (longest - length);
@@ -208,7 +207,7 @@ impl RadixWriter {
         Some(())
     }
 
-    /// The node of a level where a prefix belongs, to be written, and the way there.
+    /// The writable node of a level that a prefix belongs to, and the path to it.
     fn descend(&mut self, prefix: Prefix, level: usize) -> Option<(Part, Path)> {
         let mut path = Path::default();
         let mut node = 0;
@@ -251,7 +250,7 @@ impl RadixWriter {
         Some(node)
     }
 
-    /// Takes empty nodes off the end of a way down. They are this transaction's own.
+    /// Removes empty nodes from the end of a path. They belong to this transaction.
     fn prune(&mut self, mut node: Part, path: &Path, level: usize) {
         for (depth, &(parent, at)) in path.iter().enumerate().take(level).rev() {
             let slots = self.trie.nodes.get(node as usize).into_iter().flatten();
@@ -283,7 +282,7 @@ impl RadixWriter {
         }
     }
 
-    /// Makes changes; `None` when there is no room.
+    /// Makes all changes; `None` when there is no room.
     fn change_all(
         &mut self,
         routes: Routes<'_>,
@@ -296,7 +295,7 @@ impl RadixWriter {
     }
 }
 
-/// Which slot of a node a prefix leads to, or starts in.
+/// The slot of a node that a prefix leads to or starts in.
 fn index(prefix: Prefix, depth: usize) -> usize {
     match depth.checked_sub(1).and_then(|below| SHIFTS.get(below)) {
         Some(shift) => (prefix.first() >> shift) as usize % NODE,
@@ -325,7 +324,7 @@ impl FibWriter for RadixWriter {
                 new: entry.hop,
             });
             let done = writer.change_all(routes, all);
-            // Room for as many again, so that this is not soon done anew.
+            // Leave room for twice as many nodes, to avoid another rebuild soon.
             if done.is_some() && writer.notes.len() <= capacity / 2 {
                 writer.now += 1;
                 *self = writer;
@@ -343,8 +342,8 @@ impl FibWriter for RadixWriter {
     ) -> Result<(), Error> {
         let broken = self.now == BROKEN;
         if broken || self.change_all(routes, changes.iter().copied()).is_none() {
-            // Nobody has seen what was changed by now; should there be no memory to start anew, it
-            // must not be seen later either.
+            // No reader has seen the changes made so far. If there is no memory for a rebuild, no reader may see them
+            // later either.
             self.now = BROKEN;
             self.rebuild(routes)?;
             readers.forget();

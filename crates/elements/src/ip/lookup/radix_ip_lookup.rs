@@ -1,38 +1,36 @@
-//! RadixIPLookup - routes packets by a radix trie
+//! RadixIPLookup - routes packets by longest prefix match in a radix trie
 //!
 //! # Synopsis
 //! `RadixIPLookup(ADDR/MASK [GATEWAY] OUTPUT, ...)`
 //!
 //! # Description
-//! Looks up each packet's destination annotation: the route of the longest prefix that holds the
-//! address decides. Sends the packet by the route's output, and sets the annotation to the route's
-//! gateway, if it has one.
+//! Looks up each packet's destination annotation and uses the route with the longest matching prefix. Sends the packet
+//! to the route's output. If the route has a gateway, sets the annotation to the gateway's address.
 //!
-//! The table is a radix trie: one node of 256 branches, then nodes of 16, seven nodes at most. It is
-//! small and follows changes fast; DirectIPLookup finds routes faster.
+//! The table is a radix trie: a root node with 256 branches, then nodes with 16 branches, at most seven levels in all.
+//! It is small and changes are fast; lookups in DirectIPLookup are faster.
 //!
 //! # Arguments
-//! - Routes, one an argument: a network, or an address for itself alone; perhaps a gateway, `-`
-//!   being none; an output. Of several routes for one network the first counts.
+//! - Routes, one per argument: a network or a single address; an optional gateway, where `-` means none; and an output.
+//!   If several routes have the same network, the first one is used.
 //!
 //! # Ports
 //! One push input, any number of push outputs.
 //!
 //! # Handlers
-//! - `table` (read): the routes, one a line: network, gateway or `-`, output. A new route takes the
-//!   place of the one that was removed last.
-//! - `lookup` (read): the output and the gateway, if there is one, for the address that is given;
-//!   -1 when there is no route.
-//! - `add` (write): adds a route, `ADDR/MASK [GATEWAY] OUTPUT`. Fails when its network has one.
-//! - `set` (write): adds a route, or replaces its network's.
-//! - `remove` (write): removes the route of a network, `ADDR/MASK [GATEWAY OUTPUT]`. Fails when there
-//!   is none, or it is another one.
-//! - `ctrl` (write): carries out `add ...`, `set ...` and `remove ...` commands, one a line; all, or
-//!   none when one of them fails. Packets see the table before all commands or after them.
+//! - `table` (read): the routes, one per line: network, gateway or `-`, output. A new route takes the place of the most
+//!   recently removed one.
+//! - `lookup` (read): the output for the given address, and the gateway if there is one; -1 if no route matches.
+//! - `add` (write): adds a route, `ADDR/MASK [GATEWAY] OUTPUT`. Fails if the network already has one.
+//! - `set` (write): adds a route, or replaces the network's existing one.
+//! - `remove` (write): removes the route of a network, `ADDR/MASK [GATEWAY OUTPUT]`. Fails if there is no such
+//!   route, or if its gateway or output differ from those given.
+//! - `ctrl` (write): runs `add ...`, `set ...` and `remove ...` commands, one per line. If one of them fails, none
+//!   takes effect. Packets see the table from either before or after all the commands.
 //! - `flush` (write): removes all routes.
 //!
 //! # Drops
-//! - no route: no route's network holds the destination annotation.
+//! - no route: no route matches the destination annotation.
 //!
 //! # Example
 //! ```click

@@ -1,13 +1,13 @@
-//! Ranges of addresses with one hop each, in sorted arrays that a cache can hold.
+//! Sorted arrays of address ranges with one hop each, small enough for the cache.
 //!
-//! Source: M. Zec's RangeIPLookup in Click, and M. Zec, L. Rizzo, M. Mikuc, "DXR: Towards a Billion
-//! Routing Lookups Per Second in Software", ACM CCR 42(5), 2012. The first bits of an address choose
-//! an entry of the directory. It holds a hop, or the place of a block of ranges, of which a binary search
-//! over the last bits finds the right one. Neighbours with the same hop make one range, so that a
-//! table with few hops is far smaller than its routes.
+//! Source: M. Zec's RangeIPLookup in Click, and M. Zec, L. Rizzo, M. Mikuc, "DXR: Towards a Billion Routing Lookups Per
+//! Second in Software", ACM CCR 42(5), 2012. The first bits of an address select an entry of the directory. The entry
+//! holds either a hop, or the place of a block of ranges. A binary search in the block, by the remaining bits, finds
+//! the address's range. Neighbouring ranges with the same hop are merged, so a table with few hops is much smaller than
+//! its routes.
 //!
-//! A block has the number of its ranges less one, where the second and all others start, and their hops. So a
-//! search of few ranges reads one line of the cache.
+//! A block holds the number of its ranges minus one, the start of every range except the first, and the hops. So a
+//! search among few ranges reads one cache line.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering, fence};
@@ -23,17 +23,17 @@ use super::memory::zeroed;
 use super::slotted::{PART, SlotWriter, Slotted};
 use super::sweep::Range;
 
-/// Bits of an address that choose its entry of the directory.
+/// The number of address bits that index the directory.
 const BITS: u8 = 18;
 
-/// The other bits, set.
+/// A mask of the remaining bits.
 const LOW: u32 = u32::MAX >> BITS;
 
 /// The ranges.
 #[derive(Clone, Debug)]
 pub struct Ranges(Arc<Width>);
 
-/// The arrays, with cells as wide as they need be.
+/// The arrays, with cells as wide as necessary.
 #[derive(Debug)]
 enum Width {
     Narrow(Arrays<AtomicU16>),
@@ -56,7 +56,7 @@ impl<E: Entry> Arrays<E> {
         self.directory.get((address >> (32 - BITS)) as usize).map_or(0, Entry::load)
     }
 
-    /// What the cell holds, and 0 outside of all blocks.
+    /// The value of a cell; 0 outside all blocks.
     #[inline(always)]
     fn cell(&self, at: u32) -> u32 {
         self.cells.get(at as usize).map_or(0, Entry::load)
@@ -67,7 +67,7 @@ impl<E: Entry> Arrays<E> {
     fn search(&self, block: Part, address: u32) -> HopId {
         let low = address & LOW;
         let count = self.cell(block);
-        // The range is among `left` ones from `range` on.
+        // The range is one of the `left` ranges starting with `range`.
         let (mut range, mut left) = (0, count + 1);
         while left > 1 {
             let half = left / 2;
@@ -82,7 +82,7 @@ impl<E: Entry> Arrays<E> {
     #[inline(always)]
     fn lookup(&self, address: u32) -> HopId {
         let entry = self.directory(address);
-        // What an entry leads to was written before it.
+        // The block of an entry was written before the entry.
         fence(Ordering::Acquire);
         match entry & PART {
             0 => HopId(entry),
@@ -95,7 +95,7 @@ impl<E: Entry> Arrays<E> {
         for (hop, &address) in hops.iter_mut().zip(addresses) {
             hop.0 = self.directory(address);
         }
-        // What an entry leads to was written before it.
+        // The block of an entry was written before the entry.
         fence(Ordering::Acquire);
         for (hop, &address) in hops.iter_mut().zip(addresses) {
             if hop.0 & PART != 0 {
@@ -136,7 +136,7 @@ impl Fib for Ranges {
 /// The writer of [`Ranges`].
 pub type RangesWriter = SlotWriter<Notes>;
 
-/// What the writer knows of the arrays.
+/// The writer's notes on the arrays.
 #[derive(Debug)]
 pub struct Notes {
     arrays: Arc<Width>,
@@ -149,7 +149,7 @@ impl Slotted for Notes {
     const SLOT_BITS: u8 = BITS;
 
     fn with_room(routes: usize, hop_limit: u32) -> Result<Self, Error> {
-        // A route starts a range and perhaps one behind it; a range takes two cells.
+        // A route starts a range, and perhaps another after it; a range needs two cells.
         let cells = routes.saturating_mul(8);
         let arrays = match hop_limit <= AtomicU16::MARK {
             true => Width::Narrow(Arrays::new(cells)?),

@@ -1,38 +1,37 @@
-//! RangeIPLookup - routes packets by a binary search through a compact array
+//! RangeIPLookup - routes packets by longest prefix match in compact arrays of address ranges
 //!
 //! # Synopsis
 //! `RangeIPLookup(ADDR/MASK [GATEWAY] OUTPUT, ...)`
 //!
 //! # Description
-//! Looks up each packet's destination annotation: the route of the longest prefix that holds the
-//! address decides. Sends the packet by the route's output, and sets the annotation to the route's
-//! gateway, if it has one.
+//! Looks up each packet's destination annotation and uses the route with the longest matching prefix. Sends the packet
+//! to the route's output. If the route has a gateway, sets the annotation to the gateway's address.
 //!
-//! The table is a directory by the first 18 bits of an address, and arrays of address ranges, a few bytes a
-//! route, so that it stays in the processor's cache. A change makes the arrays anew that it touches.
+//! The table is a directory indexed by the first 18 bits of an address, and arrays of address ranges. It needs a few
+//! bytes per route, so it fits in the processor's cache. A lookup is a binary search. A small change rebuilds only the
+//! arrays that it affects.
 //!
 //! # Arguments
-//! - Routes, one an argument: a network, or an address for itself alone; perhaps a gateway, `-`
-//!   being none; an output. Of several routes for one network the first counts.
+//! - Routes, one per argument: a network or a single address; an optional gateway, where `-` means none; and an output.
+//!   If several routes have the same network, the first one is used.
 //!
 //! # Ports
 //! One push input, any number of push outputs.
 //!
 //! # Handlers
-//! - `table` (read): the routes, one a line: network, gateway or `-`, output. They stand in the
-//!   order of Click's hash table, which looks random.
-//! - `lookup` (read): the output and the gateway, if there is one, for the address that is given;
-//!   -1 when there is no route.
-//! - `add` (write): adds a route, `ADDR/MASK [GATEWAY] OUTPUT`. Fails when its network has one.
-//! - `set` (write): adds a route, or replaces its network's.
-//! - `remove` (write): removes the route of a network, `ADDR/MASK [GATEWAY OUTPUT]`. Fails when there
-//!   is none, or it is another one.
-//! - `ctrl` (write): carries out `add ...`, `set ...` and `remove ...` commands, one a line; all, or
-//!   none when one of them fails. Packets see the table before all commands or after them.
+//! - `table` (read): the routes, one per line: network, gateway or `-`, output. Their order is that of Click's hash
+//!   table, which looks random.
+//! - `lookup` (read): the output for the given address, and the gateway if there is one; -1 if no route matches.
+//! - `add` (write): adds a route, `ADDR/MASK [GATEWAY] OUTPUT`. Fails if the network already has one.
+//! - `set` (write): adds a route, or replaces the network's existing one.
+//! - `remove` (write): removes the route of a network, `ADDR/MASK [GATEWAY OUTPUT]`. Fails if there is no such
+//!   route, or if its gateway or output differ from those given.
+//! - `ctrl` (write): runs `add ...`, `set ...` and `remove ...` commands, one per line. If one of them fails, none
+//!   takes effect. For each address, packets see the route from either before or after all the commands.
 //! - `flush` (write): removes all routes.
 //!
 //! # Drops
-//! - no route: no route's network holds the destination annotation.
+//! - no route: no route matches the destination annotation.
 //!
 //! # Example
 //! ```click

@@ -1,4 +1,4 @@
-//! The routes themselves, as they were written: what the forwarding structures are made from.
+//! The routes as configured, from which the forwarding structures are built.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -9,35 +9,33 @@ use super::address::Address;
 use super::hops::HopId;
 use super::route::Prefix;
 
-/// Every route of a table: hops by network.
+/// All routes of a table: a map from networks to hops.
 ///
 /// # Resource usage
-/// About 20 bytes a route of IPv4.
+/// About 20 bytes per IPv4 route.
 #[derive(Debug)]
 pub(crate) struct Rib<A: Address = Ipv4Addr> {
     routes: PrefixMap<A::Key, Entry>,
     slots: Slots,
 }
 
-/// What is known of one network's route.
+/// The route of one network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) hop: HopId,
-    /// The route's place in the `table` handler's list.
+    /// The route's place in the list of the `table` handler.
     pub(super) slot: u32,
 }
 
-/// In which order the `table` handler lists routes, and a linear search tries them. Click's classes
-/// keep arrays, in which a new route takes a place that an old one left.
+/// The order in which the `table` handler lists routes and a linear search tries them. Click's classes keep arrays in
+/// which a new route fills the place of a removed one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// By address.
     Address,
-    /// In the order of adding. A new route takes the place left last; a route that is set anew
-    /// takes a new place.
+    /// In the order of addition. A new route takes the most recently freed place; a replaced route takes a new place.
     LastLeft,
-    /// In the order of adding. A new route takes the first place that is free; a route that is set
-    /// anew keeps its place.
+    /// In the order of addition. A new route takes the first free place; a replaced route keeps its place.
     FirstFree,
 }
 
@@ -54,7 +52,7 @@ impl<A: Address> Rib<A> {
         self.routes.get(&A::key(prefix)).copied()
     }
 
-    /// Sets a network's route; returns the one before.
+    /// Sets a network's route; returns the previous one.
     pub(crate) fn set(&mut self, prefix: Prefix<A>, hop: HopId) -> Option<Entry> {
         let keeps_place = self.slots.order == Order::FirstFree;
         let kept = if keeps_place { self.get(prefix) } else { None };
@@ -78,19 +76,19 @@ impl<A: Address> Rib<A> {
         self.longest(prefix.parent()?)
     }
 
-    /// The route of the smallest network that holds this one or is it, and its length.
+    /// The route of the smallest network that contains or equals this one, and its length.
     pub(crate) fn longest(&self, prefix: Prefix<A>) -> Option<(u8, HopId)> {
         self.routes
             .get_lpm(&A::key(prefix))
             .map(|(key, entry)| (A::prefix(&key).length(), entry.hop))
     }
 
-    /// Every route, networks before those within them.
+    /// Every route; a network comes before those within it.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Prefix<A>, Entry)> {
         self.routes.iter().map(|(key, entry)| (A::prefix(&key), *entry))
     }
 
-    /// Every route from a network on, in the order of [`Rib::iter`].
+    /// Every route from this network on, in the order of [`Rib::iter`].
     pub(crate) fn from(&self, prefix: Prefix<A>) -> impl Iterator<Item = (Prefix<A>, Entry)> {
         let routes = self.routes.iter_from(&A::key(prefix), true);
         routes.map(|(key, entry)| (A::prefix(&key), *entry))
@@ -120,11 +118,11 @@ impl<A: Address> Rib<A> {
 #[derive(Debug)]
 struct Slots {
     order: Order,
-    /// One more than the last place that was ever taken.
+    /// One more than the highest place ever used.
     end: u32,
-    /// Places that were left, the last one at the end.
+    /// Freed places, the most recent at the end.
     left: Vec<u32>,
-    /// Places that were left, by number.
+    /// Freed places, by number.
     free: BTreeSet<u32>,
 }
 
@@ -184,18 +182,18 @@ mod tests {
     }
 
     #[test]
-    fn each_order_lists_routes_in_its_way() {
+    fn each_order_lists_routes_in_its_own_way() {
         let steps = [5, 4, 3, 2, -5, -3, 7, 2, 8];
         assert_eq!(listed(Order::Address, &steps), [2, 4, 7, 8]);
         assert_eq!(listed(Order::FirstFree, &steps), [7, 4, 8, 2]);
-        // 7 takes the place of 3, 2 takes that of 5, 8 that which 2 left.
+        // 7 takes the place of 3, 2 that of 5, and 8 the one that 2 left.
         assert_eq!(listed(Order::LastLeft, &steps), [2, 4, 7, 8]);
         assert_eq!(listed(Order::LastLeft, &[5, 4, 5]), [4, 5]);
         assert_eq!(listed(Order::FirstFree, &[5, 4, 5]), [5, 4]);
     }
 
     #[test]
-    fn networks_around_and_behind() {
+    fn networks_around_and_after_a_network_are_found() {
         let mut rib = Rib::new(Order::Address);
         let networks = [(0, 0), (0x0a00_0000, 8), (0x0a01_0000, 16), (0x0a01_0200, 24)];
         for (id, (bits, length)) in (1..).zip(networks) {

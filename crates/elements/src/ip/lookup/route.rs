@@ -1,4 +1,4 @@
-//! Prefixes and routes of either family, and how they are written.
+//! Prefixes and routes of either family, and their text form.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -7,26 +7,25 @@ use millrace_core::net::Ipv4Prefix;
 
 use super::address::Address;
 
-/// A network, of IPv4 unless said otherwise: the first `length` bits of an address, the others zero.
+/// A network, by default of IPv4: the first `length` bits of an address; the other bits are zero.
 ///
-/// The order is that of a walk through the tree of prefixes: by address, a network before those
-/// within it.
+/// Networks are ordered as in a walk through the prefix tree: by address, a network before those within it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Prefix<A: Address = Ipv4Addr> {
     bits: A::Bits,
     length: u8,
 }
 
-/// The mask of a network has ones after a zero, which no routing table here can hold.
+/// The mask of a network has one bits after a zero, which these routing tables do not support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("mask {0} is not that of a prefix")]
 pub struct NotAPrefix(pub Ipv4Addr);
 
 impl Prefix {
-    /// `0.0.0.0/0`, which holds every address.
+    /// `0.0.0.0/0`, which contains every address.
     pub const DEFAULT: Prefix = Prefix { bits: 0, length: 0 };
 
-    /// The network of `length` bits around an address; lengths over 32 count as 32.
+    /// The network of `length` bits that contains an address; lengths over 32 count as 32.
     #[must_use]
     pub fn new(address: u32, length: u8) -> Prefix {
         Prefix::around(address, length)
@@ -34,14 +33,14 @@ impl Prefix {
 }
 
 impl Prefix {
-    /// The place in the hash table in which Click's DirectIPLookup keeps routes and lists them: it sets the
-    /// order of its `table` handler.
+    /// The bucket of the hash table in which Click's DirectIPLookup keeps the route. It determines the order of Click's
+    /// `table` handler.
     pub(super) fn click_hash(self) -> u32 {
         const TABLE: u32 = 1 << 16;
         let (prefix, length) = (self.bits, u32::from(self.length));
         let mut hash = prefix ^ (length << 5) ^ (prefix >> (length >> 2)).wrapping_sub(length);
         hash ^= (hash >> 23) ^ (hash >> 15).wrapping_mul(length) ^ (prefix >> 17).wrapping_mul(53);
-        // A shift by 32 is one by 0, as on the machines where Click runs.
+        // A shift by 32 acts as a shift by 0, as on the machines where Click runs.
         let rest = hash.wrapping_shr(length).wrapping_mul(7) ^ (hash >> 11).wrapping_mul(103);
         hash = hash.wrapping_sub((prefix >> 3) ^ rest);
         (hash ^ (hash >> 17)) & (TABLE - 1)
@@ -49,8 +48,8 @@ impl Prefix {
 }
 
 impl<A: Address> Prefix<A> {
-    /// The network of `length` bits around an address of either family; lengths over those of an
-    /// address count as these.
+    /// The network of `length` bits that contains an address of either family; lengths over that of an address count as
+    /// that length.
     #[must_use]
     pub fn around(address: A::Bits, length: u8) -> Prefix<A> {
         let length = length.min(A::LENGTH);
@@ -69,13 +68,13 @@ impl<A: Address> Prefix<A> {
         self.bits | !A::mask(self.length)
     }
 
-    /// The number of bits that its addresses share, 0 to those of an address.
+    /// The number of bits that its addresses share.
     #[must_use]
     pub fn length(self) -> u8 {
         self.length
     }
 
-    /// The bits that its addresses share, set.
+    /// The mask of the bits that its addresses share.
     #[must_use]
     pub fn mask(self) -> A::Bits {
         A::mask(self.length)
@@ -87,14 +86,14 @@ impl<A: Address> Prefix<A> {
         address & self.mask() == self.bits
     }
 
-    /// The network that holds this one and its neighbour; `None` for the one that holds every address.
+    /// The network of one bit less that contains this one; `None` for the default network.
     #[must_use]
     pub fn parent(self) -> Option<Prefix<A>> {
         Some(Prefix::around(self.bits, self.length.checked_sub(1)?))
     }
 }
 
-/// Host bits of the address do not count.
+/// Host bits of the address are ignored.
 impl TryFrom<Ipv4Prefix> for Prefix {
     type Error = NotAPrefix;
 
@@ -111,16 +110,16 @@ impl<A: Address> fmt::Display for Prefix<A> {
     }
 }
 
-/// Where packets go next: through an output, to a gateway or straight to their destination.
+/// Where packets go next: through an output, to a gateway or directly to their destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Hop<A: Address = Ipv4Addr> {
-    /// The router that they are sent to; [unspecified](Address::UNSPECIFIED) for none.
+    /// The next router; [unspecified](Address::UNSPECIFIED) for none.
     pub gateway: A,
     /// The output, counted from 0.
     pub port: u32,
 }
 
-/// As Click writes it, a missing gateway as `-`: `10.0.0.1 2`.
+/// In Click's format, with `-` for a missing gateway: `10.0.0.1 2`.
 impl<A: Address> fmt::Display for Hop<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.gateway_text(), self.port)
@@ -148,7 +147,7 @@ pub struct Route<A: Address = Ipv4Addr> {
     pub hop: Hop<A>,
 }
 
-/// As Click writes it in messages: `10.0.0.0/8 10.0.0.1 2`.
+/// In the format of Click's messages: `10.0.0.0/8 10.0.0.1 2`.
 impl<A: Address> fmt::Display for Route<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.prefix, self.hop)
@@ -156,7 +155,7 @@ impl<A: Address> fmt::Display for Route<A> {
 }
 
 impl<A: Address> Route<A> {
-    /// Adds the route as a line of Click's `table` handler: columns that tabs line up.
+    /// Appends the route as a line of Click's `table` handler, with columns aligned by tabs.
     pub fn write_row(&self, rows: &mut String) {
         column(rows, &self.prefix.to_string(), 16);
         column(rows, &self.hop.gateway_text(), 8);
@@ -165,7 +164,7 @@ impl<A: Address> Route<A> {
     }
 }
 
-/// Adds a text and a tab, and another tab when the text has fewer than `width` characters.
+/// Appends a text and a tab, and another tab when the text has fewer than `width` characters.
 fn column(rows: &mut String, text: &str, width: usize) {
     rows.push_str(text);
     rows.push_str(if text.len() < width { "\t\t" } else { "\t" });
@@ -176,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prefixes_cut_and_hold_addresses() {
+    fn prefixes_mask_and_contain_addresses() {
         let prefix = Prefix::new(0x0a01_02ff, 24);
         assert_eq!(prefix.to_string(), "10.1.2.0/24");
         assert_eq!((prefix.first(), prefix.last()), (0x0a01_0200, 0x0a01_02ff));
@@ -188,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn masks_with_holes_are_no_prefixes() {
+    fn masks_with_holes_are_not_prefixes() {
         let holes = Ipv4Prefix::with_mask(Ipv4Addr::UNSPECIFIED, Ipv4Addr::new(255, 0, 255, 0));
         let error = Prefix::try_from(holes).unwrap_err();
         assert_eq!(error.to_string(), "mask 255.0.255.0 is not that of a prefix");

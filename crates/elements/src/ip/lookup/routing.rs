@@ -1,4 +1,4 @@
-//! What the routing elements share: their arguments, their handlers, and routing a batch.
+//! The common part of the routing elements: arguments, handlers and the routing of packets.
 
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -25,9 +25,9 @@ pub(crate) struct Routing<W: FibWriter<A>, A: Address = Ipv4Addr> {
     complaint: Option<&'static Complaint>,
 }
 
-/// What is said of the first packets without a route, in the whole program.
+/// The message for the first packets without a route, limited for the whole program.
 pub(crate) struct Complaint {
-    /// Who says it.
+    /// The prefix of the message.
     pub(crate) speaker: &'static str,
     pub(crate) times: AtomicU32,
 }
@@ -47,23 +47,23 @@ impl Complaint {
     }
 }
 
-/// That of RadixIPLookup.
+/// The message of RadixIPLookup and LookupIPRoute.
 pub(super) static ROUTE_TABLE: Complaint = Complaint::by("IPRouteTable");
 
-/// That of the classes that try one route after the other.
+/// The message of the classes that try one route after the other.
 pub(super) static LINEAR: Complaint = Complaint::by("LinearIPLookup");
 
 /// An element that routes packets by a table.
 pub(crate) trait RoutingElement<A: Address = Ipv4Addr>: Element {
-    /// The structure that it looks addresses up in.
+    /// The structure in which it looks up addresses.
     type Writer: FibWriter<A>;
 
     fn routing(&self) -> &Routing<Self::Writer, A>;
 
-    /// Carries out commands of a handler, all or none.
+    /// Applies a handler's commands, all or none.
     ///
     /// # Errors
-    /// A command cannot be carried out.
+    /// A command fails.
     fn apply(&self, commands: &[Command<A>]) -> Result<(), Error<A>> {
         self.routing().table.apply(commands)
     }
@@ -77,7 +77,7 @@ pub(crate) trait RoutingElement<A: Address = Ipv4Addr>: Element {
     }
 }
 
-/// Makes an element route packets one by one, by the [`Routing`] that is its field 0.
+/// Makes an element route packets one by one, using the [`Routing`] in its field 0.
 macro_rules! routes_packets {
     ($element:ty) => {
         impl millrace_core::PerPacket for $element {
@@ -109,16 +109,16 @@ macro_rules! routes_packets {
 pub(crate) use routes_packets;
 
 impl<W: FibWriter<A>, A: Address> Routing<W, A> {
-    /// Reads routes, one an argument, into a table that lists them in this order.
+    /// Reads routes, one per argument, into a table that lists them in the given order.
     ///
     /// # Errors
-    /// An argument is no route, or there is no memory for the table.
+    /// An argument is not a route, or there is not enough memory for the table.
     pub(crate) fn configure(setup: &mut Setup<'_>, order: Order) -> Result<Self, Failed> {
         let outputs = setup.outputs();
         Self::configure_for(setup, order, outputs)
     }
 
-    /// The same, with routes to so many outputs.
+    /// Does the same for the given number of outputs.
     ///
     /// # Errors
     /// As [`configure`](Self::configure).
@@ -155,13 +155,13 @@ impl<W: FibWriter<A>, A: Address> Routing<W, A> {
         }
     }
 
-    /// The same, and something is said of the first packets without a route.
+    /// Returns the same routing, with a message for the first packets without a route.
     pub(super) fn complaining(self, complaint: &'static Complaint) -> Self {
         Self { complaint: Some(complaint), ..self }
     }
 
-    /// The way of a packet, where the route of its destination annotation leads. Makes the gateway, if there
-    /// is one, its destination.
+    /// Returns the output to which the route of a packet's destination annotation leads. If the route has a gateway,
+    /// sets the annotation to it.
     #[inline(always)]
     pub(crate) fn treat(&self, packet: &mut View, at: &Moment) -> Way {
         match self.table.hop_of(A::destination(packet.annotations()).to_bits(), at) {
@@ -210,8 +210,7 @@ pub(crate) fn read_handlers<E: RoutingElement<A>, A: Address>(handlers: &mut Han
     handlers.try_read("lookup", |element, call| element.routing().lookup(call));
 }
 
-/// The handler `table` of a class that lists routes so that none stands before one within its
-/// network.
+/// The handler `table` of a class in which each route precedes those whose networks contain its own.
 pub(super) fn sorted_table_handler<E: RoutingElement>(handlers: &mut Handlers<E>) {
     handlers.read("table", |element, _| rows(&element.routing().table.routes_by(sorted)));
 }
@@ -279,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_go_by_their_longest_prefix() {
+    fn packets_use_the_longest_matching_prefix() {
         for class in ALL {
             let routes = "10/8 1, 10.1/16 192.168.0.1 0, 10.1.2.3 2, 11/8 - 2";
             let mut rig = Rig::new(&format!("{class}({routes})"), 1, 3).unwrap();
@@ -307,11 +306,11 @@ mod tests {
     }
 
     #[test]
-    fn packets_of_an_output_keep_their_order() {
+    fn packets_keep_their_order_at_each_output() {
         for class in ALL {
             let routes = "1/8 0, 2/8 10.0.0.1 1, 3/8 2, 4/8 0";
             let mut rig = Rig::new(&format!("{class}({routes})"), 1, 3).unwrap();
-            // By turns, and then in runs.
+            // First alternating networks, then runs of the same network.
             let networks = (0..150).map(|n| n % 4).chain((0..100).map(|n| n / 25));
             let packets = networks.zip(0u8..).map(|(network, number)| {
                 let mut packet = packet([network + 1, 0, 0, 1]);
@@ -329,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn routes_come_and_go() {
+    fn routes_are_added_set_and_removed() {
         for class in DYNAMIC {
             let mut rig = Rig::new(class, 1, 3).unwrap();
             let steps = [
@@ -351,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_done_is_said() {
+    fn failed_commands_are_reported_and_change_nothing() {
         for class in DYNAMIC {
             let mut rig = Rig::new(&format!("{class}(18.16/12 4.0.0.4 0)"), 1, 1).unwrap();
             for (handler, text, message) in [
@@ -378,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_arguments_are_counted_out() {
+    fn errors_name_the_number_of_the_wrong_argument() {
         let errors = Rig::new("RadixIPLookup(1/8 0, 2/8 1, hello, 3.0.0.0/255.0.255.0 0)", 1, 1);
         let errors: Vec<String> =
             errors.err().unwrap().iter().map(|error| error.message.clone()).collect();
@@ -393,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn each_class_lists_its_routes_in_its_order() {
+    fn each_class_lists_its_routes_in_its_own_order() {
         let routes = "0/0 0, 18/8 0, 10.1/16 0, 10/8 0";
         for (class, listed) in [
             ("RadixIPLookup", ["0.0.0.0/0", "18.0.0.0/8", "10.1.0.0/16", "10.0.0.0/8"]),
@@ -411,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_can_be_emptied_where_click_can_empty_it() {
+    fn flush_exists_in_the_same_classes_as_in_click() {
         for class in ["DirectIPLookup", "RangeIPLookup", "RadixIPLookup"] {
             let mut rig = Rig::new(&format!("{class}(0/0 0, 10.0.0.1/32 0)"), 1, 1).unwrap();
             rig.write("flush", "").unwrap();

@@ -1,10 +1,10 @@
-//! How structures with a directory follow the routes.
+//! How structures with a directory are kept up to date with the routes.
 //!
-//! Such a structure cuts the addresses into slots of equal size and has a directory with an entry for each.
-//! An entry holds the one hop of all addresses in the slot, or leads to a part of the structure that was
-//! made for this slot alone. A change of a route makes the parts of the slots that it touches anew, beside the
-//! old ones, and stores the entries. So each address goes from its old hop to its new one directly, and
-//! what an entry leads to is never written while a reader may be in it.
+//! Such a structure divides the addresses into slots of equal size and has a directory with an entry for each slot. An
+//! entry holds the common hop of all addresses in the slot, or leads to a part of the structure built for this slot
+//! alone. A change of a route builds new parts for the slots that it touches, beside the old ones, and then stores the
+//! entries. So each address goes directly from its old hop to its new one, and a part is never written while a reader
+//! may be in it.
 
 use std::sync::atomic::AtomicU32;
 
@@ -16,31 +16,31 @@ use super::sweep::{Range, sweep};
 
 /// A structure with a directory, and its writer's notes.
 pub trait Slotted: Send + Sized + 'static {
-    /// What readers have.
+    /// The structure that readers use.
     type Fib: Fib;
 
-    /// There are 2 to this power slots.
+    /// The base-2 logarithm of the number of slots.
     const SLOT_BITS: u8;
 
-    /// An empty structure with room for about this many routes, to hops below a limit.
+    /// An empty structure with room for about this many routes, to hops with numbers below a limit.
     ///
     /// # Errors
     /// There is not enough memory.
     fn with_room(routes: usize, hop_limit: u32) -> Result<Self, Error>;
 
-    /// Whether numbers of hops below the limit can be told.
+    /// Whether entries can hold hop numbers below the limit.
     fn fits(&self, hop_limit: u32) -> bool;
 
-    /// An entry for each slot: the number of a hop, or [`PART`] and that of a part.
+    /// The entries of the slots: the number of a hop, or [`PART`] and the number of a part.
     fn directory(&self) -> &[AtomicU32];
 
-    /// Makes a part of two or more ranges; `None` when there is no room.
+    /// Builds a part from two or more ranges; `None` when there is no room.
     fn make(&mut self, ranges: &[Range]) -> Option<Part>;
 
-    /// Allows the room of a part that is not needed any more to be used again.
+    /// Frees a part that is no longer needed.
     fn free(&mut self, part: Part);
 
-    /// What readers have.
+    /// The structure for readers.
     fn fib(&self) -> Self::Fib;
 
     /// Bytes of memory in use.
@@ -56,10 +56,10 @@ pub struct SlotWriter<S> {
     structure: S,
 }
 
-/// Where a change touches more than one slot in this many, the structure is sooner made anew.
+/// If a change touches more than one slot in this many, rebuilding the whole structure is faster.
 const MANY: u32 = 8;
 
-/// Routes that there is always room for.
+/// The minimum number of routes that there is room for.
 const FEW: usize = 1 << 12;
 
 impl<S: Slotted> FibWriter for SlotWriter<S> {
@@ -74,7 +74,7 @@ impl<S: Slotted> FibWriter for SlotWriter<S> {
     }
 
     fn rebuild(&mut self, routes: Routes<'_>) -> Result<(), Error> {
-        // Room for as many again, so that this is not soon done anew.
+        // Leave room for twice as many routes, to avoid another rebuild soon.
         let mut room = FEW.max(routes.rib.len() * 2);
         loop {
             let mut new = Self { structure: S::with_room(room, routes.hop_limit)? };
@@ -107,7 +107,7 @@ impl<S: Slotted> FibWriter for SlotWriter<S> {
             return Ok(());
         }
         if let Err(error) = self.rebuild(routes) {
-            // What was made in vain is found again when the structure is made anew.
+            // The next rebuild reclaims the parts built in vain.
             for &(slot, entry) in former.iter().rev() {
                 self.swap(slot, entry);
             }
@@ -128,7 +128,7 @@ impl<S: Slotted> FibWriter for SlotWriter<S> {
 }
 
 impl<S: Slotted> SlotWriter<S> {
-    /// Makes a run of slots anew and notes their former entries; `None` when there is no room.
+    /// Rebuilds a run of slots and records their former entries; `None` when there is no room.
     fn remake(&mut self, rib: &Rib, run: (u32, u32), former: &mut Vec<(u32, u32)>) -> Option<()> {
         let mut done = Some(());
         sweep(rib, S::SLOT_BITS, run, |slots, ranges| {
@@ -138,7 +138,7 @@ impl<S: Slotted> SlotWriter<S> {
         done
     }
 
-    /// Makes slots with the same ranges anew and tells their former entries; `None` when there is no room.
+    /// Rebuilds slots that have the same ranges and reports their former entries; `None` when there is no room.
     fn set(
         &mut self,
         (first, last): (u32, u32),
@@ -155,7 +155,7 @@ impl<S: Slotted> SlotWriter<S> {
 
     /// Stores an entry and returns the former one.
     fn swap(&self, slot: u32, entry: u32) -> u32 {
-        // One writer: what is loaded is what it stored last.
+        // There is only one writer, so the loaded value is the one that it stored last.
         self.structure.directory().get(slot as usize).map_or(0, |place| {
             let former = Entry::load(place);
             if former != entry {
@@ -170,7 +170,7 @@ fn last_slot<S: Slotted>() -> u32 {
     (1 << S::SLOT_BITS) - 1
 }
 
-/// The runs of slots that changes touch, each by its first and last slot, in order.
+/// The runs of slots that the changes touch, in order; each is given by its first and last slot.
 fn touched(changes: &[Change], shift: u32) -> Vec<(u32, u32)> {
     let run = |change: &Change| (change.prefix.first() >> shift, change.prefix.last() >> shift);
     let mut all: Vec<_> = changes.iter().map(run).collect();

@@ -1,30 +1,27 @@
-//! StaticIPLookup - routes packets by a list of routes that does not change
+//! StaticIPLookup - routes packets by longest prefix match in a fixed list of routes
 //!
 //! # Synopsis
 //! `StaticIPLookup(ADDR/MASK [GATEWAY] OUTPUT, ...)`
 //!
 //! # Description
-//! Looks up each packet's destination annotation: the route of the longest prefix that holds the
-//! address decides. Sends the packet by the route's output, and sets the annotation to the route's
-//! gateway, if it has one.
+//! Looks up each packet's destination annotation and uses the route with the longest matching prefix. Sends the packet
+//! to the route's output. If the route has a gateway, sets the annotation to the gateway's address.
 //!
-//! Like LinearIPLookup, without handlers that change routes.
+//! Like LinearIPLookup, but without handlers that change routes.
 //!
 //! # Arguments
-//! - Routes, one an argument: a network, or an address for itself alone; perhaps a gateway, `-`
-//!   being none; an output. Of several routes for one network the first counts.
+//! - Routes, one per argument: a network or a single address; an optional gateway, where `-` means none; and an output.
+//!   If several routes have the same network, the first one is used.
 //!
 //! # Ports
 //! One push input, any number of push outputs.
 //!
 //! # Handlers
-//! - `table` (read): the routes, one a line: network, gateway or `-`, output. They stand in the
-//!   order of the arguments.
-//! - `lookup` (read): the output and the gateway, if there is one, for the address that is given;
-//!   -1 when there is no route.
+//! - `table` (read): the routes, one per line: network, gateway or `-`, output, in the order of the arguments.
+//! - `lookup` (read): the output for the given address, and the gateway if there is one; -1 if no route matches.
 //!
 //! # Drops
-//! - no route: no route's network holds the destination annotation.
+//! - no route: no route matches the destination annotation.
 //!
 //! # Example
 //! ```click

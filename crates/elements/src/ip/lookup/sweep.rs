@@ -1,23 +1,24 @@
-//! A sweep over the addresses in order, which lays routes out as ranges with one hop each.
+//! A sweep over the address space in order, which turns routes into ranges of addresses with the same hop.
 //!
-//! The structures with a directory ([`Ranges`](super::Ranges), [`Poptrie`](super::Poptrie)) cut the
-//! addresses into slots of equal size; each slot is made from its ranges alone.
+//! The structures with a directory ([`Ranges`](super::Ranges), [`Poptrie`](super::Poptrie)) divide the addresses into
+//! slots of equal size. Each slot is built from its own ranges only.
 
 use super::hops::HopId;
 use super::rib::Rib;
 use super::route::Prefix;
 
-/// Addresses with one hop, up to where the next range starts, or the slot ends.
+/// A range of addresses with the same hop. It ends where the next range starts, or at the end of the slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
-    /// The first address, from the start of the slot.
+    /// The first address, relative to the start of the slot.
     pub(super) start: u32,
     pub(super) hop: HopId,
 }
 
-/// Calls `each` with the ranges of each slot of a run, in order, and with the numbers of the first and the last slot
-/// that have them: slots of one hop may come together. There are `2^bits` slots, and the run goes from `first` to
-/// `last`. The first range of a slot starts at 0; neighbours have different hops.
+/// Calls `each` for every slot from `first` to `last`, in order, with the numbers of the first and the last slot that
+/// have the same ranges, and with these ranges. Consecutive slots with a single common hop may be combined into one
+/// call. There are `2^bits` slots in all. The first range of a slot starts at 0; neighbouring ranges have different
+/// hops.
 pub(super) fn sweep(
     rib: &Rib,
     bits: u8,
@@ -51,12 +52,12 @@ pub(super) fn sweep(
 
 struct Sweeper<F> {
     shift: u32,
-    /// The slot that was reached, and its ranges so far.
+    /// The current slot, and its ranges so far.
     slot: u32,
     ranges: Vec<Range>,
-    /// The hop at the place that was reached.
+    /// The hop at the current address.
     hop: HopId,
-    /// The networks around that place, the smallest last.
+    /// The networks that contain the current address, the smallest last.
     open: Vec<(Prefix, HopId)>,
     each: F,
 }
@@ -67,8 +68,7 @@ impl<F: FnMut((u32, u32), &[Range])> Sweeper<F> {
         self.hop = hop;
     }
 
-    /// Ends the networks that end before an address. What is behind each belongs to the one around
-    /// it.
+    /// Ends the networks that end before an address. The addresses after each one belong to the network around it.
     fn close_before(&mut self, address: u32) {
         while let Some(&(prefix, _)) = self.open.last()
             && prefix.last() < address
@@ -84,7 +84,7 @@ impl<F: FnMut((u32, u32), &[Range])> Sweeper<F> {
         self.reach(address >> self.shift);
         self.hop = hop;
         let start = address & ((1 << self.shift) - 1);
-        // A smaller network starts where a larger one did, or where one ended.
+        // A smaller network starts where a larger one starts, or where another ends.
         self.ranges.pop_if(|last| last.start == start);
         if self.ranges.last().is_none_or(|last| last.hop != hop) {
             self.ranges.push(Range { start, hop });

@@ -1,4 +1,4 @@
-//! A routing table: the routes, and the structure that forwarding threads look them up in.
+//! A routing table: the routes, and the structure in which forwarding threads look them up.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::Ipv4Addr;
@@ -16,7 +16,7 @@ use super::hops::{HopId, HopTable, Hops};
 use super::rib::{Order, Rib};
 use super::route::{Hop, Prefix, Route};
 
-/// Routes that threads look up and handlers change, at the same time.
+/// Routes that threads can look up while handlers change them.
 ///
 /// Packets are routed by [`hop_of`](RouteTable::hop_of), which never waits. Changes come in transactions,
 /// [`apply`](RouteTable::apply), one at a time.
@@ -26,42 +26,42 @@ pub struct RouteTable<W: FibWriter<A>, A: Address = Ipv4Addr> {
     state: Lock<State<W, A>>,
 }
 
-/// What readers have.
+/// The readers' side.
 #[derive(Debug)]
 struct View<F, A: Address> {
     hops: Arc<HopTable<A>>,
     fib: F,
 }
 
-/// What writers have.
+/// The writers' side.
 #[derive(Debug)]
 struct State<W: FibWriter<A>, A: Address> {
     rib: Rib<A>,
     hops: Hops<A>,
     writer: W,
-    /// Views that readers may still have, the oldest first, each with what it needed and the next
-    /// one does not. They are kept here so that it is never a forwarding thread that frees them.
+    /// Views that readers may still have, oldest first, each with the resources that it needed and the next one does
+    /// not. They are kept here so that no forwarding thread ever frees them.
     older: Older<W::Fib, A>,
-    /// What views from now on do not need.
+    /// Resources that new views do not need.
     leftovers: Leftovers,
 }
 
-/// Views, each with what it needed and the next one does not.
+/// Views, each with the resources that it needed and the next one does not.
 type Older<F, A> = VecDeque<(Arc<View<F, A>>, Leftovers)>;
 
-/// An order of routes that is worked out from the table's.
+/// Computes an order of the routes from the table's order.
 type Sorting<A> = fn(&Rib<A>) -> Vec<(Prefix<A>, HopId)>;
 
-/// Numbers to be used again when no reader can hold them.
+/// Numbers to reuse when no reader can hold them.
 #[derive(Debug, Default)]
 struct Leftovers {
     hops: Vec<HopId>,
     parts: Vec<Part>,
 }
 
-/// A routing table as it was when the snapshot was taken, or for structures that are changed in
-/// place as it is at each lookup. Hold one for the length of a batch: what a change left behind is
-/// used again only when no snapshot from before it is left.
+/// A routing table as it was when the snapshot was taken; for structures that change in place, as it is at each lookup.
+/// Hold a snapshot for the duration of a batch: resources that a change leaves behind are reused only when no earlier
+/// snapshot exists.
 pub struct Snapshot<F, A: Address = Ipv4Addr> {
     view: Arc<View<F, A>>,
 }
@@ -72,8 +72,7 @@ impl<F: Fib<A>, A: Address> Snapshot<F, A> {
         self.hop(self.view.fib.lookup(address))
     }
 
-    /// Looks up many addresses; as many results are written as there are addresses or room. The
-    /// numbers mean something to this snapshot only.
+    /// Looks up many addresses. Stops at the end of the shorter slice. The numbers are valid for this snapshot only.
     #[inline]
     pub fn lookup_batch(&self, addresses: &[A::Bits], hops: &mut [HopId]) {
         self.view.fib.lookup_batch(addresses, hops);
@@ -87,7 +86,7 @@ impl<F: Fib<A>, A: Address> Snapshot<F, A> {
 }
 
 impl<W: FibWriter<A>, A: Address> RouteTable<W, A> {
-    /// A table without routes, listed in this order.
+    /// A table without routes that lists its routes in the given order.
     ///
     /// # Errors
     /// There is not enough memory.
@@ -109,37 +108,37 @@ impl<W: FibWriter<A>, A: Address> RouteTable<W, A> {
         view.hops.get(view.fib.lookup(address))
     }
 
-    /// What to look addresses up in, for who is in no round, or for longer than one.
+    /// A view for lookups outside a round, or for longer than one round.
     pub fn snapshot(&self) -> Snapshot<W::Fib, A> {
         Snapshot { view: self.view.load() }
     }
 
-    /// Carries out all commands, or none.
+    /// Applies all commands, or none.
     ///
-    /// Packets that are routed meanwhile see, for each address, what it had before all commands or
-    /// what it has after them, and nothing in between.
+    /// Packets that are routed meanwhile see, for each address, the hop from before all commands or the one from after
+    /// them, and nothing in between.
     ///
     /// # Errors
-    /// A command cannot be carried out; nothing has changed.
+    /// A command fails; nothing has changed.
     pub fn apply(&self, commands: &[Command<A>]) -> Result<(), Error<A>> {
         let mut state = self.state();
         state.check(commands)?;
         state.carry_out(&self.view, commands)
     }
 
-    /// Whether [`apply`](Self::apply) would carry out all commands, if memory lasts.
+    /// Whether [`apply`](Self::apply) would succeed, given enough memory.
     ///
     /// # Errors
-    /// A command cannot be carried out.
+    /// A command would fail.
     pub fn check(&self, commands: &[Command<A>]) -> Result<(), Error<A>> {
         self.state().check(commands)
     }
 
-    /// Replaces all routes. Of several for one network the first counts; returns the places of the
+    /// Replaces all routes. If several routes have the same network, the first one is used; returns the indexes of the
     /// others.
     ///
     /// # Errors
-    /// There is not enough room; nothing has changed.
+    /// There is not enough memory, or there are too many different hops; nothing has changed.
     pub fn load(&self, routes: &[Route<A>]) -> Result<Vec<usize>, Error<A>> {
         let mut state = self.state();
         let mut wanted: HashSet<Prefix<A>, RandomState> =
@@ -191,15 +190,14 @@ impl<W: FibWriter<A>, A: Address> RouteTable<W, A> {
         state.routes(list)
     }
 
-    /// Every route in an order that is worked out from the table's.
+    /// Every route, in an order computed from the table's order.
     pub(super) fn routes_by(&self, order: Sorting<A>) -> Vec<Route<A>> {
         let state = self.state();
         state.routes(order(&state.rib).into_iter())
     }
 
-    /// Bytes of memory in use: by the routes, and by the structure and what belongs to it. Memory
-    /// that is reserved but was never written does not count, except in DIR-24-8 tables, which
-    /// count as if there were routes to everywhere.
+    /// Bytes of memory in use: by the routes, and by the structure and everything that belongs to it. Memory that is
+    /// reserved but was never written does not count, except for the tables of DIR-24-8, which count in full.
     pub fn memory(&self) -> (usize, usize) {
         let state = self.state();
         (state.rib.memory(), state.hops.memory() + state.writer.memory())
@@ -212,9 +210,9 @@ impl<W: FibWriter<A>, A: Address> RouteTable<W, A> {
 }
 
 impl<W: FibWriter<A>, A: Address> State<W, A> {
-    /// Whether each command can be carried out when those before it are.
+    /// Checks that each command can be applied after those before it.
     fn check(&self, commands: &[Command<A>]) -> Result<(), Error<A>> {
-        // What the commands so far have made of a network's route.
+        // What the commands so far do to each network's route.
         let mut changed: HashMap<Prefix<A>, Option<Hop<A>>, RandomState> = HashMap::default();
         for (index, command) in commands.iter().enumerate() {
             let prefix = command.prefix();
@@ -236,7 +234,7 @@ impl<W: FibWriter<A>, A: Address> State<W, A> {
         Ok(())
     }
 
-    /// Carries out commands that can be, as one transaction.
+    /// Applies commands that have been checked, as one transaction.
     fn carry_out(
         &mut self,
         view: &Published<View<W::Fib, A>>,
@@ -254,7 +252,7 @@ impl<W: FibWriter<A>, A: Address> State<W, A> {
                     }
                 }
                 if !self.leftovers.is_empty() {
-                    // Readers that come from now on cannot hold what is left over.
+                    // New readers cannot hold the leftovers.
                     let fib = self.writer.fib();
                     self.readers(view).publish(fib);
                 }
@@ -279,8 +277,8 @@ impl<W: FibWriter<A>, A: Address> State<W, A> {
         }
         let count = transaction.steps.len();
         let routes = Routes { rib: &self.rib, hop_limit: self.hops.limit() };
-        // A structure that was changed in place would show new hops to readers that cannot look
-        // them up; and where most routes change, a new structure is sooner made.
+        // A structure changed in place would show new hops to readers that cannot look them up. And if most routes
+        // change, a rebuild is faster.
         if outgrown || (count > BULK && count > self.rib.len() / 2) {
             self.writer.rebuild(routes)?;
             let fib = self.writer.fib();
@@ -302,7 +300,7 @@ impl<W: FibWriter<A>, A: Address> State<W, A> {
         Publisher { view, hops, older, leftovers }
     }
 
-    /// Makes what no reader can hold any more available again.
+    /// Frees everything that no reader can hold any more.
     fn collect(&mut self) {
         while let Some((view, _)) = self.older.front_mut()
             && Arc::get_mut(view).is_some()
@@ -319,7 +317,7 @@ impl<W: FibWriter<A>, A: Address> State<W, A> {
     }
 }
 
-/// Changes of more routes than this may be so many that the structure is made anew.
+/// A transaction with more commands than this may rebuild the structure.
 const BULK: usize = 1000;
 
 impl Leftovers {
@@ -328,7 +326,7 @@ impl Leftovers {
     }
 }
 
-/// Gives views to readers and waits for them.
+/// Publishes views to readers.
 struct Publisher<'a, F, A: Address> {
     view: &'a Published<View<F, A>>,
     hops: &'a Hops<A>,
@@ -361,7 +359,7 @@ impl<A: Address> Command<A> {
         }
     }
 
-    /// What it makes of the network's route.
+    /// The hop of the network's route after the command.
     fn hop(&self) -> Option<Hop<A>> {
         match self {
             Command::Add(route) | Command::Set(route) => Some(route.hop),
@@ -370,14 +368,14 @@ impl<A: Address> Command<A> {
     }
 }
 
-/// What a transaction has done to the routes.
+/// The changes that a transaction has made to the routes.
 #[derive(Debug)]
 struct Transaction<A: Address> {
     /// One for each command.
     steps: Vec<Change<A>>,
-    /// Hops that routes got, once for each route.
+    /// Hops that routes have acquired, once for each route.
     acquired: Vec<HopId>,
-    /// Hops that routes no longer have, once for each route.
+    /// Hops that routes have lost, once for each route.
     released: Vec<HopId>,
 }
 
@@ -411,10 +409,10 @@ impl<A: Address> Transaction<A> {
         Ok(())
     }
 
-    /// What has become of each network, in the order in which readers may see it.
+    /// The resulting change of each network, in the order in which readers may see it.
     fn changes(&self) -> Vec<Change<A>> {
         let mut changes = self.steps.clone();
-        // The sort is stable: the steps of a network stay in their order and become one.
+        // The sort is stable: the steps of a network stay in order and are merged into one.
         changes.sort_by_key(|change| change.prefix);
         changes.dedup_by(|next, first| {
             let same = next.prefix == first.prefix;
@@ -428,7 +426,7 @@ impl<A: Address> Transaction<A> {
         changes
     }
 
-    /// Brings the routes back. Readers have seen nothing of it.
+    /// Restores the routes. Readers have not seen the changes.
     fn undo<W: FibWriter<A>>(self, state: &mut State<W, A>) {
         for Change { prefix, old, .. } in self.steps.into_iter().rev() {
             match old.is_none() {

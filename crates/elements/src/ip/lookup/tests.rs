@@ -1,4 +1,4 @@
-//! Every structure against a search through a plain list of routes.
+//! Compares every structure with a search through a plain list of routes.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -10,7 +10,7 @@ use super::fib::{Change, Fib, FibWriter, Part, Readers, Routes};
 use super::rib::Rib;
 use super::*;
 
-/// The routes as a list, the longest match as its definition says.
+/// The routes as a list, searched by the definition of the longest match.
 #[derive(Clone, Debug, Default)]
 struct Naive(BTreeMap<Prefix, Hop>);
 
@@ -27,7 +27,7 @@ impl Naive {
         };
     }
 
-    /// Addresses at the edges of all networks, and a few others.
+    /// Addresses at the boundaries of all networks, and a few others.
     fn probes(&self, others: &[Prefix]) -> Vec<u32> {
         let edges = |prefix: &Prefix| {
             let (first, last) = (prefix.first(), prefix.last());
@@ -47,7 +47,7 @@ fn route(prefix: Prefix, number: u32) -> Route {
     Route { prefix, hop: hop(number) }
 }
 
-/// Networks of which many lie within others.
+/// Networks, many of which lie within others.
 fn prefixes() -> impl Strategy<Value = Prefix> {
     let near =
         (prop::sample::select(vec![0x0a01_0200, 0x0a01_02f0, 0xfffe_ff80u32]), 0u32..1 << 12);
@@ -76,8 +76,8 @@ fn check<W: FibWriter>(table: &RouteTable<W>, naive: &Naive, others: &[Prefix]) 
     }
 }
 
-/// Transactions of commands that set and remove routes; a network's next command is decided by
-/// whether it has a route when its turn comes.
+/// Transactions of commands that set and remove routes. Each command depends on whether its network has a route at that
+/// point.
 type Steps = Vec<Vec<(Prefix, u32, bool)>>;
 
 fn steps() -> impl Strategy<Value = Steps> {
@@ -113,7 +113,7 @@ fn follows_the_definition<W: FibWriter>(steps: &Steps) {
     let expected: Vec<_> = naive.0.iter().map(|(&prefix, &hop)| Route { prefix, hop }).collect();
     assert_eq!(table.routes(), expected);
 
-    // The same routes at once.
+    // Load the same routes at once.
     let loaded = RouteTable::<W>::new(Order::Address).unwrap();
     assert_eq!(loaded.load(&expected), Ok(vec![]));
     check(&loaded, &naive, &seen);
@@ -121,7 +121,7 @@ fn follows_the_definition<W: FibWriter>(steps: &Steps) {
     check(&table, &Naive::default(), &seen);
 }
 
-/// Readers that are not there.
+/// A set of readers that is always empty.
 struct Nobody;
 
 impl<F> Readers<F> for Nobody {
@@ -263,7 +263,7 @@ proptest! {
 }
 
 proptest! {
-    // A change of a short prefix is one of a quarter of a million entries.
+    // A change of a short prefix changes a quarter of a million entries.
     #![proptest_config(ProptestConfig::with_cases(12))]
 
     #[test]
@@ -288,7 +288,7 @@ proptest! {
 }
 
 #[test]
-fn the_shortest_prefixes() {
+fn the_shortest_prefixes_are_found() {
     fn short<W: FibWriter>() {
         let table = RouteTable::<W>::new(Order::Address).unwrap();
         let mut naive = Naive::default();
@@ -315,7 +315,7 @@ fn the_shortest_prefixes() {
 }
 
 #[test]
-fn commands_that_conflict() {
+fn conflicting_commands_fail() {
     let table = RouteTable::<RadixWriter>::new(Order::LastLeft).unwrap();
     let prefix = Prefix::new(0x1210_0000, 12);
     let four = Hop { gateway: Ipv4Addr::new(4, 0, 0, 4), port: 0 };
@@ -336,18 +336,18 @@ fn commands_that_conflict() {
 }
 
 #[test]
-fn of_several_routes_for_a_network_the_first_is_loaded() {
+fn load_uses_the_first_of_several_routes_for_a_network() {
     let table = RouteTable::<LinearWriter>::new(Order::FirstFree).unwrap();
     let prefix = Prefix::new(0x0a00_0000, 8);
     assert_eq!(table.load(&[route(prefix, 1), route(prefix, 2), route(prefix, 3)]), Ok(vec![1, 2]));
     assert_eq!(table.routes(), [route(prefix, 1)]);
-    // Loading replaces what was there.
+    // Loading replaces all routes.
     assert_eq!(table.load(&[route(Prefix::DEFAULT, 4)]), Ok(vec![]));
     assert_eq!(table.routes(), [route(Prefix::DEFAULT, 4)]);
 }
 
 #[test]
-fn more_hops_than_narrow_entries_can_name() {
+fn more_hops_than_narrow_entries_can_name_lead_to_wide_entries() {
     let table = RouteTable::<Dir24x8Writer>::new(Order::Address).unwrap();
     let route = |number: u32| route(Prefix::new(number << 8, 24), number);
     let routes: Vec<Route> = (1..40_000).map(route).collect();
@@ -364,7 +364,7 @@ fn more_hops_than_narrow_entries_can_name() {
 }
 
 #[test]
-fn more_long_prefixes_than_narrow_entries_can_name() {
+fn more_long_prefixes_than_narrow_entries_can_name_are_found() {
     let table = RouteTable::<Dir24x8Writer>::new(Order::Address).unwrap();
     table.load(&[route(Prefix::new(0x0a00_0000, 8), 1)]).unwrap();
     let host = |number: u32| route(Prefix::new(0x0a00_0007 | number << 8, 32), 2);
@@ -378,7 +378,7 @@ fn more_long_prefixes_than_narrow_entries_can_name() {
     }
 }
 
-/// A writer that has no memory for routes to 127.0.0.0/8.
+/// A writer that runs out of memory for routes to 127.0.0.0/8.
 struct Narrow(LinearWriter);
 
 impl FibWriter for Narrow {
@@ -415,7 +415,7 @@ impl FibWriter for Narrow {
 }
 
 #[test]
-fn routes_that_there_is_no_memory_for_change_nothing() {
+fn transactions_that_run_out_of_memory_change_nothing() {
     let table = RouteTable::<Narrow>::new(Order::FirstFree).unwrap();
     let (ten, eleven) = (Prefix::new(0x0a00_0000, 8), Prefix::new(0x0b00_0000, 8));
     let routes = [route(ten, 4), route(eleven, 5)];
@@ -438,7 +438,7 @@ fn routes_that_there_is_no_memory_for_change_nothing() {
     assert_eq!(table.routes(), [route(ten, 8), route(Prefix::new(0x0c00_0000, 8), 7)]);
 }
 
-/// What routes leave behind is used again: a table that changes for ever does not grow.
+/// Resources that routes leave behind are reused: a table that keeps changing does not grow.
 #[test]
 fn memory_does_not_grow_with_changes() {
     fn churn<W: FibWriter>(rounds: u32) {
@@ -458,7 +458,7 @@ fn memory_does_not_grow_with_changes() {
         let (routes, structure) = table.memory();
         (100..rounds).for_each(around);
         let after = table.memory();
-        // A hash table of the hops in use may have another size each time.
+        // The hash table of the hops in use may have another size each time.
         assert!(after.0 <= routes && after.1 <= structure + 2048, "{after:?} {structure}");
     }
     churn::<Dir24x8Writer>(1000);
@@ -468,9 +468,9 @@ fn memory_does_not_grow_with_changes() {
     churn::<LinearWriter>(1000);
 }
 
-/// Threads look addresses up while routes come and go around them, hops and all.
+/// Threads look up addresses while the routes around them, with their hops, come and go.
 #[test]
-fn readers_never_see_what_was_not() {
+fn readers_never_see_a_hop_that_was_not_set() {
     fn race<W: FibWriter>(rounds: u32) {
         let table = RouteTable::<W>::new(Order::Address).unwrap();
         let (short, long) = (Prefix::new(0x0a01_0200, 23), Prefix::new(0x0a01_0240, 27));
@@ -486,7 +486,7 @@ fn readers_never_see_what_was_not() {
                         let snapshot = table.snapshot();
                         snapshot.lookup_batch(&addresses, &mut ids);
                         let hops = ids.map(|id| snapshot.hop(id).map(|hop| hop.gateway.to_bits()));
-                        // An even number and the next one are the two states of one round.
+                        // `inside` has gateway 0 from `short`, or one of 1000 and above from `long`.
                         assert!(hops[0].is_some_and(|hop| hop == 0 || hop >= 1000), "{hops:?}");
                         assert_eq!(hops[1], Some(0), "{hops:?}");
                         assert!(hops[2].is_none_or(|hop| hop == 0 || hop == 7), "{hops:?}");
@@ -496,7 +496,7 @@ fn readers_never_see_what_was_not() {
                 });
             }
             for round in 0..rounds {
-                // A hop of its own for each round: numbers are freed and given out again.
+                // Each round has its own hop, so that numbers are freed and reused.
                 let specific = route(long, 3000 + round * 3);
                 table.apply(&[Command::Add(specific)]).unwrap();
                 let default = route(Prefix::DEFAULT, 21 * (round % 2));
@@ -511,20 +511,20 @@ fn readers_never_see_what_was_not() {
     }
     race::<Dir24x8Writer>(200);
     race::<RadixWriter>(200);
-    // A change of the default route is one of a quarter of a million entries.
+    // A change of the default route changes a quarter of a million entries.
     race::<RangesWriter>(20);
     race::<PoptrieWriter>(20);
     race::<SortedWriter>(200);
 }
 
-/// Routes come and go in half of the networks; lookups in the other half always find what is there, and a hop
-/// that is seen in a network which changes is one that it has had.
+/// Routes come and go in half of the networks. Lookups in the other half always find their routes. In a network that
+/// changes, lookups only find hops that it has had.
 #[test]
 fn routes_that_do_not_change_are_found_while_others_do() {
     fn race<W: FibWriter>() {
         const ROUTES: u32 = 200;
         let table = RouteTable::<W>::new(Order::Address).unwrap();
-        // Neighbours: a /24 with a /26 within, an even one that stays and an odd one that changes.
+        // Neighbouring /24 networks, each with a /26 within: even ones stay, odd ones change.
         let outer = |number: u32| Prefix::new(0x0a00_0000 | number << 8, 24);
         let inner = |number: u32| Prefix::new(0x0a00_0040 | number << 8, 26);
         let routes = (0..ROUTES)
@@ -577,7 +577,7 @@ fn routes_that_do_not_change_are_found_while_others_do() {
 }
 
 #[test]
-fn a_sorted_list_has_no_network_before_one_within_it() {
+fn in_a_sorted_list_each_network_precedes_those_around_it() {
     let mut rib = Rib::new(Order::FirstFree);
     let prefixes =
         [(0, 0), (0x0a00_0000, 8), (0x1200_0000, 8), (0x0a01_0000, 16), (0x0a01_0200, 24)];
