@@ -5,14 +5,13 @@
 //! OUTBOUND, PROTOCOL, HEADROOM, BURST, TIMESTAMP, ACTIVE, QUEUE, N_QUEUES, MAXTHREADS,
 //! THREADOFFSET, NUMA])`
 //!
-//! # Description
-//! Emits the packets that a device receives. By default DEVNAME is an interface of the machine, which
-//! requires root or CAP_NET_RAW. The program can substitute other devices for all of them
+//! Emits the packets that a device receives. By default DEVNAME is an interface of the machine,
+//! which requires root or CAP_NET_RAW. The program can replace all devices with other ones
 //! (`millrace run --lab`).
 //!
-//! It receives copies of the packets beside the machine's own network stack: the kernel also receives
-//! every packet that this element emits, and may answer or forward it. So the interfaces of a router
-//! should have no addresses. METHOD XDP and DPDK take packets away from the kernel.
+//! The machine's own network stack also receives every packet that this element emits, and may
+//! answer or forward it. So the interfaces of a router should have no addresses. METHOD XDP and
+//! DPDK take packets away from the kernel, as SNIFFER false does.
 //!
 //! Packets are complete and correct whatever offloads the sender or the card uses. TCP segments and
 //! trains of UDP datagrams beyond the MTU are cut into packets, missing checksums are filled in, and

@@ -124,7 +124,7 @@ pub struct FromDump {
     room: OnceLock<Listening>,
 }
 
-/// What to do at the end.
+/// The action at the end.
 enum End {
     Stop,
     Deactivate,

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn ip_packets_come_with_their_annotations() {
+    fn ip_packets_have_header_annotations() {
         for outputs in [1, 2] {
             let (mut rig, machine) = rig(outputs);
             for bytes in [ip(60), vec![0; 60], ip(60)] {

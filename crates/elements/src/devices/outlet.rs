@@ -23,7 +23,7 @@ pub(super) struct Outlet {
     timer: Timer,
 }
 
-/// What became of a packet.
+/// The outcome for a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Sent,
@@ -89,7 +89,7 @@ const CAPACITY: usize = 1024;
 const PAUSE: Timestamp = Timestamp::from_nanos(200_000);
 
 impl Outlet {
-    /// Asks for a task, the element's first, and a timer.
+    /// Requests a task, the element's first, and a timer.
     pub(super) fn configure(setup: &mut Setup<'_>) -> Self {
         let outlet = Self {
             backlog: Lock::default(),
@@ -120,7 +120,7 @@ impl Outlet {
         &self.room
     }
 
-    /// Packets that wait.
+    /// The number of waiting packets.
     pub(super) fn held(&self) -> usize {
         self.backlog.lock().len()
     }

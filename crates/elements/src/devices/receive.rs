@@ -65,7 +65,7 @@ struct Lines {
 /// nothing.
 #[repr(align(128))]
 struct Line {
-    /// Absent after the end of the run.
+    /// None after the run ends.
     queue: BiasedMutex<Option<Box<dyn RxQueue>>>,
     /// The queue's counters, if they can be read without the queue.
     meter: Option<Arc<Meter>>,
@@ -252,7 +252,7 @@ impl Reception {
         });
     }
 
-    /// How many queues are open.
+    /// The number of open queues.
     pub(super) fn open_queues(&self) -> usize {
         self.lines.get().map_or(0, |lines| lines.queues.len())
     }
@@ -390,7 +390,7 @@ pub(super) fn handlers<E: Receives>(handlers: &mut Handlers<E>) {
     handlers.read("home_thread", |e, _| e.reception().home_threads());
 }
 
-/// The cleanup that all such elements have.
+/// The cleanup that all such elements share.
 pub(super) fn cleanup<E: Receives>(element: &E, _router: &Router) -> Result<(), Refused> {
     element.reception().cleanup();
     Ok(())

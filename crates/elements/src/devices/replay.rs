@@ -1,4 +1,4 @@
-//! Replay - records packets in memory and lets them be pulled repeatedly
+//! Replay - records packets in memory and replays them repeatedly (pull output)
 //!
 //! # Synopsis
 //! `Replay([keywords STOP, STOP_TIME, QUEUE, QUICK_CLONE, BURST, VERBOSE, FREEONTERMINATE, LIMIT,

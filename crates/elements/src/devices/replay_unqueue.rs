@@ -1,4 +1,4 @@
-//! ReplayUnqueue - records packets in memory and pushes them repeatedly
+//! ReplayUnqueue - records packets in memory and replays them repeatedly (push output)
 //!
 //! # Synopsis
 //! `ReplayUnqueue([keywords STOP, STOP_TIME, TIMING, TIMING_FNT, QUICK_CLONE, BURST, VERBOSE,

@@ -37,7 +37,7 @@ pub(super) struct TapPort {
 
 /// The element's default MTU, which is also the kernel's.
 const DEFAULT_MTU: usize = 1500;
-/// Bytes of an Ethernet header.
+/// Length of an Ethernet header.
 const ETHERNET_HEADER: usize = 14;
 /// The minimum MTU: an IP header.
 const SHORTEST_MTU: u32 = 20;

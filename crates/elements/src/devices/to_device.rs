@@ -3,10 +3,9 @@
 //! # Synopsis
 //! `ToDevice(DEVNAME [, keywords BURST, METHOD, BLOCKING, NO_PAD, DEBUG, QUEUE, MAXQUEUES])`
 //!
-//! # Description
 //! Transmits packets, which must have Ethernet headers, through a device. By default DEVNAME is an
-//! interface of the machine, which requires root or CAP_NET_RAW. The program can substitute other
-//! devices for all of them (`millrace run --lab`).
+//! interface of the machine, which requires root or CAP_NET_RAW. The program can replace all
+//! devices with other ones (`millrace run --lab`).
 //!
 //! With a pull input, it pulls packets whenever the device has room, so that a Queue in front of it
 //! absorbs bursts. With a push input, it transmits at once; while the device has no room, it waits or,

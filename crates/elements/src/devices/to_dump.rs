@@ -349,7 +349,7 @@ mod tests {
         assert_eq!(record.timestamp, time as u64);
         assert_eq!((record.data.len(), record.original_len), (60, 100));
         let record = file.next().unwrap().unwrap();
-        // Virtual time begins there.
+        // Virtual time starts at this time.
         assert_eq!(record.timestamp, 1_000_000_000_000_000_000);
         assert_eq!((record.data.len(), record.original_len), (2000, 2100));
         assert!(file.next().unwrap().is_none());
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_a_reason_to_drop() {
+    fn packets_are_dropped_when_the_file_cannot_be_written() {
         let mut rig = Rig::new("ToDump(/dev/full)", 1, 0);
         assert!(rig.is_err(), "the file header is written at once");
         // A pipe without a reader fails later.

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_moves() {
+    fn extend_moves_the_end() {
         let seconds = Timestamp::from_secs;
         let mut args = Args::of_text("END_AFTER 1", Scope::builtin());
         let mut window = Window::configure(&mut args);

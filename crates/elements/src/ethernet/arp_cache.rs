@@ -269,7 +269,7 @@ impl ArpCache {
         self.note_change();
     }
 
-    /// Removes every entry, and the packets that wait.
+    /// Removes all entries, and drops the waiting packets.
     pub(super) fn clear(&self, now: Timestamp) {
         let mut ages = self.ages.lock();
         for shard in &self.shards {
@@ -445,7 +445,7 @@ impl ArpCache {
     }
 
     fn shard(&self, ip: Ipv4Addr) -> &ArcSwap<Shard> {
-        // Neighbours differ in their low bits.
+        // Neighbouring addresses differ in their low bits.
         &self.shards[u32::from(ip) as usize % SHARDS]
     }
 }
@@ -492,7 +492,7 @@ impl Entry {
         mine
     }
 
-    /// When the next query may be sent, if there has been one.
+    /// When the next query may be sent, if one has been sent.
     fn next_poll(&self) -> i64 {
         self.polled_at.load(Relaxed) + pause_after(self.polls.load(Relaxed))
     }
@@ -549,7 +549,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_expire_and_are_learnt_again() {
+    fn entries_expire_and_are_learned_again() {
         let cache = ArpCache::new(300_000, NO_LIMITS);
         assert!(matches!(cache.append(IP, packet(), at(0)), Appended::Waits(true)));
         let entry = cache.find(IP).unwrap();

@@ -60,7 +60,7 @@ pub struct EtherPauseSource {
 
 register!(EtherPauseSource, "ether_pause_source.rs");
 
-/// Bytes of a frame.
+/// Length of a frame in bytes.
 const LEN: usize = 64;
 const MAC_CONTROL: u16 = 0x8808;
 const PAUSE: u16 = 1;

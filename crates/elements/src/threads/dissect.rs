@@ -249,13 +249,13 @@ fn gre(bytes: &[u8]) -> Inside<'_> {
     }
 }
 
-/// Behind the UDP header at the start of `bytes`.
+/// Parses VXLAN after the UDP header at the start of `bytes`.
 fn vxlan(bytes: &[u8]) -> Inside<'_> {
     let valid = bytes.get(8)? & 0x08 != 0;
     Some((Start::Ether, bytes.get(16..)?)).filter(|_| valid)
 }
 
-/// Behind the UDP header at the start of `bytes`.
+/// Parses GTP-U after the UDP header at the start of `bytes`.
 fn gtp(bytes: &[u8]) -> Inside<'_> {
     const USER_DATA: u8 = 255;
     let &[flags, kind] = bytes.get(8..)?.first_chunk::<2>()?;

@@ -76,7 +76,7 @@ impl Rings {
         self.outlets.lock().iter().all(Consumer::is_empty)
     }
 
-    /// How many packets wait.
+    /// The number of waiting packets.
     pub(super) fn len(&self) -> usize {
         self.outlets.lock().iter().map(Consumer::slots).sum()
     }
