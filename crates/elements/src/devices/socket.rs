@@ -29,8 +29,8 @@
 //!   mandatory for TCP and UDP.
 //! - LOCALIP, LOCALPORT: a client's own address. Positional.
 //! - FILENAME, LOCALFILENAME: the same for UNIX and UNIX_DGRAM. A name that begins with a zero byte
-//!   (`"\<00>name"`) is abstract: it is not a file. A file that the element
-//!   creates is removed at the end.
+//!   (`"\<00>name"`) is abstract: it is not a file. A file that the element creates is removed
+//!   at the end.
 //! - CLIENT: whether it is a client. A server ignores local addresses.
 //! - SNAPLEN: maximum number of bytes of a packet, 1 to 65535. The extra length annotation holds the
 //!   number of bytes cut off a datagram. Default 2048.

@@ -60,7 +60,7 @@
 //! # Drops
 //! - header not set: the packet's destination annotation is 0.0.0.0.
 //! - bad source address: this host's address is 0.0.0.0.
-//! - unresolved address: no reply arrived before the packet was dropped to enforce a limit or timeout.
+//! - unresolved address: no reply arrived before a limit, the timeout or `clear` removed the packet.
 //! - truncated, unexpected: at input 1, not a complete ARP reply for Ethernet and IPv4.
 //! - no buffer: there was no packet for a query.
 //!

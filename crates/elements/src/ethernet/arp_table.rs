@@ -31,7 +31,7 @@
 //! - `clear` (write): removes all entries and drops the waiting packets.
 //!
 //! # Drops
-//! - unresolved address: no reply arrived before the packet was dropped to enforce a limit or timeout.
+//! - unresolved address: no reply arrived before a limit, the timeout or `clear` removed the packet.
 //!
 //! # Example
 //! ```click
