@@ -1,18 +1,18 @@
-//! Where devices come from: the program's backend, or else the machine's interfaces.
+//! The source of devices: the program's backend, or the machine's own interfaces.
 
 use std::ops::Deref;
 use std::sync::Arc;
 
 use millrace_io::{Backend, Devices, Machine};
 
-/// A backend that is shared with others or is the machine's.
+/// A backend shared with other elements, or the machine's own.
 pub(super) enum Source {
     Given(Arc<Devices>),
     Own(Machine),
 }
 
 impl Source {
-    /// The given backend, or the machine's when none is.
+    /// The given backend, or the machine's if none is given.
     pub(super) fn of(given: Option<Arc<Devices>>) -> Self {
         given.map_or(Self::Own(Machine), Self::Given)
     }

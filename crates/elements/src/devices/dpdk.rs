@@ -1,4 +1,5 @@
-//! What FromDPDKDevice and ToDPDKDevice share: arguments about the port, and handlers that ask it.
+//! Shared parts of FromDPDKDevice and ToDPDKDevice: port arguments, and handlers that query the
+//! port.
 
 use std::io;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use millrace_core::{Args, Element, HandlerError, Handlers};
 use millrace_io::dpdk::{self, Link, Port, PortStats};
 use millrace_io::{DpdkOptions, Pause};
 
-/// The most entries that DPDK's rings have.
+/// The maximum number of entries in a DPDK ring.
 const MAX_RING: u32 = 32_768;
 
 /// Reads PORT: a number, a PCI address, or a name.
@@ -18,13 +19,13 @@ pub(super) fn port(args: &mut Args<'_>) -> String {
     word.as_str().to_owned()
 }
 
-/// Reads NDESC; 0 is the driver's choice.
+/// Reads NDESC; 0 selects the driver's default.
 pub(super) fn ring(args: &mut Args<'_>) -> Option<usize> {
     let entries: Option<u32> = args.in_range("NDESC", Kind::Keyword, 0..=MAX_RING);
     entries.filter(|entries| *entries > 0).map(|entries| entries as usize)
 }
 
-/// Reads what elements may say about a port as a whole.
+/// Reads the arguments that apply to the port as a whole.
 pub(super) fn options(args: &mut Args<'_>) -> DpdkOptions {
     let fast_free = args.keyword("FAST_FREE", true);
     DpdkOptions {
@@ -52,7 +53,7 @@ fn pause(args: &mut Args<'_>) -> Option<Pause> {
     })
 }
 
-/// Reads a switch of FastClick's that can only be off, and says why.
+/// Reads a FastClick option that must be off, and reports why if it is on.
 pub(super) fn refuse(args: &mut Args<'_>, keyword: &str, why: &str) {
     if args.keyword(keyword, false) {
         args.error(keyword, format!("{keyword}: {why}"));
@@ -61,7 +62,7 @@ pub(super) fn refuse(args: &mut Args<'_>, keyword: &str, why: &str) {
 
 /// An element that uses a port.
 pub(super) trait UsesPort: Element {
-    /// The port, as the configuration names it.
+    /// The port's name in the configuration.
     fn port_name(&self) -> &str;
 }
 
@@ -74,7 +75,7 @@ fn failed(error: io::Error) -> HandlerError {
     HandlerError::Refused(error.to_string())
 }
 
-/// The handlers about the port and its link.
+/// Registers the handlers for the port and its link.
 pub(super) fn handlers<E: UsesPort>(handlers: &mut Handlers<E>) {
     handlers.try_read("device", |e, _| Ok(find(e)?.number()));
     handlers.try_read("driver", |e, _| Ok(find(e)?.driver().to_owned()));
@@ -112,7 +113,7 @@ pub(super) fn handlers<E: UsesPort>(handlers: &mut Handlers<E>) {
     });
 }
 
-/// A handler that reads one of the port's counters.
+/// Registers a handler that reads one of the port's counters.
 pub(super) fn counter<E: UsesPort>(
     handlers: &mut Handlers<E>,
     name: &str,
@@ -121,7 +122,7 @@ pub(super) fn counter<E: UsesPort>(
     handlers.try_read(name, move |e, _| Ok(count(&find(e)?.stats().map_err(failed)?)));
 }
 
-/// The handler `queue_count`: packets that wait in receive rings.
+/// Registers `queue_count`: packets waiting in the receive rings.
 pub(super) fn queue_count<E: UsesPort>(handlers: &mut Handlers<E>) {
     handlers.try_read("queue_count", |e, call| {
         let port = find(e)?;

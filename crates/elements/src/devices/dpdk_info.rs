@@ -1,34 +1,34 @@
-//! DPDKInfo - chooses the packet memory of DPDK
+//! DPDKInfo - configures the packet memory (mbuf pools) of DPDK
 //!
 //! # Synopsis
 //! `DPDKInfo([NB_MBUF, keywords MBUF_SIZE, MBUF_CACHE_SIZE, RX_PTHRESH, RX_HTHRESH, RX_WTHRESH,
 //! TX_PTHRESH, TX_HTHRESH, TX_WTHRESH])`
 //!
 //! # Description
-//! Chooses what FromDPDKDevice and ToDPDKDevice do not say of their ports: the pools of mbufs, which are
-//! the memory that packets are received into, one for each NUMA node that has ports, and thresholds of
-//! the rings.
+//! Sets the parameters of DPDK that FromDPDKDevice and ToDPDKDevice do not set for their ports: the
+//! mbuf pools, which hold received packets (one pool for each NUMA node that has ports), and the
+//! thresholds of the rings.
 //!
-//! There may be one of it in a configuration.
+//! A configuration can have at most one DPDKInfo.
 //!
 //! # Arguments
-//! - NB_MBUF: how many mbufs a pool has. Positional. Default 65536, or as many as there is memory for.
+//! - NB_MBUF: number of mbufs in a pool. Positional. Default 65536, or as many as fit in memory.
 //! - MBUF_SIZE: bytes of an mbuf's buffer, 128 of them in front of the packet. Default 2176, or what
 //!   the largest MTU needs.
-//! - MBUF_CACHE_SIZE: most mbufs that a thread keeps at hand, at most 512. Default 512.
-//! - RX_PTHRESH, RX_HTHRESH, RX_WTHRESH, TX_PTHRESH, TX_HTHRESH, TX_WTHRESH: prefetch, host and write-back
-//!   thresholds of receive and transmit rings, 0 to 255, where the card has them. The driver's own unless
-//!   given.
+//! - MBUF_CACHE_SIZE: maximum number of mbufs in a thread's cache, at most 512. Default 512.
+//! - RX_PTHRESH, RX_HTHRESH, RX_WTHRESH, TX_PTHRESH, TX_HTHRESH, TX_WTHRESH: prefetch, host and
+//!   write-back thresholds of receive and transmit rings, 0 to 255, on cards that have them. Default:
+//!   the driver's.
 //! - DEF_RING_NDESC, DEF_BURST_SIZE, RING_FLAGS, RING_SIZE, RING_POOL_CACHE_SIZE, RING_PRIV_DATA_SIZE,
-//!   MEMPOOL_PREFIX: refused: they are for rings between several programs of FastClick.
+//!   MEMPOOL_PREFIX: not supported. In FastClick they configure rings shared between several programs.
 //!
 //! # Ports
 //! None.
 //!
 //! # Handlers
-//! - `pools` (read): the pools' names, one a line.
-//! - `pool_count` (read): for each pool its name, how many mbufs it has and how many are free, one
-//!   a line.
+//! - `pools` (read): the names of the pools, one per line.
+//! - `pool_count` (read): for each pool its name, its number of mbufs and its number of free mbufs, one
+//!   pool per line.
 //!
 //! # Drops
 //! None.
@@ -53,7 +53,7 @@ pub struct DpdkInfo {
 
 register!(DpdkInfo, "dpdk_info.rs");
 
-/// Arguments about rings between programs.
+/// FastClick's arguments for rings shared between programs.
 const OF_RINGS: &[&str] = &[
     "DEF_RING_NDESC",
     "DEF_BURST_SIZE",
@@ -117,7 +117,7 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn chooses_memory_and_refuses_what_is_not_there() {
+    fn configures_memory_and_rejects_unsupported_arguments() {
         let rig = Rig::new("DPDKInfo(4096, MBUF_SIZE 4096, RX_PTHRESH 8)", 0, 0).unwrap();
         assert_eq!(rig.read("pools").unwrap(), "", "there is no DPDK in this process");
         for bad in ["DPDKInfo(0)", "DPDKInfo(MBUF_CACHE_SIZE 513)", "DPDKInfo(RING_SIZE 64)"] {

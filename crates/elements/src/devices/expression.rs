@@ -1,8 +1,8 @@
-//! Functions of time as FastClick's TIMING_FNT writes them: `10 + min(90, 10 * x)`.
+//! Functions of time in the syntax of FastClick's TIMING_FNT: `10 + min(90, 10 * x)`.
 //!
-//! The language is that of TinyExpr: numbers, `x`, `pi`, `e`, `+ - * / % ^`, parentheses and
-//! functions. Powers associate to the left and bind less than a sign, so that `-x^2` is `(-x)^2`,
-//! as they do there.
+//! The language is TinyExpr's: numbers, `x`, `pi`, `e`, `+ - * / % ^`, parentheses and functions.
+//! As in TinyExpr, powers associate to the left and bind less tightly than a sign: `-x^2` is
+//! `(-x)^2`.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ enum Term {
     Two(fn(f64, f64) -> f64, Box<[Term; 2]>),
 }
 
-/// What is wrong with a text, and where: bytes from its start.
+/// A parse error and its position, in bytes from the start of the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Wrong {
     what: &'static str,
@@ -32,7 +32,7 @@ impl fmt::Display for Wrong {
 }
 
 impl Expression {
-    /// Reads a function.
+    /// Parses a function.
     pub(super) fn parse(text: &str) -> Result<Self, Wrong> {
         let mut parser = Parser { text, at: 0, depth: 0 };
         let term = parser.sum()?;
@@ -95,11 +95,11 @@ struct Parser<'t> {
     depth: usize,
 }
 
-/// More parentheses and functions within each other than anybody writes.
+/// Maximum nesting of parentheses and functions, far beyond any real expression.
 const DEEPEST: usize = 100;
 
 impl<'t> Parser<'t> {
-    /// Terms with `+` and `-` between.
+    /// Terms joined by `+` and `-`.
     fn sum(&mut self) -> Result<Term, Wrong> {
         self.chain(Self::product, |operator| {
             Some(match operator {
@@ -185,7 +185,7 @@ impl<'t> Parser<'t> {
         if let Some(exponent) = rest.get(length..).and_then(|rest| rest.strip_prefix(['e', 'E'])) {
             let sign = usize::from(exponent.starts_with(['+', '-']));
             match exponent.get(sign..).map_or(0, digits) {
-                // The number `e` stands behind it, and an operator is missing.
+                // Not an exponent but the constant `e` after a number: an operator is missing.
                 0 => {}
                 count => length += 1 + sign + count,
             }
@@ -209,7 +209,7 @@ impl<'t> Parser<'t> {
             _ => {}
         }
         if let Some((_, function)) = UNARY.iter().find(|(known, _)| *known == name) {
-            // As in TinyExpr, a function of one number may do without parentheses.
+            // As in TinyExpr, the parentheses of a one-argument function are optional.
             return match self.peek() {
                 Some('(') => Ok(Term::One(*function, Box::new(self.primary()?))),
                 _ => Ok(Term::One(*function, Box::new(self.power()?))),
@@ -226,7 +226,7 @@ impl<'t> Parser<'t> {
         Err(Wrong { what: "unknown function", at: start })
     }
 
-    /// The next character that is no white space.
+    /// Skips white space and returns the next character.
     fn peek(&mut self) -> Option<char> {
         let rest = self.rest();
         self.at += rest.len() - rest.trim_start().len();
@@ -261,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values() {
+    fn expressions_have_the_expected_values() {
         for (text, x, value) in [
             ("100", 7.0, 100.0),
             ("10 + min(90,10*x)", 3.0, 40.0),
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_its_place() {
+    fn errors_name_their_position() {
         for (text, wrong) in [
             ("", "expected a number, a function, ‘x’ or ‘(’ at character 1"),
             ("1 +", "expected a number, a function, ‘x’ or ‘(’ at character 4"),
@@ -312,7 +312,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_does_harm(text in "[-+*/%^(),. x0-9a-z€]{0,40}") {
+        fn arbitrary_text_never_panics(text in "[-+*/%^(),. x0-9a-z€]{0,40}") {
             if let Ok(function) = Expression::parse(&text) {
                 function.at(3.0);
             }

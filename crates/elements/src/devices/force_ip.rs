@@ -1,10 +1,10 @@
-//! FORCE_IP: the IP header of a packet with any link header.
+//! FORCE_IP: finds the IP header of a packet behind any link header.
 
 use millrace_core::Packet;
 use millrace_io::pcap::LinkType;
 
-/// Sets the network header of a packet whose first header is of type `link_type`. False, and
-/// nothing set, when no complete IPv4 or IPv6 header follows.
+/// Sets the network header of a packet whose first header is of type `link_type`. Returns false and
+/// sets nothing if no complete IPv4 or IPv6 header follows.
 pub(super) fn force_ip(packet: &mut Packet, link_type: LinkType) -> bool {
     let Some(offset) = link_type.ip_offset(packet.data()) else { return false };
     let Some(length) = packet.data().get(offset..).and_then(header_length) else { return false };
@@ -13,7 +13,7 @@ pub(super) fn force_ip(packet: &mut Packet, link_type: LinkType) -> bool {
     true
 }
 
-/// The length of the IP header that `bytes` start with, if it is there as a whole.
+/// The length of the IP header at the start of `bytes`, if it is complete.
 fn header_length(bytes: &[u8]) -> Option<usize> {
     const IPV6_LENGTH: usize = 40;
     let first = *bytes.first()?;
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finds_complete_headers_alone() {
+    fn finds_only_complete_headers() {
         let ipv4 = |first: u8, total: u8, length: usize| {
             let mut bytes = vec![0; length];
             bytes[0] = first;

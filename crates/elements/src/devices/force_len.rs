@@ -1,22 +1,22 @@
-//! FORCE_LEN: frames of another length than was captured.
+//! FORCE_LEN: gives packets a length other than the captured one.
 
 use millrace_core::Packet;
 use millrace_core::checksum::update;
 use millrace_io::pcap::{LinkType, MAX_CAPTURED};
 
-/// The length that packets are given.
+/// The length to give to packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ForceLen {
-    /// The one that the packet had before it was captured in part.
+    /// The packet's length before the capture truncated it.
     Original,
-    /// So many bytes with an Ethernet header, hence 14 fewer of raw IP packets.
+    /// This many bytes including an Ethernet header, so 14 fewer for raw IP packets.
     Bytes(usize),
 }
 
 const ETHERNET_HEADER: usize = 14;
 
 impl ForceLen {
-    /// The length of a packet that had `original` bytes.
+    /// The forced length of a packet that originally had `original` bytes.
     pub(super) fn of(self, original: usize, link_type: LinkType) -> usize {
         match self {
             Self::Original => original.min(MAX_CAPTURED as usize),
@@ -26,7 +26,7 @@ impl ForceLen {
     }
 }
 
-/// Makes the length in the IP header, where there is one, that of the packet.
+/// Sets the length field of the IP header, if there is one, to match the packet.
 pub(super) fn fit_ip_header(packet: &mut Packet, link_type: LinkType) {
     let Some(ip) = link_type.ip_offset(packet.data()) else { return };
     let Some(header) = packet.data_mut().get_mut(ip..) else { return };

@@ -5,70 +5,69 @@
 //! OUTBOUND, PROTOCOL, HEADROOM, BURST, TIMESTAMP, ACTIVE, QUEUE, N_QUEUES, MAXTHREADS,
 //! THREADOFFSET, NUMA])`
 //!
-//! # Description
-//! Sends the packets that a device receives. By default they are those of the machine's interface
-//! DEVNAME, which takes the rights of root or CAP_NET_RAW; the program can put other devices in
-//! place of all of them (`millrace run --lab`).
+//! Emits the packets that a device receives. By default DEVNAME is an interface of the machine,
+//! which requires root or CAP_NET_RAW. The program can replace all devices with other ones
+//! (`millrace run --lab`).
 //!
-//! It listens beside the machine's own network stack: what it sends on is also received, and
-//! perhaps answered or forwarded, by the kernel. A router's interfaces should have no addresses.
-//! With METHOD XDP and DPDK packets are taken away from the kernel.
+//! The machine's own network stack also receives every packet that this element emits, and may
+//! answer or forward it. So the interfaces of a router should have no addresses. METHOD XDP and
+//! DPDK take packets away from the kernel, as SNIFFER false does.
 //!
-//! Packets are whole and right whatever offloads the sender or the card uses: TCP segments and
-//! trains of UDP datagrams beyond the MTU come cut into packets, and missing checksums are filled
-//! in. VLAN tags are in their places.
+//! Packets are complete and correct whatever offloads the sender or the card uses. TCP segments and
+//! trains of UDP datagrams beyond the MTU are cut into packets, missing checksums are filled in, and
+//! VLAN tags are in their places.
 //!
-//! The timestamp says when the kernel received the packet, and the packet type annotation to whom
-//! it was sent. What SNAPLEN cut off is told by the extra length annotation. The MAC header
-//! annotation is set.
+//! The timestamp is the time at which the kernel received the packet. The packet type annotation
+//! classifies the packet by its destination. The extra length annotation holds the number of bytes that
+//! SNAPLEN cut off. The MAC header annotation is set.
 //!
 //! # Arguments
 //! - DEVNAME: the device. Positional, mandatory.
-//! - PROMISC: whether the device receives packets for other hosts too. Positional, default false.
-//! - SNAPLEN: the most bytes of a packet that are kept, 14 to 65535. Positional, default 65535.
-//! - SNIFFER: whether the kernel goes on to receive the packets. Default true. With false, a program
-//!   behind the packet sockets drops them until the run ends. (Only before Linux 6.6, and only when
-//!   this program is killed with signal 9, it stays; the next run takes it away.) METHOD XDP and DPDK
-//!   refuse true where it is said, for they take packets away from the kernel.
-//! - FORCE_IP: whether to send packets with an IP header only, with their IP header annotations
-//!   set. Others leave by output 1. Default false.
-//! - METHOD: LINUX or PCAP, which are the same here: packet sockets with rings that are shared with
-//!   the kernel; SOCKET: without rings, slower by far, but no packet waits up to 1 ms for others (with rings
-//!   one that comes alone does not either, where the device has one queue); XDP; DPDK; NETMAP: AF_XDP or
-//!   else packet sockets. CAPTURE is an old name of it.
-//! - BPF_FILTER: a filter in the language of tcpdump (pcap-filter(7)), which the kernel runs. It needs
-//!   libpcap (Debian: libpcap0.8). TCP segments and trains of datagrams that come in one piece are
-//!   judged by it in one piece. Default none.
+//! - PROMISC: whether the device also receives packets for other hosts. Positional, default false.
+//! - SNAPLEN: maximum number of bytes of a packet to keep, 14 to 65535. Positional, default 65535.
+//! - SNIFFER: whether the kernel also processes the packets. Default true. With false, a program behind
+//!   the packet sockets drops them until the run ends. (Before Linux 6.6, this program stays if
+//!   Millrace is killed with signal 9; the next run removes it.) METHOD XDP and DPDK reject an explicit
+//!   true, because they take packets away from the kernel.
+//! - FORCE_IP: whether to emit only packets with an IP header, with their IP header annotations set.
+//!   Others go to output 1. Default false.
+//! - METHOD: how to receive. LINUX and PCAP are the same: packet sockets with rings shared with the
+//!   kernel. SOCKET: packet sockets without rings; far slower, but no packet waits up to 1 ms for
+//!   others (with rings, a lone packet does not wait either if the device has one queue). XDP. DPDK.
+//!   NETMAP: AF_XDP, or packet sockets if that is unavailable. CAPTURE is an old name for METHOD.
+//! - BPF_FILTER: a filter in the language of tcpdump (pcap-filter(7)), which the kernel runs. It
+//!   requires libpcap (Debian: libpcap0.8). The filter sees TCP segments and trains of datagrams that
+//!   arrive in one piece as one packet. Default none.
 //! - ENCAP: must be ETHER.
-//! - OUTBOUND: whether to receive the packets too that the machine sends by the device. Default
-//!   false.
-//! - PROTOCOL: the EtherType that packets must have; 0, the default, for any.
+//! - OUTBOUND: whether to also receive the packets that the machine transmits through the device.
+//!   Default false.
+//! - PROTOCOL: the EtherType that packets must have; 0, the default, accepts any.
 //! - HEADROOM: free bytes before each packet, at most 8190. Default 128.
-//! - BURST: most packets received each time, 1 to 256. Default 64.
+//! - BURST: maximum number of packets received at a time, 1 to 256. Default 64.
 //! - TIMESTAMP: whether packets get a timestamp. Default true.
 //! - ACTIVE: whether it receives. Default true.
-//! - QUEUE, N_QUEUES, MAXTHREADS, THREADOFFSET, NUMA: which queues of the device, and which threads.
-//!   By default the program's threads are divided among the devices, and each of them has a queue
-//!   of its own. QUEUE is the number of the first one, N_QUEUES says how many, MAXTHREADS bounds the
-//!   threads (more than there are queues share them by lock, and may mix the order of packets),
-//!   THREADOFFSET is the first of them, and NUMA false ignores on which node they are.
+//! - QUEUE, N_QUEUES, MAXTHREADS, THREADOFFSET, NUMA: the device queues and the threads to use. By
+//!   default the program's threads are divided among the devices, and each thread has a queue of its
+//!   own. QUEUE is the number of the first queue and N_QUEUES the number of queues. MAXTHREADS limits
+//!   the threads (if there are more threads than queues, they share the queues by lock and may reorder
+//!   packets). THREADOFFSET is the first thread. NUMA false ignores which NUMA node the threads are on.
 //!
 //! # Ports
-//! Output 0 is push, and so is output 1, which may be left out: packets without an IP header, with
-//! FORCE_IP.
+//! Output 0 is push. Output 1 is push and optional: with FORCE_IP, it emits packets without an IP
+//! header.
 //!
 //! # Handlers
-//! - `count` (read): packets received. `reset_counts` (write): sets it to 0.
-//! - `queues` (read): how many queues of the device it receives from.
-//! - `kernel_drops` (read): packets that the kernel dropped because they were not taken in time.
+//! - `count` (read): packets received. `reset_counts` (write): resets it to 0.
+//! - `queues` (read): number of device queues in use.
+//! - `kernel_drops` (read): packets that the kernel dropped because they were not read in time.
 //! - `segmented` (read): packets that were cut into several because of offloads.
-//! - `encap` (read): the link type, as ToDump's ENCAP takes it.
+//! - `encap` (read): the link type, in the form that ToDump's ENCAP accepts.
 //! - `active` (read, write): whether it receives.
-//! - `scheduled` (read, write), `home_thread` (read): its tasks, one for each thread that receives.
+//! - `scheduled` (read, write), `home_thread` (read): its tasks, one for each receiving thread.
 //!
 //! # Drops
-//! - filtered: the packet has another EtherType than PROTOCOL (packet sockets have the kernel take
-//!   these out, uncounted); or, with FORCE_IP, it has no IP header and there is no output 1.
+//! - filtered: the packet's EtherType is not PROTOCOL (with packet sockets the kernel filters these
+//!   out, uncounted); or, with FORCE_IP, the packet has no IP header and output 1 is not connected.
 //!
 //! # Example
 //! ```click
@@ -94,7 +93,7 @@ use super::{method, threading};
 /// The element; its manual is at the top of the file.
 pub struct FromDevice {
     force_ip: bool,
-    /// 0 for any.
+    /// 0 accepts any.
     protocol: u16,
     reception: Reception,
 }
@@ -131,7 +130,7 @@ impl Element for FromDevice {
         }
         args.complete()?;
         let method = method.or(capture).unwrap_or_else(|| method::default(setup));
-        // Where the kernel takes the others out, they cost nothing.
+        // Packets that the kernel filters out cost nothing.
         let in_kernel = matches!(method, Method::Ring | Method::Socket) && protocol != 0;
         let filter = if in_kernel { bpf::of_protocol(protocol, &filter) } else { filter };
         let options = RxOptions {
@@ -178,7 +177,7 @@ impl Receives for FromDevice {
 }
 
 impl FromDevice {
-    /// Takes out what is not to be sent by output 0.
+    /// Removes the packets that must not leave by output 0.
     fn sort_out(&self, cx: &mut Context, batch: &mut Batch) {
         if self.protocol != 0 {
             batch.map_filter(|packet| match ether_type(&packet) == Some(self.protocol) {
@@ -202,7 +201,7 @@ fn ether_type(packet: &Packet) -> Option<u16> {
     packet.data().get(12..)?.first_chunk().map(|bytes| u16::from_be_bytes(*bytes))
 }
 
-/// Reads BPF_FILTER, and ENCAP, which says what it would look at.
+/// Reads BPF_FILTER, and ENCAP, which names the link type that the filter inspects.
 fn filter(args: &mut Args<'_>) -> Vec<bpf::Instruction> {
     let encap: Option<Word> = args.optional_keyword("ENCAP");
     if encap.is_some_and(|encap| encap.as_str() != "ETHER") {
@@ -243,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn sends_what_the_device_receives() {
+    fn emits_what_the_device_receives() {
         let (mut rig, _far) = receive("", 1, &[&frame(0x800), b"short"]);
         let out = rig.pass(Timestamp::ZERO);
         assert_eq!(out[0].len(), 2);
@@ -260,9 +259,9 @@ mod tests {
     }
 
     #[test]
-    fn takes_out_what_is_not_wanted() {
+    fn filters_by_protocol_and_ip_header() {
         let frames = [&frame(0x800)[..], &frame(0x806), &frame(0x86dd)];
-        // Packet sockets have the kernel do it.
+        // With packet sockets, the kernel filters.
         for (method, drops) in [("SOCKET", &[][..]), ("XDP", &[(Reason::Filtered, 2)])] {
             let arguments = format!(", PROTOCOL 0x806, TIMESTAMP false, METHOD {method}");
             let (mut rig, _far) = receive(&arguments, 1, &frames);
@@ -297,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn rests_while_inactive() {
+    fn receives_nothing_while_inactive() {
         let (mut rig, far) = receive(", ACTIVE false, BURST 1", 1, &[b"a", b"b"]);
         assert!(rig.pass(Timestamp::ZERO)[0].is_empty());
         assert_eq!(far.unread(), 2);
@@ -306,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_it_cannot_do() {
+    fn rejects_invalid_arguments() {
         for bad in [
             "FromDevice",
             "FromDevice(no-such-device)",

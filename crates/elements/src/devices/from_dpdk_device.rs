@@ -1,4 +1,4 @@
-//! FromDPDKDevice - receives packets from a port of DPDK
+//! FromDPDKDevice - receives packets from a DPDK port
 //!
 //! # Synopsis
 //! `FromDPDKDevice(PORT [, QUEUE, PROMISC, keywords N_QUEUES, BURST, MAXTHREADS, THREADOFFSET,
@@ -7,73 +7,75 @@
 //! ALLOW_NONEXISTENT, ...])`
 //!
 //! # Description
-//! Sends the packets that a port of DPDK receives. DPDK drives the card from within this process:
-//! the kernel does not see the packets, and nothing is copied or converted on their way. It takes
-//! the plugin `libmillrace_dpdk.so` (`cargo build --release -p millrace-dpdk`), and the card must be
-//! bound to a driver that leaves it to DPDK (`dpdk-devbind.py --bind=vfio-pci 03:00.0`). Options of
-//! DPDK's own stand on the command line: `millrace run --dpdk -a 03:00.0 -- FILE`.
+//! Emits the packets that a DPDK port receives. DPDK drives the card from within this process: the
+//! kernel does not see the packets, and nothing is copied or converted on the way. It requires the
+//! plugin `libmillrace_dpdk.so` (`cargo build --release -p millrace-dpdk`), and the card must be bound
+//! to a driver that leaves it to DPDK (`dpdk-devbind.py --bind=vfio-pci 03:00.0`). Pass DPDK's own
+//! options on the command line: `millrace run --dpdk -a 03:00.0 -- FILE`.
 //!
-//! The card spreads flows over the receive queues by a hash (RSS); each thread has a queue of its
-//! own. The packet type annotation says that packets are for this host, the MAC header annotation
-//! is set.
+//! The card spreads flows over the receive queues by a hash (RSS), and each thread has a queue of its
+//! own. The packet type annotation is set to host. The MAC header annotation is set.
 //!
-//! All elements that use a port must agree about what concerns the port as a whole (MTU, MAC, PAUSE,
+//! All elements that use a port must agree on the settings of the port as a whole (MTU, MAC, PAUSE,
 //! MAX_RSS, NDESC).
 //!
 //! # Arguments
 //! - PORT: the port: its number, its PCI address (`0000:03:00.0` or `03:00.0`) or the name of its
 //!   virtual device (`net_pcap0`). Positional, mandatory.
-//! - QUEUE: the first receive queue; then it is the only one unless N_QUEUES says otherwise.
-//!   Positional, default 0. -1 is the default too.
-//! - PROMISC: whether the port receives packets for other hosts too. Positional, default true.
-//! - N_QUEUES: how many queues; by default, or if -1, as many as threads. Fewer when the device has not
-//!   so many.
-//! - MAXQUEUES: the most queues.
-//! - MAXTHREADS, THREADOFFSET, NUMA: how many threads, the first of them, and whether they must be near
-//!   the card, as in FromDevice. MAXTHREADS -1 is no bound.
-//! - BURST: most packets received each time, 1 to 256. Default 128, whose descriptors and headers fill two
-//!   thirds of a first-level cache of 48 KiB; FastClick's is 32. Nobody waits for a burst to be full.
-//! - NDESC: entries of the receive ring; the driver's choice unless given.
-//! - MTU: the longest packet behind the Ethernet header, in bytes. The mbufs are made as large.
+//! - QUEUE: the first receive queue. If given, it is the only one unless N_QUEUES is given. Positional,
+//!   default 0. -1 means the default.
+//! - PROMISC: whether the port also receives packets for other hosts. Positional, default true.
+//! - N_QUEUES: number of queues. By default, or if -1, one for each thread. Fewer if the device does
+//!   not have that many.
+//! - MAXQUEUES: maximum number of threads that receive, like MAXTHREADS; without N_QUEUES this also
+//!   limits the queues.
+//! - MAXTHREADS, THREADOFFSET, NUMA: maximum number of threads, the first thread, and whether the
+//!   threads must be on the card's NUMA node, as in FromDevice. MAXTHREADS -1 means no limit.
+//! - BURST: maximum number of packets received at a time, 1 to 256. Default 128, whose descriptors and
+//!   headers fill two thirds of a first-level cache of 48 KiB; FastClick's default is 32. The element
+//!   never waits for a full burst.
+//! - NDESC: entries of the receive ring. Default: the driver's choice.
+//! - MTU: the longest packet after the Ethernet header, in bytes. The mbufs are sized to fit.
 //! - MAC: the port's Ethernet address.
-//! - PAUSE: which pause frames the card heeds (rx), sends (tx), both (full) or none; unset, the
-//!   default, leaves that.
-//! - RSS_AGGREGATE: whether the hash over the flow goes to the aggregate annotation. Default false.
+//! - PAUSE: which pause frames the card obeys (rx), sends (tx), both (full) or none. Unset, the
+//!   default, leaves the card's setting unchanged.
+//! - RSS_AGGREGATE: whether the flow hash goes to the aggregate annotation. Default false.
 //! - RSS_SYMMETRIC: whether both directions of a connection go to the same queue. Default false.
-//! - MAX_RSS: to how many of the queues flows are spread; all unless given.
+//! - MAX_RSS: number of queues that flows are spread over. Default: all.
 //! - PAINT_QUEUE: whether the paint annotation gets the number of the queue. Default false.
-//! - TIMESTAMP: whether packets get the time when they were taken from the card. Default false.
-//! - RX_INTR: 0 or more lets an idle thread sleep until the card has packets, where the driver
-//!   can. Default -1.
-//! - VLAN_FILTER, VLAN_STRIP, VLAN_EXTEND: what the card does with VLAN tags; what it strips is in the
-//!   VLAN annotation. Refused where the driver cannot. Default false.
-//! - FAST_FREE: whether a card that can free transmitted packets in one go may; it then copies, and
-//!   counts, packets that it did not receive, and shared ones. Default true.
+//! - TIMESTAMP: whether packets are timestamped when they are read from the card. Default false.
+//! - RX_INTR: 0 or more lets an idle thread sleep until the card has packets, if the driver supports
+//!   it. Default -1.
+//! - VLAN_FILTER, VLAN_STRIP, VLAN_EXTEND: what the card does with VLAN tags. Stripped tags are in the
+//!   VLAN annotation. Rejected if the driver does not support them. Default false.
+//! - FAST_FREE: whether a card that can free transmitted packets in bulk may do so. It then copies (and
+//!   counts) shared packets and packets that it did not receive. Default true.
 //! - ACTIVE: whether it receives. Default true.
-//! - ALLOW_NONEXISTENT: whether nothing but a remark follows when there is no such port. Default false.
-//! - MODE: rss or none; the other modes of FastClick are refused. VERBOSE, CLEAR, MINQUEUES: as FastClick
-//!   has them; what is set up is always said, and annotations are always clear. LRO, IPCO, TCO, UCO,
-//!   FLOW_ISOLATE: must be false. MINQUEUES: must be 1.
+//! - ALLOW_NONEXISTENT: whether a missing port only causes a warning. Default false.
+//! - MODE: rss or none; FastClick's other modes are rejected. VERBOSE, CLEAR, MINQUEUES: accepted for
+//!   compatibility with FastClick; the port's setup is always reported, and annotations are always
+//!   clear. LRO, IPCO, TCO, UCO, FLOW_ISOLATE: must be false. MINQUEUES: must not exceed 1.
 //!
 //! # Ports
 //! One push output.
 //!
 //! # Handlers
-//! - `count` (read): packets received. `reset_counts` (write): sets it to 0.
-//! - `hw_count`, `hw_bytes`, `hw_dropped`, `hw_errors`, `nombufs` (read): what the port received, lost
-//!   because nobody took it in time, found damaged, and had no mbuf for.
-//! - `xstats` (read): the driver's own counters; with a name, that one.
-//! - `queue_count` (read): packets that wait in each receive ring; with a number, in that one.
-//! - `nb_rx_queues`, `nb_tx_queues` (read): queues of the port that are used.
-//! - `device`, `driver`, `vendor`, `mac`, `mtu` (read): about the port.
-//! - `carrier`, `speed`, `duplex`, `autoneg` (read): about its link, in Mb/s.
-//! - `add_mac`, `remove_mac` (write): receive packets for another Ethernet address, or no more.
-//! - `burst` (read): as BURST.
+//! - `count` (read): packets received. `reset_counts` (write): resets it to 0.
+//! - `hw_count`, `hw_bytes`, `hw_dropped`, `hw_errors`, `nombufs` (read): what the port received
+//!   (packets and bytes), lost because no thread read it in time, found damaged, and had no mbuf for.
+//! - `xstats` (read): the driver's own counters; with a name as parameter, only that counter.
+//! - `queue_count` (read): packets waiting in each receive ring; with a number as parameter, only in
+//!   that ring.
+//! - `nb_rx_queues`, `nb_tx_queues` (read): queues of the port in use.
+//! - `device`, `driver`, `vendor`, `mac`, `mtu` (read): properties of the port.
+//! - `carrier`, `speed`, `duplex`, `autoneg` (read): properties of its link; the speed is in Mb/s.
+//! - `add_mac`, `remove_mac` (write): starts or stops receiving packets for another Ethernet address.
+//! - `burst` (read): the value of BURST.
 //! - `active` (read, write): whether it receives.
 //! - `queues`, `scheduled`, `home_thread`, `kernel_drops`, `segmented`: as in FromDevice.
 //!
 //! # Drops
-//! None of its own. `hw_dropped` counts what the port lost.
+//! None of its own. `hw_dropped` counts packets that the port lost.
 //!
 //! # Example
 //! ```click
@@ -94,7 +96,7 @@ use super::dpdk::{self, UsesPort};
 use super::receive::{self, Receives, Reception, Wanted};
 use super::threading;
 
-/// What is received each time, unless the configuration says otherwise.
+/// Packets received at a time, unless the configuration says otherwise.
 const BURST: u32 = 128;
 
 /// The element; its manual is at the top of the file.
@@ -176,7 +178,7 @@ impl UsesPort for FromDpdkDevice {
     }
 }
 
-/// FastClick's arguments, where -1 is as good as nothing.
+/// Reads FastClick's arguments, in which -1 means the default.
 fn queues_and_threads(args: &mut Args<'_>, queue: Option<i32>) -> Receiving {
     let first = queue.and_then(|queue| usize::try_from(queue).ok());
     let receiving = Receiving {
@@ -208,7 +210,7 @@ fn options(args: &mut Args<'_>) -> DpdkOptions {
     }
 }
 
-/// Arguments of FastClick's that have one value here, or none.
+/// Reads FastClick's arguments that allow only one value here, or are ignored.
 fn refuse_others(args: &mut Args<'_>) {
     let mode: Option<Word> = args.optional_keyword("MODE");
     if let Some(mode) = mode.filter(|mode| !["rss", "none", ""].contains(&mode.as_str())) {
@@ -237,7 +239,7 @@ mod tests {
     use millrace_io::memory::{Interface, Network};
 
     #[test]
-    fn receives_from_whatever_device_the_program_puts_there() {
+    fn receives_from_a_substituted_device() {
         let network = Network::default();
         let far = network.connect(Interface::new("0"), Interface::new("host"));
         let mut services = Services::default();
@@ -254,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_it_cannot_do() {
+    fn rejects_invalid_arguments() {
         for bad in [
             "FromDPDKDevice",
             "FromDPDKDevice(0, BURST 257)",

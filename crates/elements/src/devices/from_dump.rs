@@ -6,73 +6,74 @@
 //! TIMING_FNT])`
 //!
 //! # Description
-//! Reads packets from a file that `tcpdump -w`, Wireshark or ToDump made, and sends them. It reads
-//! pcap files in either byte order with micro- or nanosecond timestamps and pcapng files, also
-//! packed with gzip, bzip2, xz or zstd; `-` is standard input.
+//! Reads packets from a file written by `tcpdump -w`, Wireshark or ToDump, and emits them. It reads
+//! pcap files in either byte order with microsecond or nanosecond timestamps, and pcapng files. The
+//! files may be compressed with gzip, bzip2, xz or zstd. `-` is standard input.
 //!
-//! Packets keep their timestamps. What was not captured of a packet is told by its extra length
-//! annotation. The MAC header annotation is set, or for raw IP files the IP header annotations.
+//! Packets keep their timestamps. The extra length annotation holds the number of bytes that were not
+//! captured. The MAC header annotation is set or, for raw IP files, the IP header annotations.
 //!
-//! Packets are sent as fast as they are taken, BURST at a time. Where the way ends in Queues, it
-//! waits while they are full, and sends single packets unless told otherwise, so that none is
+//! It emits packets as fast as the router accepts them, BURST at a time. If the output leads to Queues,
+//! it waits while they are full, and emits single packets unless BURST is given, so that no packet is
 //! lost.
 //!
-//! A file that is cut short or corrupt is read up to that place; what is wrong is reported when
-//! the program ends, whose status then tells of a failure.
+//! A truncated or corrupt file is read up to the damage. The error is reported when the program ends,
+//! and the exit status indicates failure.
 //!
 //! # Arguments
 //! - FILENAME: the file. Positional, mandatory.
-//! - TIMING: whether to keep the recorded distances between packets; the first is sent at once. With
-//!   a push output, the last 0.2 ms of each wait are spent spinning, so that packets leave within
-//!   some microseconds of their time. Positional, default false.
-//! - STOP: whether to stop the program after the last packet, or at the end that END, END_AFTER or
-//!   INTERVAL give. Default false.
-//! - ACTIVE: whether it sends. Default true.
-//! - SAMPLE: the probability with which each packet is sent, 0 to 1. Default 1.
-//! - FORCE_IP: whether to send packets with an IP header only, with their IP header annotations
-//!   set. Others leave by output 1. Default false; raw IP files are treated so always.
-//! - FORCE_LEN: the length that packets are given, 60 to 9000 bytes with an Ethernet header; 0 for the
-//!   one that they had before they were captured in part. Longer ones are cut and shorter ones filled
-//!   up with zeros, and the length in the IP header is made to fit. -1, the default, for the length
-//!   that was captured.
-//! - START: sends packets from this time on, in seconds since 1970.
-//! - START_AFTER: leaves out packets of the first so many seconds of the file.
+//! - TIMING: whether to keep the recorded intervals between packets; the first packet is emitted at
+//!   once. With a push output, the element spins for the last 0.2 ms of each wait, so that packets
+//!   leave within some microseconds of their time. Positional, default false.
+//! - STOP: whether to stop the program after the last packet, or at the end given by END, END_AFTER or
+//!   INTERVAL. Default false.
+//! - ACTIVE: whether it emits packets. Default true.
+//! - SAMPLE: the probability that a packet is emitted, 0 to 1. Default 1.
+//! - FORCE_IP: whether to emit only packets with an IP header, with their IP header annotations set.
+//!   Others go to output 1. Default false; always true for raw IP files.
+//! - FORCE_LEN: the length to give to packets, 60 to 9000 bytes including an Ethernet header; 0 for the
+//!   length that they had before the capture truncated them. Longer packets are cut, shorter ones are
+//!   padded with zeros, and the length in the IP header is adjusted. -1, the default, keeps the
+//!   captured length.
+//! - START: emits packets from this time on, in seconds since 1970.
+//! - START_AFTER: skips the packets of this many seconds from the start of the file.
 //! - END: ends at the first packet of this time or later.
-//! - END_AFTER: ends at the first packet that is so many seconds after the first of the file.
-//! - INTERVAL: ends at the first packet that is so many seconds after the start. At most one of
-//!   START and START_AFTER and one of END, END_AFTER and INTERVAL may be given.
-//! - END_CALL: handler to write at the end, such as `"counter.reset"`. By default, when there is an
-//!   end other than the file's, `active false` of this element. Not together with STOP.
-//! - FILEPOS: byte of the (unpacked) file to start at, where a packet record must start.
-//! - MMAP: whether to map the file instead of reading it. Default false. A file that somebody makes
-//!   shorter meanwhile then ends the program.
-//! - PRELOAD: how many bytes of packets to read into memory before the first is sent; -1 for the whole
+//! - END_AFTER: ends at the first packet that is this many seconds or more after the first packet of
+//!   the file.
+//! - INTERVAL: ends at the first packet that is this many seconds or more after the start. At most one
+//!   of START and START_AFTER and one of END, END_AFTER and INTERVAL may be given.
+//! - END_CALL: write handler to call at the end, such as `"counter.reset"`. By default, if END,
+//!   END_AFTER or INTERVAL is given, `active false` of this element. Not together with STOP.
+//! - FILEPOS: byte of the (uncompressed) file to start at, which must be the start of a packet record.
+//! - MMAP: whether to map the file instead of reading it. Default false. If another program truncates a
+//!   mapped file, the program is killed.
+//! - PRELOAD: bytes of packets to read into memory before the first packet is emitted; -1 for the whole
 //!   file. Default 0.
-//! - BURST: packets sent each time, 1 to 256. Default 32, or 1 in front of Queues.
-//! - ACCELERATION: with TIMING, how fast to play, in percent of the recorded pace. Default 100.
-//! - TIMING_FNT: with TIMING, how fast to play as a function of time, as ReplayUnqueue takes it; at 0
-//!   it deactivates the element and stops the program.
+//! - BURST: packets emitted at a time, 1 to 256. Default 32, or 1 in front of Queues.
+//! - ACCELERATION: with TIMING, the playback speed in percent of the recorded speed. Default 100.
+//! - TIMING_FNT: with TIMING, the playback speed as a function of time, in the syntax of ReplayUnqueue;
+//!   when it reaches 0, the element becomes inactive and the program stops.
 //!
 //! # Ports
-//! Output 0 is agnostic. Output 1, which may be left out, is push: packets without an IP header,
-//! with FORCE_IP.
+//! Output 0 is agnostic. Output 1 is push and optional: with FORCE_IP, it emits packets without an IP
+//! header.
 //!
 //! # Handlers
-//! - `count` (read): packets sent by output 0. `reset_counts` (write): sets it to 0.
-//! - `active` (read, write): whether it sends.
-//! - `stop` (write): deactivates it and stops the program.
-//! - `encap` (read): the link type, as ToDump's ENCAP takes it.
+//! - `count` (read): packets emitted by output 0. `reset_counts` (write): resets it to 0.
+//! - `active` (read, write): whether it emits packets.
+//! - `stop` (write): deactivates the element and stops the program.
+//! - `encap` (read): the link type, in the form that ToDump's ENCAP accepts.
 //! - `filename` (read): the file.
-//! - `filesize` (read): its length in bytes; `-` where it has none, such as a packed file.
-//! - `filepos` (read, write): byte of the (unpacked) file that is read next.
-//! - `packet_filepos` (read): where the packet sent last starts.
-//! - `sampling_prob` (read): the probability of SAMPLE, as it is rounded.
-//! - `extend_interval` (write): moves the end so many seconds away, and activates the element.
-//! - `reset_timing` (write): lets the next packet be due at once; after writing `filepos`.
+//! - `filesize` (read): its length in bytes; `-` if unknown, as for a compressed file.
+//! - `filepos` (read, write): byte of the (uncompressed) file that is read next.
+//! - `packet_filepos` (read): file position of the packet emitted last.
+//! - `sampling_prob` (read): the probability SAMPLE, as rounded internally.
+//! - `extend_interval` (write): moves the end by this many seconds, and activates the element.
+//! - `reset_timing` (write): makes the next packet due at once; use it after writing `filepos`.
 //! - `scheduled`, `home_thread` (read, write): its task, and the thread that runs it.
 //!
 //! # Drops
-//! - filtered: with FORCE_IP, the packet has no IP header and there is no output 1.
+//! - filtered: with FORCE_IP, the packet has no IP header and output 1 is not connected.
 //! - no buffer: there was no free packet.
 //!
 //! # Example
@@ -109,7 +110,7 @@ pub struct FromDump {
     wishes: Wishes,
     burst: Option<usize>,
     end: Option<End>,
-    /// Whether the end was told of.
+    /// Whether the end has been handled.
     ended: AtomicBool,
     active: AtomicBool,
     count: AtomicU64,
@@ -118,12 +119,12 @@ pub struct FromDump {
     trace: Lock<Trace>,
     task: Task,
     timer: Timer,
-    /// For pullers: whether there are packets.
+    /// Tells pullers whether there are packets.
     notifier: Notifier,
     room: OnceLock<Listening>,
 }
 
-/// What to do at the end.
+/// The action at the end.
 enum End {
     Stop,
     Deactivate,
@@ -224,7 +225,7 @@ impl Element for FromDump {
             room.rest(&self.task, cx.router());
             return false;
         }
-        // A queue tells that there is room, not how much.
+        // A queue reports that it has room, not how much.
         let default = if room.is_bounded() { 1 } else { DEFAULT_BURST };
         let mut batch = cx.take_batch();
         if self.trace.lock().pace.is_some() {
@@ -240,7 +241,7 @@ impl Element for FromDump {
                 self.task.rest();
                 self.stop(cx);
             }
-            // What was sent arrives before the end is told of.
+            // The emitted packets arrive before the end is handled.
             Pause::End if n == 0 => {
                 self.task.rest();
                 self.end(cx);
@@ -321,13 +322,13 @@ impl FromDump {
         Ok(())
     }
 
-    /// Adds up to `max` packets to a batch, and sends those by output 1 that belong there.
+    /// Adds up to `max` packets to a batch, and emits packets without an IP header by output 1.
     fn fill(&self, cx: &mut Context, max: usize, batch: &mut Batch) -> Pause {
         let max = max.min(batch.room());
         let mut without_ip = 0;
         let mut trace = self.trace.lock();
         let pause = loop {
-            // So many packets for output 1 are a burst, too.
+            // A full batch of packets for output 1 ends the burst, too.
             if batch.len() >= max || without_ip >= Batch::CAPACITY {
                 break Pause::Enough;
             }
@@ -350,14 +351,14 @@ impl FromDump {
         pause
     }
 
-    /// Does what is to be done at the end, once.
+    /// Performs the end action, once.
     fn end(&self, cx: &mut Context) {
         if self.ended.swap(true, Relaxed) {
             return;
         }
         let mut trace = self.trace.lock();
         if trace.has_pending() {
-            // It lies beyond the end, which counts once.
+            // The pending packet lies beyond the end, which takes effect only once.
             trace.window.pass_end();
         }
         drop(trace);
@@ -377,7 +378,7 @@ impl FromDump {
         }
     }
 
-    /// Ends because the pace has come to 0.
+    /// Stops because the pace has reached 0.
     fn stop(&self, cx: &Context) {
         if self.active.swap(false, Relaxed) {
             cx.router().request_stop();
@@ -390,7 +391,7 @@ impl FromDump {
         self.wake();
     }
 
-    /// Lets packets flow if there are to be any.
+    /// Starts emitting packets if the element is active.
     fn wake(&self) {
         if !self.active.load(Relaxed) {
             return;
@@ -470,7 +471,7 @@ mod tests {
     use millrace_core::{Packet, Reason, Timestamp};
     use millrace_io::pcap::{LinkType, Options, Resolution, Writer};
 
-    /// A capture of packets that hold their number, one each second from 100 s on.
+    /// A capture whose packets contain their number, one per second starting at 100 s.
     fn trace(packets: u8, link_type: LinkType) -> tempfile::NamedTempFile {
         let file = tempfile::NamedTempFile::new().unwrap();
         let resolution = Resolution::Nanoseconds;
@@ -524,7 +525,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_the_recorded_distances() {
+    fn keeps_the_recorded_intervals() {
         let mut rig = play(4, "TIMING true, ACCELERATION 200", 1);
         assert_eq!(now(&mut rig), [0]);
         assert_eq!(numbers(&rig.pass(Timestamp::from_millis(499))[0]), []);
@@ -559,7 +560,8 @@ mod tests {
         for (preload, position) in [("-1", "252"), ("61", "176"), ("0", "100")] {
             let mut rig = play(3, &format!("PRELOAD {preload}, TIMING true"), 1);
             assert_eq!(now(&mut rig), [0]);
-            // What lies in memory was read from the file, and what is not due yet too.
+            // Preloaded packets have been read from the file, and so has a packet that is not due
+            // yet.
             let position = if preload == "0" { "176" } else { position };
             assert_eq!(rig.read("filepos").unwrap(), position, "{preload}");
             assert_eq!(numbers(&rig.pass(Timestamp::from_secs(2))[0]), [1, 2]);
@@ -601,7 +603,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_where_it_should_and_goes_on_when_told() {
+    fn ends_at_the_end_time_and_continues_when_extended() {
         let mut rig = play(6, "START_AFTER 1, END_AFTER 3", 1);
         assert_eq!(now(&mut rig), [1, 2]);
         assert_eq!(rig.read("active").unwrap(), "false");
@@ -613,7 +615,7 @@ mod tests {
     }
 
     #[test]
-    fn stops_or_calls_at_the_end() {
+    fn stops_or_calls_a_handler_at_the_end() {
         let mut rig = play(3, "STOP true", 1);
         assert_eq!(now(&mut rig), [0, 1, 2]);
         now(&mut rig);
@@ -625,7 +627,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_gone_through_at_will() {
+    fn filepos_sets_the_read_position() {
         let mut rig = play(4, "FILEPOS 100, ACTIVE false", 1);
         assert_eq!(now(&mut rig), []);
         rig.write("active", "true").unwrap();
@@ -646,7 +648,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_without_ip_go_aside() {
+    fn packets_without_ip_go_to_output_1() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let mut writer = Writer::create(file.path(), Options::default()).unwrap();
         let ip = [&[0; 12][..], &[8, 0, 0x45, 0, 0, 20], &[0; 16]].concat();
@@ -664,7 +666,7 @@ mod tests {
         let mut rig = Rig::new(&element, 0, 1).unwrap();
         assert_eq!(rig.pass(Timestamp::ZERO)[0].len(), 2);
         assert_eq!(rig.stats().drops, [(Reason::Filtered, 1)]);
-        // Raw IP files are held to it always.
+        // FORCE_IP always applies to raw IP files.
         let file = trace(2, LinkType::IP);
         let mut rig = Rig::new(&format!("FromDump({})", file.path().display()), 0, 1).unwrap();
         assert_eq!(rig.pass(Timestamp::ZERO)[0].len(), 0);
@@ -672,7 +674,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_makes_no_sense() {
+    fn rejects_invalid_arguments() {
         for bad in [
             "FromDump",
             "FromDump(/no/such/file)",

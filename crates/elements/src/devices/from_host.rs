@@ -1,42 +1,42 @@
-//! FromHost - receives what the machine sends by a virtual interface
+//! FromHost - creates a virtual interface (TAP or TUN) and receives what the machine sends through it
 //!
 //! # Synopsis
 //! `FromHost(DEVNAME [, DST, keywords GATEWAY, DST6, ETHER, MTU, HEADROOM, TYPE, BURST, N_QUEUES,
 //! MAXTHREADS, THREADOFFSET])`
 //!
 //! # Description
-//! Makes an interface of the machine called DEVNAME and pushes out the Ethernet frames that the
-//! machine sends by it. ToHost of the same DEVNAME sends frames to the machine. KernelTap is both in
-//! one element, and says more of such interfaces.
+//! Creates an interface of the machine called DEVNAME and pushes the Ethernet frames that the machine
+//! sends through it. ToHost with the same DEVNAME sends frames to the machine. KernelTap does both in
+//! one element; its manual says more about such interfaces.
 //!
-//! Packets have their MAC header annotation set; IP packets also their IP header annotations and, for
-//! IPv4, their destination annotation. While the Queues that the way leads to are full, packets wait in
+//! Packets have their MAC header annotation set. IP packets also have their IP header annotations set
+//! and, for IPv4, their destination annotation. While the downstream Queues are full, packets wait in
 //! the machine.
 //!
 //! # Arguments
-//! - DEVNAME: the interface. One that was made by `ip tuntap add` is used, and left as it was.
-//!   Positional, mandatory.
-//! - DST: the machine's address on it, and its network, such as 18.26.4.9/24. Without it the interface
-//!   is left to who set it up. Positional; PREFIX is another name of it.
-//! - GATEWAY: a host of that network by which the machine shall reach all others.
-//! - DST6: the machine's IPv6 address on it, and its network.
-//! - ETHER: the interface's Ethernet address. The kernel chooses unless it is given.
-//! - MTU: the longest packet without its Ethernet header. The kernel's 1500 unless it is given.
+//! - DEVNAME: the interface. An existing one, made by `ip tuntap add`, is used and left in place
+//!   afterwards. Positional, mandatory.
+//! - DST: the machine's address on the interface and its network, such as 18.26.4.9/24. Without DST
+//!   and DST6, the element does not bring the interface up. Positional; PREFIX is another name for it.
+//! - GATEWAY: a host of that network that the machine uses as its default gateway.
+//! - DST6: the machine's IPv6 address on the interface and its network.
+//! - ETHER: the interface's Ethernet address. By default the kernel chooses.
+//! - MTU: the longest packet without its Ethernet header. By default the kernel's 1500.
 //! - HEADROOM: free bytes before each packet, at most 8190. Default 128.
 //! - TYPE: ETHER for Ethernet frames, IP for IP packets. Default ETHER.
-//! - BURST: most packets at a time, 1 to 256. Default 64.
-//! - N_QUEUES, MAXTHREADS, THREADOFFSET: as KernelTap's.
+//! - BURST: maximum number of packets at a time, 1 to 256. Default 64.
+//! - N_QUEUES, MAXTHREADS, THREADOFFSET: as in KernelTap.
 //!
 //! # Ports
 //! One push output.
 //!
 //! # Handlers
 //! - `dev_name` (read): the interface's name.
-//! - `signal` (read): whether there is room on the way out.
-//! - `count` (read): packets received. `reset_counts` (write): sets it to 0.
+//! - `signal` (read): whether the downstream Queues have room.
+//! - `count` (read): packets received. `reset_counts` (write): resets it to 0.
 //! - `kernel_drops` (read): packets that could not be used.
 //! - `segmented` (read): packets that were cut into several.
-//! - `queues` (read): how many queues there are.
+//! - `queues` (read): number of queues.
 //! - `active` (read, write): whether it receives.
 //! - `scheduled` (read, write), `home_thread` (read): its tasks.
 //!
@@ -77,12 +77,12 @@ use super::tap_port;
 pub struct FromHost {
     options: TapOptions,
     reception: Reception,
-    /// Set when the interface is there: what ToHost transmits by.
+    /// The queues that ToHost transmits through; set when the interface exists.
     to_host: OnceLock<ToHostQueues>,
     room: OnceLock<Vec<Listening>>,
 }
 
-/// Queues to the machine, for any number of ToHosts.
+/// Queues to the machine, shared by any number of ToHosts.
 struct ToHostQueues {
     queues: Lock<Vec<SharedQueue>>,
     capabilities: Capabilities,
@@ -197,12 +197,12 @@ impl FromHost {
         self.options.name.as_deref().unwrap_or_default()
     }
 
-    /// What the interface carries.
+    /// Whether the interface carries frames or IP packets.
     pub(super) fn kind(&self) -> TapKind {
         self.options.kind
     }
 
-    /// Queues to the machine, which may be asked for several times. None before the start.
+    /// Queues to the machine. May be called several times. None before initialization.
     pub(super) fn to_host(&self) -> Option<Opened<dyn TxQueue>> {
         let ToHostQueues { queues, capabilities } = self.to_host.get()?;
         let queues = queues.lock();
@@ -219,7 +219,7 @@ impl FromHost {
         room.all(|room| !room.is_bounded() || room.active(router))
     }
 
-    /// Waits for room.
+    /// Takes the tasks off the schedule until there is room downstream.
     fn rest(&self, cx: &Context) {
         let room = self.room.get().into_iter().flatten();
         for (task, room) in self.reception.tasks().iter().zip(room) {
@@ -228,7 +228,7 @@ impl FromHost {
     }
 }
 
-/// One of several holders of a queue.
+/// A handle to a queue that several elements share.
 struct Shared(SharedQueue);
 
 type SharedQueue = Arc<Lock<Box<dyn TxQueue>>>;
@@ -247,7 +247,7 @@ impl TxQueue for Shared {
     }
 }
 
-/// Sets what is known of a packet.
+/// Sets the header annotations of a packet, and its destination annotation.
 fn annotate(packet: &mut Packet, kind: TapKind) {
     const IPV4_DESTINATION: usize = 16;
     let link_type = match kind {
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_come_with_all_that_is_known_of_them() {
+    fn packets_have_header_and_destination_annotations() {
         let ip = [&[0x45, 0, 0, 20][..], &[0; 12], &[10, 0, 0, 9]].concat();
         let frame = [&[0; 12][..], &[8, 0], &ip].concat();
         for (arguments, bytes, network) in
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_makes_no_sense() {
+    fn rejects_invalid_arguments() {
         for bad in [
             "FromHost",
             "FromHost(\"\")",

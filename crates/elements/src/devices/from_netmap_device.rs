@@ -1,4 +1,4 @@
-//! FromNetmapDevice - receives packets from an interface in netmap's place
+//! FromNetmapDevice - receives packets from a network interface, for FastClick's netmap configurations
 //!
 //! # Synopsis
 //! `FromNetmapDevice(DEVNAME [, QUEUE, PROMISC, keywords N_QUEUES, BURST, MAXTHREADS, THREADOFFSET,
@@ -6,41 +6,41 @@
 //! JUMBO])`
 //!
 //! # Description
-//! Linux has no netmap of its own, and this program needs none: so that FastClick's configurations run
-//! as they are, this element receives by the best means that the machine has for the interface.
-//! That is AF_XDP, as FromXDPDevice, or else packet sockets with rings, as FromDevice. Which one is
-//! said at the start.
+//! Linux has no netmap of its own, and Millrace does not need it. So that FastClick's configurations
+//! run unchanged, this element receives by the fastest method that the machine supports for the
+//! interface: AF_XDP, as FromXDPDevice, or else packet sockets with rings, as FromDevice. It reports at
+//! startup which method it uses.
 //!
 //! As with netmap, the kernel does not get the packets while the program runs.
 //!
 //! # Arguments
-//! - DEVNAME: the interface: `netmap:eth0`, `netmap:eth0-2` for its queue 2 alone, or `eth0`. A port of
-//!   a VALE switch, `vale0:eth1`, is the interface eth1. Positional, mandatory.
+//! - DEVNAME: the interface: `netmap:eth0`, `netmap:eth0-2` for its queue 2 only, or `eth0`. A port of
+//!   a VALE switch, `vale0:eth1`, stands for the interface eth1. Positional, mandatory.
 //! - QUEUE: the first queue to receive from; -1, the default, for all of them. Positional.
-//! - PROMISC: whether the interface receives packets for other hosts too. Positional, default false.
-//! - N_QUEUES: how many queues to receive from. By default as many as there are threads for them, or
-//!   one where QUEUE is given.
-//! - BURST: most packets received from a queue each time, 1 to 256. Default 32.
+//! - PROMISC: whether the interface also receives packets for other hosts. Positional, default false.
+//! - N_QUEUES: number of queues to receive from. By default one for each thread that serves the
+//!   interface, or one if QUEUE is given.
+//! - BURST: maximum number of packets received from a queue at a time, 1 to 256. Default 32.
 //! - MAXTHREADS, THREADOFFSET, NUMA: as in FromDevice.
 //! - ACTIVE: whether it receives. Default true.
-//! - ALLOW_NONEXISTENT: whether to go on without an interface that there is not. Default false.
-//! - VERBOSE, KEEPHAND: accepted; nothing depends on them.
+//! - ALLOW_NONEXISTENT: whether to run even if the interface does not exist. Default false.
+//! - VERBOSE, KEEPHAND: accepted and ignored.
 //! - VLAN_FILTER, VLAN_STRIP, VLAN_EXTEND, LRO, JUMBO: must be false.
 //!
 //! # Ports
 //! One push output.
 //!
 //! # Handlers
-//! - `count` (read): packets received. `reset_counts` (write): sets it to 0.
-//! - `queues` (read): how many queues it receives from.
-//! - `kernel_drops` or `dropped` (read): packets that the kernel dropped because they were not taken in
+//! - `count` (read): packets received. `reset_counts` (write): resets it to 0.
+//! - `queues` (read): number of queues in use.
+//! - `kernel_drops` or `dropped` (read): packets that the kernel dropped because they were not read in
 //!   time.
 //! - `segmented` (read): packets that were cut into several.
 //! - `active` (read, write): whether it receives.
-//! - `scheduled` (read, write), `home_thread` (read): its tasks, one for each thread that receives.
+//! - `scheduled` (read, write), `home_thread` (read): its tasks, one for each receiving thread.
 //!
 //! # Drops
-//! None of its own. `kernel_drops` counts what was lost before.
+//! None of its own. `kernel_drops` counts packets lost before the element.
 //!
 //! # Example
 //! ```click
@@ -141,7 +141,7 @@ mod tests {
     use millrace_io::memory::{Interface, Network};
 
     #[test]
-    fn sends_what_the_interface_receives() {
+    fn emits_what_the_interface_receives() {
         for arguments in [
             "netmap:eth0",
             "netmap:eth0, -1, true, BURST 1024",
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_it_cannot_do() {
+    fn rejects_invalid_arguments() {
         for (bad, problem) in [
             ("", "DEVNAME"),
             ("netmap:no-such-device", "no-such-device"),

@@ -1,4 +1,4 @@
-//! FromXDPDevice - receives packets from a network interface past the kernel's network stack
+//! FromXDPDevice - receives packets from a network interface by AF_XDP, bypassing the kernel's network stack
 //!
 //! # Synopsis
 //! `FromXDPDevice(DEVNAME [, PROMISC, keywords ONLY, EXCEPT, MODE, ZEROCOPY, BUSY_POLL, BURST, NDESC,
@@ -6,69 +6,73 @@
 //! NUMA, PROG, TRACE])`
 //!
 //! # Description
-//! Takes packets that the machine's interface DEVNAME receives from the kernel, and sends them. The
-//! packets come straight into this program's packet memory (AF_XDP), so that from here to a
-//! ToXDPDevice nothing is copied by this program. It takes root's rights. `FromDevice(DEVNAME, METHOD
-//! XDP)` does the same with the choices below at their defaults.
+//! Takes the packets that the machine's interface DEVNAME receives away from the kernel, and emits
+//! them. The packets go directly into this program's packet memory (AF_XDP), so that this program
+//! copies nothing between here and a ToXDPDevice. It requires root. `FromDevice(DEVNAME, METHOD XDP)`
+//! does the same with the options below at their defaults.
 //!
-//! Unlike FromDevice it takes the packets away from the kernel, which does not see them any more:
-//! an address of the interface is dead unless EXCEPT or ONLY leaves the kernel what it needs.
+//! Unlike FromDevice, it takes the packets away from the kernel, which does not see them any more: an
+//! address of the interface is unreachable unless EXCEPT or ONLY leaves the kernel the packets that it
+//! needs.
 //!
-//! A small program of the kernel's XDP decides about each packet. It runs in the interface's driver
-//! where that can, which most cards' drivers, virtio and virtual Ethernet cables can, and else where
-//! the kernel takes packets over, which is slower. The drivers of many cards can also write packets
-//! into our memory by themselves (zero copy; it takes huge pages); with others the kernel copies each
-//! packet once. What was found, and everything that was set up, is said at the start, and undone at the
-//! end; however the program ends, the kernel has its packets back.
+//! A small XDP program in the kernel decides about each packet. It runs in the interface's driver if
+//! the driver supports it (most cards' drivers, virtio and virtual Ethernet pairs do); otherwise it
+//! runs in the kernel's generic receive path, which is slower. The drivers of many cards can also write
+//! packets directly into the program's memory (zero copy, which needs huge pages); with other drivers
+//! the kernel copies each packet once. The element reports at startup which mode it uses and everything
+//! that it sets up. It undoes the setup at the end. However the program ends, the kernel gets its
+//! packets again.
 //!
-//! Of a neighbour on the same machine, unfinished packets may come: checksums are filled in, and
-//! with MODE GENERIC TCP segments beyond the MTU are cut. VLAN tags that the neighbour's kernel
-//! keeps beside the packet are lost (`ethtool -K lan txvlan off` at its end keeps them).
+//! A neighbour on the same machine may send unfinished packets: checksums are filled in, and with MODE
+//! GENERIC TCP segments beyond the MTU are cut. VLAN tags that the neighbour's kernel keeps beside the
+//! packet are lost (`ethtool -K lan txvlan off` on its side keeps them).
 //!
-//! The packet type annotation says to whom the packet was sent; the MAC header annotation is set.
+//! The packet type annotation classifies the packet by its destination. The MAC header annotation is
+//! set.
 //!
 //! # Arguments
 //! - DEVNAME: the interface. Positional, mandatory.
-//! - PROMISC: whether the interface receives packets for other hosts too. Positional, default false.
-//! - ONLY: the packets to take, as a list of rules separated by commas; all by default. A rule is a row of
-//!   words that must all be fulfilled: ip, ip6, arp, ether 0x88cc; icmp, icmp6, tcp, udp, sctp, proto
-//!   47; port 53, src port 53, dst port 6000-6063; net 10.0.0.0/8, src net ..., dst net .... Fragments
-//!   but the first have no ports, and IPv6 extension headers are not looked behind.
-//! - EXCEPT: the packets of those that are left to the kernel, likewise. Default none.
+//! - PROMISC: whether the interface also receives packets for other hosts. Positional, default false.
+//! - ONLY: the packets to receive, as a list of rules separated by commas; all by default. A rule is a
+//!   sequence of conditions that must all match: ip, ip6, arp, ether 0x88cc; icmp, icmp6, tcp, udp,
+//!   sctp, proto 47; port 53, src port 53, dst port 6000-6063; net 10.0.0.0/8, src net ..., dst net
+//!   .... Fragments other than the first have no ports, and the rules do not look behind IPv6 extension
+//!   headers.
+//! - EXCEPT: the packets among those that are left to the kernel, in the same format. Default none.
 //! - MODE: where the XDP program runs: NATIVE (or drv) in the driver, GENERIC (or skb) in the network
 //!   stack, AUTO in the driver if it can. Default AUTO.
-//! - ZEROCOPY: true refuses devices that cannot write to our memory, false has the kernel copy. By
-//!   default as the device can.
-//! - BUSY_POLL: has the thread poll the device itself for so many microseconds a call, in place of
-//!   interrupts; 0, the default, does not. The thread then only naps.
-//! - BURST: most packets received from a queue each time, 1 to 256. Default 64.
+//! - ZEROCOPY: true rejects devices that cannot write to the program's memory; false makes the kernel
+//!   copy. By default whatever the device supports.
+//! - BUSY_POLL: microseconds that each call polls the device instead of waiting for interrupts; 0, the
+//!   default, disables polling. With polling, an idle thread takes only short naps.
+//! - BURST: maximum number of packets received from a queue at a time, 1 to 256. Default 64.
 //! - NDESC: packets that a queue's ring holds, a power of two from 64 to 32768. Default 2048.
-//! - SNAPLEN: the most bytes of a packet that are kept, 14 to 65535. Default 65535.
-//! - HEADROOM: free bytes that each packet needs before it, at most 256, which is what there are.
-//! - TIMESTAMP: whether packets get the time when they were taken from the ring. Default true.
-//! - RSS_SYMMETRIC: whether both directions of a connection come by the same queue; refused where the
-//!   device cannot. Default false.
+//! - SNAPLEN: maximum number of bytes of a packet to keep, 14 to 65535. Default 65535.
+//! - HEADROOM: required free bytes before each packet, at most 256, which is what is available.
+//! - TIMESTAMP: whether packets are timestamped when they are read from the ring. Default true.
+//! - RSS_SYMMETRIC: whether both directions of a connection arrive on the same queue; rejected if the
+//!   device cannot do it. Default false.
 //! - ACTIVE: whether it receives. Default true.
-//! - QUEUE, N_QUEUES, MAXTHREADS, THREADOFFSET, NUMA: as in FromDevice. When no queue is named,
-//!   packets of all of the device's queues are received: a card is given as many queues as there are
-//!   threads for it, and elsewhere a thread receives from several. What comes by queues that are not
-//!   named stays with the kernel.
+//! - QUEUE, N_QUEUES, MAXTHREADS, THREADOFFSET, NUMA: as in FromDevice. If neither QUEUE nor N_QUEUES
+//!   is given, the element receives from all queues of the device: a card is configured to use as many
+//!   queues as there are threads for it; with other devices a thread receives from several queues.
+//!   Otherwise packets on other queues stay with the kernel.
 //! - PROG, TRACE: for FastClick's XDPFromDevice; must be xdpallrx and false.
 //!
 //! # Ports
 //! One push output.
 //!
 //! # Handlers
-//! - `count` (read): packets received. `reset_counts` (write): sets it to 0.
-//! - `queues` (read): how many queues it receives from.
-//! - `kernel_drops` (read): packets that the kernel dropped because they were not taken in time, or
-//!   there was no memory for them.
+//! - `count` (read): packets received. `reset_counts` (write): resets it to 0.
+//! - `queues` (read): number of queues in use.
+//! - `kernel_drops` (read): packets that the kernel dropped because they were not read in time, or
+//!   because there was no memory for them.
 //! - `segmented` (read): packets that were cut into several.
 //! - `active` (read, write): whether it receives.
-//! - `scheduled` (read, write), `home_thread` (read): its tasks, one for each thread that receives.
+//! - `scheduled` (read, write), `home_thread` (read): its tasks, one for each receiving thread.
 //!
 //! # Drops
-//! None of its own. `kernel_drops` counts what was lost before.
+//! None of its own. `kernel_drops` counts packets lost before the element.
 //!
 //! # Example
 //! ```click
@@ -169,7 +173,7 @@ mod tests {
     use millrace_io::memory::{Interface, Network};
 
     #[test]
-    fn sends_what_the_device_receives() {
+    fn emits_what_the_device_receives() {
         let network = Network::default();
         let far = network.connect(Interface::new("eth0"), Interface::new("host"));
         let mut services = Services::default();
@@ -185,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_it_cannot_do() {
+    fn rejects_invalid_arguments() {
         for (bad, problem) in [
             ("", "DEVNAME"),
             ("no-such-device", "no-such-device"),

@@ -1,52 +1,55 @@
-//! KernelTap - a virtual Ethernet interface of the machine
+//! KernelTap - creates a virtual Ethernet interface (TAP) of the machine
 //!
 //! # Synopsis
 //! `KernelTap(ADDR/MASK [, GATEWAY, keywords ETHER, MTU, HEADROOM, BURST, DEVNAME, N_QUEUES,
 //! MAXTHREADS, THREADOFFSET, IGNORE_QUEUE_OVERFLOWS, TAP])`
 //!
 //! # Description
-//! Makes an interface of the machine whose far end is this element: the Ethernet frames that the
-//! machine sends by it are pushed out, and what arrives at the input the machine receives by it. It
-//! gets the address ADDR, and the machine sends by it what goes to the network of MASK. When the
-//! program ends, however it does, the interface goes. That takes the rights of root or CAP_NET_ADMIN.
+//! Creates an interface of the machine whose other end is this element: it pushes the Ethernet frames
+//! that the machine sends through the interface, and the machine receives the frames that arrive at the
+//! input. The interface gets the address ADDR, and the machine routes the network of MASK to it. When
+//! the program ends, in whatever way, the interface disappears. It requires root or CAP_NET_ADMIN.
 //!
-//! The machine asks for its neighbours by ARP, and wants answers before it sends anything else. What it
-//! receives must be addressed to ETHER (or to all), or it ignores it.
+//! The machine resolves its neighbours by ARP, and needs replies before it sends anything else. It
+//! ignores frames that are not addressed to ETHER or to a group such as broadcast.
 //!
-//! TCP segments beyond the MTU and unfinished checksums, which the machine leaves to its interfaces, are
-//! cut and finished on the way out; on the way in, consecutive segments of a connection are merged.
+//! The machine leaves segmentation and checksums to its interfaces. So the element cuts TCP segments
+//! beyond the MTU and completes checksums in packets from the machine. In packets to the machine, it
+//! merges consecutive segments of a connection.
 //!
 //! It has as many queues as threads, each with flows of its own. The machine sends a flow to the queue
-//! by which packets of that flow came to it last.
+//! from which it last received packets of that flow.
 //!
 //! # Arguments
-//! - ADDR/MASK: the machine's address on the interface, and its network. Positional, mandatory.
-//! - GATEWAY: a host of that network by which the machine shall reach all others. Positional.
+//! - ADDR/MASK: the machine's address on the interface and its network. Positional, mandatory.
+//! - GATEWAY: a host of that network that the machine uses as its default gateway. Positional.
 //! - ETHER: the interface's Ethernet address. Default 00:01:02:03:04:05.
 //! - MTU: the longest packet in either direction, without its Ethernet header. Default 1500.
 //! - HEADROOM: free bytes before each packet, at most 8190. Default 128.
-//! - BURST: most packets at a time, 1 to 256. Default 64.
-//! - DEVNAME: the interface's name. The kernel chooses `tap0`, `tap1`, ... unless it is given. One
-//!   that was made by `ip tuntap add` is used, and left as it was. DEV_NAME is an old name of it.
-//! - N_QUEUES: how many queues it has, 1 to 256. As many as threads unless it is given.
-//! - MAXTHREADS: the most threads that receive from it. All unless it is given.
-//! - THREADOFFSET: the first of them. The plan's choice unless it is given.
-//! - IGNORE_QUEUE_OVERFLOWS: accepted for Click's sake. Errors of one kind are told once in any case.
-//! - TAP: if false, it is a KernelTun. Default true.
+//! - BURST: maximum number of packets at a time, 1 to 256. Default 64.
+//! - DEVNAME: the interface's name. By default the kernel chooses `tap0`, `tap1`, ... An existing
+//!   interface, made by `ip tuntap add`, is used and left in place afterwards. DEV_NAME is an old name
+//!   for this argument.
+//! - N_QUEUES: number of queues, 1 to 256. Default: as many as threads.
+//! - MAXTHREADS: maximum number of threads that receive from it. Default: all.
+//! - THREADOFFSET: the first of them. Default: chosen by the plan.
+//! - IGNORE_QUEUE_OVERFLOWS: accepted for compatibility with Click and ignored. Errors of one kind are
+//!   always reported only once.
+//! - TAP: if false, the element is a KernelTun. Default true.
 //!
 //! # Ports
-//! One agnostic input, which may be left out. One push output; a second one is for KernelTun alone.
+//! One optional agnostic input. One push output; only KernelTun has a use for a second one.
 //!
 //! # Handlers
 //! - `dev_name` (read): the interface's name.
-//! - `packets` (read): packets that the machine sent. `sent` (read): packets to the machine.
+//! - `packets` (read): packets that the machine sent. `sent` (read): packets sent to the machine.
 //! - `segmented` (read): packets that were cut into several.
-//! - `queues` (read): how many queues there are.
+//! - `queues` (read): number of queues.
 //! - `home_thread` (read): the threads that receive.
 //!
 //! # Drops
-//! - truncated: the packet has no whole Ethernet header.
-//! - too big: it is longer than the MTU.
+//! - truncated: the packet has no complete Ethernet header.
+//! - too big: the packet is longer than the MTU.
 //! - transmit full: the machine has no memory for it.
 //! - device error: the interface is down.
 //!
@@ -134,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_go_both_ways() {
+    fn frames_flow_in_both_directions() {
         let element = "KernelTap(10.0.0.1/24, 10.0.0.254, DEVNAME tap7, HEADROOM 64)";
         let (mut rig, machine) = rig(element, 1, 1);
         machine.send(Packet::from_bytes(&[7; 60]).unwrap()).unwrap();
@@ -153,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_makes_no_sense() {
+    fn rejects_invalid_arguments() {
         for bad in [
             "KernelTap",
             "KernelTap(10.0.0.1)",

@@ -1,45 +1,46 @@
-//! KernelTun - a virtual IP interface of the machine
+//! KernelTun - creates a virtual IP interface (TUN) of the machine
 //!
 //! # Synopsis
 //! `KernelTun(ADDR/MASK [, GATEWAY, keywords MTU, HEADROOM, BURST, DEVNAME, N_QUEUES, MAXTHREADS,
 //! THREADOFFSET, ETHER, IGNORE_QUEUE_OVERFLOWS, TAP])`
 //!
 //! # Description
-//! As KernelTap, with IP packets in place of Ethernet frames: makes an interface of the machine; the IP
-//! packets that the machine sends by it are pushed out, and those that arrive at the input the machine
-//! receives by it. Packets to ADDR itself stay in the machine; those to other addresses of ADDR/MASK
-//! come here.
+//! Like KernelTap, but for IP packets instead of Ethernet frames. It creates an interface of the
+//! machine, pushes the IP packets that the machine sends through it, and the machine receives the
+//! packets that arrive at the input. Packets to ADDR itself stay in the machine; packets to other
+//! addresses of ADDR/MASK come here.
 //!
-//! Packets on their way out have their IP header annotations set. On their way in they must have them:
-//! what is in front of the IP header is taken off.
+//! Packets from the machine have their IP header annotations set. Packets to the machine must have
+//! them: the element strips everything in front of the IP header.
 //!
 //! # Arguments
-//! - ADDR/MASK: the machine's address on the interface, and its network. Positional, mandatory.
-//! - GATEWAY: a host of that network by which the machine shall reach all others. Positional.
+//! - ADDR/MASK: the machine's address on the interface and its network. Positional, mandatory.
+//! - GATEWAY: a host of that network that the machine uses as its default gateway. Positional.
 //! - MTU: the longest packet in either direction. Default 1500.
 //! - HEADROOM: free bytes before each packet, at most 8190. Default 128.
-//! - BURST: most packets at a time, 1 to 256. Default 64.
-//! - DEVNAME, N_QUEUES, MAXTHREADS, THREADOFFSET, IGNORE_QUEUE_OVERFLOWS: as KernelTap's; the kernel
-//!   chooses the name `tun0`, `tun1`, ... unless it is given.
-//! - ETHER: accepted for Click's sake, with a warning: there is no Ethernet address.
-//! - TAP: if true, it is a KernelTap. Default false.
+//! - BURST: maximum number of packets at a time, 1 to 256. Default 64.
+//! - DEVNAME, N_QUEUES, MAXTHREADS, THREADOFFSET, IGNORE_QUEUE_OVERFLOWS: as in KernelTap, except that
+//!   the kernel chooses the name `tun0`, `tun1`, ... by default.
+//! - ETHER: accepted for compatibility with Click and ignored, with a warning: there is no Ethernet
+//!   address.
+//! - TAP: if true, the element is a KernelTap. Default false.
 //!
 //! # Ports
-//! One agnostic input, which may be left out. Two push outputs, of which the second may be left out:
-//! packets that are no IP packets, or have no whole IP header.
+//! One optional agnostic input. Two push outputs. The second is optional: it emits packets that are not
+//! IP packets or have no complete IP header.
 //!
 //! # Handlers
 //! - `dev_name` (read): the interface's name.
-//! - `packets` (read): packets that the machine sent. `sent` (read): packets to the machine.
+//! - `packets` (read): packets that the machine sent. `sent` (read): packets sent to the machine.
 //! - `segmented` (read): packets that were cut into several.
-//! - `queues` (read): how many queues there are.
+//! - `queues` (read): number of queues.
 //! - `home_thread` (read): the threads that receive.
 //!
 //! # Drops
-//! - header not set: the packet has no IP header annotation, or less than an IP header behind it.
+//! - header not set: the packet has no IP header annotation, or less than an IP header follows there.
 //! - bad version: its IP version is neither 4 nor 6.
-//! - too big: it is longer than the MTU.
-//! - filtered: the machine sent no IP packet, and there is no output 1.
+//! - too big: the packet is longer than the MTU.
+//! - filtered: the machine sent a packet that is not IP, and output 1 is not connected.
 //! - transmit full: the machine has no memory for it.
 //! - device error: the interface is down.
 //!
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn ip_packets_come_with_their_annotations() {
+    fn ip_packets_have_header_annotations() {
         for outputs in [1, 2] {
             let (mut rig, machine) = rig(outputs);
             for bytes in [ip(60), vec![0; 60], ip(60)] {
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn the_machine_gets_the_ip_packet_alone() {
+    fn the_machine_gets_only_the_ip_packet() {
         let (mut rig, machine) = rig(1);
         let packet = |front: usize, bytes: &[u8], header: Option<isize>| {
             let mut packet = Packet::from_bytes(&[&vec![9; front], bytes].concat()).unwrap();

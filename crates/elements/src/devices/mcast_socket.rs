@@ -1,32 +1,32 @@
-//! McastSocket - sends and receives packets by UDP multicast
+//! McastSocket - sends and receives packets through a UDP multicast group
 //!
 //! # Synopsis
 //! `McastSocket(MCASTIP, MCASTPORT [, SOURCEIP, SOURCEPORT, keywords LOOP, SNAPLEN, HEADROOM, BURST,
 //! TIMESTAMP, SNDBUF, RCVBUF])`
 //!
 //! # Description
-//! Sends the data of input packets to a multicast group, and pushes out what others send to it; no
-//! packet goes through. Any number of programs on any number of machines are so connected, QEMU's
-//! `-net socket,mcast=...` among them.
+//! Sends the data of input packets to a multicast group, and pushes the packets that others send to it.
+//! Packets do not pass from input to output. It connects any number of programs on any number of
+//! machines, including QEMU's `-net socket,mcast=...`.
 //!
-//! With SOURCEIP the group is joined on the interface that has this address, packets are sent from it,
-//! and what this element sends does not come back to it. Without it the system chooses, and what is
-//! sent comes back unless LOOP is false.
+//! With SOURCEIP, the element joins the group on the interface that has this address and sends packets
+//! from it; it does not receive the packets that it sends. Without SOURCEIP, the system chooses the
+//! interface, and the element receives its own packets unless LOOP is false.
 //!
-//! What there is no room for waits, as Socket's manual says.
+//! Packets wait while the system has no room for them, as described in Socket's manual.
 //!
 //! # Arguments
 //! - MCASTIP, MCASTPORT: the group and its port. Positional, mandatory.
-//! - SOURCEIP, SOURCEPORT: where packets are sent from; any free port unless one is given. Positional.
-//! - LOOP: whether this machine gets what is sent. Default true.
-//! - SNAPLEN: most bytes of a packet, 1 to 65535. Default 2048.
+//! - SOURCEIP, SOURCEPORT: the source of the packets sent. By default any free port. Positional.
+//! - LOOP: whether this machine also receives the packets sent. Default true.
+//! - SNAPLEN: maximum number of bytes of a packet, 1 to 65535. Default 2048.
 //! - HEADROOM: free bytes before each packet, at most 8190. Default 128.
-//! - BURST: most packets received and pulled each time, 1 to 256. Default 32.
+//! - BURST: maximum number of packets received and pulled at a time, 1 to 256. Default 32.
 //! - TIMESTAMP: whether received packets get a timestamp. Default true.
-//! - SNDBUF, RCVBUF: bytes that the system keeps in each direction. The system's default unless given.
+//! - SNDBUF, RCVBUF: size in bytes of the system's buffer for each direction. Default: the system's.
 //!
 //! # Ports
-//! One agnostic input and one push output, of which either may be left out.
+//! One optional agnostic input and one optional push output.
 //!
 //! # Handlers
 //! - `count` (read): packets received. `sent` (read): packets sent.
@@ -34,9 +34,9 @@
 //! - `scheduled` (read, write), `home_thread` (read): the task that sends.
 //!
 //! # Drops
-//! - device error: the system refused the packet.
-//! - transmit full: too many pushed packets wait.
-//! - port not connected: something came, and there is no output.
+//! - device error: the system rejected the packet.
+//! - transmit full: too many pushed packets are waiting.
+//! - port not connected: a packet arrived, and the output is not connected.
 //!
 //! # Example
 //! ```click
@@ -79,7 +79,7 @@ struct Ends {
     receiver: Option<Socket>,
     sender: Option<Socket>,
     group: Address,
-    /// Where packets are sent from, where that is known: what comes from there is ours.
+    /// The address that packets are sent from, if known: packets from there are our own.
     own: Option<Address>,
     sent: Sent,
 }
@@ -187,7 +187,7 @@ impl McastSocket {
         let Common { snap_length, headroom, burst, timestamp, .. } = self.common;
         let mut batch = cx.take_batch();
         let ends = self.ends.lock();
-        // What is ours takes its turn, too.
+        // Our own packets count towards the burst, too.
         for _ in 0..burst {
             let Some(receiver) = &ends.receiver else { break };
             let Some(mut packet) = Packet::stale(headroom, 0, snap_length) else { break };
@@ -196,7 +196,7 @@ impl McastSocket {
                 Ok((Received::Bytes { beyond }, _)) => {
                     packet.set_extra_length(u32::try_from(beyond).unwrap_or(u32::MAX));
                     packet.set_timestamp(if timestamp { cx.now() } else { Timestamp::ZERO });
-                    // A burst is no more than a batch has room for.
+                    // The batch has room: a burst is no larger than a batch.
                     let _ = batch.push(packet);
                 }
                 Ok((Received::Nothing | Received::Closed, _)) | Err(_) => break,

@@ -1,4 +1,4 @@
-//! METHOD: by which means a device is reached.
+//! METHOD: how a device is accessed.
 
 use millrace_core::args::Word;
 use millrace_core::{Args, Setup};
@@ -15,12 +15,12 @@ pub(super) fn configure(args: &mut Args<'_>, keyword: &str) -> Option<Method> {
     method
 }
 
-/// The method for elements that name none: the program's choice, or packet sockets.
+/// The method for elements without METHOD: the program's choice, or packet sockets.
 pub(super) fn default(setup: &Setup<'_>) -> Method {
     setup.service::<DefaultMethod>().map_or_else(Method::default, |chosen| chosen.0.clone())
 }
 
-/// The method, told whether the user has named the queues to receive from.
+/// The method; `named` tells whether the user chose the queues to receive from.
 pub(super) fn with_queues(method: Method, named: bool) -> Method {
     match method {
         Method::Xdp(xdp) => Method::Xdp(XdpOptions { every_queue: !named, ..xdp }),

@@ -1,13 +1,13 @@
-//! Names of netmap's ports: `netmap:eth0`, `netmap:eth0-2`, `vale0:eth1`.
+//! Parses names of netmap ports: `netmap:eth0`, `netmap:eth0-2`, `vale0:eth1`.
 
 use millrace_core::Args;
 
-/// A port's interface, and which of its queues.
+/// A port's interface, and optionally one of its queues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Port {
     /// The interface's name.
     pub interface: String,
-    /// The queue; all of them unless given.
+    /// The queue; None for all queues.
     pub queue: Option<usize>,
 }
 
@@ -20,7 +20,7 @@ pub(super) fn port(args: &mut Args<'_>) -> Port {
     })
 }
 
-/// Refuses arguments of FastClick's that have one value here.
+/// Rejects FastClick's arguments that allow only one value here.
 pub(super) fn refuse_others(args: &mut Args<'_>) {
     for keyword in ["VLAN_FILTER", "VLAN_STRIP", "VLAN_EXTEND", "LRO", "JUMBO"] {
         if args.positional(keyword, false) {
@@ -30,11 +30,11 @@ pub(super) fn refuse_others(args: &mut Args<'_>) {
     }
 }
 
-/// The interface that a port of netmap stands for (netmap(4), `nm_open` in `net/netmap_user.h`).
-/// A port of a VALE switch stands for the interface of its name, which the switch would be given.
+/// The interface that a netmap port name denotes (netmap(4), `nm_open` in `net/netmap_user.h`). A
+/// port of a VALE switch denotes the interface after the colon, which would be attached to the
+/// switch.
 ///
-/// # Errors
-/// It stands for none; the reason is part of a sentence.
+/// The name denotes no interface; the error is part of a sentence.
 pub fn parse(name: &str) -> Result<Port, &'static str> {
     const SWITCH: &str = "a port of netmap's own switch that has no name of an interface";
     let name = match name.strip_prefix("netmap:") {
@@ -43,7 +43,7 @@ pub fn parse(name: &str) -> Result<Port, &'static str> {
         None => name,
     };
     let (name, flags) = name.split_once('/').unwrap_or((name, ""));
-    // Exclusive use, and one direction only, are as good as the usual ones.
+    // Flags for exclusive use or one direction make no difference here.
     if flags.contains(|flag| !"xRT".contains(flag)) {
         return Err("monitors are a matter of netmap; use Tee");
     }
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_ports_are_understood() {
+    fn port_names_are_parsed() {
         for (name, interface, queue) in [
             ("netmap:eth0", "eth0", None),
             ("netmap:eth0-2", "eth0", Some(2)),

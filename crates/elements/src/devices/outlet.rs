@@ -1,5 +1,5 @@
-//! Sending packets by a socket: what Socket, McastSocket and RawSocket share. Packets that are pulled
-//! or pushed, packets that wait for room, and a thread that never waits.
+//! Sends packets through a socket: the part that Socket, McastSocket and RawSocket share. It
+//! handles pulled and pushed packets and packets that wait for room, and never blocks the thread.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,43 +11,44 @@ use millrace_core::{
     Batch, Context, Init, Lock, Notifier, Packet, Reason, Router, Setup, Task, Timer, Timestamp,
 };
 
-/// Where packets leave.
+/// The sending side of a socket element.
 pub(super) struct Outlet {
-    /// Packets that were taken and not sent. The first may have been sent in part.
+    /// Packets accepted but not sent yet. The first may have been sent in part.
     backlog: Lock<VecDeque<Packet>>,
-    /// Whether an input is pulled.
+    /// Set if the input is pull.
     upstream: OnceLock<Listening>,
-    /// For those who push: whether there is room.
+    /// Tells pushers whether there is room.
     room: Notifier,
     task: Task,
     timer: Timer,
 }
 
-/// What became of a packet.
+/// The outcome for a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Sent,
-    /// There is no room now; what was sent of it has been taken off.
+    /// There is no room now; the part that was sent has been stripped.
     Waits,
     /// It cannot be sent.
     Lost(Reason),
 }
 
-/// What a socket for datagrams has sent.
+/// Counts the datagrams that a socket sent.
 #[derive(Default)]
 pub(super) struct Sent {
     count: u64,
-    /// What the system said last: that is said once.
+    /// The last error, so that the same error is reported only once.
     complaint: String,
 }
 
 impl Sent {
-    /// Packets that were sent.
+    /// The number of packets sent.
     pub(super) fn count(&self) -> u64 {
         self.count
     }
 
-    /// Counts or complains of a datagram that was sent (`true`), found no room or was refused.
+    /// Handles the outcome for a datagram: sent (`true`, counted), no room (`false`), or rejected
+    /// (reported).
     pub(super) fn note(&mut self, cx: &Context, sent: io::Result<bool>) -> Fate {
         match sent {
             Ok(true) => {
@@ -68,9 +69,11 @@ impl Sent {
     }
 }
 
-/// What an outlet sends by. The element locks it; whoever locks the backlog too does so later.
+/// The socket that an outlet sends through. The element locks it. Lock order: the sink before the
+/// backlog.
 pub(super) trait Sink {
-    /// Whether there is anybody to send to. If not, nothing is pulled, and what is pushed is lost.
+    /// Whether there is a peer to send to. If not, nothing is pulled, and pushed packets are
+    /// dropped.
     fn is_open(&self) -> bool;
 
     /// Sends a packet.
@@ -80,13 +83,13 @@ pub(super) trait Sink {
     fn writable(&self) -> Option<OwnedFd>;
 }
 
-/// Pushed packets that wait for room at most.
+/// Maximum number of pushed packets that wait for room.
 const CAPACITY: usize = 1024;
-/// How soon to try again where the system does not tell of room.
+/// Delay before a retry if the system cannot signal that there is room.
 const PAUSE: Timestamp = Timestamp::from_nanos(200_000);
 
 impl Outlet {
-    /// Asks for a task, the element's first, and a timer.
+    /// Requests a task, the element's first, and a timer.
     pub(super) fn configure(setup: &mut Setup<'_>) -> Self {
         let outlet = Self {
             backlog: Lock::default(),
@@ -112,22 +115,22 @@ impl Outlet {
         &self.task
     }
 
-    /// For pushers: whether there is room.
+    /// Tells pushers whether there is room.
     pub(super) fn room(&self) -> &Notifier {
         &self.room
     }
 
-    /// Packets that wait.
+    /// The number of waiting packets.
     pub(super) fn held(&self) -> usize {
         self.backlog.lock().len()
     }
 
-    /// There may be room, or somebody to send to.
+    /// Called when there may be room, or a peer to send to.
     pub(super) fn wake(&self) {
         self.task.schedule();
     }
 
-    /// Sends pushed packets, or lets them wait for room. The batch is empty afterwards.
+    /// Sends pushed packets, or makes them wait for room. Leaves the batch empty.
     pub(super) fn push(&self, cx: &mut Context, batch: &mut Batch, sink: &mut dyn Sink) {
         if !sink.is_open() {
             return cx.drop_batch(batch, Reason::DeviceError);
@@ -160,7 +163,7 @@ impl Outlet {
         }
     }
 
-    /// Sends what waits, and what can be pulled. `sink` gives the sink, locked.
+    /// Sends the waiting packets, and packets that can be pulled. `sink` returns the locked sink.
     pub(super) fn run<S: Sink, G: std::ops::DerefMut<Target = S>>(
         &self,
         cx: &mut Context,
@@ -173,12 +176,12 @@ impl Outlet {
         if let Some(upstream) = upstream.filter(|_| waiting == 0) {
             let is_open = sink().is_open();
             if !is_open {
-                // Whoever opens it wakes the task.
+                // The code that opens the sink wakes the task.
                 self.task.rest();
                 cx.give_batch(batch);
                 return false;
             }
-            // What is pulled may come through elements that push to this one.
+            // The sink is unlocked: pulled packets may come through elements that push to this one.
             if cx.pull(0, burst, &mut batch) == 0 {
                 upstream.rest(&self.task, cx.router());
                 cx.give_batch(batch);
@@ -220,7 +223,7 @@ impl Outlet {
         sent > 0
     }
 
-    /// The time of a pause is over.
+    /// Called when the retry delay is over.
     pub(super) fn run_timer(&self) {
         self.task.schedule();
     }
@@ -230,7 +233,7 @@ impl Outlet {
         self.upstream.get().is_some_and(|upstream| upstream.active(router))
     }
 
-    /// Lets the task sleep until there is room.
+    /// Puts the task to sleep until there is room.
     fn wait_for_room(&self, cx: &Context, sink: &dyn Sink) {
         match sink.writable() {
             Some(fd) => {

@@ -1,15 +1,15 @@
-//! TIMING: when the packets of a trace are due.
+//! TIMING: decides when the packets of a trace are due.
 
 use millrace_core::{Context, Task, Timer, Timestamp};
 
 use super::expression::Expression;
 
-/// Keeps the distances between the packets of a trace: the first one is due at once.
+/// Keeps the intervals between the packets of a trace. The first packet is due at once.
 #[derive(Debug)]
 pub(crate) struct Pace {
-    /// How much faster than it was recorded the trace is played, in percent.
+    /// Playback speed in percent of the recorded speed.
     acceleration: u32,
-    /// A moment of the trace, and when that was or will be.
+    /// A time in the trace, and the time at which it is or was played.
     origin: Option<(Timestamp, Timestamp)>,
     course: Option<Course>,
 }
@@ -17,10 +17,10 @@ pub(crate) struct Pace {
 /// An acceleration that changes with time.
 #[derive(Debug)]
 struct Course {
-    /// The acceleration in percent so many seconds after the start.
+    /// The acceleration in percent, as a function of the seconds since the start.
     function: Expression,
     start: Option<Timestamp>,
-    /// When the function is asked again.
+    /// When to evaluate the function again.
     next: Timestamp,
 }
 
@@ -28,22 +28,22 @@ struct Course {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Due {
     Now,
-    /// It is to be asked about again at this time.
+    /// Check again at this time.
     At(Timestamp),
-    /// The acceleration has come to 0.
+    /// The acceleration has reached 0.
     Never,
 }
 
-/// How often a function of time is asked.
+/// How often a function of time is evaluated.
 const STEP: Timestamp = Timestamp::from_nanos(1_000_000);
 
 impl Pace {
-    /// A pace of `acceleration` percent of the recorded one, which is not 0.
+    /// A pace of `acceleration` percent of the recorded one; must not be 0.
     pub(crate) fn new(acceleration: u32) -> Self {
         Self { acceleration, origin: None, course: None }
     }
 
-    /// A pace of so many percent of the recorded one as a function says.
+    /// A pace whose percentage of the recorded one is given by a function.
     pub(super) fn of(function: Expression) -> Self {
         let course = Course { function, start: None, next: Timestamp::ZERO };
         Self { acceleration: 0, origin: None, course: Some(course) }
@@ -64,12 +64,12 @@ impl Pace {
         }
     }
 
-    /// Lets the next packet be due at once.
+    /// Makes the next packet due at once.
     pub(crate) fn reset(&mut self) {
         self.origin = None;
     }
 
-    /// Changes the pace, in percent; the place in the trace stays what it is.
+    /// Changes the pace, in percent, and keeps the position in the trace.
     pub(crate) fn set_acceleration(&mut self, acceleration: u32, now: Timestamp) {
         if acceleration != self.acceleration {
             if let Some((_, at)) = self.origin
@@ -88,21 +88,22 @@ impl Pace {
         self.acceleration
     }
 
-    /// When the moment `time` of the trace is played.
+    /// When the time `time` of the trace is played.
     fn played(&self, time: Timestamp) -> Timestamp {
         let (start, at) = self.origin.unwrap_or((time, time));
         let recorded = i128::from((time - start).as_nanos());
         at + clamped(recorded * 100 / i128::from(self.acceleration.max(1)))
     }
 
-    /// Asks the function, if there is one and it is time. Returns when to ask again.
+    /// Evaluates the function, if there is one and it is time to. Returns when to do so again.
     fn ask(&mut self, now: Timestamp) -> Option<Timestamp> {
         let course = self.course.as_mut()?;
         let start = *course.start.get_or_insert(now);
         if now >= course.next {
             course.next = now + STEP;
             let x = (now - start).as_nanos() as f64 / 1e9;
-            // Too large a number becomes the largest; a negative one, or none at all, 0.
+            // The cast saturates: too large a value becomes the maximum, and a negative value or
+            // NaN becomes 0.
             let acceleration = course.function.at(x) as u32;
             self.set_acceleration(acceleration, now);
         }
@@ -115,10 +116,10 @@ fn clamped(nanos: i128) -> Timestamp {
     Timestamp::from_nanos(i64::try_from(nanos).unwrap_or(end))
 }
 
-/// Lets a task run again when a packet is due. Returns what the task is to return.
+/// Makes a task run again when a packet is due. Returns the value that the task must return.
 ///
-/// A timer alone wakes a thread up to 0.1 ms late. On the machine's clock the last part of a wait is
-/// spent running: the task stays scheduled, and says that it works.
+/// A timer alone can wake a thread up to 0.1 ms late. With a real clock, the task spins for the
+/// last part of a wait: it stays scheduled and reports that it did work.
 pub(crate) fn wait(cx: &Context, task: &Task, timer: &Timer, due: Timestamp) -> bool {
     const SPIN: Timestamp = Timestamp::from_nanos(200_000);
     let spins = !cx.router().clock().is_virtual();
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_distances_and_scales_them() {
+    fn keeps_and_scales_intervals() {
         let mut pace = Pace::new(200);
         assert_eq!(pace.due(at(5_000), at(90)), Due::Now);
         assert_eq!(pace.due(at(5_100), at(91)), Due::At(at(140)));
@@ -151,10 +152,10 @@ mod tests {
     }
 
     #[test]
-    fn the_place_in_the_trace_outlives_a_change_of_pace() {
+    fn a_change_of_pace_keeps_the_position_in_the_trace() {
         let mut pace = Pace::new(100);
         assert_eq!(pace.due(at(0), at(0)), Due::Now);
-        // 100 ms are played; the other 100 take ten times as long.
+        // 100 ms have been played; the other 100 take ten times as long.
         pace.set_acceleration(10, at(100));
         assert_eq!(pace.due(at(200), at(100)), Due::At(at(1_100)));
         assert_eq!(pace.due(at(100), at(100)), Due::Now);

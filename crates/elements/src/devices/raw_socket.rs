@@ -1,30 +1,30 @@
-//! RawSocket - sends and receives IP packets by a raw socket
+//! RawSocket - sends and receives IP packets through a raw socket
 //!
 //! # Synopsis
 //! `RawSocket(TYPE [, PORT, keywords SNAPLEN, HEADROOM, BURST])`
 //!
 //! # Description
-//! Pushes out the IPv4 packets of a protocol that arrive at the machine, headers and all, and sends
-//! input packets, which must begin with their IP headers, to where these say. The machine's own network
-//! stack gets the packets, too. That takes the rights of root or CAP_NET_RAW.
+//! Pushes the IPv4 packets of one protocol that arrive at the machine, including their headers. Input
+//! packets must begin with their IP headers; it sends them to the destination in the header. The
+//! machine's own network stack also gets the received packets. It requires root or CAP_NET_RAW.
 //!
-//! With PORT it receives those packets alone that go to it: to a port of TCP or UDP, which is kept from
-//! other programs meanwhile; with this identifier of ICMP; or with this key of GRE, or the call of PPTP.
+//! With PORT, it receives only packets for that port: a TCP or UDP port, which other programs cannot
+//! use meanwhile; an ICMP identifier; or a GRE key or PPTP call.
 //!
-//! Received packets have their IP header annotations set. Of packets that are sent, the system fills in
-//! the header's checksum, and the source address and the identification where they are 0. What there is no
-//! room for waits, as Socket's manual says.
+//! Received packets have their IP header annotations set. In packets that it sends, the system fills in
+//! the header checksum, and the source address and identification if they are 0. Packets wait while the
+//! system has no room for them, as described in Socket's manual.
 //!
 //! # Arguments
 //! - TYPE: the protocol, by name (TCP, UDP, ICMP, GRE, ...) or number. Positional, mandatory.
-//! - PORT: what to receive. Positional.
-//! - SNAPLEN: most bytes of a packet, 20 to 65535. What is cut off is told by the extra length
-//!   annotation. Default 2048.
+//! - PORT: the port, identifier or key to receive. Positional.
+//! - SNAPLEN: maximum number of bytes of a packet, 20 to 65535. The extra length annotation holds the
+//!   number of bytes cut off. Default 2048.
 //! - HEADROOM: free bytes before each packet, at most 8190. Default 128.
-//! - BURST: most packets received and pulled each time, 1 to 256. Default 32.
+//! - BURST: maximum number of packets received and pulled at a time, 1 to 256. Default 32.
 //!
 //! # Ports
-//! One agnostic input and one push output, of which either may be left out.
+//! One optional agnostic input and one optional push output.
 //!
 //! # Handlers
 //! - `count` (read): packets received. `sent` (read): packets sent.
@@ -33,10 +33,10 @@
 //!
 //! # Drops
 //! - truncated: the packet is shorter than an IP header.
-//! - header not set: what came has no whole IP header.
-//! - device error: the system refused the packet (too long, no route).
-//! - transmit full: too many pushed packets wait.
-//! - port not connected: something came, and there is no output.
+//! - header not set: the received packet has no complete IP header.
+//! - device error: the system rejected the packet (too long, no route).
+//! - transmit full: too many pushed packets are waiting.
+//! - port not connected: a packet arrived, and the output is not connected.
 //!
 //! # Example
 //! ```click
@@ -211,7 +211,7 @@ impl Sink for End {
     }
 }
 
-/// Reads PORT, which a name may stand for; 0 is none.
+/// Reads PORT, a number or a name; 0 means none.
 fn port(args: &mut Args<'_>, protocol: u8) -> Option<u16> {
     const TCP: u8 = 6;
     const UDP: u8 = 17;

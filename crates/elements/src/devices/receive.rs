@@ -1,5 +1,5 @@
-//! Receiving from a device: what FromDevice and its relatives share. Any number of queues on any
-//! number of threads, their counters and their handlers.
+//! Receives from a device: the part that FromDevice and similar elements share. It handles any
+//! number of queues on any number of threads, with their counters and handlers.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -16,19 +16,20 @@ use super::backend::Source;
 
 /// An element that receives from a device.
 pub(super) trait Receives: Element {
-    /// Its part that does.
+    /// Its receiving part.
     fn reception(&self) -> &Reception;
 }
 
-/// What is to be received, and how.
+/// What to receive, and how.
 pub(super) struct Wanted {
     pub(super) options: RxOptions,
-    /// Most packets received from a queue each time.
+    /// Maximum number of packets received from a queue at a time.
     pub(super) burst: usize,
     pub(super) active: bool,
-    /// Whether a device that cannot be opened is forgiven.
+    /// Whether failing to open the device only causes a warning.
     pub(super) optional: bool,
-    /// What the element says about queues and threads; the device and its facts are filled in.
+    /// The element's settings for queues and threads; `configure` fills in the device and its
+    /// properties.
     pub(super) receiving: Receiving,
 }
 
@@ -37,7 +38,7 @@ pub(super) struct Reception {
     device: String,
     options: RxOptions,
     burst: usize,
-    /// Whether threads share queues when there are fewer of them.
+    /// Whether threads share queues if there are fewer queues than threads.
     sharing: bool,
     active: AtomicBool,
     optional: bool,
@@ -52,29 +53,30 @@ pub(super) struct Reception {
 /// An opened device.
 struct Lines {
     queues: Vec<Line>,
-    /// The number of the first of the element's tasks.
+    /// The index of the element's first task.
     first_task: usize,
-    /// For each of the element's tasks the queues that it receives from.
+    /// For each of the element's tasks, the queues that it receives from.
     shares: Vec<Vec<usize>>,
-    /// Packets come with their annotations.
+    /// Whether packets arrive with their annotations.
     annotated: bool,
 }
 
-/// A queue, behind a lock: threads may share it. A thread that has it for itself pays nothing for that.
+/// A queue, behind a lock because threads may share it. If only one thread uses it, the lock costs
+/// nothing.
 #[repr(align(128))]
 struct Line {
-    /// Absent after the end of the run.
+    /// None after the run ends.
     queue: BiasedMutex<Option<Box<dyn RxQueue>>>,
-    /// What the queue counts, where it can be read without the queue.
+    /// The queue's counters, if they can be read without the queue.
     meter: Option<Arc<Meter>>,
-    /// What a queue without a meter counted when it was asked last.
+    /// The counters of a queue without a meter, as last read.
     counts: Lock<QueueCounts>,
-    /// Whether the last try to receive failed: that is said once.
+    /// Whether the last attempt to receive failed, so that a failure is reported only once.
     failing: AtomicBool,
 }
 
 impl Reception {
-    /// Asks for threads. Call it when all arguments have been read.
+    /// Requests threads. Call this when all arguments have been read.
     pub(super) fn configure(setup: &mut Setup<'_>, device: String, wanted: Wanted) -> Self {
         let facts = Source::of(setup.service()).facts(&device, &wanted.options.method);
         let sharing = wanted.receiving.max_threads.is_some();
@@ -98,7 +100,7 @@ impl Reception {
         }
     }
 
-    /// Opens the device and begins to receive.
+    /// Opens the device and starts to receive.
     pub(super) fn initialize(&self, init: &Init<'_>) -> Result<(), Refused> {
         match self.open(init) {
             Err(refused) if self.optional => {
@@ -117,7 +119,7 @@ impl Reception {
         self.start(init, opened.map_err(|error| Refused(error.to_string()))?)
     }
 
-    /// How many queues the plan wants.
+    /// The number of queues in the plan.
     pub(super) fn wanted_queues(&self) -> usize {
         self.receiver.queues().len()
     }
@@ -127,12 +129,12 @@ impl Reception {
         self.receiver.tasks()
     }
 
-    /// Packets received since the last reset of counts.
+    /// Packets received since the counter was last reset.
     pub(super) fn received(&self) -> u64 {
         self.received.total().wrapping_sub(self.received_before.load(Relaxed))
     }
 
-    /// Begins to receive from a device that has been opened.
+    /// Starts to receive from a device that has been opened.
     pub(super) fn start(
         &self,
         init: &Init<'_>,
@@ -143,7 +145,7 @@ impl Reception {
             return Err(Refused(format!("{}: no queue", self.device)));
         }
         let tasks = self.receiver.tasks();
-        // Threads that share a queue mix the order of its packets: only when asked for.
+        // Threads that share a queue reorder its packets, so they do this only on request.
         let most = if self.sharing { tasks.len() } else { tasks.len().min(queues.len()) };
         let share_of = |slot| match slot < most {
             true => share(queues.len(), most, slot).collect(),
@@ -163,7 +165,8 @@ impl Reception {
         for (task, share) in tasks.iter().zip(&shares) {
             let ready: Option<Vec<_>> =
                 share.iter().filter_map(|&at| queues.get(at)).map(|q| q.readiness()).collect();
-            // A queue that cannot tell must be polled, and so the others are too.
+            // A queue that cannot signal readiness must be polled, and then the others are polled
+            // too.
             task.wait_readable(ready.unwrap_or_default());
         }
         let queues = queues.into_iter().map(Line::new).collect();
@@ -177,8 +180,8 @@ impl Reception {
         Ok(())
     }
 
-    /// Receives once from each queue of the running task, and gives what came to `pass_on`.
-    /// Returns whether anything came.
+    /// Receives once from each queue of the running task, and passes the packets to `pass_on`.
+    /// Returns whether any packets arrived.
     pub(super) fn run(
         &self,
         cx: &mut Context,
@@ -225,7 +228,7 @@ impl Reception {
         }
     }
 
-    /// Gives the queues back; their counts are kept for the handlers.
+    /// Releases the queues. Their counts are kept for the handlers.
     pub(super) fn cleanup(&self) {
         for line in self.lines.get().iter().flat_map(|lines| &lines.queues) {
             line.close();
@@ -249,7 +252,7 @@ impl Reception {
         });
     }
 
-    /// How many queues are open.
+    /// The number of open queues.
     pub(super) fn open_queues(&self) -> usize {
         self.lines.get().map_or(0, |lines| lines.queues.len())
     }
@@ -260,7 +263,7 @@ impl Reception {
         homes.collect::<Vec<_>>().join(" ")
     }
 
-    /// What all queues counted.
+    /// The sum of all queues' counters.
     pub(super) fn counts(&self) -> QueueCounts {
         let lines = self.lines.get().into_iter().flat_map(|lines| &lines.queues);
         lines.fold(QueueCounts::default(), |sum, line| sum + line.counts())
@@ -277,8 +280,8 @@ impl Line {
         }
     }
 
-    /// Receives into `batch` unless another thread does just now. Returns whether nothing will
-    /// ever come again.
+    /// Receives into `batch` unless another thread is receiving from the queue. Returns whether no
+    /// packet will ever arrive again.
     fn receive(&self, cx: &Context, reception: &Reception, batch: &mut Batch) -> bool {
         let received = self.queue.try_with(cx, |queue| match queue {
             Some(queue) => match queue.receive(batch, reception.burst) {
@@ -316,7 +319,7 @@ impl Line {
     fn tell_failure(&self, cx: &Context, reception: &Reception, error: &io::Error) {
         if !self.failing.swap(true, Relaxed) {
             match trouble(error) {
-                // A TAP interface is called as its element.
+                // A TAP interface without a name yet goes by the name of its element.
                 words if reception.device == name_of(cx) => say(cx, &words),
                 words => say(cx, &format!("{}: {words}", reception.device)),
             }
@@ -335,7 +338,7 @@ impl Line {
         *counts
     }
 
-    /// Gives the queue back; its counts are kept.
+    /// Releases the queue and keeps its counts.
     fn close(&self) {
         if self.meter.is_none() {
             self.counts();
@@ -344,7 +347,7 @@ impl Line {
     }
 }
 
-/// What became of a try to receive.
+/// The outcome of an attempt to receive.
 enum Received {
     Packets,
     Nothing,
@@ -360,7 +363,7 @@ fn say(cx: &Context, message: &str) {
     cx.router().chatter(&format!("{}: {message}", name_of(cx)));
 }
 
-/// The handlers that all such elements have.
+/// Registers the handlers that all such elements have.
 pub(super) fn handlers<E: Receives>(handlers: &mut Handlers<E>) {
     handlers.read("count", |e, _| e.reception().received());
     handlers.write("reset_counts", |e, _| {
@@ -387,7 +390,7 @@ pub(super) fn handlers<E: Receives>(handlers: &mut Handlers<E>) {
     handlers.read("home_thread", |e, _| e.reception().home_threads());
 }
 
-/// The cleanup that all such elements have.
+/// The cleanup that all such elements share.
 pub(super) fn cleanup<E: Receives>(element: &E, _router: &Router) -> Result<(), Refused> {
     element.reception().cleanup();
     Ok(())

@@ -1,8 +1,8 @@
-//! Packets kept in memory, to be sent again and again: what the replaying elements share.
+//! Packets kept in memory and sent repeatedly: the part that the replaying elements share.
 //!
-//! The packets are pulled from the inputs once and stay where they are. What is sent are shares of
-//! them ([`Packet::share`]): a descriptor, and no byte of data. An element that writes to one gets a
-//! copy of its own first, so that every round sends the same packets.
+//! The packets are pulled from the inputs once and stay where they are. The elements send shares of
+//! them ([`Packet::share`]), each a descriptor without data. An element that writes to a share gets
+//! a copy of its own first, so that every round sends the same packets.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{MutexGuard, OnceLock};
@@ -23,9 +23,9 @@ pub(super) trait Replays: Element {
     fn wake(&self);
 }
 
-/// Packets, and how often they are sent.
+/// The recorded packets and the replay settings.
 pub(super) struct Recording {
-    /// Most packets sent each time.
+    /// Maximum number of packets sent at a time.
     pub(super) burst: usize,
     limit: Option<usize>,
     use_signal: bool,
@@ -34,11 +34,11 @@ pub(super) struct Recording {
     stop_after: Timestamp,
     active: AtomicBool,
     loaded: AtomicBool,
-    /// Rounds to go; any number when negative.
+    /// Rounds left; unlimited if negative.
     rounds: AtomicI64,
     count: AtomicU64,
     inputs: OnceLock<Vec<Listening>>,
-    /// Behind a lock for the handlers, and for outputs that several threads pull.
+    /// Behind a lock because handlers and several pulling threads may access it.
     reel: Lock<Reel>,
 }
 
@@ -46,52 +46,52 @@ pub(super) struct Recording {
 #[derive(Default)]
 pub(super) struct Reel {
     packets: Vec<Option<Packet>>,
-    /// For each packet the input that it came by; empty with one input.
+    /// The input that each packet came from; empty if there is only one input.
     ports: Vec<u16>,
-    /// What was pulled from each input and waits for its turn.
+    /// Packets pulled from each input that wait to be recorded.
     heads: Vec<Batch>,
-    /// Where each output that goes its own way stands.
+    /// A cursor for each output that advances independently.
     cursors: Vec<Cursor>,
-    /// Packets given up by a handler, not yet counted as drops by a thread of the graph.
+    /// Packets discarded by a handler, not yet counted as drops by a thread of the graph.
     thrown_out: usize,
     started: Option<Timestamp>,
 }
 
-/// Where an output stands in a round.
+/// The position of an output in a round.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cursor {
     /// The next packet.
     at: usize,
-    /// It waits for the others to end the round.
+    /// Whether it waits for the other outputs to end the round.
     waits: bool,
 }
 
-/// How far loading is.
+/// The progress of loading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Loading {
     Done,
-    /// More may come.
+    /// More packets may arrive.
     Waiting,
 }
 
-/// What a cursor stands on.
+/// What a cursor points to.
 pub(super) enum Next {
     /// A packet, recorded at this time.
     Packet(Timestamp),
-    /// The end of a round that goes on elsewhere.
+    /// The end of the round for this cursor; other cursors are not done yet.
     Wait,
-    /// The end of a round; the next one begins.
+    /// The end of a round; another one begins.
     Again,
-    /// The end of the last one.
+    /// The end of the last round.
     End,
 }
 
 /// A packet to send.
 pub(super) struct Taken {
     pub(super) packet: Packet,
-    /// The input that it came by.
+    /// The input that it came from.
     pub(super) port: u16,
-    /// It is a share of one that is kept, hence one packet more.
+    /// Whether it is a share of a packet that is kept, and so an additional packet.
     pub(super) is_share: bool,
 }
 
@@ -151,7 +151,7 @@ impl Recording {
         self.active.load(Relaxed)
     }
 
-    /// Packets kept at this moment.
+    /// The number of packets held now.
     pub(super) fn held(&self) -> usize {
         let reel = self.reel();
         let heads: usize = reel.heads.iter().map(|batch| batch.len()).sum();
@@ -165,7 +165,7 @@ impl Recording {
         if self.loaded.load(Relaxed) {
             return Loading::Done;
         }
-        // What is pulled may call handlers of this element.
+        // The lock is released: a pull may call handlers of this element.
         let mut mine = std::mem::take(&mut *reel);
         drop(reel);
         let loading = self.pull_all(cx, &mut mine);
@@ -197,19 +197,19 @@ impl Recording {
         }
     }
 
-    /// Sees to it that a packet of each input is there. Returns an input that has none.
+    /// Ensures that a packet of each input is available. Returns an input that has none.
     fn refill(&self, cx: &mut Context, reel: &mut Reel) -> Option<usize> {
         (0..reel.heads.len()).find(|&port| {
             let Some(head) = reel.heads.get_mut(port).filter(|head| head.is_empty()) else {
                 return false;
             };
-            // What is pulled beyond the limit would be dropped.
+            // Packets pulled beyond the limit would be dropped.
             let left = self.limit.map_or(usize::MAX, |limit| limit - reel.packets.len());
             let wanted = left.min(Batch::CAPACITY);
             let mut batch = std::mem::take(head);
             let n = cx.pull(port, wanted, &mut batch);
             if let Some(head) = reel.heads.get_mut(port) {
-                // The next one is taken from the end.
+                // Packets are popped from the end of the batch.
                 batch.reverse();
                 *head = batch;
             }
@@ -219,7 +219,7 @@ impl Recording {
 
     fn finish(&self, cx: &mut Context, reel: &mut Reel, problem: Option<&str>) -> Loading {
         for head in &mut reel.heads {
-            // An input that goes on beyond the end of another one.
+            // Drop what was pulled from an input that outlasts another one.
             cx.drop_batch(head, Reason::Discarded);
         }
         self.loaded.store(true, Relaxed);
@@ -234,7 +234,7 @@ impl Recording {
         Loading::Done
     }
 
-    /// Where a cursor stands: `output` says that it sees packets of that input alone.
+    /// The item at a cursor. With `output`, the cursor sees only packets of that input.
     pub(super) fn next(
         &self,
         cx: &Context,
@@ -247,7 +247,7 @@ impl Recording {
         }
         let at = reel.seek(cursor, output);
         if let Some(kept) = reel.packets.get(at) {
-            // None was given away in the last round.
+            // Packets given away in the last round are None.
             return kept.as_ref().map_or(Next::End, |packet| Next::Packet(packet.timestamp()));
         }
         if !reel.end_round(cursor) {
@@ -256,8 +256,8 @@ impl Recording {
         if self.end_round(cx) { Next::Again } else { Next::End }
     }
 
-    /// The packet on which a cursor stands, and the cursor goes on. None when there is no memory
-    /// for a descriptor.
+    /// Returns the packet at a cursor and advances the cursor. None if there is no memory for a
+    /// descriptor.
     pub(super) fn take(&self, reel: &mut Reel, cursor: usize) -> Option<Taken> {
         let is_share = self.keep || self.rounds.load(Relaxed) != 1;
         let place = reel.cursors.get_mut(cursor)?;
@@ -269,13 +269,13 @@ impl Recording {
         Some(Taken { packet: packet?, port, is_share })
     }
 
-    /// Counts packets that were sent, of which `new` are shares.
+    /// Counts `n` packets as sent, of which `new` are shares.
     pub(super) fn sent(&self, cx: &mut Context, n: usize, new: usize) {
         self.count.fetch_add(n as u64, Relaxed);
         cx.created(new);
     }
 
-    /// Notes the end of a round. Returns false when it was the last.
+    /// Records the end of a round. Returns false if it was the last.
     fn end_round(&self, cx: &Context) -> bool {
         let left = match self.rounds.load(Relaxed) {
             left @ 1.. => left - 1,
@@ -288,13 +288,13 @@ impl Recording {
         left != 0
     }
 
-    /// Whether the time of STOP_TIME is over; it begins when this is asked first.
+    /// Whether STOP_TIME has elapsed. The time starts at the first call.
     pub(super) fn is_over(&self, reel: &mut Reel, now: Timestamp) -> bool {
         let started = *reel.started.get_or_insert(now);
         !self.stop_after.is_zero() && now - started >= self.stop_after
     }
 
-    /// When the time of STOP_TIME is over.
+    /// The time at which STOP_TIME has elapsed.
     pub(super) fn end(&self, reel: &Reel) -> Option<Timestamp> {
         let end = reel.started? + self.stop_after;
         (!self.stop_after.is_zero()).then_some(end)
@@ -312,7 +312,7 @@ impl Recording {
         router.chatter(&format!("{}: {message}", router.name_of(cx.element())));
     }
 
-    /// The handlers `active reset loaded stop count`.
+    /// Registers the handlers `active`, `reset`, `loaded`, `stop` and `count`.
     pub(super) fn handlers<E: Replays>(handlers: &mut Handlers<E>) {
         handlers.read("active", |e, _| e.recording().is_active());
         handlers.write("active", |e, call| {
@@ -344,7 +344,7 @@ impl Recording {
 }
 
 impl Reel {
-    /// Adds the earliest of the packets at hand, one of each input.
+    /// Records the earliest of the available packets, considering one from each input.
     fn take_earliest(&mut self) {
         let several = self.heads.len() > 1;
         let time = |head: &Batch| head.last().map(Packet::timestamp);
@@ -358,7 +358,7 @@ impl Reel {
         }
     }
 
-    /// Moves a cursor on to a packet of `output`. Returns where it stands.
+    /// Advances a cursor to the next packet of `output`. Returns its position.
     fn seek(&mut self, cursor: usize, output: Option<u16>) -> usize {
         let Some(cursor) = self.cursors.get_mut(cursor) else { return usize::MAX };
         if let Some(output) = output {
@@ -369,8 +369,8 @@ impl Reel {
         cursor.at
     }
 
-    /// Lets a cursor wait at the end of a round. When all do, they go back to the start; says
-    /// whether that was so.
+    /// Makes a cursor wait at the end of a round. When all cursors wait, resets them to the start
+    /// and returns true.
     fn end_round(&mut self, cursor: usize) -> bool {
         if let Some(cursor) = self.cursors.get_mut(cursor) {
             cursor.waits = true;
@@ -383,7 +383,8 @@ impl Reel {
     }
 }
 
-/// Whether other elements would have too few packets if more were kept: a sixteenth is left to them.
+/// Whether recording more would leave too few packets for other elements: a sixteenth is reserved
+/// for them.
 fn memory_is_short() -> bool {
     let stats = Arena::stats();
     let standard = stats.pools.iter().filter(|pool| pool.class == SlotClass::Standard);

@@ -1,45 +1,46 @@
-//! Replay - keeps packets in memory and gives them again and again
+//! Replay - records packets in memory and replays them repeatedly (pull output)
 //!
 //! # Synopsis
 //! `Replay([keywords STOP, STOP_TIME, QUEUE, QUICK_CLONE, BURST, VERBOSE, FREEONTERMINATE, LIMIT,
 //! ACTIVE, USE_SIGNAL])`
 //!
 //! # Description
-//! As ReplayUnqueue, but for pulling: pulls packets until an input has no more, keeps them in memory,
-//! and then gives them to whoever pulls, all of them once a round, STOP rounds or for ever; in the
-//! end it stops the program. With several inputs, each output gives the packets of the input with its
-//! number, and a round ends when all outputs have given theirs.
+//! The pull version of ReplayUnqueue. It pulls packets until an input has no more, and keeps them in
+//! memory. Then it returns them to pulls, all of them once per round, for STOP rounds or forever; at
+//! the end it stops the program. With several inputs, each output emits the packets of the input with
+//! its number, and a round ends when all outputs have emitted theirs.
 //!
-//! What is given shares its bytes with what is kept, as ReplayUnqueue's manual says.
+//! Emitted packets share their bytes with the recorded ones, as described in ReplayUnqueue's manual.
 //!
 //! # Arguments
-//! - STOP: how many rounds; without end when negative. Default -1.
-//! - STOP_TIME: ends after so many seconds, too. Default 0, for never.
-//! - QUEUE: accepted for FastClick's sake, whose Replay has a queue of this length behind it. There
-//!   is none here.
-//! - QUICK_CLONE: accepted for FastClick's sake; see ReplayUnqueue.
-//! - BURST: most packets given to one pull, 1 to 256. Default 64.
-//! - VERBOSE: whether to say when packets are loaded and when a round ends. Default false.
-//! - FREEONTERMINATE: whether to keep the packets to the end. If false, the last round gives the
-//!   packets themselves, which a writer need not copy. Default true.
-//! - LIMIT: most packets to keep; no limit when negative. Default -1.
-//! - ACTIVE: whether it gives packets. Default true.
-//! - USE_SIGNAL: whether to go on loading when a pull brings nothing for as long as a queue upstream
-//!   says that it has packets. Default true.
+//! - STOP: number of rounds; unlimited if negative. Default -1.
+//! - STOP_TIME: also stop after this many seconds. Default 0, for never.
+//! - QUEUE: accepted and ignored. FastClick's Replay has a queue of this length behind it; this one has
+//!   none.
+//! - QUICK_CLONE: accepted for compatibility with FastClick and ignored; see ReplayUnqueue.
+//! - BURST: maximum number of packets returned by one pull, 1 to 256. Default 64.
+//! - VERBOSE: whether to report when packets are loaded and when a round ends. Default false.
+//! - FREEONTERMINATE: whether to keep the packets to the end. If false, the last round emits the
+//!   recorded packets themselves, which an element can write to without copying. Default true.
+//! - LIMIT: maximum number of packets to record; no limit if negative. Default -1.
+//! - ACTIVE: whether it emits packets. Default true.
+//! - USE_SIGNAL: if a pull returns nothing, whether to continue loading while an upstream queue signals
+//!   that it has packets. Default true.
 //!
 //! # Ports
 //! Any number of pull inputs, and as many pull outputs.
 //!
 //! # Handlers
-//! - `active` (read, write): whether it gives packets.
-//! - `stop` (read, write): how many rounds are to go.
+//! - `active` (read, write): whether it emits packets.
+//! - `stop` (read, write): number of rounds left.
 //! - `loaded` (read): whether all packets are in memory.
-//! - `count` (read): packets given.
-//! - `reset` (write): lets go of the packets, and loads anew what the inputs have.
+//! - `count` (read): packets emitted.
+//! - `reset` (write): discards the packets, and loads again from the inputs.
 //!
 //! # Drops
-//! - no buffer: there was no memory to give a packet.
-//! - discarded: the packet came by an input after another one had run dry, or `reset` let go of it.
+//! - no buffer: there was no memory to emit a packet.
+//! - discarded: the packet had been pulled but not recorded when loading ended because another input
+//!   ran out, or `reset` discarded it.
 //!
 //! # Example
 //! ```click
@@ -61,12 +62,12 @@ use super::recording::{Loading, Next, Recording, Replays};
 /// The element; its manual is at the top of the file.
 pub struct Replay {
     recording: Recording,
-    /// Held while packets are loaded, by whoever pulls first.
+    /// Held by the pulling thread that loads the packets.
     loading: Mutex<()>,
     outputs: usize,
-    /// For pullers: whether there are packets.
+    /// Tells pullers whether there are packets.
     notifier: Notifier,
-    /// Runs when packets have come that can be loaded.
+    /// Runs when there are packets to load.
     task: Task,
 }
 
@@ -100,7 +101,7 @@ impl Element for Replay {
         if !self.recording.is_active() {
             return self.notifier.sleep_unless(|| self.recording.is_active());
         }
-        // Another thread that pulls meanwhile finds nothing yet.
+        // Another thread that pulls during loading gets nothing.
         let Ok(loading) = self.loading.try_lock() else { return };
         let loaded = self.recording.load(cx) == Loading::Done;
         drop(loading);
@@ -144,7 +145,7 @@ impl Replays for Replay {
 }
 
 impl Replay {
-    /// Adds packets of an output to a batch. Returns false when there will be none any more.
+    /// Adds packets of an output to a batch. Returns false if there will be no more.
     fn give(&self, cx: &mut Context, port: usize, max: usize, batch: &mut Batch) -> bool {
         let mut reel = self.recording.reel();
         if self.recording.is_over(&mut reel, cx.now()) {
@@ -160,7 +161,7 @@ impl Replay {
             match self.recording.next(cx, &mut reel, port, output) {
                 Next::Packet(_) => {}
                 Next::Wait | Next::Again => break true,
-                // What was given arrives before the program stops.
+                // The emitted packets arrive before the program stops.
                 Next::End => break !batch.is_empty(),
             }
             let Some(taken) = self.recording.take(&mut reel, port) else {
@@ -183,7 +184,7 @@ mod tests {
     use millrace_core::testing::Rig;
     use millrace_core::{Packet, Timestamp};
 
-    /// Packets that hold their number, one each second.
+    /// Packets that contain their number, one per second.
     fn packets(all: &[u8]) -> Vec<Packet> {
         let packet = |&number: &u8| {
             let mut packet = Packet::from_bytes(&[number]).unwrap();
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn gives_rounds_to_who_pulls_and_then_stops() {
+    fn pulls_return_all_rounds_and_then_the_program_stops() {
         let mut rig = Rig::new("Replay(STOP 3, QUEUE 1, BURST 2, QUICK_CLONE true)", 1, 1).unwrap();
         let out = rig.push_packets(0, packets(&[1, 2, 3]));
         assert_eq!(numbers(&out[0]), [1, 2, 3, 1, 2, 3, 1, 2, 3]);
@@ -209,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_ends_when_all_outputs_have_given_theirs() {
+    fn a_round_ends_when_all_outputs_have_emitted_their_packets() {
         let mut rig = Rig::new("Replay(STOP 2, ACTIVE false)", 2, 2).unwrap();
         rig.push_packets(0, packets(&[1, 3, 5]));
         rig.push_packets(1, packets(&[2, 4, 6]));

@@ -1,61 +1,63 @@
-//! ReplayUnqueue - keeps packets in memory and pushes them again and again
+//! ReplayUnqueue - records packets in memory and replays them repeatedly (push output)
 //!
 //! # Synopsis
 //! `ReplayUnqueue([keywords STOP, STOP_TIME, TIMING, TIMING_FNT, QUICK_CLONE, BURST, VERBOSE,
 //! FREEONTERMINATE, LIMIT, ACTIVE, USE_SIGNAL])`
 //!
 //! # Description
-//! Pulls packets until an input has no more, and keeps them in memory. Then pushes them, all of them
-//! once a round, STOP rounds or for ever; in the end it stops the program. With several inputs, their
-//! packets are sent in the order of their timestamps, each by the output with the number of its
+//! Pulls packets until an input has no more, and keeps them in memory. Then it pushes them, all of them
+//! once per round, for STOP rounds or forever; at the end it stops the program. With several inputs, it
+//! emits their packets in the order of their timestamps, each by the output with the number of its
 //! input.
 //!
-//! What is sent shares its bytes with what is kept: nothing is copied, and the copy counters stay at
-//! 0 on the way to a Discard. An element that writes to a packet gets a copy first, so that every
-//! round sends the same. One packet can be on its way up to 384 times at once (in a long Queue, when few
-//! packets are replayed); beyond that it is copied.
+//! Emitted packets share their bytes with the recorded ones: nothing is copied, and the copy counters
+//! stay at 0 on the way to a Discard. An element that writes to a packet gets a copy first, so that
+//! every round emits the same packets. Up to 384 shares of one packet can be in flight at once (in a
+//! long Queue, if few packets are replayed); beyond that the packet is copied.
 //!
-//! With TIMING the recorded distances between packets are kept, sped up or slowed down; each round
-//! starts with its first packet at once. The last 0.2 ms of each wait are spent spinning, so that
-//! packets leave within some microseconds of their time.
+//! With TIMING, the element keeps the recorded intervals between packets, sped up or slowed down; each
+//! round starts with its first packet at once. The element spins for the last 0.2 ms of each wait, so
+//! that packets leave within some microseconds of their time.
 //!
 //! # Arguments
-//! - STOP: how many rounds; without end when negative. Default -1.
-//! - STOP_TIME: ends after so many seconds, too. Default 0, for never.
-//! - TIMING: the speed in percent of the recorded one; 0, the default, for as fast as possible.
-//! - TIMING_FNT: the speed in percent as a function of `x`, the seconds since the first packet, such
-//!   as `"10 + min(90, 10*x)"`: numbers, `pi`, `e`, `+ - * / % ^`, parentheses, `abs acos asin atan
-//!   atan2 ceil cos cosh exp floor ln log log10 max min pow sin sinh sqrt squarewave tan tanh`. At 0
-//!   it stops the program. `@1` and `@2` are the functions of the Metron paper (NSDI 2018) with TIMING
-//!   as the highest speed, in multiples of the recorded one, and STOP_TIME as the duration; `@0` is
-//!   none. Needs TIMING to be more than 0.
-//! - QUICK_CLONE: accepted for FastClick's sake. It lets FastClick's packets be written without
-//!   copying, which changes what later rounds send; here nothing does.
-//! - BURST: most packets sent each time, 1 to 256. Default 64.
-//! - VERBOSE: whether to say when packets are loaded and when a round ends; FastClick's levels above
-//!   0 are true. Default false.
-//! - FREEONTERMINATE: whether to keep the packets to the end. If false, the last round sends the
-//!   packets themselves, which a writer need not copy. Default true.
-//! - LIMIT: most packets to keep; no limit when negative. Default -1.
-//! - ACTIVE: whether it sends. Default true.
-//! - USE_SIGNAL: whether to go on loading when a pull brings nothing for as long as a queue upstream
-//!   says that it has packets. Default true.
+//! - STOP: number of rounds; unlimited if negative. Default -1.
+//! - STOP_TIME: also stop after this many seconds. Default 0, for never.
+//! - TIMING: the speed in percent of the recorded speed; 0, the default, for as fast as possible.
+//! - TIMING_FNT: the speed in percent as a function of `x`, the seconds since the first packet, such as
+//!   `"10 + min(90, 10*x)"`: numbers, `pi`, `e`, `+ - * / % ^`, parentheses,
+//!   `abs acos asin atan atan2 ceil cos cosh exp floor ln log log10 max min pow sin sinh sqrt squarewave tan tanh`.
+//!   At 0 it stops the program. `@1` and `@2` are the functions of the Metron paper (NSDI 2018), with
+//!   TIMING as the highest speed, in multiples of the recorded one, and STOP_TIME as the duration; `@0`
+//!   is none. Requires TIMING to be more than 0.
+//! - QUICK_CLONE: accepted for compatibility with FastClick and ignored. In FastClick it lets elements
+//!   write to packets without copying them, which changes the packets of later rounds; here nothing
+//!   does.
+//! - BURST: maximum number of packets emitted at a time, 1 to 256. Default 64.
+//! - VERBOSE: whether to report when packets are loaded and when a round ends; FastClick's levels above
+//!   0 count as true. Default false.
+//! - FREEONTERMINATE: whether to keep the packets to the end. If false, the last round emits the
+//!   recorded packets themselves, which an element can write to without copying. Default true.
+//! - LIMIT: maximum number of packets to record; no limit if negative. Default -1.
+//! - ACTIVE: whether it emits packets. Default true.
+//! - USE_SIGNAL: if a pull returns nothing, whether to continue loading while an upstream queue signals
+//!   that it has packets. Default true.
 //!
 //! # Ports
 //! Any number of pull inputs, and as many push outputs.
 //!
 //! # Handlers
-//! - `active` (read, write): whether it sends.
-//! - `stop` (read, write): how many rounds are to go.
-//! - `timing` (read, write): as TIMING.
+//! - `active` (read, write): whether it emits packets.
+//! - `stop` (read, write): number of rounds left.
+//! - `timing` (read, write): the value of TIMING.
 //! - `loaded` (read): whether all packets are in memory.
-//! - `count` (read): packets sent.
-//! - `reset` (write): lets go of the packets, and loads anew what the inputs have.
+//! - `count` (read): packets emitted.
+//! - `reset` (write): discards the packets, and loads again from the inputs.
 //! - `scheduled` (read, write), `home_thread` (read): its task.
 //!
 //! # Drops
-//! - no buffer: there was no memory to send a packet.
-//! - discarded: the packet came by an input after another one had run dry, or `reset` let go of it.
+//! - no buffer: there was no memory to emit a packet.
+//! - discarded: the packet had been pulled but not recorded when loading ended because another input
+//!   ran out, or `reset` discarded it.
 //!
 //! # Example
 //! ```click
@@ -78,7 +80,7 @@ use crate::standard::supply::task_handlers;
 /// The element; its manual is at the top of the file.
 pub struct ReplayUnqueue {
     recording: Recording,
-    /// Absent when packets are sent as fast as possible.
+    /// None if packets are sent as fast as possible.
     pace: Lock<Option<Pace>>,
     task: Task,
     timer: Timer,
@@ -123,7 +125,7 @@ impl Element for ReplayUnqueue {
         match end {
             End::Full => sent > 0,
             End::Wait(due) => pace::wait(cx, &self.task, &self.timer, due) || sent > 0,
-            // What was sent arrives before the program stops.
+            // The emitted packets arrive before the program stops.
             End::Stop if sent > 0 => true,
             End::Stop => {
                 self.task.rest();
@@ -172,7 +174,7 @@ impl Replays for ReplayUnqueue {
 }
 
 impl ReplayUnqueue {
-    /// Sends a burst of packets that are due. Returns how many.
+    /// Sends a burst of packets that are due. Returns the number sent and why the burst ended.
     fn send(&self, cx: &mut Context) -> (usize, End) {
         let mut pace = self.pace.lock();
         if pace.is_some() {
@@ -217,7 +219,7 @@ impl ReplayUnqueue {
             }
             sent += 1;
             new += usize::from(taken.is_share);
-            // A burst is no more than a batch has room for.
+            // The batch has room: a burst is no larger than a batch.
             let _ = batch.push(taken.packet);
         };
         drop((reel, pace));
@@ -265,7 +267,7 @@ mod tests {
 
     use super::*;
 
-    /// Packets that hold their number and have a timestamp, in milliseconds.
+    /// Packets that contain their number and have a timestamp, in milliseconds.
     fn packets(all: &[(u8, i64)]) -> Vec<Packet> {
         let packet = |&(number, millis): &(u8, i64)| {
             let mut packet = Packet::from_bytes(&[number; 64]).unwrap();
@@ -279,11 +281,11 @@ mod tests {
         packets.iter().map(|packet| packet.data()[0]).collect()
     }
 
-    /// What comes of the packets, in the time that it takes.
+    /// Replays the packets and returns what is emitted.
     fn replay(arguments: &str, all: &[(u8, i64)]) -> (Rig, Vec<u8>) {
         let mut rig = Rig::new(&format!("ReplayUnqueue({arguments})"), 1, 1).unwrap();
         let out = rig.push_packets(0, packets(all));
-        // A request to stop is heeded in the next round.
+        // A stop request takes effect in the next pass.
         rig.pass(Timestamp::ZERO);
         (rig, numbers(&out[0]))
     }
@@ -291,7 +293,7 @@ mod tests {
     const THREE: &[(u8, i64)] = &[(1, 1000), (2, 1010), (3, 1030)];
 
     #[test]
-    fn rounds_are_sent_and_then_the_program_stops() {
+    fn all_rounds_are_emitted_and_then_the_program_stops() {
         for (arguments, sent) in [
             ("STOP 2", &[1, 2, 3, 1, 2, 3][..]),
             ("STOP 1, FREEONTERMINATE false", &[1, 2, 3]),
@@ -310,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_copied_unless_it_is_written() {
+    fn packets_are_copied_only_when_written() {
         let before = copies::snapshot();
         let mut rig = Rig::new("ReplayUnqueue(STOP 2)", 1, 1).unwrap();
         let mut out = rig.push_packets(0, packets(&[(9, 0)])).remove(0);
@@ -318,12 +320,12 @@ mod tests {
         out[0].data_mut()[0] = 7;
         assert_eq!(numbers(&out), [7, 9]);
         drop(out);
-        // Other tests copy, too; this one, once.
+        // Other tests copy, too, so this is a lower bound.
         assert!(copies::snapshot().since(&before).get(copies::CopyCause::Unshare) >= 1);
     }
 
     #[test]
-    fn distances_are_kept_and_scaled() {
+    fn intervals_are_kept_and_scaled() {
         let mut rig = Rig::new("ReplayUnqueue(TIMING 200, STOP 2)", 1, 1).unwrap();
         assert_eq!(numbers(&rig.push_packets(0, packets(THREE))[0]), [1]);
         let mut pass = |millis| numbers(&rig.pass(Timestamp::from_millis(millis))[0]);
@@ -339,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn time_ends_it_too() {
+    fn stop_time_and_pace_0_end_the_replay() {
         let mut rig = Rig::new("ReplayUnqueue(TIMING 100, STOP_TIME 1)", 1, 1).unwrap();
         let mut sent = rig.push_packets(0, packets(&[(1, 0), (2, 300)])).remove(0).len();
         sent += rig.pass(Timestamp::from_secs(9))[0].len();
@@ -356,21 +358,21 @@ mod tests {
     }
 
     #[test]
-    fn inputs_are_merged_by_time_and_have_outputs_of_their_own() {
+    fn inputs_are_merged_by_time_and_keep_their_outputs() {
         let element = "ReplayUnqueue(STOP 2, ACTIVE false, VERBOSE 99)";
         let mut rig = Rig::new(element, 2, 2).unwrap();
         rig.push_packets(0, packets(&[(1, 10), (2, 20), (3, 30)]));
         rig.push_packets(1, packets(&[(4, 5), (5, 25)]));
         rig.write("active", "true").unwrap();
         let out = rig.pass(Timestamp::ZERO);
-        // The second input is dry when its 5 is taken; 3 waited for another one.
+        // The second input runs out when its 5 is taken; 3 was waiting for another packet from it.
         assert_eq!((numbers(&out[0]), numbers(&out[1])), (vec![1, 2, 1, 2], vec![4, 5, 4, 5]));
         assert_eq!(rig.stats().drops, [(Reason::Discarded, 1)]);
         assert!(rig.stats().balanced());
     }
 
     #[test]
-    fn packets_are_let_go_and_loaded_anew() {
+    fn reset_discards_packets_and_loads_again() {
         let mut rig = Rig::new("ReplayUnqueue(STOP 1, ACTIVE false)", 1, 1).unwrap();
         rig.push_packets(0, packets(THREE));
         rig.write("active", "true").unwrap();
@@ -383,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_makes_no_sense() {
+    fn rejects_invalid_arguments() {
         for bad in [
             "BURST 0",
             "VERBOSE loud",

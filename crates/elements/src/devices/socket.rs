@@ -1,4 +1,4 @@
-//! Socket - sends and receives packets by a TCP, UDP or Unix socket
+//! Socket - sends and receives packets through a TCP, UDP or Unix socket
 //!
 //! # Synopsis
 //! `Socket(TCP, IP, PORT [, LOCALIP, LOCALPORT, keywords CLIENT, SNAPLEN, HEADROOM, BURST, TIMESTAMP,
@@ -6,55 +6,58 @@
 //! `Socket(UNIX, FILENAME [, LOCALFILENAME, ...])`, `Socket(UNIX_DGRAM, ...)`
 //!
 //! # Description
-//! Input packets are sent to another program, and what comes from there is sent on; no packet goes
-//! through. It is a server, unless CLIENT, a local address, or the lack of an output makes it a client.
+//! Sends input packets to another program, and pushes the packets that arrive from there. Packets do
+//! not pass from input to output. The element is a server, unless CLIENT, a local address, or the lack
+//! of an output makes it a client.
 //!
-//! A TCP or UNIX server takes one connection after the other; the next one waits until this one has
-//! ended. A client connects at the start, and waits up to 10 seconds for it; when its connection has
-//! ended, nothing is sent or received any more. Each packet is the bytes that have come when somebody
-//! looks, at most SNAPLEN.
+//! A TCP or UNIX server accepts one connection at a time; the next one waits until the current one
+//! ends. A client connects at startup and waits up to 10 seconds for the connection; after the
+//! connection ends, it neither sends nor receives any more. A packet received from a stream holds the
+//! bytes that have arrived when the element reads, at most SNAPLEN.
 //!
-//! A UDP or UNIX_DGRAM server receives from everybody, and sends to whom it received from last. A client
-//! sends to the given address; a UDP client whose IP is 0.0.0.0 sends to each packet's destination
-//! annotation.
+//! A UDP or UNIX_DGRAM server receives from any address, and sends to the address from which it last
+//! received. A client sends to the given address; a UDP client whose IP is 0.0.0.0 sends to each
+//! packet's destination annotation.
 //!
-//! Nothing waits for the other program: what there is no room for is kept, and a pulling Socket pulls
-//! no more meanwhile. Of pushed packets 1024 are kept, and sources that heed full Queues heed that.
+//! The element never blocks on the other program. Packets for which there is no room wait. Meanwhile a
+//! Socket with a pull input does not pull; with a push input it keeps up to 1024 packets, and sources
+//! that respect full Queues stop for it as well.
 //!
 //! # Arguments
 //! - TCP, UDP, UNIX or UNIX_DGRAM: the type. Positional, mandatory.
-//! - IP, PORT: the server's own address, or the one that a client connects or sends to. Positional,
+//! - IP, PORT: a server's own address, or the address that a client connects or sends to. Positional,
 //!   mandatory for TCP and UDP.
 //! - LOCALIP, LOCALPORT: a client's own address. Positional.
-//! - FILENAME, LOCALFILENAME: the same for UNIX and UNIX_DGRAM; a name that begins with a zero byte
-//!   (`"\<00>name"`) is no file. A file that was made is removed at the end.
-//! - CLIENT: whether it is a client. A server leaves local addresses alone.
-//! - SNAPLEN: most bytes of a packet, 1 to 65535. What is cut off a datagram is told by the extra length
-//!   annotation. Default 2048.
+//! - FILENAME, LOCALFILENAME: the same for UNIX and UNIX_DGRAM. A name that begins with a zero byte
+//!   (`"\<00>name"`) is abstract: it is not a file. A file that the element creates is removed
+//!   at the end.
+//! - CLIENT: whether it is a client. A server ignores local addresses.
+//! - SNAPLEN: maximum number of bytes of a packet, 1 to 65535. The extra length annotation holds the
+//!   number of bytes cut off a datagram. Default 2048.
 //! - HEADROOM: free bytes before each packet, at most 8190. Default 128.
-//! - BURST: most packets received and pulled each time, 1 to 256. Default 32.
+//! - BURST: maximum number of packets received and pulled at a time, 1 to 256. Default 32.
 //! - TIMESTAMP: whether received packets get a timestamp. Default true.
 //! - NODELAY: whether TCP sends small packets at once. Default true.
-//! - SNDBUF, RCVBUF: bytes that the system keeps in each direction. The system's default unless given.
-//! - ALLOW, DENY: elements with routes. A TCP or UDP server takes what comes from an address for which
-//!   ALLOW has a route; else refuses it when DENY has one; else takes it.
-//! - VERBOSE: whether to say when connections come and end, and what is refused. Default false.
-//! - PROPER: accepted for Click's sake; there is no PlanetLab here.
+//! - SNDBUF, RCVBUF: size in bytes of the system's buffer for each direction. Default: the system's.
+//! - ALLOW, DENY: elements with routes. A TCP or UDP server accepts traffic from an address if ALLOW
+//!   has a route for it; otherwise it rejects the traffic if DENY has one; otherwise it accepts it.
+//! - VERBOSE: whether to report when connections open and close, and what is rejected. Default false.
+//! - PROPER: accepted for compatibility with Click and ignored: PlanetLab is not supported.
 //!
 //! # Ports
-//! One agnostic input and one push output, of which either may be left out.
+//! One optional agnostic input and one optional push output.
 //!
 //! # Handlers
 //! - `count` (read): packets received. `sent` (read): packets sent.
-//! - `connected` (read): whether there is somebody to send to.
+//! - `connected` (read): whether there is a peer to send to.
 //! - `local` (read): the socket's own address.
 //! - `signal` (read): whether there may be packets to pull.
 //! - `scheduled` (read, write), `home_thread` (read): the task that sends.
 //!
 //! # Drops
-//! - device error: there is nobody to send to, or the connection broke.
-//! - transmit full: too many pushed packets wait.
-//! - port not connected: something came, and there is no output.
+//! - device error: there is no peer to send to, or the connection broke.
+//! - transmit full: too many pushed packets are waiting.
+//! - port not connected: a packet arrived, and the output is not connected.
 //!
 //! # Example
 //! ```click
@@ -90,20 +93,20 @@ pub struct Socket {
 /// The sockets.
 #[derive(Default)]
 struct Link {
-    /// Where connections come from.
+    /// The listening socket of a stream server.
     listener: Option<socket::Socket>,
-    /// What packets go by.
+    /// The socket that transports packets.
     active: Option<socket::Socket>,
-    /// Where datagrams go.
+    /// The peer that datagrams are sent to.
     peer: Option<Address>,
-    /// A datagram goes to its own destination, at this port.
+    /// Send each datagram to its destination annotation, at this port.
     by_annotation: Option<u16>,
     is_stream: bool,
-    /// The connection has ended, which the receiving task does not know yet.
+    /// The connection has ended, but the receiving task has not noticed yet.
     was_closed: bool,
     verbose: bool,
     sent: u64,
-    /// A packet to receive into.
+    /// A spare packet to receive into.
     spare: Option<Packet>,
 }
 
@@ -208,18 +211,18 @@ impl Socket {
         Ok(())
     }
 
-    /// Lets the receiving task sleep until something comes.
+    /// Puts the receiving task to sleep until a packet or connection arrives.
     fn watch(&self, link: &Link) {
         let watched = link.active.as_ref().or(link.listener.as_ref());
         let fd = watched.and_then(|socket| socket.readable().ok());
         match watched {
             Some(_) => self.receive_task.wait_readable(fd),
-            // Nothing will come any more.
+            // Nothing will arrive any more.
             None => self.receive_task.unschedule(),
         }
     }
 
-    /// Accepts a connection if there is none, and sends on what has come.
+    /// Accepts a connection if there is none, and emits the packets that have arrived.
     fn receive(&self, cx: &mut Context) -> bool {
         let mut link = self.link.lock();
         if std::mem::take(&mut link.was_closed) {
@@ -232,12 +235,12 @@ impl Socket {
         let Endpoint { burst, timestamp, .. } = self.endpoint;
         let mut batch = cx.take_batch();
         let mut ended = false;
-        // A refused datagram takes its turn, too.
+        // Rejected datagrams count towards the burst, too.
         for _ in 0..burst {
             match self.receive_one(cx, &mut link) {
                 Ok(Some(mut packet)) => {
                     packet.set_timestamp(if timestamp { cx.now() } else { Timestamp::ZERO });
-                    // A burst is no more than a batch has room for.
+                    // The batch has room: a burst is no larger than a batch.
                     let _ = batch.push(packet);
                 }
                 Ok(None) => {}
@@ -260,7 +263,7 @@ impl Socket {
         n > 0 || accepted || ended
     }
 
-    /// Receives a packet; none when it was not to be.
+    /// Receives a packet; None if it was rejected.
     fn receive_one(&self, cx: &Context, link: &mut Link) -> Result<Option<Packet>, Ended> {
         let Endpoint { headroom, snap_length, is_client, .. } = self.endpoint;
         let spare = link.spare.take().or_else(|| Packet::stale(headroom, 0, snap_length));
@@ -296,7 +299,7 @@ impl Socket {
         }
     }
 
-    /// Accepts the next connection that is allowed.
+    /// Accepts the next connection, if it is allowed.
     fn accept(&self, cx: &Context, link: &mut Link) -> bool {
         let Some(listener) = &link.listener else { return false };
         match listener.accept() {
@@ -335,7 +338,7 @@ impl Socket {
     }
 }
 
-/// Why no packet came.
+/// Why no packet was received.
 enum Ended {
     ForNow,
     Connection,
@@ -389,7 +392,7 @@ impl Sink for Link {
                     say(cx, &error.to_string());
                 }
                 if self.is_stream {
-                    // The receiving task finds it closed and goes on to the next connection.
+                    // The receiving task sees that it is closed and accepts the next connection.
                     self.close(cx);
                 }
                 Fate::Lost(Reason::DeviceError)

@@ -6,7 +6,7 @@ use millrace_core::args::{ElementRef, Kind, TcpPort, UdpPort};
 use millrace_core::{Args, Batch, Failed, Init, Refused, Router, Setup};
 use millrace_io::socket::{Address, Options, UnixAddress};
 
-/// What a socket transports packets by.
+/// The transport of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Transport {
     Tcp,
@@ -16,7 +16,7 @@ pub(super) enum Transport {
 }
 
 impl Transport {
-    /// Whether it transports a stream of bytes in place of packets.
+    /// Whether it transports a stream of bytes instead of packets.
     pub(super) fn is_stream(self) -> bool {
         matches!(self, Self::Tcp | Self::Unix)
     }
@@ -32,10 +32,10 @@ impl Transport {
     }
 }
 
-/// Where a socket is, where it leads, and how it is to be.
+/// The addresses and settings of a socket.
 pub(super) struct Endpoint {
     pub(super) transport: Transport,
-    /// Whom a client talks to; a server's own address.
+    /// The peer of a client; a server's own address.
     pub(super) remote: Address,
     /// A client's own address.
     pub(super) local: Option<Address>,
@@ -88,7 +88,7 @@ impl Endpoint {
         })
     }
 
-    /// Sees to it that ALLOW and DENY have routes.
+    /// Checks that ALLOW and DENY name elements with routes.
     pub(super) fn check_tables(&self, init: &Init<'_>) -> Result<(), Refused> {
         for ElementRef(id) in [self.allow, self.deny].into_iter().flatten() {
             if init.router().read_of(id, "lookup", b"0.0.0.0").is_err() {
@@ -99,7 +99,7 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Whether a server takes what comes from an address.
+    /// Whether a server accepts traffic from an address.
     pub(super) fn allows(&self, router: &Router, from: Ipv4Addr) -> bool {
         let has_route = |table: Option<ElementRef>| {
             let answer = router.read_of(table?.0, "lookup", from.to_string().as_bytes()).ok()?;
@@ -109,7 +109,7 @@ impl Endpoint {
     }
 }
 
-/// What the elements with sockets read alike.
+/// The arguments that all socket elements share.
 pub(super) struct Common {
     pub(super) options: Options,
     pub(super) snap_length: usize,

@@ -1,4 +1,5 @@
-//! What KernelTap and KernelTun share: an interface of the machine, its packets in and out.
+//! Shared parts of KernelTap and KernelTun: an interface of the machine, and its packets in both
+//! directions.
 
 use std::sync::OnceLock;
 
@@ -18,32 +19,32 @@ use super::force_ip::force_ip;
 use super::receive::{self, Reception};
 use super::transmit::{self, Transmission};
 
-/// An element that stands for such an interface.
+/// An element that has such an interface.
 pub(super) trait HasTap: Element {
     /// Its interface.
     fn port(&self) -> &TapPort;
 }
 
-/// The interface, as far as an element has to do with it.
+/// An element's end of the interface.
 pub(super) struct TapPort {
     options: TapOptions,
     mtu: usize,
     reception: Reception,
     transmission: Transmission,
-    /// Set when the interface is there.
+    /// The name; set when the interface exists.
     name: OnceLock<String>,
 }
 
-/// The MTU of the element unless it is told another one; the kernel's too.
+/// The element's default MTU, which is also the kernel's.
 const DEFAULT_MTU: usize = 1500;
-/// Bytes of an Ethernet header.
+/// Length of an Ethernet header.
 const ETHERNET_HEADER: usize = 14;
-/// The shortest MTU: an IP header.
+/// The minimum MTU: an IP header.
 const SHORTEST_MTU: u32 = 20;
 
 impl TapPort {
-    /// Reads the arguments, which are the same for both kinds. KernelTun may be told by TAP to be
-    /// a KernelTap.
+    /// Reads the arguments, which are the same for both kinds. TAP can turn a KernelTun into a
+    /// KernelTap and vice versa.
     pub(super) fn configure(setup: &mut Setup<'_>, kind: TapKind) -> Result<Self, Failed> {
         let args = &mut setup.args;
         let ipv4: Ipv4Prefix = args.mandatory("ADDR");
@@ -83,14 +84,14 @@ impl TapPort {
         Ok(Self::new(setup, options, burst.map_or(64, |burst| burst as usize), receiving))
     }
 
-    /// The port of an interface.
+    /// Makes the port of an interface.
     pub(super) fn new(
         setup: &mut Setup<'_>,
         options: TapOptions,
         burst: usize,
         receiving: Receiving,
     ) -> Self {
-        // Until the kernel has named it, it goes by the name of the element.
+        // Until the kernel has named the interface, it goes by the name of the element.
         let device = options.name.clone().unwrap_or_else(|| setup.name().to_owned());
         let outgoing = transmit::Wanted {
             options: TxOptions::default(),
@@ -118,7 +119,7 @@ impl TapPort {
         }
     }
 
-    /// Makes the interface.
+    /// Creates the interface.
     pub(super) fn initialize(&self, init: &Init<'_>) -> Result<(), Refused> {
         let queues = self.reception.wanted_queues().max(1);
         let options = TapOptions { queues, ..self.options.clone() };
@@ -130,9 +131,9 @@ impl TapPort {
         self.transmission.start(init, tx)
     }
 
-    /// Sends the packets that the running task receives, or transmits those that it pulls.
+    /// Emits the packets that the running task receives, or transmits those that it pulls.
     pub(super) fn run(&self, cx: &mut Context) -> bool {
-        // The pulling task was made first.
+        // The pulling task is the first one.
         if cx.index() == 0 {
             return self.transmission.run_with(cx, |cx, batch| self.prepare(cx, batch));
         }
@@ -162,7 +163,8 @@ impl TapPort {
         self.transmission.cleanup()
     }
 
-    /// Drops what the interface cannot take, and leaves of the others what it takes.
+    /// Drops the packets that the interface cannot accept, and strips the others to what it
+    /// accepts.
     fn prepare(&self, cx: &mut Context, batch: &mut Batch) {
         let (kind, mtu) = (self.options.kind, self.mtu);
         batch.map_filter(|mut packet| {
@@ -181,10 +183,10 @@ impl TapPort {
     }
 }
 
-/// KernelTap's Ethernet address unless it is told another one, as in Click's manual.
+/// KernelTap's default Ethernet address, as in Click's manual.
 const DEFAULT_ETHER: EtherAddress = EtherAddress([0, 1, 2, 3, 4, 5]);
 
-/// Takes off what is in front of the IP header.
+/// Strips everything in front of the IP header.
 fn strip_to_ip(packet: &mut Packet) -> Result<(), Reason> {
     const IPV4_HEADER: usize = 20;
     let network = packet.network_header().ok_or(Reason::NoHeader)?;
@@ -201,7 +203,7 @@ fn strip_to_ip(packet: &mut Packet) -> Result<(), Reason> {
     }
 }
 
-/// Sends what is not an IP packet by output 1; sets the header annotations of the others.
+/// Sends packets that are not IP to output 1; sets the header annotations of the others.
 fn sort_out(cx: &mut Context, batch: &mut Batch) {
     batch.map_filter(|mut packet| {
         packet.clear_mac_header();
@@ -213,7 +215,7 @@ fn sort_out(cx: &mut Context, batch: &mut Batch) {
     });
 }
 
-/// Reads DEVNAME, which was DEV_NAME.
+/// Reads DEVNAME, or DEV_NAME, its old name.
 pub(super) fn device_name(args: &mut Args<'_>) -> Option<String> {
     let old: Option<String> = args.optional_keyword("DEV_NAME");
     args.optional_keyword("DEVNAME").or(old)
@@ -234,7 +236,7 @@ pub(super) fn receiving(args: &mut Args<'_>) -> Receiving {
     }
 }
 
-/// The handlers that both kinds have.
+/// Registers the handlers that both kinds have.
 pub(super) fn handlers<E: HasTap>(handlers: &mut Handlers<E>) {
     handlers.read("dev_name", |e, _| e.port().name.get().cloned().unwrap_or_default());
     handlers.read("packets", |e, _| e.port().reception.received());

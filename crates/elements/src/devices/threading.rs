@@ -5,10 +5,10 @@ use millrace_core::args::Kind;
 use millrace_core::element::Receiving;
 use millrace_core::stats::MAX_THREADS;
 
-/// The most queues that a card has by far.
+/// More queues than any card has.
 const MAX_QUEUES: u32 = 4096;
 
-/// Reads what is said about queues and threads, over what `receiving` says.
+/// Reads the arguments about queues and threads; `receiving` holds the defaults.
 pub(super) fn configure(args: &mut Args<'_>, receiving: Receiving) -> Receiving {
     let first: Option<u32> = args.in_range("QUEUE", Kind::Keyword, 0..=MAX_QUEUES - 1);
     let count = bound(args, "N_QUEUES", MAX_QUEUES as i32);
@@ -16,7 +16,7 @@ pub(super) fn configure(args: &mut Args<'_>, receiving: Receiving) -> Receiving 
     let offset = args.in_range("THREADOFFSET", Kind::Keyword, -1..=MAX_THREADS as i32 - 1);
     let offset = offset.and_then(|offset| usize::try_from(offset).ok());
     let near = args.keyword("NUMA", true);
-    // One queue that is named is the only one, as in FastClick.
+    // As in FastClick, QUEUE without N_QUEUES selects a single queue.
     let named = first.map(|_| 1);
     Receiving {
         first_queue: first.map_or(receiving.first_queue, |first| first as usize),
@@ -28,7 +28,7 @@ pub(super) fn configure(args: &mut Args<'_>, receiving: Receiving) -> Receiving 
     }
 }
 
-/// A number of queues or threads; -1, as in FastClick, for as many as there are.
+/// Reads a number of queues or threads. As in FastClick, -1 means as many as there are.
 fn bound(args: &mut Args<'_>, keyword: &str, most: i32) -> Option<usize> {
     let number: Option<i32> = args.in_range(keyword, Kind::Keyword, -1..=most);
     if number == Some(0) {

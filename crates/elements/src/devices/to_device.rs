@@ -1,49 +1,48 @@
-//! ToDevice - transmits packets by a network device
+//! ToDevice - transmits packets through a network device
 //!
 //! # Synopsis
 //! `ToDevice(DEVNAME [, keywords BURST, METHOD, BLOCKING, NO_PAD, DEBUG, QUEUE, MAXQUEUES])`
 //!
-//! # Description
-//! Transmits packets, which must have their Ethernet headers, by a device. By default that is the
-//! machine's interface DEVNAME, which takes the rights of root or CAP_NET_RAW; the program can put
-//! other devices in place of all of them (`millrace run --lab`).
+//! Transmits packets, which must have Ethernet headers, through a device. By default DEVNAME is an
+//! interface of the machine, which requires root or CAP_NET_RAW. The program can replace all
+//! devices with other ones (`millrace run --lab`).
 //!
-//! With a pull input it pulls packets whenever the device has room, so that a Queue in front of it
-//! takes in bursts. With a push input it transmits at once; while the device has no room it waits,
-//! or, without BLOCKING, drops.
+//! With a pull input, it pulls packets whenever the device has room, so that a Queue in front of it
+//! absorbs bursts. With a push input, it transmits at once; while the device has no room, it waits or,
+//! without BLOCKING, drops the packets.
 //!
 //! # Arguments
 //! - DEVNAME: the device. Positional, mandatory.
-//! - BURST: most packets pulled each time, 1 to 256. Default 64.
-//! - METHOD: LINUX or PCAP, which are the same here: packet sockets with rings shared with the kernel;
-//!   SOCKET, without rings; XDP; DPDK; NETMAP, the best of what the machine has.
+//! - BURST: maximum number of packets pulled at a time, 1 to 256. Default 64.
+//! - METHOD: how to transmit. LINUX and PCAP are the same: packet sockets with rings shared with the
+//!   kernel. SOCKET: packet sockets without rings. XDP. DPDK. NETMAP: the best method that the machine
+//!   supports.
 //! - BLOCKING: with a push input, whether to wait for room in the device. Default true.
-//! - NO_PAD: whether to leave packets that are shorter than 60 bytes as they are. Default true; most
-//!   cards lengthen them by themselves.
-//! - DEBUG: whether to say when the device is full. Default false.
-//! - QUEUE: the device's first queue to transmit by. Default 0.
-//! - MAXQUEUES: the most queues to transmit by. By default each thread that reaches the element has a
-//!   queue of its own, as far as the device has so many; threads share the queues that there are by
-//!   lock.
+//! - NO_PAD: whether to leave packets shorter than 60 bytes unpadded. Default true, because most cards
+//!   pad them.
+//! - DEBUG: whether to report when the device is full. Default false.
+//! - QUEUE: the first device queue to transmit on. Default 0.
+//! - MAXQUEUES: maximum number of queues to transmit on. By default each thread that reaches the
+//!   element has a queue of its own; if the device has fewer queues, threads share them by lock.
 //!
 //! # Ports
-//! One agnostic input. Two push outputs that may be left out: packets that were transmitted leave
-//! by output 0, those that the device refused by output 1.
+//! One agnostic input. Two optional push outputs: transmitted packets leave by output 0, packets that
+//! the device rejected by output 1.
 //!
 //! # Handlers
-//! - `count` (read): packets transmitted. `reset_counts` (write): sets it to 0.
-//! - `queues` (read): how many queues of the device it transmits by.
+//! - `count` (read): packets transmitted. `reset_counts` (write): resets it to 0.
+//! - `queues` (read): number of device queues in use.
 //! - `lost` (read): packets that the device lost.
-//! - `pulls` (read): how often it has pulled.
-//! - `q` (read): whether packets wait for room in the device.
+//! - `pulls` (read): number of pulls.
+//! - `q` (read): whether packets are waiting for room in the device.
 //! - `signal` (read): whether there may be packets to pull.
-//! - `debug` (read, write): as DEBUG.
+//! - `debug` (read, write): the value of DEBUG.
 //! - `scheduled`, `home_thread` (read, write): its task, and the thread that runs it.
 //!
 //! # Drops
 //! - transmit full: without BLOCKING, the device had no room.
-//! - device error: the device refused the packet (it is longer than the MTU; the device is down),
-//!   and there is no output 1.
+//! - device error: the device rejected the packet (it is longer than the MTU, or the device is down),
+//!   and output 1 is not connected.
 //! - stopped: the program stopped while the packet waited for room.
 //!
 //! # Example
@@ -160,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn drops_when_it_must_not_wait() {
+    fn drops_without_blocking_when_full() {
         let (mut rig, far) = rig(", BLOCKING false", 0, 2);
         rig.push(0, &["a", "b", "c"]);
         assert_eq!(rig.stats().drops, [(Reason::TransmitFull, 1)]);
@@ -168,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_it_cannot_do() {
+    fn rejects_invalid_arguments() {
         for bad in [
             "ToDevice",
             "ToDevice(no-such-device)",

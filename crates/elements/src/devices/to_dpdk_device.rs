@@ -1,57 +1,59 @@
-//! ToDPDKDevice - transmits packets by a port of DPDK
+//! ToDPDKDevice - transmits packets through a DPDK port
 //!
 //! # Synopsis
 //! `ToDPDKDevice(PORT [, QUEUE, keywords N_QUEUES, MAXQUEUES, BLOCKING, IQUEUE, BURST, TIMEOUT,
 //! NDESC, MTU, MAC, PAUSE, FAST_FREE, ALLOC, ALLOW_NONEXISTENT, VERBOSE])`
 //!
 //! # Description
-//! Transmits packets, which must have their Ethernet headers, by a port of DPDK (see
-//! FromDPDKDevice). Each thread that reaches the element has a transmit queue of its own, as far as
-//! the device has so many; others share one by lock.
+//! Transmits packets, which must have Ethernet headers, through a DPDK port (see FromDPDKDevice). Each
+//! thread that reaches the element has a transmit queue of its own; if the device has fewer queues,
+//! threads share them by lock.
 //!
-//! Packets that DPDK received are handed over as they are. Others are handed over where they lie, too,
-//! when the card can read them; else they are copied, and counted.
+//! Packets that DPDK received are transmitted without copying. So are other packets if the card can
+//! read them where they are; otherwise they are copied, and counted.
 //!
-//! Batches are handed to the driver as they come, and packets do not wait for more to come.
+//! Batches go to the driver as they arrive; packets do not wait for more packets.
 //!
 //! # Arguments
 //! - PORT: the port: its number, its PCI address or the name of its virtual device. Positional,
 //!   mandatory.
-//! - QUEUE: the first transmit queue. Positional; by default, or if -1, the first one that no other
-//!   element has.
-//! - N_QUEUES, MAXQUEUES: the most queues; by default, or if -1, as many as threads that reach the
-//!   element.
+//! - QUEUE: the first transmit queue. Positional. By default, or if -1 or 0, the first queue that no
+//!   other element uses.
+//! - N_QUEUES, MAXQUEUES: maximum number of queues. By default, or if -1, one for each thread that
+//!   reaches the element.
 //! - BLOCKING: with a push input, whether to wait for room in the ring. Default false: packets are
 //!   dropped.
-//! - IQUEUE: for how many packets there is to be room before any is dropped: the ring has at least as
-//!   many entries, if the driver allows. A power of 2.
-//! - NDESC: entries of the ring; the driver's choice unless given.
-//! - BURST: with a pull input, most packets pulled each time, 1 to 256. Default 128, as many as
-//!   FromDPDKDevice receives at a time: else queues between the two overflow. Pushed packets go in
-//!   the batches in which they come.
-//! - TIMEOUT: how long packets may wait for a full BURST, in milliseconds. They do not wait.
+//! - IQUEUE: number of packets that must fit before any is dropped: the ring has at least this many
+//!   entries, if the driver allows it. A power of 2.
+//! - NDESC: entries of the ring. Default: the driver's choice.
+//! - BURST: with a pull input, maximum number of packets pulled at a time, 1 to 256. Default 128, the
+//!   number that FromDPDKDevice receives at a time; with a smaller value, queues between the two
+//!   overflow. Pushed packets are transmitted in the batches in which they arrive.
+//! - TIMEOUT: in FastClick, how long packets may wait for a full BURST, in milliseconds. Ignored: they
+//!   do not wait.
 //! - MTU, MAC, PAUSE, FAST_FREE: as in FromDPDKDevice.
 //! - ALLOC: must be true: packets of all kinds are transmitted.
-//! - ALLOW_NONEXISTENT: whether packets are dropped, after a remark, when there is no such port. Default
+//! - ALLOW_NONEXISTENT: whether a missing port only causes a warning, and packets are dropped. Default
 //!   false.
-//! - VERBOSE: as FastClick has it; what is set up is always said.
+//! - VERBOSE: accepted for compatibility with FastClick; the port's setup is always reported.
 //!
 //! # Ports
-//! One agnostic input. Two push outputs that may be left out: packets that were transmitted leave
-//! by output 0, those that the port refused by output 1.
+//! One agnostic input. Two optional push outputs: transmitted packets leave by output 0, packets that
+//! the port rejected by output 1.
 //!
 //! # Handlers
-//! - `count` (read): packets transmitted. `reset_counts` (write): sets it to 0.
-//! - `dropped` (read): packets dropped for want of room.
-//! - `hw_count`, `hw_bytes`, `hw_errors` (read): what the port transmitted, and what it could not.
+//! - `count` (read): packets transmitted. `reset_counts` (write): resets it to 0.
+//! - `dropped` (read): packets dropped for lack of room.
+//! - `hw_count`, `hw_bytes`, `hw_errors` (read): what the port transmitted (packets and bytes), and
+//!   what it failed to transmit.
 //! - `device`, `driver`, `vendor`, `mac`, `mtu`, `nb_rx_queues`, `nb_tx_queues`, `carrier`, `speed`,
 //!   `duplex`, `autoneg`, `xstats`, `add_mac`, `remove_mac`: as in FromDPDKDevice.
 //! - `queues`, `lost`, `pulls`, `q`, `signal`, `debug`, `scheduled`, `home_thread`: as in ToDevice.
 //!
 //! # Drops
 //! - transmit full: without BLOCKING, the ring had no room.
-//! - device error: the packet is longer than the port takes, and there is no output 1.
-//! - stopped: the program stopped while the packet waited for room, or there is no such port.
+//! - device error: the packet is longer than the port accepts, and output 1 is not connected.
+//! - stopped: the program stopped while the packet waited for room, or the port does not exist.
 //!
 //! # Example
 //! ```click
@@ -70,8 +72,8 @@ use millrace_io::{Method, Queues, TxOptions};
 use super::dpdk::{self, UsesPort};
 use super::transmit::{self, Transmission, Transmits, Wanted};
 
-/// The default of BURST. A source that brings more in its turn than this takes away in its own fills the
-/// queue between them.
+/// The default of BURST. If a source emits more per turn than this element transmits per turn, the
+/// queue between them fills up.
 const BURST: u32 = 128;
 
 /// The element; its manual is at the top of the file.
@@ -180,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_it_cannot_do() {
+    fn rejects_invalid_arguments() {
         for bad in [
             "ToDPDKDevice",
             "ToDPDKDevice(0, IQUEUE 1000)",

@@ -4,43 +4,44 @@
 //! `ToDump(FILENAME [, SNAPLEN, ENCAP, keywords USE_ENCAP_FROM, EXTRA_LENGTH, UNBUFFERED, NANO])`
 //!
 //! # Description
-//! Writes packets to a pcap file that tcpdump, Wireshark and FromDump read, with their timestamps;
-//! packets without one get the current time. A file whose name ends in `.gz`, `.bz2`, `.xz` or
-//! `.zst` is packed; `-` is standard output.
+//! Writes packets with their timestamps to a pcap file that tcpdump, Wireshark and FromDump can read.
+//! Packets without a timestamp get the current time. A file whose name ends in `.gz`, `.bz2`, `.xz` or
+//! `.zst` is compressed; `-` is standard output.
 //!
-//! Packets leave by the output, if there is one. With a pull input and no output it pulls them.
+//! Packets leave by the output, if it is connected. With a pull input and no output, the element pulls
+//! packets.
 //!
-//! When the file cannot be written any further (the disk is full), this is said at once and again
-//! at the end of the program, whose status then tells of a failure. Later packets are not written;
-//! without an output they are dropped. The file ends with a whole packet. Packets are gathered, up to
-//! 256 KiB, before they are written: how many of those are lost, the message says; UNBUFFERED loses none
-//! so.
+//! If the file cannot be written any further (the disk is full), the element reports this at once and
+//! again when the program ends, and the exit status indicates failure. Later packets are not written;
+//! without an output they are dropped. The file ends with a complete packet. The element buffers up to
+//! 256 KiB of packets before it writes them; the message reports how many of these are lost. With
+//! UNBUFFERED, none is lost this way.
 //!
 //! # Arguments
-//! - FILENAME: the file; one that is there is replaced. Positional, mandatory.
-//! - SNAPLEN: the most bytes of a packet that are written; 0 writes whole packets. Positional,
+//! - FILENAME: the file; an existing one is replaced. Positional, mandatory.
+//! - SNAPLEN: maximum number of bytes of a packet that are written; 0 writes whole packets. Positional,
 //!   default 2000.
-//! - ENCAP: the first header of the packets, which the file's header tells: ETHER, IP, FDDI, ATM,
+//! - ENCAP: the link type of the packets, which is recorded in the file's header: ETHER, IP, FDDI, ATM,
 //!   802_11, 802_11_RADIO, SLL, AIRONET, HDLC, PPP_HDLC, PPP, SUNATM, PRISM, NULL, or `#` and a
 //!   `LINKTYPE_` number. Positional, default ETHER.
-//! - USE_ENCAP_FROM: names of elements with spaces between; ENCAP is what their `encap` handlers
-//!   say, which must be the same. Not together with ENCAP.
+//! - USE_ENCAP_FROM: names of elements, separated by spaces; the link type is the value of their
+//!   `encap` handlers, which must agree. Not together with ENCAP.
 //! - EXTRA_LENGTH: whether a packet's recorded length includes its extra length annotation. Default
 //!   true.
-//! - UNBUFFERED: whether each batch is handed to the operating system at once. Default false.
-//! - NANO: whether timestamps are written in nanoseconds; else in microseconds, which older
+//! - UNBUFFERED: whether each batch is passed to the operating system at once. Default false.
+//! - NANO: whether timestamps are written in nanoseconds; otherwise in microseconds, which older
 //!   programs need. Default false.
 //!
 //! # Ports
-//! One agnostic input, one agnostic output that may be left out.
+//! One agnostic input, one optional agnostic output.
 //!
 //! # Handlers
-//! - `count` (read): packets written. `reset_counts` (write): sets it to 0.
+//! - `count` (read): packets written. `reset_counts` (write): resets it to 0.
 //! - `filename` (read): the file.
 //! - `scheduled`, `home_thread` (read, write): its task, and the thread that runs it.
 //!
 //! # Drops
-//! - device error: the file cannot be written, and there is no output.
+//! - device error: the file cannot be written, and the output is not connected.
 //!
 //! # Example
 //! ```click
@@ -73,8 +74,8 @@ pub struct ToDump {
     extra_length: bool,
     unbuffered: bool,
     count: AtomicU64,
-    /// Behind a lock because several threads may write. Absent before the start of the run and
-    /// after its end.
+    /// Behind a lock because several threads may write. None before the run starts and after it
+    /// ends.
     writer: Lock<Option<Writer>>,
     task: Task,
     upstream: OnceLock<Listening>,
@@ -184,7 +185,7 @@ impl Element for ToDump {
         let Some(mut writer) = self.writer.lock().take() else {
             return Ok(());
         };
-        // Told by what follows.
+        // `finish` reports the error.
         let _ = writer.flush();
         let lost = writer.lost();
         writer.finish().map_err(|error| Refused(failure(&error, lost)))
@@ -192,7 +193,7 @@ impl Element for ToDump {
 }
 
 impl ToDump {
-    /// Writes the packets of a batch. Returns how many were written: the first ones.
+    /// Writes the packets of a batch. Returns how many of the first packets were written.
     fn write(&self, cx: &mut Context, batch: &Batch) -> usize {
         let mut writer = self.writer.lock();
         let Some(writer) = writer.as_mut().filter(|writer| writer.error().is_none()) else {
@@ -211,7 +212,7 @@ impl ToDump {
             result = writer.flush();
         }
         if let Err(error) = result {
-            // The last ones that were taken are those that are lost, and maybe some of earlier batches.
+            // The packets buffered last are lost, which may include packets of earlier batches.
             let lost = writer.lost();
             let of_batch = lost.min(written);
             written -= of_batch;
@@ -239,7 +240,7 @@ impl ToDump {
     }
 }
 
-/// Why nothing more is written, and what that has cost.
+/// Describes why nothing more is written, and how many packets that lost.
 fn failure(error: &Error, lost: u64) -> String {
     match lost {
         0 => error.to_string(),
@@ -327,7 +328,7 @@ mod tests {
         assert!(rig.stats().balanced());
         assert_eq!(rig.read("count").unwrap(), n.to_string());
         let reader = Reader::open(&path);
-        // A file that was not flushed has its header at least.
+        // Even an unflushed file has its header.
         (rig, reader.unwrap())
     }
 
@@ -348,7 +349,7 @@ mod tests {
         assert_eq!(record.timestamp, time as u64);
         assert_eq!((record.data.len(), record.original_len), (60, 100));
         let record = file.next().unwrap().unwrap();
-        // Virtual time begins there.
+        // Virtual time starts at this time.
         assert_eq!(record.timestamp, 1_000_000_000_000_000_000);
         assert_eq!((record.data.len(), record.original_len), (2000, 2100));
         assert!(file.next().unwrap().is_none());
@@ -367,10 +368,10 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_a_reason_to_drop() {
+    fn packets_are_dropped_when_the_file_cannot_be_written() {
         let mut rig = Rig::new("ToDump(/dev/full)", 1, 0);
         assert!(rig.is_err(), "the file header is written at once");
-        // A pipe that nobody reads any more fails later.
+        // A pipe without a reader fails later.
         let (reader, writer) = std::io::pipe().unwrap();
         let path = format!("/dev/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&writer));
         rig = Rig::new(&format!("ToDump({path}, UNBUFFERED true)"), 1, 0);
@@ -383,18 +384,18 @@ mod tests {
     }
 
     #[test]
-    fn packets_that_were_gathered_for_a_full_disk_count_as_lost() {
+    fn buffered_packets_that_cannot_be_written_count_as_lost() {
         let (reader, writer) = std::io::pipe().unwrap();
         let path = format!("/dev/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&writer));
         let mut rig = Rig::new(&format!("ToDump({path})"), 1, 0).unwrap();
         drop(reader);
-        // 256 KiB are gathered before the first write.
+        // 256 KiB are buffered before the first write.
         let packets = |n: usize| (0..n).map(|_| packet(2000, 1)).collect::<Vec<_>>();
         rig.push_packets(0, packets(100));
         assert_eq!(rig.read("count").unwrap(), "100");
         rig.push_packets(0, packets(100));
         assert_eq!(rig.read("count").unwrap(), "0");
-        // Those that were gathered in bursts before the one that failed had gone by as written.
+        // Packets buffered from batches before the failing one had been counted as written.
         let drops = rig.stats().drops;
         let [(Reason::DeviceError, dropped)] = drops[..] else { panic!("{drops:?}") };
         assert!((70..=100).contains(&dropped), "{dropped}");
@@ -402,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn takes_the_link_type_from_others() {
+    fn rejects_bad_link_types() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let path = file.path().display();
         let refused = |arguments: &str| Rig::new(&format!("ToDump({path}, {arguments})"), 1, 0);

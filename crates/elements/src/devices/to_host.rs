@@ -1,39 +1,39 @@
-//! ToHost - sends packets to the machine by a virtual interface
+//! ToHost - sends packets to the machine through a virtual interface
 //!
 //! # Synopsis
 //! `ToHost(DEVNAME [, keywords BURST])`
 //!
 //! # Description
 //! Sends Ethernet frames to the machine's own network stack, as if they had arrived at the interface
-//! DEVNAME, which a FromHost of the same configuration has made. With a FromHost of TYPE IP they are IP
-//! packets.
+//! DEVNAME. A FromHost in the same configuration must create this interface. If that FromHost has TYPE
+//! IP, packets are IP packets.
 //!
-//! The machine takes frames that are addressed to the interface's Ethernet address, or to all, and of
-//! IP packets those to its own addresses, unless it forwards.
+//! The machine accepts frames addressed to the interface's Ethernet address or to a group such as
+//! broadcast, and among IP packets those to its own addresses, unless it forwards.
 //!
 //! # Arguments
 //! - DEVNAME: the interface. Positional, mandatory.
-//! - BURST: with a pull input, most packets pulled each time, 1 to 256. Default 64.
+//! - BURST: with a pull input, maximum number of packets pulled at a time, 1 to 256. Default 64.
 //!
 //! # Ports
 //! One agnostic input.
 //!
 //! # Handlers
 //! - `dev_name` (read): the interface's name.
-//! - `drops` (read): packets that were dropped.
-//! - `count` (read): packets sent. `reset_counts` (write): sets it to 0.
-//! - `pulls` (read): how often it has pulled.
-//! - `q` (read): whether packets wait.
-//! - `lost` (read): packets that the machine lost, as far as it tells.
-//! - `queues` (read): how many queues there are.
+//! - `drops` (read): packets dropped.
+//! - `count` (read): packets sent. `reset_counts` (write): resets it to 0.
+//! - `pulls` (read): number of pulls.
+//! - `q` (read): whether packets are waiting.
+//! - `lost` (read): packets that the machine lost, as far as it reports them.
+//! - `queues` (read): number of queues.
 //! - `signal` (read): whether there may be packets to pull.
-//! - `debug` (read, write): whether to say when the machine has no room.
+//! - `debug` (read, write): whether to report when the machine has no room.
 //! - `scheduled` (read, write), `home_thread` (read): its task.
 //!
 //! # Drops
-//! - truncated: the packet has no whole Ethernet header.
+//! - truncated: the packet has no complete Ethernet header.
 //! - transmit full: the machine has no memory for it.
-//! - device error: the interface is down, or the packet is no IP packet where it must be one.
+//! - device error: the interface is down, or the interface needs IP packets and this is not one.
 //!
 //! # Example
 //! ```click

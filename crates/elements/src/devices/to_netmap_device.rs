@@ -1,48 +1,49 @@
-//! ToNetmapDevice - transmits packets by an interface in netmap's place
+//! ToNetmapDevice - transmits packets through a network interface, for FastClick's netmap configurations
 //!
 //! # Synopsis
 //! `ToNetmapDevice(DEVNAME [, QUEUE, keywords N_QUEUES, BURST, BLOCKING, IQUEUE, MAXTHREADS, ACTIVE,
 //! ALLOW_NONEXISTENT, VERBOSE])`
 //!
 //! # Description
-//! Transmits packets, which must have their Ethernet headers, by the best means that the machine has
-//! for the interface, as FromNetmapDevice receives them: AF_XDP, or else packet sockets with rings.
-//! Which one is said at the start.
+//! Transmits packets, which must have Ethernet headers, by the fastest method that the machine supports
+//! for the interface, like FromNetmapDevice: AF_XDP, or else packet sockets with rings. It reports at
+//! startup which method it uses.
 //!
 //! # Arguments
-//! - DEVNAME: the interface: `netmap:eth0`, `netmap:eth0-2` for its queue 2, or `eth0`. A port of a VALE
-//!   switch, `vale0:eth1`, is the interface eth1. Positional, mandatory.
-//! - QUEUE: the first queue to transmit by. Positional, default 0.
-//! - N_QUEUES, MAXTHREADS: the most queues to transmit by; -1, the default, for one for each thread that
-//!   reaches the element.
-//! - BURST: most packets pulled each time, 1 to 256. Default 32.
-//! - BLOCKING: with a push input, whether to wait for room in the device; else the packets are dropped.
-//!   Default true.
-//! - IQUEUE: packets that the device holds at least, a power of two from 64 to 32768. Default 512.
+//! - DEVNAME: the interface: `netmap:eth0`, `netmap:eth0-2` for its queue 2, or `eth0`. A port of a
+//!   VALE switch, `vale0:eth1`, stands for the interface eth1. Positional, mandatory.
+//! - QUEUE: the first queue to transmit on. Positional, default 0.
+//! - N_QUEUES, MAXTHREADS: maximum number of queues to transmit on; -1, the default, for one for each
+//!   thread that reaches the element.
+//! - BURST: maximum number of packets pulled at a time, 1 to 256. Default 32.
+//! - BLOCKING: with a push input, whether to wait for room in the device; otherwise packets are
+//!   dropped. Default true.
+//! - IQUEUE: minimum number of packets that the device holds, a power of two from 64 to 32768, at least
+//!   twice BURST. Default 512.
 //! - ACTIVE: must be true.
-//! - ALLOW_NONEXISTENT: whether to go on without an interface that there is not, and drop packets.
-//!   Default false.
-//! - VERBOSE: accepted; nothing depends on it.
+//! - ALLOW_NONEXISTENT: whether to run, and drop all packets, if the interface does not exist. Default
+//!   false.
+//! - VERBOSE: accepted and ignored.
 //!
 //! # Ports
-//! One agnostic input. Two push outputs that may be left out: packets that were transmitted leave
-//! by output 0, those that the device refused by output 1.
+//! One agnostic input. Two optional push outputs: transmitted packets leave by output 0, packets that
+//! the device rejected by output 1.
 //!
 //! # Handlers
-//! - `count` (read): packets transmitted. `reset_counts` (write): sets it to 0.
-//! - `queues` (read): how many queues of the device it transmits by.
+//! - `count` (read): packets transmitted. `reset_counts` (write): resets it to 0.
+//! - `queues` (read): number of device queues in use.
 //! - `lost` or `dropped` (read): packets that the device dropped.
-//! - `pulls` (read): how often it has pulled.
-//! - `q` (read): whether packets wait for room in the device.
+//! - `pulls` (read): number of pulls.
+//! - `q` (read): whether packets are waiting for room in the device.
 //! - `signal` (read): whether there may be packets to pull.
-//! - `debug` (read, write): whether it says when the device is full.
+//! - `debug` (read, write): whether to report when the device is full.
 //! - `scheduled` (read, write), `home_thread` (read): its task.
 //!
 //! # Drops
 //! - transmit full: without BLOCKING, the device had no room.
-//! - device error: the device refused the packet (it is longer than the MTU; the device is down or
-//!   gone), and there is no output 1.
-//! - stopped: the program stopped while the packet waited for room, or there is no device.
+//! - device error: the device rejected the packet (it is longer than the MTU, or the device is down or
+//!   gone), and output 1 is not connected.
+//! - stopped: the program stopped while the packet waited for room, or the device does not exist.
 //!
 //! # Example
 //! ```click
@@ -64,7 +65,7 @@ pub struct ToNetmapDevice {
     transmission: Transmission,
 }
 
-/// Packets that a device holds at least unless told otherwise, as in FastClick.
+/// The default of IQUEUE, as in FastClick.
 const WAITING: u32 = 512;
 
 register!(ToNetmapDevice, "to_netmap_device.rs");
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_it_cannot_do() {
+    fn rejects_invalid_arguments() {
         for (bad, problem) in [
             ("", "DEVNAME"),
             ("netmap:no-such-device", "no-such-device"),

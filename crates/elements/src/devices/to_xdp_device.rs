@@ -1,62 +1,61 @@
-//! ToXDPDevice - transmits packets by a network interface past the kernel's network stack
+//! ToXDPDevice - transmits packets through a network interface by AF_XDP, bypassing the kernel's network stack
 //!
 //! # Synopsis
 //! `ToXDPDevice(DEVNAME [, keywords BURST, BLOCKING, NO_PAD, NDESC, MODE, ZEROCOPY, BUSY_POLL, DEBUG,
 //! QUEUE, MAXQUEUES, PROG, TRACE])`
 //!
 //! # Description
-//! Transmits packets, which must have their Ethernet headers, by the machine's interface DEVNAME
-//! (AF_XDP). It takes root's rights. `ToDevice(DEVNAME, METHOD XDP)` does the same with the choices
-//! below at their defaults.
+//! Transmits packets, which must have Ethernet headers, through the machine's interface DEVNAME
+//! (AF_XDP). It requires root. `ToDevice(DEVNAME, METHOD XDP)` does the same with the options below at
+//! their defaults.
 //!
-//! Packets leave from where they lie in this program's packet memory, also those that other packets
-//! share their bytes with. Only a packet that is not in the memory that the interface uses (of more than
-//! 2,304 bytes, or of another NUMA node) is copied, which the copy counters show. The drivers of many
-//! cards read packets by themselves (zero copy); with others the kernel copies each packet once, past
-//! its queueing disciplines. What was found is said at the start.
+//! Packets are transmitted directly from this program's packet memory, including packets that share
+//! their bytes with others. Only packets outside the memory that the interface uses (packets of more
+//! than 2,304 bytes, or on another NUMA node) are copied; the copy counters count them. The drivers of
+//! many cards read packets directly (zero copy); with other drivers the kernel copies each packet once,
+//! bypassing its queueing disciplines. The element reports at startup which mode it uses.
 //!
-//! A packet's checksums must be right, and it must be no longer than the MTU.
+//! A packet's checksums must be correct, and it must be no longer than the MTU.
 //!
-//! With a pull input it pulls packets whenever the device has room; with a push input it transmits at
-//! once, as ToDevice.
+//! With a pull input, it pulls packets whenever the device has room; with a push input it transmits at
+//! once, like ToDevice.
 //!
 //! # Arguments
 //! - DEVNAME: the interface. Positional, mandatory.
-//! - BURST: most packets pulled each time, 1 to 256. Default 64.
+//! - BURST: maximum number of packets pulled at a time, 1 to 256. Default 64.
 //! - BLOCKING: with a push input, whether to wait for room in the device. Default true.
-//! - NO_PAD: whether to leave packets that are shorter than 60 bytes as they are. Default true.
-//! - NDESC: packets that a queue's ring holds, a power of two from 64 to 32768. Default 2048. Of elements
-//!   that use the same queue the first one says it.
-//! - MODE: GENERIC has the kernel copy packets, as the XDP programs of that mode need it; otherwise
-//!   AUTO or NATIVE. Default AUTO.
-//! - ZEROCOPY: true refuses devices that cannot read our memory, false has the kernel copy. By
-//!   default as the device can.
-//! - DEBUG: whether to say when the device is full. Default false.
-//! - QUEUE: the device's first queue to transmit by. Default 0.
-//! - MAXQUEUES: the most queues to transmit by. By default each thread that reaches the element has a
-//!   queue of its own, as far as the device has so many; threads share the queues that there are by
-//!   lock.
+//! - NO_PAD: whether to leave packets shorter than 60 bytes unpadded. Default true.
+//! - NDESC: packets that a queue's ring holds, a power of two from 64 to 32768. Default 2048. Among
+//!   elements that use the same queue, the first one sets it.
+//! - MODE: GENERIC makes the kernel copy packets, as XDP programs in that mode need; otherwise AUTO or
+//!   NATIVE. Default AUTO.
+//! - ZEROCOPY: true rejects devices that cannot read the program's memory; false makes the kernel copy.
+//!   By default whatever the device supports.
+//! - DEBUG: whether to report when the device is full. Default false.
+//! - QUEUE: the first device queue to transmit on. Default 0.
+//! - MAXQUEUES: maximum number of queues to transmit on. By default each thread that reaches the
+//!   element has a queue of its own; if the device has fewer queues, threads share them by lock.
 //! - PROG, TRACE: for FastClick's XDPToDevice; must be xdpallrx and false.
-//! - BUSY_POLL: has each call poll the device for so many microseconds; 0, the default, does not.
+//! - BUSY_POLL: microseconds that each call polls the device; 0, the default, disables polling.
 //!
 //! # Ports
-//! One agnostic input. Two push outputs that may be left out: packets that were transmitted leave
-//! by output 0, those that the device refused by output 1.
+//! One agnostic input. Two optional push outputs: transmitted packets leave by output 0, packets that
+//! the device rejected by output 1.
 //!
 //! # Handlers
-//! - `count` (read): packets transmitted. `reset_counts` (write): sets it to 0.
-//! - `queues` (read): how many queues of the device it transmits by.
+//! - `count` (read): packets transmitted. `reset_counts` (write): resets it to 0.
+//! - `queues` (read): number of device queues in use.
 //! - `lost` (read): packets that the device dropped.
-//! - `pulls` (read): how often it has pulled.
-//! - `q` (read): whether packets wait for room in the device.
+//! - `pulls` (read): number of pulls.
+//! - `q` (read): whether packets are waiting for room in the device.
 //! - `signal` (read): whether there may be packets to pull.
-//! - `debug` (read, write): as DEBUG.
+//! - `debug` (read, write): the value of DEBUG.
 //! - `scheduled`, `home_thread` (read, write): its task, and the thread that runs it.
 //!
 //! # Drops
 //! - transmit full: without BLOCKING, the device had no room.
-//! - device error: the device refused the packet (it is longer than the MTU; the device is down or
-//!   gone), and there is no output 1.
+//! - device error: the device rejected the packet (it is longer than the MTU, or the device is down or
+//!   gone), and output 1 is not connected.
 //! - stopped: the program stopped while the packet waited for room.
 //!
 //! # Example
@@ -151,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_it_cannot_do() {
+    fn rejects_invalid_arguments() {
         for (bad, problem) in [
             ("", "DEVNAME"),
             ("no-such-device", "no-such-device"),

@@ -1,4 +1,4 @@
-//! A capture file on its way: which of its packets are played, and when.
+//! A capture file during playback: which of its packets are played, and when.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -17,25 +17,24 @@ use crate::summary::lines::reason;
 /// A probability of 1, in fixed point.
 pub(super) const CERTAIN: u32 = 1 << 28;
 
-/// What is made of the file.
+/// How the file is played.
 #[derive(Debug)]
 pub(super) struct Wishes {
     pub(super) force_ip: bool,
     pub(super) force_len: Option<ForceLen>,
-    /// The probability of a packet, in [`CERTAIN`]ths.
+    /// The probability that a packet is played, in units of 1/[`CERTAIN`].
     pub(super) sample: u32,
-    /// Bytes of packets to read into memory before the first is sent.
+    /// Bytes of packets to read into memory before the first one is sent.
     pub(super) preload: usize,
 }
 
-/// A file on its way.
+/// A file during playback.
 pub(super) struct Trace {
-    /// Absent before the start and after the end of the run.
+    /// None before the run starts and after it ends.
     pub(super) reader: Option<Reader>,
     pub(super) window: Window,
     pub(super) pace: Option<Pace>,
-    /// Packets that were read and not sent, the first perhaps because it is not due yet or lies
-    /// beyond the end.
+    /// Packets that were read but not sent. The first may not be due yet, or lie beyond the end.
     pending: VecDeque<Loaded>,
     preloaded: AtomicBool,
 }
@@ -48,15 +47,15 @@ pub(super) struct Loaded {
     pub(super) position: u64,
 }
 
-/// Why no more packets came.
+/// Why there are no more packets for now.
 pub(super) enum Pause {
-    /// As many came as were asked for.
+    /// The requested number of packets was read.
     Enough,
     /// The next one is due at this time.
     Until(Timestamp),
     /// There is no next one.
     End,
-    /// The pace has come to 0.
+    /// The pace has reached 0.
     Stop,
 }
 
@@ -95,23 +94,23 @@ impl Trace {
         Err(pause)
     }
 
-    /// Takes a packet back that was not sent.
+    /// Whether packets were read but not sent.
     pub(super) fn has_pending(&self) -> bool {
         !self.pending.is_empty()
     }
 
-    /// Forgets what was read and not sent.
+    /// Discards the packets that were read but not sent.
     pub(super) fn forget(&mut self) {
         self.pending.clear();
         self.preloaded.store(false, Relaxed);
     }
 
-    /// Reads packets into memory, while there is some.
+    /// Reads packets into memory until PRELOAD is reached or memory runs out.
     fn preload(&mut self, wishes: &Wishes, cx: &mut Context) {
         let mut bytes = 0;
         let mut is_short = false;
         while bytes < wishes.preload {
-            // What cannot be kept is not read, or it would be lost.
+            // Without memory for a packet, do not read it, or it would be lost.
             is_short = Packet::with_len(0).is_none();
             let Some(loaded) = (if is_short { None } else { self.load(wishes, cx) }) else { break };
             bytes += loaded.packet.len();
@@ -128,7 +127,7 @@ impl Trace {
         }
     }
 
-    /// The next packet of the file that is neither before the start nor passed over by sampling.
+    /// The next packet of the file that is neither before the start nor skipped by sampling.
     fn load(&mut self, wishes: &Wishes, cx: &mut Context) -> Option<Loaded> {
         let Self { reader, window, .. } = self;
         let reader = reader.as_mut()?;
@@ -170,7 +169,7 @@ fn time_of(record: &Record<'_>) -> Timestamp {
 
 /// A packet with the bytes of a record, its time, and the length that was not captured.
 fn packet_of(record: &Record<'_>, force_len: Option<ForceLen>) -> Option<Packet> {
-    // Some programs claim to have captured more than there was.
+    // Some programs record a captured length greater than the original length.
     let original = usize::try_from(record.original_len).unwrap_or(usize::MAX);
     let data = record.data.get(..original).unwrap_or(record.data);
     let mut packet = Packet::from_bytes(data)?;
@@ -188,7 +187,7 @@ fn packet_of(record: &Record<'_>, force_len: Option<ForceLen>) -> Option<Packet>
     Some(packet)
 }
 
-/// Says why a file cannot be read, as Click does where it has words for it.
+/// The reason why a file cannot be read, in Click's words if Click has any.
 pub(super) fn refuse(init: &mut Init<'_>, name: &str, error: &Error) -> Refused {
     match error.kind() {
         ErrorKind::Io { action: "open", error } => Refused(format!("{name}: {}", reason(error))),
@@ -197,7 +196,7 @@ pub(super) fn refuse(init: &mut Init<'_>, name: &str, error: &Error) -> Refused 
     }
 }
 
-/// A file's name as messages have it.
+/// A file's name for messages.
 pub(super) fn print_name(name: &FileName) -> &str {
     if name.0 == "-" { "<stdin>" } else { &name.0 }
 }

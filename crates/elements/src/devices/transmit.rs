@@ -1,5 +1,6 @@
-//! Transmitting to a device: what ToDevice and its relatives share. A queue for each thread that
-//! reaches the element, as far as the device has so many; waiting for room; counters and handlers.
+//! Transmits to a device: the part that ToDevice and similar elements share. It handles one queue
+//! for each thread that reaches the element, as far as the device has enough, waiting for room,
+//! counters and handlers.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -17,23 +18,23 @@ use crate::standard::supply::task_handlers;
 
 /// An element that transmits to a device.
 pub(super) trait Transmits: Element {
-    /// Its part that does.
+    /// Its transmitting part.
     fn transmission(&self) -> &Transmission;
 }
 
-/// How an element is to transmit.
+/// How to transmit.
 pub(super) struct Wanted {
     pub(super) options: TxOptions,
-    /// The most queues to open; as many as threads that reach the element unless given.
+    /// Maximum number of queues to open; None for one per thread that reaches the element.
     pub(super) max_queues: Option<usize>,
-    /// Most packets pulled each time.
+    /// Maximum number of packets pulled at a time.
     pub(super) burst: usize,
-    /// Whether pushed packets wait for room in the device; else they are dropped.
+    /// Whether pushed packets wait for room in the device; otherwise they are dropped.
     pub(super) blocking: bool,
-    /// Whether packets are lengthened to the shortest Ethernet frame.
+    /// Whether packets are padded to the minimum Ethernet frame.
     pub(super) pad: bool,
     pub(super) debug: bool,
-    /// Whether a device that cannot be opened is forgiven.
+    /// Whether failing to open the device only causes a warning.
     pub(super) optional: bool,
 }
 
@@ -41,7 +42,7 @@ pub(super) struct Wanted {
 pub(super) struct Transmission {
     device: String,
     wanted: Wanted,
-    /// Whether output 0 is for packets that were transmitted, and output 1 for refused ones.
+    /// Whether output 0 emits transmitted packets and output 1 rejected ones.
     has_outputs: bool,
     debug: AtomicBool,
     sent: PerThread<Count>,
@@ -58,46 +59,46 @@ pub(super) struct Transmission {
 /// An opened device.
 struct Lanes {
     lanes: Vec<Lane>,
-    /// The lane of each thread; the first one for all when packets are pulled, for one task pulls them, and
-    /// what it leaves behind on one thread it finds again on another.
+    /// The lane of each thread. If packets are pulled, it is the first lane for all threads: only
+    /// one task pulls, and when it moves to another thread it must find the packets that still
+    /// wait.
     of_thread: Vec<usize>,
 }
 
-/// A queue, behind a lock because threads may have to share it. A thread that has it for itself pays nothing
-/// for that.
+/// A queue, behind a lock because threads may have to share it. If only one thread uses it, the
+/// lock costs nothing.
 #[repr(align(128))]
 struct Lane {
     port: BiasedMutex<Port>,
-    /// What the queue counts, where it can be read without the queue.
+    /// The queue's counters, if they can be read without the queue.
     meter: Option<Arc<Meter>>,
-    /// How many packets wait in the port, for who looks from outside.
+    /// The number of packets waiting in the port, for readers without the lock.
     waiting: Count,
 }
 
-/// A queue and what waits for it.
+/// A queue and the packets that wait for it.
 struct Port {
-    /// Absent after the end of the run.
+    /// None after the run ends.
     queue: Option<Box<dyn TxQueue>>,
-    /// What a queue without a meter counted when it was asked last.
+    /// The counters of a queue without a meter, as last read.
     counts: QueueCounts,
-    /// Packets that were pulled and that the device had no room for.
+    /// Packets that were pulled but did not fit into the device.
     waiting: Batch,
     /// How long the last wait for room was, in microseconds.
     backoff: i64,
-    /// What the device said when it refused a packet last, and when that was passed on: the same is
-    /// said once a minute.
+    /// The device's last error, and when it was reported. The same error is reported once a minute.
     complaint: (String, Timestamp),
 }
 
 /// The shortest Ethernet frame, without its check sequence (IEEE 802.3, 3.2.8).
 const SHORTEST: usize = 60;
-/// How long a device's complaint is not repeated.
+/// The time before the same device error is reported again.
 const SILENCE: Timestamp = Timestamp::from_nanos(60_000_000_000);
 /// The longest wait for room in the device, in microseconds.
 const LONGEST_BACKOFF: i64 = 256;
 
 impl Transmission {
-    /// Asks for a task and a timer.
+    /// Requests a task and a timer.
     pub(super) fn configure(setup: &mut Setup<'_>, device: String, wanted: Wanted) -> Self {
         let facts = Source::of(setup.service()).facts(&device, &wanted.options.method);
         setup.transmits(Transmitting {
@@ -122,7 +123,7 @@ impl Transmission {
         }
     }
 
-    /// Leaves the element's outputs to others.
+    /// Keeps this part from using the element's outputs.
     pub(super) fn without_outputs(mut self) -> Self {
         self.has_outputs = false;
         self
@@ -148,7 +149,7 @@ impl Transmission {
         self.start(init, opened.map_err(|error| Refused(error.to_string()))?)
     }
 
-    /// Begins to transmit to a device that has been opened.
+    /// Starts to transmit to a device that has been opened.
     pub(super) fn start(
         &self,
         init: &Init<'_>,
@@ -175,7 +176,7 @@ impl Transmission {
         Ok(())
     }
 
-    /// Says so when the device has fewer queues than the plan has promised.
+    /// Reports if the device has fewer queues than planned.
     fn tell_sharing(&self, init: &Init<'_>, queues: usize) {
         let router = init.router();
         let planned = router.plan().transmitters.iter().find(|one| one.element == init.id());
@@ -189,7 +190,7 @@ impl Transmission {
         }
     }
 
-    /// Transmits pushed packets. The batch is empty afterwards.
+    /// Transmits pushed packets. Leaves the batch empty.
     pub(super) fn push(&self, cx: &mut Context, batch: &mut Batch) {
         self.pad(batch);
         self.transmit_pushed(cx, batch);
@@ -203,17 +204,17 @@ impl Transmission {
         self.lanes().iter().map(|lane| lane.counts().lost).sum()
     }
 
-    /// Packets transmitted since the last reset of counts.
+    /// Packets transmitted since the counter was last reset.
     pub(super) fn sent(&self) -> u64 {
         self.sent.total().wrapping_sub(self.sent_before.load(Relaxed))
     }
 
-    /// Pulls packets and transmits them. Returns whether it did anything.
+    /// Pulls packets and transmits them. Returns whether it did any work.
     pub(super) fn run(&self, cx: &mut Context) -> bool {
         self.run_with(cx, |_, _| {})
     }
 
-    /// As [`run`](Self::run), with `prepare` for what was pulled.
+    /// Like [`run`](Self::run), but calls `prepare` on the pulled packets.
     pub(super) fn run_with(
         &self,
         cx: &mut Context,
@@ -221,11 +222,11 @@ impl Transmission {
     ) -> bool {
         let Some(lane) = self.lane(cx) else { return false };
         let mut port = lane.port.lock(cx);
-        // A batch that is made costs memory, with locked instructions.
+        // Reuses a batch: creating one allocates memory, with locked instructions.
         let mut batch = std::mem::replace(&mut port.waiting, cx.take_batch());
         let mut pulled = 0;
         if batch.is_empty() {
-            // What is pulled may come through elements that push, and they may push to this one.
+            // The lock is released: pulled packets may come through elements that push to this one.
             drop(port);
             self.pulls.mine(cx).add(1);
             pulled = cx.pull(0, self.wanted.burst, &mut batch);
@@ -252,7 +253,7 @@ impl Transmission {
         sent > 0
     }
 
-    /// There may be room again.
+    /// Called when there may be room again.
     pub(super) fn run_timer(&self) {
         self.task.schedule();
     }
@@ -262,7 +263,7 @@ impl Transmission {
         self.lanes().iter().map(|lane| lane.waiting.get() as usize).sum()
     }
 
-    /// Flushes the queues and gives them back.
+    /// Flushes and releases the queues.
     pub(super) fn cleanup(&self) -> Result<(), Refused> {
         let mut outcome = Ok(());
         for lane in self.lanes() {
@@ -277,7 +278,7 @@ impl Transmission {
         outcome.map_err(|error| Refused(format!("{}: {}", self.device, trouble(&error))))
     }
 
-    /// The queue of the running thread; none before the start of the run.
+    /// The queue of the running thread; None before initialization.
     #[inline]
     fn lane(&self, cx: &Context) -> Option<&Lane> {
         let Lanes { lanes, of_thread } = self.lanes.get()?;
@@ -301,8 +302,8 @@ impl Transmission {
         });
     }
 
-    /// Transmits packets until there are none or the device has no room; takes out those that it
-    /// refuses. Returns how many were taken out of the batch.
+    /// Transmits packets until none are left or the device has no room, and removes packets that it
+    /// rejects. Returns how many packets left the batch.
     fn transmit(&self, cx: &mut Context, port: &mut Port, batch: &mut Batch) -> usize {
         let before = batch.len();
         let Port { queue: Some(queue), complaint, .. } = port else {
@@ -338,7 +339,7 @@ impl Transmission {
         before - batch.len()
     }
 
-    /// Lets the first packet go, which the device refuses.
+    /// Sends the first packet, which the device rejected, to output 1, or drops it.
     fn refuse_first(&self, cx: &mut Context, batch: &mut Batch) {
         for packet in batch.drain_front(1) {
             match self.has_outputs {
@@ -348,7 +349,7 @@ impl Transmission {
         }
     }
 
-    /// Transmits what there is room for by the running thread's queue.
+    /// Transmits as many packets as fit into the running thread's queue.
     fn transmit_pushed(&self, cx: &mut Context, batch: &mut Batch) {
         match self.lane(cx) {
             Some(lane) => {
@@ -358,8 +359,8 @@ impl Transmission {
         }
     }
 
-    /// For output 0: second packets with the same bytes, for the device keeps the first ones. As
-    /// many as there is memory for.
+    /// Shares of the packets for output 0, because the device keeps the originals. As many as there
+    /// is memory for.
     fn copies(&self, cx: &mut Context, batch: &Batch) -> Option<Batch> {
         if !self.has_outputs || !cx.is_connected(0) {
             return None;
@@ -373,7 +374,7 @@ impl Transmission {
         Some(copies)
     }
 
-    /// Tries again to transmit pushed packets, if they are to wait.
+    /// Retries pushed packets if BLOCKING is set, and drops them otherwise.
     #[cold]
     fn insist(&self, cx: &mut Context, batch: &mut Batch) {
         let mut pause = Duration::from_micros(1);
@@ -383,8 +384,8 @@ impl Transmission {
             } else if cx.gives_up() {
                 cx.drop_batch(batch, Reason::Stopped);
             } else {
-                // There is nothing else that this thread could do with the packet. The queue is not
-                // locked meanwhile: others may ask for its counts.
+                // The thread has nothing else to do with the packet. The queue is unlocked
+                // meanwhile, so that its counts can be read.
                 std::thread::sleep(pause);
                 pause = (pause * 2).min(Duration::from_millis(1));
                 self.transmit_pushed(cx, batch);
@@ -392,7 +393,7 @@ impl Transmission {
         }
     }
 
-    /// Tries again a little later, the later the longer there has been no room.
+    /// Schedules a retry, with a delay that grows while there is no room.
     fn wait_for_room(&self, cx: &mut Context, port: &mut Port) {
         port.backoff = (port.backoff * 2).clamp(1, LONGEST_BACKOFF);
         self.task.unschedule();
@@ -409,7 +410,7 @@ impl Transmission {
     }
 }
 
-/// The threads that push to the element, one bit each; none when packets are pulled.
+/// The threads that push to the element, one bit each; none if packets are pulled.
 fn pushers(init: &Init<'_>) -> u64 {
     if init.is_pull_input(0) { 0 } else { init.threads() }
 }
@@ -427,7 +428,7 @@ impl Lane {
         Self { port, meter, waiting: Count::default() }
     }
 
-    /// What the queue counted.
+    /// The queue's counters.
     fn counts(&self) -> QueueCounts {
         match &self.meter {
             Some(meter) => meter.counts(),
@@ -445,7 +446,7 @@ impl Port {
     }
 }
 
-/// The handlers that all such elements have.
+/// Registers the handlers that all such elements have.
 pub(super) fn handlers<E: Transmits>(handlers: &mut Handlers<E>) {
     handlers.read("count", |e, _| e.transmission().sent());
     handlers.write("reset_counts", |e, _| {
@@ -469,7 +470,7 @@ pub(super) fn handlers<E: Transmits>(handlers: &mut Handlers<E>) {
     task_handlers(handlers, |e| &e.transmission().task);
 }
 
-/// The methods of an element that leaves them to its field `transmission`.
+/// The methods of an element that delegates them to its field `transmission`.
 macro_rules! methods {
     () => {
         fn initialize(&self, init: &mut ::millrace_core::Init<'_>) -> Result<(), Refused> {

@@ -1,9 +1,9 @@
-//! START, END and their kin: which part of a trace is played.
+//! START, START_AFTER, END, END_AFTER and INTERVAL: which part of a trace is played.
 
 use millrace_core::args::Seconds;
 use millrace_core::{Args, Timestamp};
 
-/// The part of a trace between two moments.
+/// The part of a trace between two times.
 pub(super) struct Window {
     start: Start,
     end: Option<End>,
@@ -13,30 +13,30 @@ pub(super) struct Window {
 /// Where the part starts.
 enum Start {
     At(Timestamp),
-    /// So long after the first packet of the file.
+    /// This long after the first packet of the file.
     After(Timestamp),
 }
 
 /// Where the part ends.
 enum End {
     At(Timestamp),
-    /// So long after the first packet of the file.
+    /// This long after the first packet of the file.
     After(Timestamp),
-    /// So long after the start.
+    /// This long after the start.
     Interval(Timestamp),
 }
 
-/// The part in absolute times, known from the first packet on.
+/// The part in absolute times, known once the first packet has been read.
 struct Edges {
-    /// Packets before this are left out; none are once one was not.
+    /// Packets before this are skipped. None once a packet has been played.
     first: Option<Timestamp>,
-    /// The end, the last one that was known.
+    /// The end of the part.
     last: Timestamp,
-    /// Whether the end counts still.
+    /// Whether the end still applies.
     ends: bool,
 }
 
-/// Where a packet stands.
+/// The position of a packet relative to the part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     Before,
@@ -72,12 +72,13 @@ impl Window {
         Self { start, end, edges: None }
     }
 
-    /// Whether there is an end other than that of the file.
+    /// Whether there is an end other than the end of the file.
     pub(super) fn has_end(&self) -> bool {
         self.end.is_some()
     }
 
-    /// Where a packet of this time stands. The first one asked about is the first of the file.
+    /// The position of a packet with this time. The first call must be for the first packet of the
+    /// file.
     pub(super) fn place(&mut self, time: Timestamp) -> Place {
         let (start, end) = (&self.start, &self.end);
         let edges = self.edges.get_or_insert_with(|| Edges::new(start, end.as_ref(), time));
@@ -88,14 +89,14 @@ impl Window {
         if edges.ends && time >= edges.last { Place::Beyond } else { Place::Within }
     }
 
-    /// Forgets the end, once it was reached.
+    /// Ignores the end from now on, because it was reached.
     pub(super) fn pass_end(&mut self) {
         if let Some(edges) = &mut self.edges {
             edges.ends = false;
         }
     }
 
-    /// Moves the end, be it reached or not. False when there is none.
+    /// Moves the end, whether or not it was reached. Returns false if there is none.
     pub(super) fn extend(&mut self, by: Timestamp) -> bool {
         match (&mut self.edges, &mut self.end) {
             (_, None) => return false,
@@ -145,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn starts_and_ends() {
+    fn plays_from_the_start_to_the_end() {
         use Place::{Before, Beyond, Within};
         let times = &[100, 101, 102, 103, 104];
         for (config, expected) in [
@@ -161,12 +162,12 @@ mod tests {
         ] {
             assert_eq!(places(config, times), expected, "{config}");
         }
-        // Only what comes before the first packet that counts is left out.
+        // Only packets before the first played one are skipped.
         assert_eq!(places("START 102", &[101, 102, 101]), [Before, Within, Within]);
     }
 
     #[test]
-    fn one_start_and_one_end() {
+    fn rejects_two_starts_or_two_ends() {
         for config in ["START 1, START_AFTER 1", "END 1, END_AFTER 1", "END_AFTER 1, INTERVAL 1"] {
             let mut args = Args::of_text(config, Scope::builtin());
             Window::configure(&mut args);
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_moves() {
+    fn extend_moves_the_end() {
         let seconds = Timestamp::from_secs;
         let mut args = Args::of_text("END_AFTER 1", Scope::builtin());
         let mut window = Window::configure(&mut args);

@@ -42,7 +42,7 @@ fn hook(args: &mut Args<'_>) -> XdpHook {
     }
 }
 
-/// FastClick names a program by PROG, of which there is one here: the one that takes all packets.
+/// FastClick's PROG names a program. Only one is supported, the one that receives all packets.
 fn refuse_others(args: &mut Args<'_>) {
     let program: Option<Word> = args.optional_keyword("PROG");
     if program.is_some_and(|program| program.as_str() != "xdpallrx") {

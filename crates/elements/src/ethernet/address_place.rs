@@ -1,14 +1,15 @@
-//! Where in a packet an Ethernet address is: the argument OFFSET of elements that move addresses between
-//! packets and annotations.
+//! The position of an Ethernet address in a packet: the argument OFFSET of elements that copy
+//! addresses between packets and annotations.
 
 use millrace_core::Arg;
 use millrace_core::args::{ArgError, ArgText, Scope};
 
-/// Where an address starts, in bytes: `src` and `dst` for an Ethernet header's at the start.
+/// Where an address starts, in bytes; `src` and `dst` are its places in an Ethernet header at the
+/// start of the packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place(pub(super) usize);
 
-/// Bytes of an address.
+/// Length of an address in bytes.
 pub(super) const LEN: usize = 6;
 
 impl Arg for Place {

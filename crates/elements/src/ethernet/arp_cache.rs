@@ -1,9 +1,10 @@
-//! The addresses that ARP has found out, and the packets that wait for one.
+//! The addresses that ARP has resolved, and the packets that wait for an address.
 //!
-//! Threads that forward read without waiting: the table is in shards that are replaced whole when
-//! an entry comes or goes, and what changes in an entry is atomic. Whoever changes the table, or adds
-//! to the packets that wait, holds its one lock from the look to the change, so that no reply is lost
-//! between an entry that goes and the packets that wait for it.
+//! Forwarding threads read without locking: the table is divided into shards, each replaced as a
+//! whole when an entry is added or removed, and the fields that change in an entry are atomic. Any
+//! code that changes the table, or adds waiting packets, holds the table's one lock from the lookup
+//! to the change. This ensures that no reply is lost between the removal of an entry and the
+//! packets that wait for it.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::Ipv4Addr;
@@ -16,28 +17,29 @@ use millrace_core::args::{Args, Seconds};
 use millrace_core::net::EtherAddress;
 use millrace_core::{Context, Lock, Packet, Reason, Timer, Timestamp};
 
-/// IP addresses and the Ethernet addresses that belong to them.
+/// IP addresses and their Ethernet addresses.
 pub(super) struct ArpCache {
     shards: Box<[ArcSwap<Shard>]>,
-    /// How long an entry is good for, in milliseconds; for ever when 0.
+    /// How long an entry is valid, in milliseconds; forever if 0.
     timeout: i64,
     limits: Limits,
-    /// Counts changes: what was known before one may be wrong.
+    /// Counts changes: results found before a change may be wrong.
     version: AtomicU32,
     /// Packets dropped while they waited, or instead of waiting.
     drops: AtomicU64,
-    /// Those of them that no element has accounted for yet.
+    /// Dropped packets that no element has accounted for yet.
     unaccounted: AtomicUsize,
-    /// Whether several elements may use it: a packet can then wait for one and leave by another.
+    /// Whether several elements may use the table: a packet can then wait for one element and leave
+    /// by another.
     is_common: AtomicBool,
-    /// Has the element clean the table.
+    /// The element's timer, which cleans the table.
     timer: Option<Timer>,
-    /// When the first cleaning is due, in milliseconds since the epoch.
+    /// When the first cleanup is due, in milliseconds since the epoch.
     first_cleaning: AtomicI64,
     ages: Lock<Ages>,
 }
 
-/// The most of everything; any number when 0.
+/// The limits of the table; 0 for no limit.
 #[derive(Clone, Copy)]
 struct Limits {
     entries: usize,
@@ -45,7 +47,7 @@ struct Limits {
     packets: usize,
     /// Packets that wait for one address.
     packets_each: usize,
-    /// One in how many of `packets` goes to make room.
+    /// The fraction of `packets` that is freed to make room, as its reciprocal.
     slim_factor: usize,
 }
 
@@ -53,46 +55,47 @@ type Shard = HashMap<Ipv4Addr, Arc<Entry>, foldhash::fast::FixedState>;
 
 const SHARDS: usize = 64;
 
-/// What is known of one IP address. Times are in milliseconds since the epoch.
+/// The state of one IP address. Times are in milliseconds since the epoch.
 #[derive(Debug, Default)]
 pub(super) struct Entry {
-    /// The Ethernet address in the low 48 bits, and whether it is known.
+    /// The Ethernet address in the low 48 bits, and a bit for whether it is known.
     ether: AtomicU64,
     live_at: AtomicI64,
     polled_at: AtomicI64,
-    /// Queries since the last reply, as far as 255.
+    /// Queries since the last reply, saturating at 255.
     polls: AtomicU8,
 }
 
 const KNOWN: u64 = 1 << 48;
 
-/// The entries in the order of their last sign of life, and who waits for them.
+/// The entries in the order of their last refresh, and the packets that wait for them.
 #[derive(Default)]
 struct Ages {
     order: BTreeMap<Age, Ipv4Addr>,
     of: HashMap<Ipv4Addr, (Age, VecDeque<Packet>)>,
     /// Packets that wait.
     packets: usize,
-    /// Tells apart entries of the same time.
+    /// Orders entries with the same time.
     last: i64,
 }
 
-/// When an entry was last alive, and its turn among those of the same time.
+/// When an entry was last refreshed, and its order among those with the same time.
 type Age = (i64, i64);
 
-/// What became of a packet for an address that was not known.
+/// The outcome for a packet whose address was not known.
 pub(super) enum Appended {
-    /// The address is known by now: the packet does not wait.
+    /// The address is known by now, so the packet does not wait.
     Known(Packet, EtherAddress),
     /// Too many packets wait for the address.
     Refused(Packet),
-    /// It waits, and the address is to be asked for if true.
+    /// The packet waits. If true, the caller must send a query.
     Waits(bool),
 }
 
 impl ArpCache {
     /// Reads CAPACITY, ENTRY_CAPACITY, ENTRY_PACKET_CAPACITY, CAPACITY_SLIM_FACTOR and TIMEOUT.
-    /// `timer` is that of the element whose table it is; it calls [`clean`](Self::clean) when it expires.
+    /// `timer` belongs to the element that owns the table. When it expires, the element calls
+    /// [`clean`](Self::clean).
     pub(super) fn configure(args: &mut Args<'_>, timer: Timer) -> Self {
         let packets: u32 = args.keyword("CAPACITY", 2048);
         let entries: u32 = args.keyword("ENTRY_CAPACITY", 0);
@@ -115,7 +118,7 @@ impl ArpCache {
     }
 
     fn new(timeout: i64, limits: Limits) -> Self {
-        /// Longer ones are for ever, in Click's 32 bits of milliseconds.
+        /// Longer timeouts mean forever: Click counts milliseconds in 32 bits.
         const LONGEST: i64 = u32::MAX as i64 / 1000 * 1000;
         Self {
             shards: (0..SHARDS).map(|_| ArcSwap::default()).collect(),
@@ -131,7 +134,7 @@ impl ArpCache {
         }
     }
 
-    /// The entry for an address, whether anything is known or not.
+    /// The entry for an address, whether or not its Ethernet address is known.
     pub(super) fn find(&self, ip: Ipv4Addr) -> Option<Arc<Entry>> {
         self.shard(ip).load().get(&ip).cloned()
     }
@@ -142,7 +145,7 @@ impl ArpCache {
         self.learn(&mut ages, ip, ether, now);
     }
 
-    /// As [`insert`](Self::insert); returns the packets that waited for the address.
+    /// Like [`insert`](Self::insert), and returns the packets that waited for the address.
     pub(super) fn insert_and_take(
         &self,
         ip: Ipv4Addr,
@@ -166,7 +169,7 @@ impl ArpCache {
         ages.move_to(ip, age);
     }
 
-    /// Lets a packet wait for an address.
+    /// Makes a packet wait for an address.
     pub(super) fn append(&self, ip: Ipv4Addr, packet: Packet, now: Timestamp) -> Appended {
         let mut ages = self.ages.lock();
         let entry = self.ensure(&mut ages, ip, now);
@@ -174,7 +177,7 @@ impl ArpCache {
             return Appended::Known(packet, ether);
         }
         if self.timeout > 0 {
-            // An entry that is in use does not go.
+            // Keep an entry that is in use.
             let least = now.as_millis() - self.timeout;
             if entry.live_at.load(Relaxed) < least {
                 entry.live_at.store(least, Relaxed);
@@ -198,7 +201,8 @@ impl ArpCache {
         Appended::Waits(entry.poll(now))
     }
 
-    /// The entry for an address; a new one, perhaps in the oldest one's place, if there is none.
+    /// Returns the entry for an address. Creates one if there is none, and may remove the oldest
+    /// entry for it.
     fn ensure(&self, ages: &mut Ages, ip: Ipv4Addr, now: Timestamp) -> Arc<Entry> {
         if let Some(entry) = self.find(ip) {
             return entry;
@@ -218,8 +222,8 @@ impl ArpCache {
         new
     }
 
-    /// Removes the entries that are too old, the oldest when there are more than may be with `coming` ones,
-    /// and packets when there are too many, those of the oldest entries first.
+    /// Removes expired entries, and the oldest entries if there are too many with `coming` new
+    /// ones. Then drops packets if too many wait, those of the oldest entries first.
     fn slim(&self, ages: &mut Ages, now: Timestamp, coming: usize) {
         let most = self.limits.entries;
         while let Some((_, &oldest)) = ages.order.first_key_value() {
@@ -234,7 +238,7 @@ impl ArpCache {
         if most == 0 || ages.packets <= most {
             return;
         }
-        // One packet may be on its way in.
+        // Leave room for the packet that is being added.
         let left = (most - most / self.limits.slim_factor).max(1);
         let mut over = ages.packets - left;
         for ip in ages.order.values() {
@@ -254,7 +258,7 @@ impl ArpCache {
             self.note_drops(packets.len());
         }
         if let Some(entry) = self.find(ip) {
-            // Threads that have it in hand shall not use it any more.
+            // Threads that hold the entry must not use it any more.
             entry.ether.store(0, Relaxed);
         }
         self.shard(ip).rcu(|shard| {
@@ -265,7 +269,7 @@ impl ArpCache {
         self.note_change();
     }
 
-    /// Removes every entry, and the packets that wait.
+    /// Removes all entries, and drops the waiting packets.
     pub(super) fn clear(&self, now: Timestamp) {
         let mut ages = self.ages.lock();
         for shard in &self.shards {
@@ -280,7 +284,7 @@ impl ArpCache {
         self.see_to_drops(now);
     }
 
-    /// Moves what another table knows, and the packets that wait in it, here.
+    /// Moves the entries and waiting packets of another table to this one.
     pub(super) fn take_state(&self, old: &Self, now: Timestamp) {
         for (shard, before) in self.shards.iter().zip(&old.shards) {
             shard.store(before.swap(Arc::default()));
@@ -291,13 +295,13 @@ impl ArpCache {
         self.see_to_cleaning(now);
     }
 
-    /// Takes note that the router starts: cleanings are counted from then on.
+    /// Called when the router starts, the reference time for cleanups.
     pub(super) fn start(&self, now: Timestamp) {
         let first = now.as_millis() + self.timeout / 1000 * 1000;
         self.first_cleaning.store(first, Relaxed);
     }
 
-    /// Removes the entries that are too old, when the timer expires.
+    /// Removes expired entries when the timer expires.
     pub(super) fn clean(&self, cx: &mut Context) {
         let now = cx.now();
         self.slim(&mut self.ages.lock(), now, 0);
@@ -305,8 +309,9 @@ impl ArpCache {
         self.see_to_cleaning(now);
     }
 
-    /// Has the timer clean the table when it is due, if there is anything to clean. Cleanings are a second
-    /// farther apart than TIMEOUT, as Click's are: what is expired shows until then.
+    /// Schedules the timer for the next cleanup, if there is anything to clean. As in Click, the
+    /// interval between cleanups is TIMEOUT plus one second, and expired entries are visible until
+    /// then.
     pub(super) fn see_to_cleaning(&self, now: Timestamp) {
         let Some(timer) = self.timer.as_ref().filter(|timer| timer.expiry().is_none()) else {
             return;
@@ -320,7 +325,7 @@ impl ArpCache {
         timer.schedule_at(Timestamp::from_millis(first + (past + 1).max(0) * pause));
     }
 
-    /// Has the timer account for packets that a handler dropped.
+    /// Schedules the timer to account for packets that a handler dropped.
     fn see_to_drops(&self, now: Timestamp) {
         if let Some(timer) = self.timer.as_ref().filter(|_| self.unaccounted.load(Relaxed) > 0) {
             timer.schedule_at(now);
@@ -332,7 +337,7 @@ impl ArpCache {
         self.unaccounted.fetch_add(packets, Relaxed);
     }
 
-    /// Adds packets that the table dropped to the drops of the element that runs.
+    /// Adds the packets that the table dropped to the drops of the running element.
     pub(super) fn account(&self, cx: &mut Context) {
         if self.unaccounted.load(Relaxed) > 0 {
             let dropped = self.unaccounted.swap(0, Relaxed);
@@ -341,34 +346,35 @@ impl ArpCache {
         }
     }
 
-    /// Lets other elements use the table.
+    /// Shares the table with other elements.
     pub(super) fn share(self: &Arc<Self>) -> Arc<Self> {
         self.is_common.store(true, Relaxed);
         Arc::clone(self)
     }
 
-    /// Packets that wait here for the one element that uses the table.
+    /// Packets that wait for the only element that uses the table; 0 if the table is shared.
     pub(super) fn held(&self) -> usize {
         if self.is_common.load(Relaxed) { 0 } else { self.waiting() }
     }
 
-    /// The running element's packet begins to wait. In a common table it is the table's from then on.
+    /// Called when a packet of the running element starts to wait. In a shared table, the packet
+    /// then belongs to the table.
     pub(super) fn count_waiting(&self, cx: &mut Context) {
         if self.is_common.load(Relaxed) {
             cx.consumed(1);
         }
     }
 
-    /// Packets have waited enough, and are the running element's.
+    /// Called when packets stop waiting: they now belong to the running element.
     pub(super) fn count_leaving(&self, cx: &mut Context, packets: usize) {
         if self.is_common.load(Relaxed) {
             cx.created(packets);
         }
     }
 
-    /// The number of changes so far. What was found in the table stays true while it stays the same, and until
-    /// [`good_until`](Self::good_until). A reply that says what is known already is no change: who sends many of
-    /// them does not make threads look everything up anew.
+    /// The number of changes so far. A lookup result stays valid while this number is unchanged,
+    /// until [`good_until`](Self::good_until). A reply that confirms a known address is not a
+    /// change, so a host that sends many of them does not force threads to repeat their lookups.
     #[inline(always)]
     pub(super) fn version(&self) -> u32 {
         self.version.load(Acquire)
@@ -378,8 +384,8 @@ impl ArpCache {
         self.version.fetch_add(1, AcqRel);
     }
 
-    /// When an entry expires or is to be asked for, first after `poll_after`, then as often as
-    /// [`poll`](Entry::poll) lets anyone.
+    /// When an entry expires or its address must be queried again: first after `poll_after`, then
+    /// as often as [`poll`](Entry::poll) allows.
     pub(super) fn good_until(
         &self,
         entry: &Entry,
@@ -398,12 +404,12 @@ impl ArpCache {
         Timestamp::from_nanos(millis.saturating_mul(1_000_000))
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     pub(super) fn len(&self) -> usize {
         self.ages.lock().of.len()
     }
 
-    /// How many packets wait.
+    /// The number of waiting packets.
     pub(super) fn waiting(&self) -> usize {
         self.ages.lock().packets
     }
@@ -413,7 +419,7 @@ impl ArpCache {
         self.drops.load(Relaxed)
     }
 
-    /// The Ethernet address of an entry that is known and not too old.
+    /// The Ethernet address of an entry, if known and not expired.
     #[inline]
     pub(super) fn ether(&self, entry: &Entry, now: Timestamp) -> Option<EtherAddress> {
         let ether = entry.ether.load(Relaxed);
@@ -421,8 +427,8 @@ impl ArpCache {
         good.then(|| unpack(ether))
     }
 
-    /// The table in text, a line an entry, the oldest first: address, whether it is known, Ethernet
-    /// address, age.
+    /// The table as text, one line per entry, oldest first: IP address, whether it is known,
+    /// Ethernet address, age.
     pub(super) fn to_text(&self, now: Timestamp) -> String {
         let ages = self.ages.lock();
         let line = |ip: &Ipv4Addr| {
@@ -439,13 +445,13 @@ impl ArpCache {
     }
 
     fn shard(&self, ip: Ipv4Addr) -> &ArcSwap<Shard> {
-        // Neighbours differ in their low bits.
+        // Neighbouring addresses differ in their low bits.
         &self.shards[u32::from(ip) as usize % SHARDS]
     }
 }
 
 impl Ages {
-    /// The age of what is alive now.
+    /// The age of an entry that is refreshed now.
     fn newest(&mut self, now: i64) -> Age {
         self.last += 1;
         (now, self.last)
@@ -467,12 +473,12 @@ impl Ages {
 }
 
 impl Entry {
-    /// Whether the address was heard from so long ago that it should be asked for again.
+    /// Whether the last reply is so old that the address must be queried again.
     pub(super) fn is_stale(&self, now: Timestamp, after: Timestamp) -> bool {
         !after.is_zero() && now.as_millis() >= self.live_at.load(Relaxed) + after.as_millis()
     }
 
-    /// Takes the right to send a query now: ten a second at most, and one in two seconds after
+    /// Claims the right to send a query now: at most ten a second, and one every two seconds after
     /// ten without a reply.
     pub(super) fn poll(&self, now: Timestamp) -> bool {
         let last = self.polled_at.load(Relaxed);
@@ -486,13 +492,13 @@ impl Entry {
         mine
     }
 
-    /// When the next query may be sent, if there has been one.
+    /// When the next query may be sent, if one has been sent.
     fn next_poll(&self) -> i64 {
         self.polled_at.load(Relaxed) + pause_after(self.polls.load(Relaxed))
     }
 
-    /// Returns whether the address is another one than before. The broadcast address is no one's:
-    /// nothing is known any more.
+    /// Stores the address and returns whether it changed. The broadcast address belongs to no host:
+    /// it marks the entry as unknown.
     fn learn(&self, ether: EtherAddress, now: Timestamp) -> bool {
         self.live_at.store(now.as_millis(), Relaxed);
         self.polls.store(0, Relaxed);
@@ -505,12 +511,12 @@ impl Entry {
     }
 }
 
-/// Milliseconds between queries when so many had no reply.
+/// Milliseconds between queries after this many without a reply.
 fn pause_after(polls: u8) -> i64 {
     if polls >= 10 { 2000 } else { 100 }
 }
 
-/// The address of entries without one.
+/// The address stored in entries whose address is unknown.
 const NOBODY: u64 = KNOWN - 1;
 
 fn pack(ether: EtherAddress) -> u64 {
@@ -543,7 +549,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_expire_and_are_learnt_again() {
+    fn entries_expire_and_are_learned_again() {
         let cache = ArpCache::new(300_000, NO_LIMITS);
         assert!(matches!(cache.append(IP, packet(), at(0)), Appended::Waits(true)));
         let entry = cache.find(IP).unwrap();
@@ -557,7 +563,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_found_is_good_until_something_changes() {
+    fn the_version_changes_only_when_an_address_changes() {
         let cache = ArpCache::new(300_000, NO_LIMITS);
         let mut known = cache.version();
         let mut changed =
@@ -578,7 +584,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_is_good_until_it_is_to_be_asked_for_again() {
+    fn good_until_is_the_next_query_or_the_expiry() {
         let cache = ArpCache::new(300_000, NO_LIMITS);
         cache.insert(IP, EtherAddress([1; 6]), at(0));
         let entry = cache.find(IP).unwrap();
@@ -593,7 +599,7 @@ mod tests {
     }
 
     #[test]
-    fn queries_are_limited() {
+    fn queries_are_rate_limited() {
         let entry = Entry::default();
         let sent: Vec<i64> =
             (0..10_000).filter(|&ms| entry.poll(Timestamp::from_millis(ms))).collect();
@@ -614,7 +620,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_packets_shrink_to_a_part() {
+    fn too_many_packets_are_cut_to_a_fraction_of_the_capacity() {
         let cache =
             ArpCache::new(0, Limits { packets: 6, packets_each: 3, slim_factor: 3, ..NO_LIMITS });
         for number in [1, 1, 1, 2, 2] {
@@ -632,10 +638,10 @@ mod tests {
         assert_eq!(left, [0, 2, 2]);
     }
 
-    /// A reply, packets and an entry that expires, all at the same time: the packets leave with the reply,
-    /// are dropped with the entry, or find the address.
+    /// A reply, packets and an expiring entry race: each packet leaves with the reply, is dropped
+    /// with the entry, or finds the address.
     #[test]
-    fn no_reply_is_lost_to_an_entry_that_goes() {
+    fn no_reply_is_lost_when_an_entry_is_removed() {
         const ROUNDS: i64 = 20_000;
         let cache = ArpCache::new(10, Limits { packets: 8, ..NO_LIMITS });
         let at = Timestamp::from_millis;

@@ -1,17 +1,17 @@
-//! ARPFaker - sends an unasked ARP reply again and again
+//! ARPFaker - sends an unsolicited ARP reply periodically
 //!
 //! # Synopsis
 //! `ARPFaker(DSTIP, DSTETH, SRCIP, SRCETH)`
 //!
 //! # Description
-//! Sends an ARP reply to DSTIP at DSTETH that says that SRCIP is at SRCETH: the first after a second,
+//! Sends an ARP reply to DSTIP at DSTETH, claiming that SRCIP is at SRCETH: the first after one second,
 //! then one every ten seconds.
 //!
 //! # Arguments
-//! - DSTIP: who is told. Positional, mandatory.
-//! - DSTETH: the Ethernet address of who is told. Positional, mandatory.
-//! - SRCIP: the address that the reply is about. Positional, mandatory.
-//! - SRCETH: the Ethernet address that the reply gives it. Positional, mandatory.
+//! - DSTIP: the IP address of the reply's target. Positional, mandatory.
+//! - DSTETH: the Ethernet address of the reply's target. Positional, mandatory.
+//! - SRCIP: the IP address that the reply is about. Positional, mandatory.
+//! - SRCETH: the Ethernet address that the reply gives for it. Positional, mandatory.
 //!
 //! # Ports
 //! No input, one push output.

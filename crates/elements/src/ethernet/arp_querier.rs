@@ -1,40 +1,43 @@
-//! ARPQuerier - puts IP packets into Ethernet frames, asking for addresses by ARP
+//! ARPQuerier - encapsulates IP packets in Ethernet frames, resolving addresses by ARP
 //!
 //! # Synopsis
-//! `ARPQuerier(IP, ETH, keywords TABLE, CAPACITY, ENTRY_CAPACITY, ENTRY_PACKET_CAPACITY, CAPACITY_SLIM_FACTOR, TIMEOUT, POLL_TIMEOUT, BROADCAST, BROADCAST_POLL)`
+//! `ARPQuerier(IP, ETH, keywords TABLE, CAPACITY, ENTRY_CAPACITY, ENTRY_PACKET_CAPACITY,
+//! CAPACITY_SLIM_FACTOR, TIMEOUT, POLL_TIMEOUT, BROADCAST, BROADCAST_POLL)`
 //!
 //! `ARPQuerier(NAME, keywords)`
 //!
 //! # Description
-//! Packets at input 0 are IP packets whose destination annotation names the next hop. When its
-//! Ethernet address is known, the packet gets an Ethernet header with it and leaves by output 0.
-//! Otherwise the packet waits and a query is sent: by output 1 if there is one, else by output 0.
+//! Packets at input 0 are IP packets whose destination annotation is the next hop. If its Ethernet
+//! address is known, the packet gets an Ethernet header with that address and leaves by output 0.
+//! Otherwise the packet waits, and the element sends an ARP query: by output 1 if it exists, otherwise
+//! by output 0.
 //!
-//! ARP replies, with their Ethernet headers, come to input 1: what they say is recorded, and the
-//! packets that waited for it are sent.
+//! ARP replies, with their Ethernet headers, arrive at input 1. The element records the address in a
+//! reply and emits the packets that waited for it.
 //!
-//! Packets for 255.255.255.255 and BROADCAST are broadcast; those for a multicast address go to
-//! the Ethernet group that belongs to it (RFC 1112, 6.4). At most ten queries a second are sent
-//! for an address, and one in two seconds after ten without a reply. Queries have the VLAN
-//! annotation of the packet that caused them.
+//! Packets for 255.255.255.255 and BROADCAST are broadcast. Packets for a multicast address go to the
+//! corresponding Ethernet group (RFC 1112, 6.4). The element sends at most ten queries a second for an
+//! address, and one every two seconds after ten without a reply. A query has the VLAN annotation of the
+//! packet that caused it.
 //!
 //! # Arguments
 //! - IP: this host's IP address. Positional, mandatory.
-//! - ETH: this host's Ethernet address. Positional, mandatory, unless NAME stands for both
+//! - ETH: this host's Ethernet address. Positional, mandatory, unless NAME stands for both addresses
 //!   (AddressInfo).
-//! - TABLE: an ARPTable, or an ARPQuerier whose table is meant, that keeps what this one finds out.
-//!   Default: a table of its own, which the next five arguments are about.
-//! - CAPACITY: most packets that wait. Default 2048; 0 for no limit.
-//! - CAPACITY_SLIM_FACTOR: when there are more, one in so many of CAPACITY is dropped, those that wait
-//!   for the oldest entries first. Default 2.
-//! - ENTRY_CAPACITY: most entries; the oldest one goes for a new one. Default 0: no limit.
-//! - ENTRY_PACKET_CAPACITY: most packets that wait for one address; those that come later are dropped.
-//!   Default 0: no limit.
-//! - TIMEOUT: how long an entry is good for. Default 5 minutes; 0 for ever.
-//! - POLL_TIMEOUT: after this time without word a host in use is asked again. Default 1 minute; 0
+//! - TABLE: an ARPTable, or an ARPQuerier whose table this element shares. Default: a table of its own,
+//!   configured by the next five arguments.
+//! - CAPACITY: maximum number of waiting packets. Default 2048; 0 for no limit.
+//! - CAPACITY_SLIM_FACTOR: when more than CAPACITY packets would wait, packets are dropped, those
+//!   waiting for the oldest entries first, until 1/CAPACITY_SLIM_FACTOR of CAPACITY is free. Default 2.
+//! - ENTRY_CAPACITY: maximum number of entries; a new entry replaces the oldest one. Default 0: no
+//!   limit.
+//! - ENTRY_PACKET_CAPACITY: maximum number of packets that wait for one address; further packets are
+//!   dropped. Default 0: no limit.
+//! - TIMEOUT: how long an entry is valid. Default 5 minutes; 0 for forever.
+//! - POLL_TIMEOUT: time without a reply after which a host in use is queried again. Default 1 minute; 0
 //!   for never.
-//! - BROADCAST: the network's broadcast address. Default: that of IP's prefix, when it has one.
-//! - BROADCAST_POLL: whether such a question is broadcast rather than sent to the host. Default
+//! - BROADCAST: the network's broadcast address. Default: that of IP's prefix, if it has one.
+//! - BROADCAST_POLL: whether such a repeated query is broadcast instead of sent to the host. Default
 //!   false.
 //!
 //! # Ports
@@ -43,21 +46,22 @@
 //! # Handlers
 //! - `ipaddr` (read, write): this host's IP address; with 0.0.0.0 every packet is dropped.
 //! - `broadcast` (read, write): the network's broadcast address.
-//! - `table` (read): the entries, a line each, the oldest first: address, whether it is known, Ethernet
+//! - `table` (read): the entries, one per line, oldest first: IP address, whether it is known, Ethernet
 //!   address, age.
-//! - `stats` (read): packets dropped, by the table too, and queries sent, in words.
-//! - `queries`, `responses` (read): queries sent; packets, whole ones, at input 1.
-//! - `drops` (read): packets dropped for another reason than that they waited.
-//! - `count`, `length` (read): entries; packets that wait.
-//! - `insert` (write): `IP ETH`: adds an entry. What waits for it goes on waiting until a reply comes.
+//! - `stats` (read): packets dropped, including those dropped by the table, and queries sent, as text.
+//! - `queries`, `responses` (read): queries sent; packets at input 1 with a complete ARP message.
+//! - `drops` (read): packets dropped for any reason other than that they waited.
+//! - `count`, `length` (read): number of entries; number of waiting packets.
+//! - `insert` (write): `IP ETH`: adds an entry. Packets waiting for the address continue to wait until
+//!   a reply arrives.
 //! - `delete` (write): `IP`: forgets an Ethernet address; the entry stays.
-//! - `clear` (write): removes every entry, and the packets that wait, and counts from 0 again.
+//! - `clear` (write): removes all entries, drops the waiting packets, and resets the counters.
 //!
 //! # Drops
-//! - no header set: the packet's destination annotation is 0.0.0.0.
+//! - header not set: the packet's destination annotation is 0.0.0.0.
 //! - bad source address: this host's address is 0.0.0.0.
-//! - unresolved address: no reply came before the packet had to go.
-//! - truncated, unexpected: at input 1, no whole ARP reply for Ethernet and IPv4.
+//! - unresolved address: no reply arrived before a limit, the timeout or `clear` removed the packet.
+//! - truncated, unexpected: at input 1, not a complete ARP reply for Ethernet and IPv4.
 //! - no buffer: there was no packet for a query.
 //!
 //! # Example
@@ -100,11 +104,11 @@ pub struct ARPQuerier {
     queries: AtomicU64,
     responses: AtomicU64,
     drops: AtomicU64,
-    /// Whether a packet for nowhere was reported.
+    /// Whether a packet without a destination was reported.
     reported: AtomicBool,
 }
 
-/// What a thread knows of the addresses that it sent to last, by their low bits.
+/// A thread's cache of the addresses that it sent to last, indexed by their low bits.
 #[derive(Default)]
 pub struct Recent(Vec<Known>);
 
@@ -112,13 +116,13 @@ pub struct Recent(Vec<Known>);
 struct Known {
     ip: Ipv4Addr,
     header: EthernetHeader,
-    /// The version of the table that it was found in.
+    /// The version of the table at the time of the lookup.
     version: u32,
-    /// When it is to be looked at again.
+    /// When the lookup must be repeated.
     good_until: Timestamp,
 }
 
-/// What a query has of the packet that causes it.
+/// What a query takes from the packet that causes it.
 struct Cause {
     ip: Ipv4Addr,
     timestamp: Timestamp,
@@ -145,7 +149,7 @@ impl Element for ARPQuerier {
         let poll_after: Seconds = args.keyword("POLL_TIMEOUT", Seconds::new(60));
         let broadcast: Option<Ipv4Addr> = args.optional_keyword("BROADCAST");
         let broadcast_poll = args.keyword("BROADCAST_POLL", false);
-        // As in Click, IP and ETH may stand behind keywords.
+        // As in Click, IP and ETH may follow keywords.
         args.consume();
         let Ipv4Network(network) = args.mandatory("IP");
         let ether = ether_argument(args);
@@ -212,7 +216,7 @@ impl Element for ARPQuerier {
         handlers.write("ipaddr", |querier, call| {
             let ip: Ipv4Addr = call.parse()?;
             querier.ip.store(ip.into(), Relaxed);
-            // Threads look everything up anew.
+            // Force threads to repeat their lookups.
             querier.cache().note_change();
             Ok(())
         });
@@ -240,7 +244,8 @@ impl Element for ARPQuerier {
 }
 
 impl ARPQuerier {
-    /// Puts an IP packet into its frame after a look into the table; or lets it wait, and asks.
+    /// Looks up an IP packet's address and encapsulates the packet; or makes it wait, and sends a
+    /// query.
     fn take_ip(&self, cx: &mut Context, recent: &mut Recent, packet: Packet) -> Option<Packet> {
         if self.ip().is_unspecified() {
             self.drops.fetch_add(1, Relaxed);
@@ -248,7 +253,7 @@ impl ARPQuerier {
         }
         let ip = packet.dst_ip();
         let now = cx.now();
-        // Of before the look: what changes meanwhile is looked up again.
+        // Read before the lookup: a change during the lookup invalidates the result.
         let version = self.cache().version();
         let Some(entry) = self.cache().find(ip) else { return self.take_unknown(cx, ip, packet) };
         let Some(ether) = self.cache().ether(&entry, now) else {
@@ -288,7 +293,7 @@ impl ARPQuerier {
         let appended = self.cache().append(ip, packet, now);
         self.cache().account(cx);
         match appended {
-            // The reply came meanwhile.
+            // The reply arrived meanwhile.
             Appended::Known(packet, ether) => return Some(self.encapsulate(packet, ether)),
             Appended::Refused(packet) => return cx.drop(packet, Reason::Unresolved),
             Appended::Waits(asks) => {
@@ -376,7 +381,7 @@ impl ARPQuerier {
     }
 }
 
-/// IP packets on their way to who is known.
+/// Fast path: IP packets whose address is cached.
 impl PerPacket for ARPQuerier {
     const PREPENDS: usize = EthernetHeader::LEN;
 
@@ -418,7 +423,7 @@ impl Recent {
 
     fn learn(&mut self, known: Known) {
         if self.0.is_empty() {
-            // No entry is good for the time before.
+            // Initially no entry is valid at any time.
             self.0.resize(
                 Self::LEN,
                 Known { good_until: Timestamp::from_nanos(i64::MIN), ..known.clone() },
@@ -430,7 +435,7 @@ impl Recent {
     }
 }
 
-/// The argument ETH; the Ethernet address of the name given for IP when it is absent.
+/// Reads ETH. If it is absent, uses the Ethernet address of the name given for IP.
 fn ether_argument(args: &mut Args<'_>) -> EtherAddress {
     if let Some(ether) = args.optional("ETH") {
         return ether;
@@ -469,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn asks_waits_and_sends_in_order() {
+    fn packets_wait_for_a_reply_and_leave_in_order() {
         let mut rig = Rig::new(CONFIG, 2, 2).unwrap();
         let out = rig.push_packets(0, vec![to("10.0.0.2", "a"), to("10.0.0.2", "b")]);
         assert_eq!((out[0].len(), out[1].len()), (0, 1));
@@ -490,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn broadcast_and_multicast_need_no_question() {
+    fn broadcast_and_multicast_need_no_query() {
         let mut rig = Rig::new(CONFIG, 2, 1).unwrap();
         let addresses = ["10.0.0.255", "255.255.255.255", "224.1.2.3", "0.0.0.0"];
         let out = rig.push_packets(0, addresses.map(|ip| to(ip, "x")).into());
@@ -500,12 +505,12 @@ mod tests {
     }
 
     #[test]
-    fn packets_for_hosts_that_do_not_answer_are_dropped_in_the_end() {
+    fn packets_for_silent_hosts_are_dropped_after_the_timeout() {
         let mut rig = Rig::new("ARPQuerier(10.0.0.1, 1:1:1:1:1:1, TIMEOUT 10s)", 2, 1).unwrap();
         rig.push_packets(0, vec![to("10.0.0.2", "a")]);
         rig.pass(Timestamp::from_secs(5));
         assert_eq!(rig.read("length").unwrap(), "1");
-        // The entry is too old after 10 seconds; it is looked at after 10, 21, ...
+        // The entry expires after 10 seconds; cleanups are at 10, 21, ... seconds.
         rig.pass(Timestamp::from_secs(16));
         assert_eq!(rig.stats().drops, [(Reason::Unresolved, 1)]);
         assert_eq!(rig.read("count").unwrap(), "0");
@@ -513,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_in_use_is_asked_for_again_before_it_expires() {
+    fn an_entry_in_use_is_queried_again_before_it_expires() {
         let mut rig = Rig::new(CONFIG, 2, 2).unwrap();
         rig.write("insert", "10.0.0.2 7:7:7:7:7:7").unwrap();
         let queries = |rig: &mut Rig| {
@@ -532,7 +537,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handler_can_make_an_entry_that_packets_wait_for() {
+    fn an_entry_inserted_by_a_handler_does_not_release_waiting_packets() {
         let mut rig = Rig::new(CONFIG, 2, 2).unwrap();
         rig.push_packets(0, vec![to("10.0.0.2", "a")]);
         rig.write("insert", "10.0.0.2 7:7:7:7:7:7").unwrap();
@@ -548,7 +553,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_at_the_reply_input_is_dropped() {
+    fn invalid_replies_are_dropped() {
         let mut rig = Rig::new(CONFIG, 2, 1).unwrap();
         let whole = reply([10, 0, 0, 2], 7);
         let cut = Packet::from_bytes(&whole.data()[..41]).unwrap();

@@ -1,33 +1,33 @@
-//! ARPResponder - answers ARP requests
+//! ARPResponder - answers ARP requests for configured addresses
 //!
 //! # Synopsis
 //! `ARPResponder(IP[/MASK] [IP/MASK...] ETH, ...)`
 //!
 //! # Description
-//! Input is ARP requests with their Ethernet header. When an entry covers the address that is
-//! asked for, the request becomes a reply with the entry's ETH; the most specific entry counts.
-//! The reply has the request's device and VLAN annotations and no others.
+//! Input packets are ARP requests with their Ethernet headers. If an entry covers the requested
+//! address, the element turns the request into a reply with the entry's ETH; the most specific entry
+//! wins. The reply keeps the device and VLAN annotations of the request and no others.
 //!
 //! # Arguments
-//! - IP/MASK... ETH: addresses or networks and the Ethernet address to answer with. A name of both
-//!   (AddressInfo) may stand for the two. Any number of such entries; of several for one network the
-//!   last counts.
+//! - IP/MASK... ETH: addresses or networks, and the Ethernet address to answer with. A name of both
+//!   (AddressInfo) can replace them. Any number of such entries; among several for the same network,
+//!   the last one wins.
 //!
 //! # Ports
-//! One agnostic input; output 0 agnostic, output 1 push and optional: it gets packets that are not
+//! One agnostic input; output 0 agnostic, output 1 push and optional: it emits the packets that are not
 //! answered.
 //!
 //! # Handlers
-//! - `table` (read): the entries, one a line, the more specific before those that cover them.
+//! - `table` (read): the entries, one per line, more specific ones before those that cover them.
 //! - `lookup` (read): the Ethernet address for the IP address given as parameter.
-//! - `add` (write): adds entries, written as an argument.
+//! - `add` (write): adds entries, in the format of an argument.
 //! - `remove` (write): removes the entry with exactly this `IP/MASK`.
 //! - `config` (read, write): the arguments.
 //!
 //! # Drops
-//! - truncated: too short for an ARP message.
-//! - unexpected: no request for Ethernet and IPv4.
-//! - no match: no entry for the address.
+//! - truncated: the packet is too short for an ARP message.
+//! - unexpected: the packet is not a request for Ethernet and IPv4.
+//! - no match: there is no entry for the address.
 //!
 //! # Example
 //! ```click
@@ -56,7 +56,7 @@ pub struct ARPResponder {
 /// The entries in force.
 #[derive(Clone, Default)]
 struct Table {
-    /// The more specific ones before those that cover them.
+    /// More specific entries come before those that cover them.
     entries: Vec<Entry>,
     /// The configuration that a handler wrote.
     written: Option<String>,
@@ -164,7 +164,7 @@ fn answer(packet: &mut Packet, entries: &[Entry]) -> Result<(), Reason> {
         (ether, request.target()),
         (request.sender_ether, request.sender()),
     );
-    // A reply is as short as can be, whatever padding the request had.
+    // A reply has no padding, even if the request had some.
     packet.truncate(EthernetHeader::LEN + ArpHeader::LEN);
     let (frame, message) = EthernetHeader::view_mut(packet.data_mut()).ok_or(Reason::Truncated)?;
     frame.dst = reply.target_ether;
@@ -185,8 +185,8 @@ fn find(entries: &[Entry], address: Ipv4Addr) -> Option<EtherAddress> {
     entries.iter().find(|entry| entry.prefix.contains(address)).map(|entry| entry.ether)
 }
 
-/// The entries in the order of their search, each network once, and the networks that there were more than
-/// one for.
+/// Sorts the entries into search order, each network once. Also returns the networks that had more
+/// than one entry.
 fn normalized(entries: Vec<Entry>) -> (Vec<Entry>, Vec<Ipv4Prefix>) {
     let mut sorted: Vec<Entry> = Vec::new();
     let mut doubles = Vec::new();
@@ -202,7 +202,7 @@ fn normalized(entries: Vec<Entry>) -> (Vec<Entry>, Vec<Ipv4Prefix>) {
     (sorted, doubles)
 }
 
-/// The entries that all arguments name.
+/// Reads the entries of all arguments.
 fn read(args: &mut Args<'_>) -> Vec<Entry> {
     let mut entries = Vec::new();
     for (number, argument) in args.rest().iter().enumerate() {
@@ -214,8 +214,8 @@ fn read(args: &mut Args<'_>) -> Vec<Entry> {
     entries
 }
 
-/// The entries of one argument: networks, and the Ethernet address for them. A word that is both is a network;
-/// it is the address as well if no other word is.
+/// The entries of one argument: networks, and the Ethernet address for them. A word that can be
+/// either is a network; if no other word is an Ethernet address, it provides that as well.
 fn entries_of(text: &ArgText, scope: &Scope<'_>) -> Result<Vec<Entry>, &'static str> {
     let words = text.words();
     let mut prefixes = Vec::new();

@@ -1,35 +1,37 @@
-//! ARPTable - keeps what ARP has found out
+//! ARPTable - stores IP-to-Ethernet addresses resolved by ARP
 //!
 //! # Synopsis
 //! `ARPTable([keywords CAPACITY, ENTRY_CAPACITY, ENTRY_PACKET_CAPACITY, CAPACITY_SLIM_FACTOR, TIMEOUT])`
 //!
 //! # Description
-//! Keeps IP addresses with the Ethernet addresses that belong to them, and the packets that wait for
-//! one. An ARPQuerier has such a table of its own; several share one when their TABLE names it.
+//! Stores IP addresses with their Ethernet addresses, and the packets that wait for an address. An
+//! ARPQuerier has such a table of its own; several ARPQueriers share one if their TABLE names it.
 //!
 //! # Arguments
-//! - CAPACITY: most packets that wait. Default 2048; 0 for no limit.
-//! - CAPACITY_SLIM_FACTOR: when there are more, one in so many of CAPACITY goes, those that wait for
-//!   the oldest entries first. Default 2.
-//! - ENTRY_CAPACITY: most entries; the oldest one goes for a new one. Default 0: no limit.
-//! - ENTRY_PACKET_CAPACITY: most packets that wait for one address; those that come later are dropped.
-//!   Default 0: no limit.
-//! - TIMEOUT: how long an entry is good for. Default 5 minutes; 0 for ever.
+//! - CAPACITY: maximum number of waiting packets. Default 2048; 0 for no limit.
+//! - CAPACITY_SLIM_FACTOR: when more than CAPACITY packets would wait, packets are dropped, those
+//!   waiting for the oldest entries first, until 1/CAPACITY_SLIM_FACTOR of CAPACITY is free. Default 2.
+//! - ENTRY_CAPACITY: maximum number of entries; a new entry replaces the oldest one. Default 0: no
+//!   limit.
+//! - ENTRY_PACKET_CAPACITY: maximum number of packets that wait for one address; further packets are
+//!   dropped. Default 0: no limit.
+//! - TIMEOUT: how long an entry is valid. Default 5 minutes; 0 for forever.
 //!
 //! # Ports
 //! None.
 //!
 //! # Handlers
-//! - `table` (read): the entries, a line each, the oldest first: address, whether it is known, Ethernet
+//! - `table` (read): the entries, one per line, oldest first: IP address, whether it is known, Ethernet
 //!   address, age.
-//! - `count`, `length` (read): entries; packets that wait.
-//! - `drops` (read): packets dropped because nobody answered or the table was full.
-//! - `insert` (write): `IP ETH`: adds an entry. What waits for it goes on waiting until a reply comes.
+//! - `count`, `length` (read): number of entries; number of waiting packets.
+//! - `drops` (read): packets dropped because no reply arrived or a limit was reached.
+//! - `insert` (write): `IP ETH`: adds an entry. Packets waiting for the address continue to wait until
+//!   a reply arrives.
 //! - `delete` (write): `IP`: forgets an Ethernet address; the entry stays.
-//! - `clear` (write): removes every entry, and the packets that wait.
+//! - `clear` (write): removes all entries and drops the waiting packets.
 //!
 //! # Drops
-//! - unresolved address: no reply came before the packet had to go.
+//! - unresolved address: no reply arrived before a limit, the timeout or `clear` removed the packet.
 //!
 //! # Example
 //! ```click
@@ -93,7 +95,7 @@ impl Element for ARPTable {
     }
 }
 
-/// The handlers `table`, `count`, `length`, `insert` and `delete`.
+/// Registers the handlers `table`, `count`, `length`, `insert` and `delete`.
 pub(super) fn table_handlers<E: Element>(handlers: &mut Handlers<E>, of: fn(&E) -> &ArpCache) {
     handlers.read("table", move |element: &E, call| of(element).to_text(call.now()));
     handlers.read("count", move |element: &E, _| of(element).len());

@@ -1,4 +1,5 @@
-//! Configuration messages of the spanning tree protocol (IEEE 802.1D-1998, 9.3.1), and which of two is better.
+//! Configuration messages of the spanning tree protocol (IEEE 802.1D-1998, 9.3.1), and their order
+//! of preference.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -9,13 +10,13 @@ use millrace_core::net::EtherAddress;
 use zerocopy::byteorder::network_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// A message in its frame.
+/// A message in its frame, in wire format.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Default)]
 #[repr(C)]
 pub(super) struct Wire {
     dst: EtherAddress,
     src: EtherAddress,
-    /// Bytes of what follows, without padding.
+    /// Number of bytes that follow, without padding.
     length: U16,
     /// Service access points of both sides.
     sap: [u8; 2],
@@ -45,7 +46,7 @@ const CONFIGURATION: u8 = 0;
 const TOPOLOGY_CHANGE: u8 = 1;
 const CHANGE_ACKNOWLEDGED: u8 = 0x80;
 
-/// What a message says of the way to the root.
+/// The contents of a message: a path to the root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BridgeMessage {
     root: u64,
@@ -53,16 +54,16 @@ pub(super) struct BridgeMessage {
     bridge: u64,
     port: u16,
     topology_change: bool,
-    /// In seconds, as all times.
+    /// In seconds, like all times here.
     pub(super) max_age: u16,
     pub(super) hello_time: u16,
     pub(super) forward_delay: u16,
-    /// When it is thought to have been made; never too old if none.
+    /// When the message was created, estimated from its age; None if it never expires.
     made: Option<Timestamp>,
 }
 
 impl BridgeMessage {
-    /// What a port knows that has heard nothing: the worst of all.
+    /// The message of a port that has received nothing: the worst of all.
     pub(super) const NOTHING: Self = Self {
         root: u64::MAX,
         cost: u32::MAX,
@@ -75,13 +76,13 @@ impl BridgeMessage {
         made: None,
     };
 
-    /// What a bridge says that takes itself for the root.
+    /// The message of a bridge that considers itself the root.
     pub(super) fn of_root(bridge: u64) -> Self {
         let times = Self { max_age: 20, hello_time: 2, forward_delay: 15, ..Self::NOTHING };
         Self { root: bridge, cost: 0, bridge, ..times }
     }
 
-    /// The message of a frame, if it holds one; and whether it acknowledges a change of topology.
+    /// Parses a frame. Returns the message, and whether it acknowledges a topology change.
     pub(super) fn from_wire(frame: &[u8], now: Timestamp) -> Option<(Self, bool)> {
         let wire = match frame.first_chunk::<{ size_of::<Wire>() }>() {
             Some(whole) => Wire::read_from_bytes(whole).ok()?,
@@ -111,7 +112,8 @@ impl BridgeMessage {
         Some((message, wire.flags & CHANGE_ACKNOWLEDGED != 0))
     }
 
-    /// The frame in which bridge `bridge`, with address `src`, says this by its port `port`.
+    /// The frame in which bridge `bridge`, with address `src`, sends this message on its port
+    /// `port`.
     pub(super) fn to_wire(self, src: EtherAddress, bridge: u64, port: u16, now: Timestamp) -> Wire {
         let age =
             self.made.map_or(0, |made| (now.as_nanos() - made.as_nanos()) * 256 / 1_000_000_000);
@@ -141,19 +143,20 @@ impl BridgeMessage {
         Self { cost: self.cost.wrapping_add(1), ..self }
     }
 
-    /// Whether this message is better than another, and then `Greater`: it tells of a better root, or nearer,
-    /// or comes from a better bridge, or by a better port. The smaller number is the better one.
+    /// Compares with another message. Greater means that this message is better: it has a better
+    /// root, or a shorter path to it, or comes from a better bridge, or from a better port. The
+    /// smaller number is better.
     pub(super) fn compare(&self, other: &Self) -> Ordering {
         self.compare_as(other, self.bridge, self.port)
     }
 
-    /// As [`compare`](Self::compare), if `bridge` said this by its port `port`.
+    /// Like [`compare`](Self::compare), as if `bridge` had sent this message on its port `port`.
     pub(super) fn compare_as(&self, other: &Self, bridge: u64, port: u16) -> Ordering {
         let own = (self.root, self.cost, bridge, port);
         (other.root, other.cost, other.bridge, other.port).cmp(&own)
     }
 
-    /// Forgets what is said when it was said at `limit` or before; returns whether it was.
+    /// Resets the message if it was created at `limit` or before. Returns whether it was.
     pub(super) fn expire(&mut self, limit: Timestamp) -> bool {
         if self.made.is_none_or(|made| made > limit) {
             return false;

@@ -1,28 +1,28 @@
-//! CheckARPHeader - checks ARP headers
+//! CheckARPHeader - checks ARP headers and drops malformed packets
 //!
 //! # Synopsis
 //! `CheckARPHeader([OFFSET, keywords VERBOSE, DETAILS])`
 //!
 //! # Description
-//! Checks that packets hold a whole ARP message, with addresses of the right lengths for Ethernet, IPv4
-//! and IPv6 when it is about these, and marks it as the network header. Other packets leave by output
-//! 1, or are dropped.
+//! Checks that each packet contains a complete ARP message, and that its address lengths are correct if
+//! it is about Ethernet, IPv4 or IPv6. Marks the message as the network header. Other packets go to
+//! output 1, or are dropped.
 //!
 //! # Arguments
 //! - OFFSET: where the message starts, in bytes. Positional, default 0.
-//! - VERBOSE: whether every faulty packet is reported, not the first alone. Default false.
-//! - DETAILS: whether faults are counted by kind, for `drop_details`. Default false.
+//! - VERBOSE: whether to report every faulty packet instead of only the first. Default false.
+//! - DETAILS: whether to count faults by kind, for `drop_details`. Default false.
 //!
 //! # Ports
-//! One agnostic input; output 0 agnostic, output 1 push and optional: it gets faulty packets.
+//! One agnostic input; output 0 agnostic, output 1 push and optional: it emits faulty packets.
 //!
 //! # Handlers
-//! - `drops` (read): the number of faulty packets.
-//! - `drop_details` (read): that number by kind, with DETAILS.
+//! - `drops` (read): number of faulty packets.
+//! - `drop_details` (read): that number by kind; only with DETAILS.
 //!
 //! # Drops
-//! - truncated: the message is not whole.
-//! - bad header length: addresses of a wrong length.
+//! - truncated: the message is not complete.
+//! - bad header length: an address length is wrong.
 //!
 //! # Example
 //! ```click
@@ -48,7 +48,7 @@ pub struct CheckARPHeader {
     faults: [AtomicU64; Fault::ALL.len()],
 }
 
-/// What may be wrong, in the order of the checks.
+/// The possible faults, in the order of the checks.
 #[derive(Clone, Copy)]
 enum Fault {
     Tiny,
@@ -60,7 +60,7 @@ enum Fault {
 impl Fault {
     const ALL: [Self; 4] = [Self::Tiny, Self::Short, Self::Hardware, Self::Protocol];
 
-    /// The fault in Click's words, which programs that read `drop_details` know.
+    /// The fault in Click's words, because programs that read `drop_details` expect them.
     fn text(self) -> &'static str {
         match self {
             Self::Tiny => "tiny packet",
@@ -138,7 +138,7 @@ impl CheckARPHeader {
     }
 }
 
-/// The length of the message that the bytes start with.
+/// The length of the message at the start of the bytes.
 fn check(message: &[u8]) -> Result<usize, Fault> {
     const ETHERNET: u16 = 1;
     const FIXED: usize = 8;
@@ -163,7 +163,7 @@ fn check(message: &[u8]) -> Result<usize, Fault> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn withstands_anything() {
+    fn arbitrary_packets_never_panic() {
         crate::ip::test_packets::withstands("CheckARPHeader(14)", 1);
     }
 }

@@ -1,13 +1,13 @@
-//! EnsureEther - sees to it that IP packets have Ethernet headers
+//! EnsureEther - adds an Ethernet header to IP packets that lack one
 //!
 //! # Synopsis
 //! `EnsureEther([ETHERTYPE, SRC, DST])`
 //!
 //! # Description
-//! Passes on packets that are not IP, and IP packets that look as if they had an Ethernet header, as they
-//! are. Where the packet starts with its IP header and an Ethernet header still stands in front of it,
-//! taken off before, that one is put back. Every other IP packet gets an Ethernet header with these
-//! fields right in front of its IP header.
+//! Forwards unchanged the packets that are not IP, and the IP packets that appear to have an Ethernet
+//! header. If a packet starts with its IP header, and an Ethernet header that was stripped is still in
+//! front of it, that header is restored. Every other IP packet gets an Ethernet header with these
+//! fields directly in front of its IP header.
 //!
 //! # Arguments
 //! - ETHERTYPE: 0 to 65535. Positional, default 0x0800.
@@ -78,7 +78,7 @@ impl PerPacket for EnsureEther {
     }
 }
 
-/// Whether a frame is said to hold IP.
+/// Whether a frame's EtherType is IPv4 or IPv6.
 fn is_ip(frame: &[u8]) -> bool {
     let header = EthernetHeader::view(frame);
     header.is_some_and(|(header, _)| {

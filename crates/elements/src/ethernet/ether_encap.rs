@@ -1,11 +1,11 @@
-//! EtherEncap - puts an Ethernet header in front of packets
+//! EtherEncap - prepends an Ethernet header to packets
 //!
 //! # Synopsis
 //! `EtherEncap(ETHERTYPE, SRC, DST)`
 //!
 //! # Description
-//! Puts an Ethernet header with these fields in front of each packet and marks it as the MAC
-//! header, and what follows as the network header.
+//! Prepends an Ethernet header with these fields to each packet. Marks it as the MAC header, and the
+//! bytes after it as the network header.
 //!
 //! # Arguments
 //! - ETHERTYPE: 0 to 65535. Positional, mandatory.
@@ -16,7 +16,8 @@
 //! One agnostic input, one agnostic output.
 //!
 //! # Handlers
-//! - `ethertype`, `src`, `dst` (read, write): as the arguments. `etht` is `ethertype`'s old name.
+//! - `ethertype`, `src`, `dst` (read, write): the values of the arguments. `etht` is an old name for
+//!   `ethertype`.
 //!
 //! # Drops
 //! None.
@@ -81,7 +82,7 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn puts_the_header_in_front() {
+    fn prepends_the_header() {
         let mut rig = Rig::new("EtherEncap(0x0800, 1:2:3:4:5:6, 7:8:9:a:b:c)", 1, 1).unwrap();
         let out = rig.push(0, &["ip"]);
         assert_eq!(out[0], [b"\x07\x08\x09\x0a\x0b\x0c\x01\x02\x03\x04\x05\x06\x08\x00ip"]);

@@ -1,11 +1,11 @@
-//! EtherMirror - swaps the Ethernet addresses of packets
+//! EtherMirror - swaps the source and destination Ethernet addresses of packets
 //!
 //! # Synopsis
 //! `EtherMirror`
 //!
 //! # Description
-//! Swaps the source and the destination address in the Ethernet header that each packet starts
-//! with, and marks it as the MAC header.
+//! Swaps the source and destination addresses in the Ethernet header at the start of each packet, and
+//! marks it as the MAC header.
 //!
 //! # Arguments
 //! None.

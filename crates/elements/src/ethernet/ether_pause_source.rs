@@ -1,27 +1,27 @@
-//! EtherPauseSource - asks the other end of a link to pause
+//! EtherPauseSource - generates Ethernet PAUSE frames (flow control)
 //!
 //! # Synopsis
 //! `EtherPauseSource(SRC, PAUSETIME [, keywords DST, LIMIT, ACTIVE, INTERVAL])`
 //!
 //! # Description
-//! Makes Ethernet PAUSE frames (IEEE 802.3, annex 31B) of 64 bytes. It sends one every INTERVAL if its
-//! output is push, and as many as are wanted if it is pull.
+//! Generates Ethernet PAUSE frames (IEEE 802.3, annex 31B) of 64 bytes. If its output is push, it emits
+//! one every INTERVAL; if its output is pull, it emits as many as are requested.
 //!
 //! # Arguments
 //! - SRC: source address. Positional, mandatory.
-//! - PAUSETIME: how long to pause, in units of 512 bits, 0 to 65535. Positional, mandatory.
-//! - DST: destination address. Default 01-80-C2-00-00-01, that of this protocol.
-//! - LIMIT: the number of frames, any number when negative. Default -1.
-//! - ACTIVE: whether frames are made. Default true.
-//! - INTERVAL: the time between frames. Default 1 second.
+//! - PAUSETIME: how long to pause, in units of 512 bit times, 0 to 65535. Positional, mandatory.
+//! - DST: destination address. Default 01-80-C2-00-00-01, the address of this protocol.
+//! - LIMIT: maximum number of frames; no limit if negative. Default -1.
+//! - ACTIVE: whether it generates frames. Default true.
+//! - INTERVAL: the time between frames, at least 1 ms. Default 1 second.
 //!
 //! # Ports
 //! No input, one agnostic output.
 //!
 //! # Handlers
-//! - `src`, `dst`, `pausetime`, `limit`, `active` (read, write): as the arguments.
-//! - `count` (read): the number of frames made.
-//! - `reset_counts` (write): counts from 0 again.
+//! - `src`, `dst`, `pausetime`, `limit`, `active` (read, write): the values of the arguments.
+//! - `count` (read): number of frames generated.
+//! - `reset_counts` (write): resets `count` to 0.
 //!
 //! # Drops
 //! - no buffer: there was no packet for a frame.
@@ -60,11 +60,11 @@ pub struct EtherPauseSource {
 
 register!(EtherPauseSource, "ether_pause_source.rs");
 
-/// Bytes of a frame.
+/// Length of a frame in bytes.
 const LEN: usize = 64;
 const MAC_CONTROL: u16 = 0x8808;
 const PAUSE: u16 = 1;
-/// The group of all who understand MAC control frames.
+/// The group of all stations that understand MAC control frames.
 const CONTROL_GROUP: EtherAddress = EtherAddress([0x01, 0x80, 0xc2, 0, 0, 1]);
 
 impl Element for EtherPauseSource {
@@ -119,7 +119,7 @@ impl Element for EtherPauseSource {
 
     fn pull(&self, cx: &mut Context, (): &mut (), _port: usize, max: usize, batch: &mut Batch) {
         while batch.len() < max && self.active.load(Relaxed) && self.is_left() {
-            // The batch has room for as many as are asked for.
+            // The batch has room for the requested number.
             if self.make(cx).is_none_or(|frame| batch.push(frame).is_err()) {
                 return;
             }

@@ -1,11 +1,11 @@
-//! EtherRewrite - sets the Ethernet addresses of packets
+//! EtherRewrite - sets the source and destination Ethernet addresses of packets
 //!
 //! # Synopsis
 //! `EtherRewrite(SRC, DST)`
 //!
 //! # Description
-//! Sets the source and the destination address in the Ethernet header that each packet starts
-//! with, and marks it as the MAC header.
+//! Sets the source and destination addresses in the Ethernet header at the start of each packet, and
+//! marks it as the MAC header.
 //!
 //! # Arguments
 //! - SRC: source address. Positional, mandatory.
@@ -15,7 +15,7 @@
 //! One agnostic input, one agnostic output.
 //!
 //! # Handlers
-//! - `src`, `dst` (read, write): as the arguments.
+//! - `src`, `dst` (read, write): the values of the arguments.
 //!
 //! # Drops
 //! - truncated: the packet is shorter than an Ethernet header.
@@ -42,7 +42,7 @@ pub struct EtherRewrite {
     addresses: Published<Addresses>,
 }
 
-/// The addresses that frames get.
+/// The addresses to write into frames.
 #[derive(Clone, Copy)]
 pub struct Addresses {
     src: EtherAddress,

@@ -1,31 +1,31 @@
-//! EtherSpanTree - cuts the loops of a network of Ethernet switches
+//! EtherSpanTree - removes loops from a network of Ethernet switches by the spanning tree protocol
 //!
 //! # Synopsis
 //! `EtherSpanTree(ADDR, INPUT_SUPPRESSOR, OUTPUT_SUPPRESSOR, SWITCH)`
 //!
 //! # Description
-//! The spanning tree protocol of IEEE 802.1D, for a switch that stands between two Suppressors. Each
-//! pair of an input and the output with the same number is a LAN, and so it is with the ports of the
-//! switch and the Suppressors. Input is the messages of other bridges (frames with 0x4242 at offset
-//! 14), output is one's own. A port forwards 30 seconds after it is found to belong to the tree; ports
-//! that would close a loop are shut.
+//! Implements the spanning tree protocol of IEEE 802.1D for a switch between two Suppressors. Each pair
+//! of an input and the output with the same number is a LAN; the ports of the switch and of the
+//! Suppressors have the same numbering. The inputs receive the messages of other bridges (frames with
+//! 0x4242 at offset 14), and the outputs emit the element's own messages. A port starts to forward 30
+//! seconds after it is found to belong to the tree. Ports that would close a loop are blocked.
 //!
-//! What it does to ports is printed on standard error.
+//! The element prints the state changes of ports on standard error.
 //!
 //! # Arguments
 //! - ADDR: the switch's Ethernet address. Positional, mandatory.
 //! - INPUT_SUPPRESSOR: the Suppressor in front of the switch. Positional, mandatory.
-//! - OUTPUT_SUPPRESSOR: the Suppressor behind the switch. Positional, mandatory.
+//! - OUTPUT_SUPPRESSOR: the Suppressor after the switch. Positional, mandatory.
 //! - SWITCH: the EtherSwitch. Positional, mandatory.
 //!
 //! # Ports
-//! Any number of push inputs, as many push outputs.
+//! Any number of push inputs, the same number of push outputs.
 //!
 //! # Handlers
-//! - `msgs` (read): the best message that each port has heard, a line each, and the best of all.
+//! - `msgs` (read): the best message that each port has received, one per line, and the best of all.
 //!
 //! # Drops
-//! - unexpected: no configuration message of the protocol.
+//! - unexpected: the packet is not a configuration message of the protocol.
 //! - no buffer: there was no packet for a message.
 //!
 //! # Example
@@ -68,7 +68,7 @@ pub struct EtherSpanTree {
     timer: Timer,
 }
 
-/// What is known of the tree.
+/// The current knowledge of the tree.
 struct Tree {
     best: BridgeMessage,
     ports: Vec<Port>,
@@ -80,21 +80,21 @@ struct Port {
     message: BridgeMessage,
 }
 
-/// What a port does, in the order in which it comes to forward.
+/// The state of a port, in the order of its way to forwarding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// Nothing.
     Block,
     /// Nothing, but it will learn.
     Listen,
-    /// Takes frames in, gives none out.
+    /// Accepts frames, but does not emit any.
     Learn,
     Forward,
 }
 
 register!(EtherSpanTree, "ether_span_tree.rs");
 
-/// The least likely to become the root, as Click has it.
+/// The bridge priority, as in Click: unlikely to become the root.
 const PRIORITY: u64 = 0xdead;
 
 impl Element for EtherSpanTree {
@@ -109,7 +109,7 @@ impl Element for EtherSpanTree {
         let suppressors = [args.mandatory("INPUT_SUPPRESSOR"), args.mandatory("OUTPUT_SUPPRESSOR")];
         let switch = args.mandatory("SWITCH");
         args.complete()?;
-        // Click has the address's last byte first.
+        // As in Click, the address's last byte comes first.
         let [a, b, c, d, e, f] = address.octets();
         let id = PRIORITY << 48 | u64::from_be_bytes([0, 0, f, e, d, c, b, a]);
         let port = |_| Port {
@@ -166,7 +166,7 @@ impl Element for EtherSpanTree {
         self.find_tree(cx.router(), &mut tree, now);
         let best = tree.best;
         for (number, port) in tree.ports.iter().enumerate() {
-            // Who has heard something better by the port has nothing to say there.
+            // If the port has received a better message, this bridge is silent there.
             if best.compare(&port.message) == Ordering::Greater {
                 let wire = best.to_wire(self.address, self.id, number as u16, now);
                 cx.created(1);
@@ -189,7 +189,7 @@ impl Element for EtherSpanTree {
 }
 
 impl EtherSpanTree {
-    /// Lets ports that have waited long enough come nearer to forwarding, and forgets old messages.
+    /// Advances ports that have waited long enough, and forgets old messages.
     fn age(&self, router: &Router, tree: &mut Tree, now: Timestamp) {
         let waited = now - Timestamp::from_secs(tree.best.forward_delay.into());
         let too_old = now - Timestamp::from_secs(tree.best.max_age.into());
@@ -206,8 +206,8 @@ impl EtherSpanTree {
         }
     }
 
-    /// Finds out which ports belong to the tree: the one with the best way to the root, and those where
-    /// nobody else has a better one.
+    /// Determines which ports belong to the tree: the one with the best path to the root, and those
+    /// where no other bridge has a better one.
     fn find_tree(&self, router: &Router, tree: &mut Tree, now: Timestamp) {
         tree.best = BridgeMessage::of_root(self.id);
         let mut root_port = None;
@@ -229,7 +229,7 @@ impl EtherSpanTree {
         }
     }
 
-    /// Brings a port one step nearer to forwarding.
+    /// Advances a port one step towards forwarding.
     fn advance(&self, router: &Router, tree: &mut Tree, number: usize, now: Timestamp) {
         let state = match tree.ports[number].state {
             State::Block => State::Listen,
@@ -267,7 +267,7 @@ impl EtherSpanTree {
         for (ElementRef(suppressor), open) in self.suppressors.iter().zip(open) {
             let text = if open { "true" } else { "false" };
             let handler = format!("active{number}");
-            // A Suppressor with fewer ports passes nothing there.
+            // A Suppressor with fewer ports forwards nothing there, so an error is ignored.
             let _ = router.write_of(*suppressor, &handler, text.as_bytes());
         }
     }

@@ -1,28 +1,29 @@
-//! EtherSwitch - a learning Ethernet switch
+//! EtherSwitch - forwards Ethernet frames to the ports of learned addresses (learning switch)
 //!
 //! # Synopsis
 //! `EtherSwitch([keyword TIMEOUT])`
 //!
 //! # Description
-//! Each pair of an input and the output with the same number is a LAN. A frame that comes from a LAN
-//! tells that its source address is there; later frames for that address go there only, and nowhere if
-//! they come from there. Frames for groups and for addresses that nothing is known of go to all other
-//! LANs. Time is that of the packets' timestamps.
+//! Each pair of an input and the output with the same number is a LAN. The element learns from each
+//! frame that its source address is in the LAN that it arrives from. Later frames for that address go
+//! to that LAN only, and are dropped if they arrive from it. Frames for groups and for unknown
+//! addresses go to all other LANs. Times are those of the packets' timestamps.
 //!
 //! # Arguments
-//! - TIMEOUT: for how many seconds an address is remembered after it was heard from. Nothing is learnt
-//!   when 0. Default 300.
+//! - TIMEOUT: how many seconds after its last frame an address is remembered. With 0, nothing is
+//!   learned. Default 300.
 //!
 //! # Ports
-//! At least two push inputs, as many push outputs.
+//! At least two push inputs, the same number of push outputs.
 //!
 //! # Handlers
-//! - `table` (read): the addresses known and their ports, a line each.
-//! - `timeout` (read, write): as the argument.
+//! - `table` (read): the known addresses and their ports, one per line.
+//! - `timeout` (read, write): the value of TIMEOUT.
 //!
 //! # Drops
-//! - filtered: the receiver is where the frame comes from.
+//! - filtered: the destination is in the LAN that the frame arrives from.
 //! - truncated: the packet is shorter than an Ethernet header.
+//! - no buffer: there was no memory for a copy of the frame.
 //!
 //! # Example
 //! ```click

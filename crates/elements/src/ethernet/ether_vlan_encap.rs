@@ -1,29 +1,29 @@
-//! EtherVLANEncap - puts an Ethernet header with a VLAN tag in front of packets
+//! EtherVLANEncap - prepends an Ethernet header with a VLAN tag (802.1Q) to packets
 //!
 //! # Synopsis
 //! `EtherVLANEncap(ETHERTYPE, SRC, DST [, VLAN_TCI, VLAN_PCP, keywords VLAN_ID, NATIVE_VLAN])`
 //!
 //! # Description
-//! Puts an Ethernet header with these fields and an IEEE 802.1Q tag in front of each packet.
-//! Packets of the native VLAN get a header without a tag. EtherVlanEncap is another name for it.
+//! Prepends an Ethernet header with these fields and an IEEE 802.1Q tag to each packet. Packets of the
+//! native VLAN get a header without a tag. EtherVlanEncap is another name for it.
 //!
 //! # Arguments
-//! - ETHERTYPE: what follows the tag, 0 to 65535. Positional, mandatory.
+//! - ETHERTYPE: the type of what follows the tag, 0 to 65535. Positional, mandatory.
 //! - SRC: source address. Positional, mandatory.
 //! - DST: destination address. Positional, mandatory.
-//! - VLAN_TCI: number and priority of the VLAN in 16 bits; or `ANNO`: the packet's VLAN annotation
-//!   says them. Positional.
+//! - VLAN_TCI: priority and number of the VLAN in 16 bits; or `ANNO` to use the packet's VLAN
+//!   annotation. Positional.
 //! - VLAN_PCP: the priority, 0 to 7. Positional, default 0.
-//! - VLAN_ID: the number, 0 to 4095, when VLAN_TCI is not given. Default 0.
+//! - VLAN_ID: the number of the VLAN, 0 to 4095, if VLAN_TCI is not given. Default 0.
 //! - NATIVE_VLAN: the VLAN whose packets get no tag; -1 for none. Default 0.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.
 //!
 //! # Handlers
-//! - `src`, `dst`, `ethertype`, `vlan_tci`, `vlan_id`, `vlan_pcp`, `native_vlan` (read, write): as
-//!   the arguments.
-//! - `config` (read): the configuration that is in force.
+//! - `src`, `dst`, `ethertype`, `vlan_tci`, `vlan_id`, `vlan_pcp`, `native_vlan` (read, write): the
+//!   values of the arguments.
+//! - `config` (read): the current configuration.
 //!
 //! # Drops
 //! None.

@@ -8,12 +8,12 @@
 //!
 //! # Arguments
 //! - ANNO: the annotation, of six bytes. Positional, mandatory.
-//! - OFFSET: where the address is, in bytes; `src` and `dst` are those of an Ethernet header at the
-//!   start. Positional, mandatory.
+//! - OFFSET: where the address is, in bytes; `src` and `dst` are its places in an Ethernet header at
+//!   the start of the packet. Positional, mandatory.
 //!
 //! # Ports
-//! One agnostic input; output 0 agnostic, output 1 push and optional: it gets packets too short to
-//! hold the address.
+//! One agnostic input; output 0 agnostic, output 1 push and optional: it emits packets that are too
+//! short to contain the address.
 //!
 //! # Handlers
 //! None of its own.

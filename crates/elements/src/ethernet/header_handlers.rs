@@ -1,5 +1,5 @@
-//! The arguments ETHERTYPE, SRC and DST of elements that put Ethernet headers in front of packets, and
-//! the handlers that show and change them.
+//! The arguments ETHERTYPE, SRC and DST of elements that prepend Ethernet headers, and the handlers
+//! that read and change them.
 
 use millrace_core::headers::{EthernetHeader, U16};
 use millrace_core::{Args, Element, Handlers, Published};
@@ -25,7 +25,7 @@ fn change<E: WithHeader>(element: &E, change: impl Fn(&mut EthernetHeader)) {
     });
 }
 
-/// The handlers `src` and `dst`, and one for the type by each of the names.
+/// Registers the handlers `src` and `dst`, and one for the type under each of the names.
 pub(super) fn handlers<E: WithHeader>(handlers: &mut Handlers<E>, type_names: &[&str]) {
     handlers.read("src", |element: &E, _| element.header().load().src.to_string());
     handlers.write("src", |element: &E, call| {

@@ -4,9 +4,9 @@
 //! `HostEtherFilter(ETHER [, DROP_OWN, DROP_OTHER, keyword OFFSET])`
 //!
 //! # Description
-//! Acts like the card of a host with address ETHER: sets the packet type annotation to host,
-//! broadcast, multicast or otherhost by the destination address in the Ethernet header, and drops
-//! packets for other hosts.
+//! Acts like the card of a host with address ETHER: it sets the packet type annotation to host,
+//! broadcast, multicast or otherhost according to the destination address in the Ethernet header, and
+//! drops packets for other hosts.
 //!
 //! # Arguments
 //! - ETHER: the host's address. Positional, mandatory.
@@ -15,13 +15,14 @@
 //! - OFFSET: where the Ethernet header starts, in bytes. Default 0.
 //!
 //! # Ports
-//! One agnostic input; output 0 agnostic, output 1 push and optional: it gets what is dropped.
+//! One agnostic input; output 0 agnostic, output 1 push and optional: it emits the packets that would
+//! be dropped.
 //!
 //! # Handlers
-//! - `ether` (read, write): as the argument.
+//! - `ether` (read, write): the value of ETHER.
 //!
 //! # Drops
-//! - other host: for, or with DROP_OWN from, the wrong address.
+//! - other host: the packet is for another host or, with DROP_OWN, from ETHER.
 //! - truncated: the packet is shorter than an Ethernet header.
 //!
 //! # Example
@@ -87,7 +88,7 @@ impl PerPacket for HostEtherFilter {
     }
 }
 
-/// What a packet is for the host with address `own`.
+/// The packet type for the host with address `own`.
 #[inline(always)]
 fn kind_of(destination: EtherAddress, own: EtherAddress) -> PacketType {
     if destination == own {
@@ -111,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_what_a_card_would_keep() {
+    fn accepts_what_a_card_would_accept() {
         let mut rig = Rig::new("HostEtherFilter(2:2:2:2:2:2)", 1, 1).unwrap();
         let frames =
             [[2; 6], [0xff; 6], [1, 0, 0x5e, 0, 0, 1], [4; 6]].map(|dst| frame(dst, [8; 6]));
@@ -122,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn the_second_output_gets_the_rest() {
+    fn unwanted_packets_go_to_output_1() {
         let mut rig = Rig::new("HostEtherFilter(2:2:2:2:2:2, true, false)", 1, 2).unwrap();
         let out = rig.push_packets(0, vec![frame([2; 6], [2; 6]), frame([4; 6], [8; 6])]);
         assert_eq!((out[0].len(), out[1].len()), (1, 1));

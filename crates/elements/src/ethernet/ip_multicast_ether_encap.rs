@@ -1,11 +1,11 @@
-//! IPMulticastEtherEncap - puts Ethernet headers in front of IP multicast packets
+//! IPMulticastEtherEncap - prepends Ethernet headers to IP multicast packets
 //!
 //! # Synopsis
 //! `IPMulticastEtherEncap(ETHERTYPE, SRC)`
 //!
 //! # Description
-//! Puts an Ethernet header in front of each packet. Its destination is the Ethernet group that belongs to
-//! the packet's destination annotation, an IP multicast address (RFC 1112, 6.4).
+//! Prepends an Ethernet header to each packet. Its destination is the Ethernet group that corresponds
+//! to the packet's destination annotation, an IP multicast address (RFC 1112, 6.4).
 //!
 //! # Arguments
 //! - ETHERTYPE: 0 to 65535. Positional, mandatory.

@@ -1,4 +1,4 @@
-//! What EtherSwitch and ListenEtherSwitch learn: by which port each address is to be reached.
+//! The address table of EtherSwitch and ListenEtherSwitch: the port of each address.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -10,31 +10,31 @@ use millrace_core::{Context, Element, Handlers, Lock, Packet, Reason, Timestamp}
 
 /// The addresses and their ports.
 pub(super) struct Learning {
-    /// In seconds; nothing is learnt when 0.
+    /// In seconds; with 0, nothing is learned.
     timeout: AtomicU32,
     addresses: Lock<Addresses>,
-    /// How many addresses were learnt so far.
+    /// The number of addresses learned so far.
     learnt: AtomicU64,
 }
 
 type Addresses = HashMap<EtherAddress, Heard, foldhash::fast::FixedState>;
 
-/// Where an address was heard of last.
+/// Where an address was last seen.
 #[derive(Clone, Copy)]
 struct Heard {
     port: usize,
     /// The timestamp of the packet.
     at: Timestamp,
-    /// The how-manieth address it was.
+    /// The sequence number of the address.
     turn: u64,
 }
 
 /// Where a frame goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
-    /// By one port, which may be the one that it came by.
+    /// To one port, which may be the port that it arrived from.
     Port(usize),
-    /// By all ports but the one that it came by.
+    /// To all ports except the one that it arrived from.
     Everywhere,
 }
 
@@ -46,7 +46,8 @@ impl Learning {
         Self { timeout, addresses: Lock::default(), learnt: 0.into() }
     }
 
-    /// Learns from a frame that came by `port`, and says where it goes. `None` when it is too short.
+    /// Learns from a frame that arrived from `port`, and returns where it goes. None if it is too
+    /// short.
     pub(super) fn direct(&self, port: usize, packet: &Packet) -> Option<Direction> {
         let (header, _) = EthernetHeader::view(packet.data())?;
         let timeout = self.timeout.load(Relaxed);
@@ -72,7 +73,7 @@ impl Learning {
         Some(Direction::Everywhere)
     }
 
-    /// Declares the handlers of class `E`, which learns.
+    /// Registers the handlers of the learning class `E`.
     pub(super) fn handlers<E: Element>(handlers: &mut Handlers<E>, of: fn(&E) -> &Self) {
         handlers.read("table", move |element: &E, _| of(element).to_text());
         handlers.read("timeout", move |element: &E, _| of(element).timeout.load(Relaxed));
@@ -83,7 +84,7 @@ impl Learning {
         });
     }
 
-    /// The table in text, a line an address, in the order of Click's hash table.
+    /// The table as text, one address per line, in the order of Click's hash table.
     fn to_text(&self) -> String {
         let addresses = self.addresses.lock();
         let buckets = buckets_for(addresses.len());
@@ -93,11 +94,11 @@ impl Learning {
     }
 }
 
-/// Sends a packet by all outputs but one, the last output first.
+/// Sends a packet to all outputs except one, the last output first.
 pub(super) fn flood(cx: &mut Context, source: usize, packet: Packet) {
     let mut ports = (0..cx.outputs()).rev().filter(|&port| port != source);
     let Some(first) = ports.next() else {
-        // Nobody else is there.
+        // There is no other output.
         cx.drop(packet, Reason::Unconnected);
         return;
     };
@@ -129,7 +130,7 @@ fn hash(address: EtherAddress) -> u64 {
     (word(e, f) | word(c, d) << 16) ^ word(a, b) << 9
 }
 
-/// How many buckets Click's hash table has when it holds so many entries.
+/// The number of buckets of Click's hash table with this many entries.
 fn buckets_for(entries: usize) -> u64 {
     let mut buckets = 63;
     while entries as u64 > 2 * buckets {

@@ -1,24 +1,25 @@
-//! ListenEtherSwitch - a learning Ethernet switch with a port to listen at
+//! ListenEtherSwitch - forwards Ethernet frames as a learning switch, and copies all frames to an extra output
 //!
 //! # Synopsis
 //! `ListenEtherSwitch([keyword TIMEOUT])`
 //!
 //! # Description
-//! An EtherSwitch with one output more than inputs: the last output gets a copy of every frame.
+//! An EtherSwitch with one more output than inputs. The last output emits a copy of every frame.
 //!
 //! # Arguments
-//! - TIMEOUT: for how many seconds an address is remembered after it was heard from. Nothing is learnt
-//!   when 0. Default 300.
+//! - TIMEOUT: how many seconds after its last frame an address is remembered. With 0, nothing is
+//!   learned. Default 300.
 //!
 //! # Ports
-//! Any number of push inputs, one push output more.
+//! Any number of push inputs, one more push output.
 //!
 //! # Handlers
-//! - `table` (read): the addresses known and their ports, a line each.
-//! - `timeout` (read, write): as the argument.
+//! - `table` (read): the known addresses and their ports, one per line.
+//! - `timeout` (read, write): the value of TIMEOUT.
 //!
 //! # Drops
 //! - truncated: the packet is shorter than an Ethernet header.
+//! - no buffer: there was no memory for a copy of the frame.
 //!
 //! # Example
 //! ```click

@@ -1,16 +1,16 @@
-//! MarkMACHeader - says where packets' MAC header is
+//! MarkMACHeader - sets the MAC header position of packets
 //!
 //! # Synopsis
 //! `MarkMACHeader([OFFSET, HEADERLENGTH])`
 //!
 //! # Description
-//! Marks what stands OFFSET bytes into each packet as its MAC header. With HEADERLENGTH it marks
-//! the network header too, that many bytes further on.
+//! Marks the bytes from OFFSET on as each packet's MAC header. With HEADERLENGTH, it also marks the
+//! network header, that many bytes later.
 //!
 //! # Arguments
 //! - OFFSET: in bytes. Positional, default 0.
-//! - HEADERLENGTH: length of the MAC header; 0 to leave the network header alone. Positional,
-//!   default 0.
+//! - HEADERLENGTH: length of the MAC header; 0 leaves the network header unchanged. Positional, default
+//!   0.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.
@@ -19,7 +19,7 @@
 //! None of its own.
 //!
 //! # Drops
-//! - truncated: the packet is shorter than OFFSET and HEADERLENGTH.
+//! - truncated: the packet is shorter than OFFSET plus HEADERLENGTH.
 //!
 //! # Example
 //! ```click

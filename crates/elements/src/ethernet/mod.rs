@@ -37,12 +37,13 @@ use millrace_core::headers::{EthernetHeader, Header};
 use millrace_core::net::EtherAddress;
 use millrace_core::{Element, Handlers, Published, View};
 
-/// Bytes of the two addresses that an Ethernet header begins with.
+/// Length of the two addresses at the start of an Ethernet header.
 const ADDRESSES: usize = 12;
-/// Bytes of a VLAN tag.
+/// Length of a VLAN tag.
 const TAG: usize = 4;
 
-/// The VLAN tag that follows a frame's addresses with this Ethernet type; `Some(None)` when it is cut.
+/// The VLAN tag after a frame's addresses, if it has this EtherType; `Some(None)` if it is
+/// truncated.
 #[inline(always)]
 fn tag_of(frame: &[u8], ether_type: u16) -> Option<Option<u16>> {
     let after = frame.get(ADDRESSES..)?;
@@ -51,8 +52,8 @@ fn tag_of(frame: &[u8], ether_type: u16) -> Option<Option<u16>> {
     tagged.then(tci)
 }
 
-/// Changes the Ethernet header that a packet starts with, and marks it as the MAC header. False,
-/// and nothing changed, when the packet is too short for one.
+/// Changes the Ethernet header at the start of a packet, and marks it as the MAC header. Returns
+/// false and changes nothing if the packet is too short.
 #[inline(always)]
 fn rewrite_header(packet: &mut View, change: impl FnOnce(&mut EthernetHeader)) -> bool {
     if packet.len() < EthernetHeader::LEN {
@@ -65,7 +66,7 @@ fn rewrite_header(packet: &mut View, change: impl FnOnce(&mut EthernetHeader)) -
     true
 }
 
-/// The handler for an Ethernet address that may change.
+/// Registers a read and write handler for an Ethernet address.
 fn address_handler<E: Element>(
     handlers: &mut Handlers<E>,
     name: &str,

@@ -1,10 +1,10 @@
-//! SetEtherAddress - puts an Ethernet address into an annotation
+//! SetEtherAddress - sets an annotation to an Ethernet address
 //!
 //! # Synopsis
 //! `SetEtherAddress(ADDR, ANNO)`
 //!
 //! # Description
-//! Sets the annotation ANNO of each packet to the address.
+//! Sets the annotation ANNO of each packet to the address ADDR.
 //!
 //! # Arguments
 //! - ADDR: the address. Positional, mandatory.
@@ -14,7 +14,7 @@
 //! One agnostic input, one agnostic output.
 //!
 //! # Handlers
-//! - `addr` (read, write): as the argument.
+//! - `addr` (read, write): the value of ADDR.
 //!
 //! # Drops
 //! None.

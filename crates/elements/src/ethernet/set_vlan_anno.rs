@@ -1,4 +1,4 @@
-//! SetVLANAnno - sets the VLAN annotation
+//! SetVLANAnno - sets the VLAN annotation of packets
 //!
 //! # Synopsis
 //! `SetVLANAnno([VLAN_TCI, VLAN_PCP, keyword VLAN_ID])`
@@ -8,16 +8,16 @@
 //! SetVlanAnno is another name for it.
 //!
 //! # Arguments
-//! - VLAN_TCI: number and priority of the VLAN in 16 bits. Positional.
+//! - VLAN_TCI: priority and number of the VLAN in 16 bits. Positional.
 //! - VLAN_PCP: the priority, 0 to 7. Positional, default 0.
-//! - VLAN_ID: the number, 0 to 4095, when VLAN_TCI is not given. Default 0.
+//! - VLAN_ID: the number of the VLAN, 0 to 4095, if VLAN_TCI is not given. Default 0.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.
 //!
 //! # Handlers
-//! - `vlan_tci`, `vlan_id`, `vlan_pcp` (read, write): as the arguments.
-//! - `config` (read): the configuration that is in force.
+//! - `vlan_tci`, `vlan_id`, `vlan_pcp` (read, write): the values of the arguments.
+//! - `config` (read): the current configuration.
 //!
 //! # Drops
 //! None.

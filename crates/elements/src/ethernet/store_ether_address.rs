@@ -6,21 +6,21 @@
 //! `StoreEtherAddress(OFFSET, ANNO anno)`
 //!
 //! # Description
-//! Writes an Ethernet address, ADDR or that in the packet's annotation ANNO, into each packet at
-//! OFFSET.
+//! Writes an Ethernet address into each packet at OFFSET. The address is ADDR, or the value of the
+//! packet's annotation ANNO.
 //!
 //! # Arguments
 //! - ADDR: the address. Positional.
-//! - OFFSET: where it goes, in bytes; `src` and `dst` are the places of an Ethernet header at the
-//!   start. Positional, mandatory.
-//! - ANNO: the annotation that holds the address, in ADDR's place.
+//! - OFFSET: where to write it, in bytes; `src` and `dst` are its places in an Ethernet header at the
+//!   start of the packet. Positional, mandatory.
+//! - ANNO: the annotation that contains the address, instead of ADDR.
 //!
 //! # Ports
-//! One agnostic input; output 0 agnostic, output 1 push and optional: it gets packets too short to
-//! hold the address.
+//! One agnostic input; output 0 agnostic, output 1 push and optional: it emits packets that are too
+//! short to contain the address.
 //!
 //! # Handlers
-//! - `addr` (read, write): as the argument.
+//! - `addr` (read, write): the value of ADDR.
 //!
 //! # Drops
 //! - truncated: the packet ends before the address would.
@@ -58,7 +58,7 @@ impl Element for StoreEtherAddress {
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let args = &mut setup.args;
         let annotation: Option<Annotation<LEN>> = args.optional_keyword("ANNO");
-        // With an annotation the one argument in its place is OFFSET.
+        // With ANNO, a single positional argument is OFFSET.
         let address: Option<EtherAddress> = match annotation {
             Some(_) if args.len() < 3 => args.optional_keyword("ADDR"),
             _ => args.optional("ADDR"),

@@ -1,25 +1,26 @@
-//! StripEtherVLANHeader - takes the Ethernet header with its VLAN tag off packets
+//! StripEtherVLANHeader - strips the Ethernet header, with its VLAN tag, from packets
 //!
 //! # Synopsis
 //! `StripEtherVLANHeader([NATIVE_VLAN])`
 //!
 //! # Description
-//! Takes the Ethernet header off each packet, and with it the IEEE 802.1Q tag if there is one; the
-//! tag is noted in the packet's VLAN annotation. A frame without a tag belongs to the native VLAN;
-//! if there is none, it leaves by output 1, unchanged, or is dropped. StripEtherVlanHeader is another
-//! name for it.
+//! Strips the Ethernet header from each packet, together with the IEEE 802.1Q tag if there is one, and
+//! copies the tag to the packet's VLAN annotation. A frame without a tag belongs to the native VLAN. If
+//! there is no native VLAN, the frame goes to output 1 unchanged, or is dropped. StripEtherVlanHeader
+//! is another name for it.
 //!
 //! # Arguments
-//! - NATIVE_VLAN: the VLAN of frames without a tag, -1 for none. Positional, default 0.
+//! - NATIVE_VLAN: the VLAN of frames without a tag; -1 for none. Positional, default 0.
 //!
 //! # Ports
-//! One agnostic input; output 0 agnostic, output 1 push and optional: it gets what is dropped.
+//! One agnostic input; output 0 agnostic, output 1 push and optional: it emits the packets that would
+//! be dropped.
 //!
 //! # Handlers
 //! None of its own.
 //!
 //! # Drops
-//! - filtered: no tag and no native VLAN.
+//! - filtered: the frame has no tag and there is no native VLAN.
 //! - truncated: the packet is shorter than its Ethernet header.
 //!
 //! # Example
@@ -85,7 +86,7 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn frames_that_are_cut_are_dropped() {
+    fn truncated_frames_are_dropped() {
         let mut rig = Rig::new("StripEtherVLANHeader", 1, 1).unwrap();
         let cut: [&[u8]; 4] =
             [b"", b"addresses...\x08", b"addresses...\x81\0\0\x05\x08", b"addresses...\x81\0\0"];

@@ -1,15 +1,15 @@
-//! VLANDecap - takes the VLAN tag out of Ethernet frames
+//! VLANDecap - removes the VLAN tag (802.1Q) from Ethernet frames
 //!
 //! # Synopsis
 //! `VLANDecap([ANNO, keyword ETHERTYPE])`
 //!
 //! # Description
-//! Takes the IEEE 802.1Q tag, if there is one, out of each Ethernet frame, and notes it in the
-//! packet's VLAN annotation; 0 when there was none.
+//! Removes the IEEE 802.1Q tag, if there is one, from each Ethernet frame, and copies it to the
+//! packet's VLAN annotation. Without a tag, the annotation is set to 0.
 //!
 //! # Arguments
-//! - ANNO: whether the annotation is set. Positional, default true.
-//! - ETHERTYPE: the Ethernet type that says that a tag follows. Default 0x8100.
+//! - ANNO: whether to set the annotation. Positional, default true.
+//! - ETHERTYPE: the EtherType that marks a tag. Default 0x8100.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.
@@ -82,7 +82,7 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn a_tag_that_is_cut_is_a_fault_and_a_short_packet_is_none() {
+    fn truncated_tags_are_dropped_and_short_packets_are_forwarded() {
         let mut rig = Rig::new("VLANDecap", 1, 1).unwrap();
         let out = rig.push(0, &[&b"addresses...\x81\x00\x00"[..], b"short", b""]);
         assert_eq!(out[0], [&b"short"[..], b""]);

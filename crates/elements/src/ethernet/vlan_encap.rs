@@ -1,27 +1,27 @@
-//! VLANEncap - puts a VLAN tag into Ethernet frames
+//! VLANEncap - inserts a VLAN tag (802.1Q) into Ethernet frames
 //!
 //! # Synopsis
 //! `VLANEncap([VLAN_TCI, VLAN_PCP, keywords VLAN_ID, NATIVE_VLAN, ETHERTYPE])`
 //!
 //! # Description
-//! Puts an IEEE 802.1Q tag behind the addresses of each Ethernet frame. Frames of the native VLAN
-//! stay as they are.
+//! Inserts an IEEE 802.1Q tag after the addresses of each Ethernet frame. Frames of the native VLAN are
+//! unchanged.
 //!
 //! # Arguments
-//! - VLAN_TCI: number and priority of the VLAN in 16 bits; or `ANNO`: the packet's VLAN annotation
-//!   says them. Positional.
+//! - VLAN_TCI: priority and number of the VLAN in 16 bits; or `ANNO` to use the packet's VLAN
+//!   annotation. Positional.
 //! - VLAN_PCP: the priority, 0 to 7. Positional, default 0.
-//! - VLAN_ID: the number, 0 to 4095, when VLAN_TCI is not given. Default 0.
+//! - VLAN_ID: the number of the VLAN, 0 to 4095, if VLAN_TCI is not given. Default 0.
 //! - NATIVE_VLAN: the VLAN whose frames get no tag; -1 for none. Default 0.
-//! - ETHERTYPE: the Ethernet type that says that a tag follows. Default 0x8100; 0x88a8 is that of
-//!   service tags (802.1ad).
+//! - ETHERTYPE: the EtherType that marks a tag. Default 0x8100; use 0x88a8 for service tags (802.1ad).
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.
 //!
 //! # Handlers
-//! - `vlan_tci`, `vlan_id`, `vlan_pcp`, `native_vlan`, `ethertype` (read, write): as the arguments.
-//! - `config` (read): the configuration that is in force.
+//! - `vlan_tci`, `vlan_id`, `vlan_pcp`, `native_vlan`, `ethertype` (read, write): the values of the
+//!   arguments.
+//! - `config` (read): the current configuration.
 //!
 //! # Drops
 //! - truncated: the packet is shorter than two Ethernet addresses.
@@ -109,7 +109,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_is_too_short_is_dropped_unless_it_stays_as_it_is() {
+    fn short_packets_are_dropped_unless_in_the_native_vlan() {
         let mut rig = Rig::new("VLANEncap(7)", 1, 1).unwrap();
         assert_eq!(rig.push(0, &["0123456789a", "0123456789ab"])[0], [b"0123456789ab\x81\0\0\x07"]);
         assert_eq!(rig.stats().drops, [(Reason::Truncated, 1)]);
@@ -119,7 +119,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn tags_are_those_that_another_parser_reads(
+        fn an_independent_parser_reads_the_tags(
             tci: u16,
             payload in proptest::collection::vec(any::<u8>(), 0..80),
         ) {

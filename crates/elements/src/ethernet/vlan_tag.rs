@@ -1,22 +1,22 @@
-//! What the elements that give VLAN tags are told: the tag, and which packets get none.
+//! The arguments of elements that add VLAN tags: the tag, and which packets get none.
 
 use millrace_core::args::{Arg, ArgError, ArgText, Args, Kind, Scope};
 use millrace_core::element::HandlerError;
 use millrace_core::{Call, Element, Handlers};
 use millrace_core::{Published, View};
 
-/// The tag to give.
+/// The tag to add.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct VlanTag {
     /// Priority and number of the VLAN.
     tci: u16,
-    /// Whether each packet's annotation says them instead.
+    /// Whether to use each packet's annotation instead.
     annotated: bool,
-    /// The VLAN whose packets get no tag; none when negative.
+    /// The VLAN whose packets get no tag; none if negative.
     native: i32,
 }
 
-/// The bits of a tag that are the VLAN's number.
+/// The bits of a tag with the VLAN's number.
 const ID: u16 = 0x0fff;
 const PRIORITY_SHIFT: u32 = 13;
 const HIGHEST_PRIORITY: u8 = 7;
@@ -69,14 +69,14 @@ impl VlanTag {
         Self { tci: tci_with_priority, annotated, native: 0 }
     }
 
-    /// The tag for a packet; none when it belongs to the native VLAN.
+    /// The tag for a packet; None if it belongs to the native VLAN.
     #[inline(always)]
     pub(super) fn of(&self, packet: &View) -> Option<u16> {
         let tci = if self.annotated { packet.vlan_tci() } else { self.tci };
         (i32::from(tci & ID) != self.native).then_some(tci)
     }
 
-    /// The tag that the arguments say.
+    /// The tag given by the arguments.
     #[inline(always)]
     pub(super) fn tci(&self) -> u16 {
         self.tci
@@ -86,7 +86,7 @@ impl VlanTag {
         self.tci >> PRIORITY_SHIFT
     }
 
-    /// As arguments.
+    /// The tag as arguments.
     fn config(self) -> String {
         let mut text = match self.annotated {
             true => "ANNO".to_owned(),
@@ -99,11 +99,11 @@ impl VlanTag {
     }
 }
 
-/// An element that gives tags.
+/// An element that adds tags.
 pub(super) trait Tagging: Element {
     fn tag(&self) -> &Published<VlanTag>;
 
-    /// The arguments in front of those of the tag, each with a comma behind it.
+    /// The arguments before those of the tag, each followed by a comma.
     fn other_arguments(&self) -> String {
         String::new()
     }
@@ -118,7 +118,7 @@ fn change<E: Tagging>(element: &E, change: impl Fn(&mut VlanTag)) -> Result<(), 
     Ok(())
 }
 
-/// What is written, if it is a number up to `highest`.
+/// Parses the written value as a number up to `highest`.
 fn number_up_to(call: &Call<'_>, highest: u16) -> Result<u16, HandlerError> {
     let number = call.parse()?;
     match number <= highest {
@@ -127,7 +127,7 @@ fn number_up_to(call: &Call<'_>, highest: u16) -> Result<u16, HandlerError> {
     }
 }
 
-/// The handlers `config`, `vlan_tci`, `vlan_id` and `vlan_pcp`.
+/// Registers the handlers `config`, `vlan_tci`, `vlan_id` and `vlan_pcp`.
 pub(super) fn handlers<E: Tagging>(handlers: &mut Handlers<E>) {
     fn load<E: Tagging>(element: &E) -> VlanTag {
         *element.tag().load()
@@ -144,7 +144,7 @@ pub(super) fn handlers<E: Tagging>(handlers: &mut Handlers<E>) {
         change(element, |tag| match tci {
             Tci::Annotated => tag.annotated = true,
             Tci::Fixed(tci) => {
-                // VLAN_PCP still counts.
+                // VLAN_PCP still applies.
                 *tag = VlanTag {
                     tci: tci | tag.priority() << PRIORITY_SHIFT,
                     annotated: false,
@@ -173,7 +173,7 @@ pub(super) fn handlers<E: Tagging>(handlers: &mut Handlers<E>) {
     });
 }
 
-/// The handler `native_vlan`.
+/// Registers the handler `native_vlan`.
 pub(super) fn native_handlers<E: Tagging>(handlers: &mut Handlers<E>) {
     handlers.read("native_vlan", |element: &E, _| match element.tag().load().native {
         0 => String::new(),

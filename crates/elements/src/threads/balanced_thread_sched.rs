@@ -1,20 +1,21 @@
-//! BalancedThreadSched - moves tasks between threads by their load
+//! BalancedThreadSched - balances load by moving tasks between threads
 //!
 //! # Synopsis
 //! `BalancedThreadSched([INTERVAL, INCREASING])`
 //!
 //! # Description
-//! Looks every INTERVAL milliseconds at how long the tasks ran since the last look, and moves some from
-//! the busiest thread to the idlest. Tasks that receive from a device stay with its queues, and Pipeliners
-//! with BLOCKING stay where they are. Packets stay in order when a task moves.
+//! Every INTERVAL milliseconds, measures how long each task ran since the last measurement, and moves
+//! some tasks from the busiest thread to the least busy one. Tasks that receive from a device stay with
+//! its queues, and the tasks of Pipeliners with BLOCKING do not move. Packets stay in order when a task
+//! moves.
 //!
-//! With this element in a configuration any other task may run on any thread, and so every element that
-//! such a task reaches has state on all threads; the handler `home_thread` of an element then moves its
-//! task to any thread.
+//! With this element in a configuration, any other task may run on any thread, so every element that
+//! such a task reaches has state on all threads. The `home_thread` handler of an element can then move
+//! its task to any thread.
 //!
 //! # Arguments
-//! - INTERVAL: milliseconds between two looks, at least 1. Positional, default 1000.
-//! - INCREASING: whether cheap tasks move first; else dear ones do. Positional, default true.
+//! - INTERVAL: milliseconds between measurements, at least 1. Positional, default 1000.
+//! - INCREASING: whether cheap tasks move first; otherwise expensive ones do. Positional, default true.
 //!
 //! # Ports
 //! None.
@@ -48,12 +49,12 @@ pub struct BalancedThreadSched {
     interval: Timestamp,
     increasing: bool,
     timer: Timer,
-    /// What each task's cycles were at the last look, in the order of the plan.
+    /// Each task's cycles at the last measurement, in the order of the plan.
     seen: Lock<Vec<u64>>,
     moves: AtomicU64,
 }
 
-/// A task that may move, and the cycles that it took since the last look.
+/// A task that may move, and the cycles it used since the last measurement.
 struct Load<'a> {
     task: &'a Task,
     cycles: u64,
@@ -118,13 +119,14 @@ impl Element for BalancedThreadSched {
     }
 }
 
-/// Which tasks move to which threads, given the load of each thread and the tasks in order of preference.
+/// Decides which tasks move to which threads, given the load of each thread and the tasks in order
+/// of preference.
 fn balance(threads: &mut [u64], loads: &[Load<'_>]) -> Vec<(usize, usize)> {
     let homes = loads.iter().map(|load| (load.task.home(), load.cycles)).collect::<Vec<_>>();
     moves(threads, &homes)
 }
 
-/// [`balance`], by the home and the cycles of each task.
+/// [`balance`], given the home thread and the cycles of each task.
 fn moves(threads: &mut [u64], tasks: &[(usize, u64)]) -> Vec<(usize, usize)> {
     let mut homes: Vec<usize> = tasks.iter().map(|task| task.0).collect();
     let mut moves = Vec::new();
@@ -134,7 +136,7 @@ fn moves(threads: &mut [u64], tasks: &[(usize, u64)]) -> Vec<(usize, usize)> {
         let least = (0..threads.len()).min_by_key(by_load).unwrap_or(0);
         let most = (0..threads.len()).max_by_key(by_load).unwrap_or(0);
         let (low, high) = (threads[least], threads[most]);
-        // Differences of an eighth are none.
+        // Ignore differences of less than an eighth.
         if mean - low < mean / 8 && high - mean < mean / 8 {
             break;
         }
@@ -162,12 +164,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn load_goes_from_the_busiest_thread_to_the_idlest() {
+    fn load_moves_from_the_busiest_thread_to_the_idlest() {
         // All on one thread.
         assert_eq!(moves(&mut [40, 0], &[(0, 10), (0, 10), (0, 20)]), [(0, 1), (1, 1)]);
         // Nearly even.
         assert!(moves(&mut [105, 100], &[(0, 5), (0, 100), (1, 100)]).is_empty());
-        // One task that is all there is.
+        // A single task cannot be split.
         assert!(moves(&mut [100, 0], &[(0, 100)]).is_empty());
         assert!(moves(&mut [0, 0], &[(0, 0)]).is_empty());
         assert!(moves(&mut [], &[]).is_empty());
@@ -177,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_its_arguments() {
+    fn checks_its_arguments() {
         assert!(Rig::new("BalancedThreadSched(10, false)", 0, 0).is_ok());
         assert!(Rig::new("BalancedThreadSched(0)", 0, 0).is_err());
     }

@@ -1,12 +1,12 @@
-//! CPUSwitch - sends packets by the thread that they come on
+//! CPUSwitch - sends packets to the output of the thread they arrive on
 //!
 //! # Synopsis
 //! `CPUSwitch`
 //!
 //! # Description
-//! Sends what comes on thread t to output t modulo the number of outputs. Each thread so has a part of
-//! the graph for itself: what hangs on one output is reached by the threads of this output alone, and
-//! has no state on others.
+//! Sends packets that arrive on thread t to output t modulo the number of outputs. This gives each
+//! thread a private part of the graph: only the threads of an output reach the elements after it, and
+//! those elements have no state on other threads.
 //!
 //! # Arguments
 //! None.
@@ -57,7 +57,7 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn the_first_thread_sends_by_the_first_output() {
+    fn thread_0_sends_to_output_0() {
         let mut rig = Rig::new("CPUSwitch", 1, 2).unwrap();
         assert_eq!(rig.push(0, &["a"]), [vec![b"a".to_vec()], vec![]]);
         assert!(Rig::new("CPUSwitch(1)", 1, 2).is_err());

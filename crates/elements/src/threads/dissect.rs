@@ -1,6 +1,6 @@
 //! Finds the flow that a packet belongs to, through VLAN tags and tunnels.
 //!
-//! | layer | how it is told | source |
+//! | layer | how it is recognized | source |
 //! |---|---|---|
 //! | VLAN, QinQ | EtherType 8100, 88a8, 9100 | IEEE 802.1Q, 802.1ad |
 //! | IPv4, IPv6 | EtherType 0800, 86dd; protocol 4, 41 (IP in IP) | RFC 791, 8200, 2003, 2473 |
@@ -8,20 +8,20 @@
 //! | VXLAN | UDP to port 4789 | RFC 7348 |
 //! | GTP-U | UDP to port 2152, user data | 3GPP TS 29.281 |
 //!
-//! Nothing that a packet contains makes this fail: what is cut short or is no header ends the search, and
-//! the innermost flow that was found counts.
+//! No packet content makes this fail. A truncated or invalid header ends the search, and the
+//! innermost flow found so far is the result.
 
-/// Who sends to whom.
+/// The source and destination of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Flow {
     pub(super) kind: Kind,
-    /// Addresses as numbers, their last byte the lowest.
+    /// Addresses as numbers, with the last byte lowest.
     pub(super) source: u128,
     pub(super) destination: u128,
-    /// Those of TCP, UDP, SCTP and their like, if the packet is no fragment: the fragments of a datagram
-    /// have the same addresses, but one of them alone has the ports.
+    /// The ports of TCP, UDP, SCTP, DCCP or UDP-Lite, unless the packet is a fragment: all
+    /// fragments of a datagram have the same addresses, but only one has the ports.
     pub(super) ports: Option<(u16, u16)>,
-    /// The IP protocol, or for what is no IP the EtherType.
+    /// The IP protocol, or the EtherType if the packet is not IP.
     pub(super) protocol: u16,
 }
 
@@ -35,7 +35,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// Bytes of an address.
+    /// Length of an address in bytes.
     pub(super) fn len(self) -> usize {
         match self {
             Self::Ether => 6,
@@ -53,10 +53,10 @@ pub(super) enum Start {
     Ip,
 }
 
-/// What is inside of a header.
+/// What a header contains: the kind of the next header, and its bytes.
 type Inside<'a> = Option<(Start, &'a [u8])>;
 
-/// How many headers are looked into: more than any sane packet has.
+/// Maximum number of headers to parse: more than any sane packet has.
 const DEEPEST: usize = 12;
 
 const TCP: u8 = 6;
@@ -64,7 +64,7 @@ const UDP: u8 = 17;
 const VXLAN_PORT: u16 = 4789;
 const GTP_PORT: u16 = 2152;
 
-/// The innermost flow of a packet, or the outermost one when `outer`; none when there is not even an
+/// The innermost flow of a packet, or the outermost one if `outer`; None if there is not even an
 /// Ethernet header.
 #[inline]
 pub(super) fn flow_of(bytes: &[u8], start: Start, outer: bool) -> Option<Flow> {
@@ -75,8 +75,8 @@ pub(super) fn flow_of(bytes: &[u8], start: Start, outer: bool) -> Option<Flow> {
     packet.and_then(plain).or_else(|| search(bytes, start, outer))
 }
 
-/// The flow of the most frequent kind of packet, in few steps: TCP or UDP in IPv4 without options, neither
-/// a fragment nor a tunnel.
+/// Fast path for the most common packets: the flow of TCP or UDP in IPv4 without options, neither a
+/// fragment nor a tunnel.
 #[inline]
 fn plain(packet: &[u8]) -> Option<Flow> {
     let header = packet.first_chunk::<24>()?;
@@ -94,7 +94,7 @@ fn plain(packet: &[u8]) -> Option<Flow> {
     })
 }
 
-/// Looks into one header after the other.
+/// Parses one header after the other.
 fn search(bytes: &[u8], start: Start, outer: bool) -> Option<Flow> {
     let mut flow = Flow::default();
     let mut inside = Some((start, bytes));
@@ -108,7 +108,7 @@ fn search(bytes: &[u8], start: Start, outer: bool) -> Option<Flow> {
             break;
         }
     }
-    // The addresses of a frame are no flow where there are those of a packet.
+    // The addresses of the frame are the flow only if no IP header was found.
     match (flow.kind, start) {
         (Kind::Ether, Start::Ether) => frame_of(bytes),
         (Kind::Ether, Start::Ip) => None,
@@ -121,7 +121,7 @@ fn ether(bytes: &[u8]) -> Inside<'_> {
     matches!(kind, 0x0800 | 0x86dd).then_some((Start::Ip, inside))
 }
 
-/// The EtherType behind all tags, and what comes after it.
+/// The EtherType after all tags, and the bytes after it.
 fn ether_type(bytes: &[u8]) -> Option<(u16, &[u8])> {
     let (header, mut rest) = bytes.split_first_chunk::<14>()?;
     let mut kind = u16::from_be_bytes([header[12], header[13]]);
@@ -135,7 +135,7 @@ fn ether_type(bytes: &[u8]) -> Option<(u16, &[u8])> {
     Some((kind, rest))
 }
 
-/// The flow of a frame that is no IP.
+/// The flow of a frame that is not IP.
 #[cold]
 fn frame_of(bytes: &[u8]) -> Option<Flow> {
     let (protocol, _) = ether_type(bytes)?;
@@ -201,7 +201,7 @@ fn ipv6<'a>(flow: &mut Flow, bytes: &'a [u8]) -> Inside<'a> {
     transport(flow, protocol, fragment, inside)
 }
 
-/// What stands behind an IP header.
+/// Parses what follows an IP header.
 fn transport<'a>(flow: &mut Flow, protocol: u8, fragment: bool, bytes: &'a [u8]) -> Inside<'a> {
     flow.protocol = protocol.into();
     flow.ports = None;
@@ -236,7 +236,7 @@ fn gre(bytes: &[u8]) -> Inside<'_> {
     let mut rest = bytes;
     let flags = take_u16(&mut rest)?;
     let kind = take_u16(&mut rest)?;
-    // Neither routing nor another version.
+    // Reject routing and other versions.
     if flags & 0x4007 != 0 {
         return None;
     }
@@ -249,13 +249,13 @@ fn gre(bytes: &[u8]) -> Inside<'_> {
     }
 }
 
-/// Behind the UDP header at the start of `bytes`.
+/// Parses VXLAN after the UDP header at the start of `bytes`.
 fn vxlan(bytes: &[u8]) -> Inside<'_> {
     let valid = bytes.get(8)? & 0x08 != 0;
     Some((Start::Ether, bytes.get(16..)?)).filter(|_| valid)
 }
 
-/// Behind the UDP header at the start of `bytes`.
+/// Parses GTP-U after the UDP header at the start of `bytes`.
 fn gtp(bytes: &[u8]) -> Inside<'_> {
     const USER_DATA: u8 = 255;
     let &[flags, kind] = bytes.get(8..)?.first_chunk::<2>()?;
@@ -269,7 +269,7 @@ fn gtp(bytes: &[u8]) -> Inside<'_> {
         rest = after;
         let mut extension = if flags & 0x04 != 0 { optional[3] } else { 0 };
         while extension != 0 {
-            // The length counts words, and the last byte names what follows.
+            // The length is in 32-bit words; the last byte is the type of the next extension.
             let length = usize::from(*rest.first()?) * 4;
             extension = *rest.get(..length)?.last()?;
             rest = rest.get(length..)?;
@@ -293,7 +293,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// A flow as a test wants it.
+    /// A flow to build test packets of.
     #[derive(Clone, Debug)]
     pub(in crate::threads) struct Wanted {
         pub(in crate::threads) v6: bool,
@@ -308,7 +308,7 @@ pub(super) mod tests {
             Self { hosts: (b, a), ports: (d, c), ..self.clone() }
         }
 
-        /// What is to be found.
+        /// The expected flow.
         fn flow(&self) -> Flow {
             let address = |host: u8| match self.v6 {
                 true => u128::from_be_bytes(v6(host)),
@@ -323,7 +323,7 @@ pub(super) mod tests {
             }
         }
 
-        /// The IP packet, by another's hand.
+        /// The IP packet, built by an independent library.
         pub(in crate::threads) fn packet(&self) -> Vec<u8> {
             let builder = match self.v6 {
                 true => PacketBuilder::ipv6(v6(self.hosts.0), v6(self.hosts.1), 64),
@@ -346,12 +346,12 @@ pub(super) mod tests {
     }
 
     pub(in crate::threads) fn wanted() -> impl Strategy<Value = Wanted> {
-        // Ports that are no tunnel's.
+        // Ports that no tunnel uses.
         (any::<bool>(), any::<bool>(), any::<(u8, u8)>(), (1u16..2000, 1u16..2000))
             .prop_map(|(v6, tcp, hosts, ports)| Wanted { v6, tcp, hosts, ports })
     }
 
-    /// Ways to wrap an IP packet into another one.
+    /// Ways to encapsulate an IP packet.
     pub(in crate::threads) const WRAPS: &[&str] = &[
         "none",
         "ipip",
@@ -372,7 +372,7 @@ pub(super) mod tests {
             "ip in ipv6" => {
                 let mut outer = vec![0x60, 0, 0, 0, 0, 0, 60, 64];
                 outer.extend([v6(200), v6(201)].concat());
-                // Destination options, then a fragment header that divides nothing.
+                // Destination options, then a fragment header of an unfragmented packet.
                 outer.extend([44, 0, 1, 4, 0, 0, 0, 0, number, 0, 0, 0, 0, 0, 0, 9]);
                 [outer, packet.to_vec()].concat()
             }
@@ -408,7 +408,7 @@ pub(super) mod tests {
         [from.to_be_bytes(), to.to_be_bytes(), [0, 0], [0, 0]].concat()
     }
 
-    /// A frame with so many VLAN tags.
+    /// A frame with this many VLAN tags.
     pub(in crate::threads) fn frame(packet: &[u8], tags: usize) -> Vec<u8> {
         let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
         for tag in 0..tags {
@@ -430,14 +430,14 @@ pub(super) mod tests {
             let found = flow_of(&frame(&packet, tags), Start::Ether, false);
             prop_assert_eq!(found, Some(wanted.flow()), "{} in {}", WRAPS[inner], WRAPS[outer]);
             prop_assert_eq!(flow_of(&packet, Start::Ip, false), Some(wanted.flow()));
-            // The flow of a tunnel is found when it is asked for.
+            // The flow of a tunnel is found if requested.
             if outer > 0 {
                 prop_assert_ne!(flow_of(&packet, Start::Ip, true), Some(wanted.flow()));
             }
         }
 
         #[test]
-        fn no_bytes_make_it_fail(
+        fn arbitrary_bytes_never_panic(
             mut bytes in proptest::collection::vec(any::<u8>(), 0..120),
             wanted in wanted(),
             how in 0..WRAPS.len(),
@@ -455,7 +455,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_cut_short_has_the_flow_in_front_of_the_cut() {
+    fn a_truncated_packet_has_the_last_complete_flow() {
         let inner = Wanted { v6: false, tcp: false, hosts: (1, 2), ports: (7, 8) };
         let packet = frame(&wrap(&inner.packet(), "gre"), 0);
         let at = |length: usize| flow_of(&packet[..length], Start::Ether, false);

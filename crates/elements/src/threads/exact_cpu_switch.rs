@@ -1,17 +1,17 @@
-//! ExactCPUSwitch - sends packets by the thread that they come on, one output a thread
+//! ExactCPUSwitch - sends packets to one output per thread, by the thread they arrive on
 //!
 //! # Synopsis
 //! `ExactCPUSwitch`
 //!
 //! # Description
-//! Numbers the threads whose packets can reach the element, from the lowest, and sends what comes on the
-//! first of them to output 0, on the second to output 1, and so on.
+//! Numbers the threads whose packets can reach the element, starting from the lowest thread. Packets of
+//! the first of these threads go to output 0, those of the second to output 1, and so on.
 //!
 //! # Arguments
 //! None.
 //!
 //! # Ports
-//! One push input, at least as many push outputs as threads whose packets can come.
+//! One push input, at least as many push outputs as threads whose packets can arrive.
 //!
 //! # Handlers
 //! None of its own.
@@ -36,7 +36,7 @@ use millrace_core::{Batch, Class, Context, Element, Failed, Init, Refused, Setup
 /// The element; its manual is at the top of the file.
 #[derive(Default)]
 pub struct ExactCpuSwitch {
-    /// The threads whose packets can come, one bit each.
+    /// The threads whose packets can arrive, one bit each.
     threads: OnceLock<u64>,
 }
 
@@ -63,7 +63,8 @@ impl Element for ExactCpuSwitch {
     }
 }
 
-/// The output of a thread: how many of the others come before it, the last output when there are too few.
+/// The output of a thread: the number of threads before it, or the last output if there are too
+/// few.
 fn output(threads: u64, thread: usize, outputs: usize) -> usize {
     let before = threads
         & (1u64.checked_shl(u32::try_from(thread).unwrap_or(64)).unwrap_or(0)).wrapping_sub(1);

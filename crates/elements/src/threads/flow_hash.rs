@@ -1,4 +1,4 @@
-//! The hash by which packets are spread: the same for all packets of a flow.
+//! The hash that selects a thread or output for a packet: the same for all packets of a flow.
 
 use std::hash::{BuildHasher, Hasher};
 
@@ -9,7 +9,7 @@ use millrace_core::args::Word;
 use super::dissect::{Flow, Kind, Start, flow_of};
 use super::toeplitz::{MICROSOFT, SYMMETRIC, Toeplitz};
 
-/// How the flow of a packet is hashed, as arguments say it.
+/// How to hash the flow of a packet, as configured.
 pub(super) struct FlowHash {
     start: Start,
     outer: bool,
@@ -50,7 +50,7 @@ impl FlowHash {
         Self { start, outer: !inner, ports, symmetric, toeplitz, state }
     }
 
-    /// The hash of the flow of a packet with these bytes; 0 for one without any header.
+    /// The hash of the flow of a packet with these bytes; 0 if it has no complete header.
     pub(super) fn of(&self, data: &[u8]) -> u32 {
         let Some(mut flow) = flow_of(data, self.start, self.outer) else { return 0 };
         if !self.ports {
@@ -83,14 +83,14 @@ impl FlowHash {
     }
 }
 
-/// What the Toeplitz hash is of: addresses and, where there are any, ports.
+/// Computes the Toeplitz hash of the addresses and, if there are any, the ports.
 fn toeplitz_of(toeplitz: &Toeplitz, flow: &Flow) -> u32 {
     let (from, to) = flow.ports.unwrap_or_default();
     let ports = (u32::from(from) << 16 | u32::from(to)).to_be_bytes();
     let addresses = 2 * flow.kind.len();
     let length = addresses + if flow.ports.is_some() { ports.len() } else { 0 };
     let mut input = [0; 36];
-    // The places are constants, whatever the kind.
+    // The positions are constants for each kind.
     let mut put = |at: usize, octets: &[u8]| {
         if let Some(place) = input.get_mut(at..at + octets.len()) {
             place.copy_from_slice(octets);
@@ -114,7 +114,7 @@ fn toeplitz_of(toeplitz: &Toeplitz, flow: &Flow) -> u32 {
     toeplitz.hash(input.get(..length).unwrap_or_default())
 }
 
-/// Which of `targets` a hash falls to: as many hashes to each.
+/// Which of `targets` a hash selects; each gets an equal share of the hashes.
 pub(super) fn target(hash: u32, targets: usize) -> usize {
     ((u64::from(hash) * targets as u64) >> 32) as usize
 }
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_share_the_hashes() {
+    fn targets_get_equal_shares_of_the_hashes() {
         assert_eq!((target(0, 3), target(u32::MAX, 3), target(u32::MAX / 2, 2)), (0, 2, 0));
         assert_eq!(target(7, 0), 0);
     }

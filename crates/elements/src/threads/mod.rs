@@ -1,4 +1,4 @@
-//! Threads: packets that go over to others, and who runs where.
+//! Threads: handing packets over to other threads, and assigning work to threads.
 
 pub mod balanced_thread_sched;
 pub mod cpu_switch;

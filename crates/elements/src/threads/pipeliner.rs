@@ -4,33 +4,40 @@
 //! `Pipeliner([CAPACITY, BURST, BLOCKING, keywords ACTIVE, ALWAYS_UP, DIRECT_TRAVERSAL, NOUSELESS, PREFETCH, VERBOSE])`
 //!
 //! # Description
-//! What is pushed to it by any thread, its own thread pushes on: `Queue -> Unqueue` in one, without a lock
-//! and without a pull path. Each thread that pushes has a ring of its own, so what comes from one thread
-//! leaves in order. Packets are not copied.
+//! Packets pushed to it by any thread are pushed on by its own thread: a `Queue -> Unqueue` in one
+//! element, without a lock and without a pull path. Each pushing thread has a ring of its own, so
+//! packets from one thread stay in order. Packets are not copied.
 //!
-//! Its thread is the one that StaticThreadSched names, or else one that its packets do not come from,
-//! where there is one. Packets that come on its own thread pass straight through.
+//! StaticThreadSched sets its thread. By default it is a thread that does not push packets to it, if
+//! there is one. Packets that arrive on its own thread pass straight through.
 //!
 //! # Arguments
-//! - CAPACITY: most packets that wait in each ring, at least 4. Positional, default 1024.
-//! - BURST: most packets taken from each ring at a time; any number when not positive. Positional, default 32.
-//! - BLOCKING: whether a thread that finds its ring full waits; else it drops. Positional, default false.
-//! - ACTIVE: whether packets are taken out. Default true.
-//! - ALWAYS_UP: whether its task stays scheduled while there is nothing to take. Default false.
-//! - DIRECT_TRAVERSAL: whether packets that come on its own thread pass straight through. Default true.
-//! - NOUSELESS: whether to say nothing when packets come on its own thread only. Default false.
-//! - PREFETCH: whether the data of packets is fetched into the cache as they are taken. Default true.
-//! - VERBOSE: whether the first packet that finds no room is told. Default true.
+//! - CAPACITY: maximum number of packets that wait in each ring, at least 4. Positional, default 1024.
+//! - BURST: maximum number of packets taken from each ring at a time; no limit unless positive.
+//!   Positional, default 32.
+//! - BLOCKING: whether a thread waits while its ring is full; otherwise packets are dropped.
+//!   Positional, default false.
+//! - ACTIVE: whether packets are taken out of the rings. Default true.
+//! - ALWAYS_UP: whether its task stays scheduled while the rings are empty. Default false.
+//! - DIRECT_TRAVERSAL: whether packets that arrive on its own thread pass straight through. Default
+//!   true.
+//! - NOUSELESS: whether to suppress the warning that packets arrive only on its own thread. Default
+//!   false.
+//! - PREFETCH: whether to prefetch the data of packets into the cache when they are taken from a ring.
+//!   Default true.
+//! - VERBOSE: whether to report the first packet that finds no room. Default true.
 //!
 //! # Ports
 //! Any number of push inputs, one push output.
 //!
 //! # Handlers
-//! - `count` (read): packets that went through a ring.
-//! - `dropped` (read): packets dropped, or, when BLOCKING, times that a thread had to wait.
-//! - `length` (read): packets that wait. `capacity` (read): most that wait in a ring.
-//! - `active` (read, write): as the argument.
-//! - `scheduled` (read, write), `home_thread` (read, write): its task. When BLOCKING, it stays on its thread.
+//! - `count` (read): packets that passed through a ring.
+//! - `dropped` (read): packets dropped or, with BLOCKING, the number of times that a thread had to
+//!   wait.
+//! - `length` (read): packets waiting. `capacity` (read): maximum number of packets in a ring.
+//! - `active` (read, write): the value of ACTIVE.
+//! - `scheduled` (read, write), `home_thread` (read, write): its task. With BLOCKING, the task stays on
+//!   its thread.
 //!
 //! # Drops
 //! - queue full: there was no room.
@@ -75,17 +82,17 @@ pub struct Pipeliner {
     task: Task,
 }
 
-/// What a thread keeps.
+/// The state of each thread.
 #[derive(Default)]
 pub struct Local {
     inlet: Inlet,
-    /// The ring that comes first when packets are taken.
+    /// The ring to take packets from first.
     first: usize,
-    /// How often in a row there was nothing to take.
+    /// Number of consecutive visits that found no packets.
     idle: u32,
 }
 
-/// Fruitless visits after which the task rests.
+/// Number of fruitless visits after which the task rests.
 const PATIENCE: u32 = 64;
 
 register!(Pipeliner, "pipeliner.rs");
@@ -155,7 +162,8 @@ impl Element for Pipeliner {
     }
 
     fn push(&self, cx: &mut Context, local: &mut Local, _port: usize, batch: &mut Batch) {
-        // Nothing may overtake what this thread gave before its task came here.
+        // Packets must not overtake those that this thread put into its ring before the task moved
+        // here.
         if self.direct && cx.thread() == self.task.home() && local.inlet.is_empty() {
             return cx.push_batch(0, batch);
         }
@@ -215,7 +223,7 @@ impl Element for Pipeliner {
 }
 
 impl Pipeliner {
-    /// Puts what there is room for into the thread's ring.
+    /// Puts as many packets as fit into the thread's ring.
     fn give(&self, cx: &mut Context, local: &mut Local, batch: &mut Batch) {
         let given = self.rings.give(cx, &mut local.inlet, batch);
         self.count.mine(cx).add(given as u64);
@@ -223,13 +231,13 @@ impl Pipeliner {
             return;
         }
         match self.always_up {
-            // Scheduled it is; but its thread may nap.
+            // The task is already scheduled, but its thread may be asleep.
             true => self.task.wake(),
             false => call(&self.task),
         }
     }
 
-    /// Waits until the rest of the batch has gone into the ring.
+    /// Waits until the rest of the batch is in the ring.
     #[cold]
     fn insist(&self, cx: &mut Context, local: &mut Local, batch: &mut Batch) {
         const SPINS: u32 = 1000;
@@ -263,14 +271,14 @@ fn feeders(router: &Router, id: usize) -> u64 {
     upstream.fold(0, |all, from| all | router.plan().reach.get(from).copied().unwrap_or(0))
 }
 
-/// The thread that the plan gives to the task of element `id`.
+/// The thread that the plan assigns to the task of element `id`.
 fn home(router: &Router, id: usize) -> usize {
     router.plan().tasks.iter().find(|task| task.element == id).map_or(0, |task| task.thread)
 }
 
-/// Threads that wait for each other would wait for ever.
+/// Rejects cycles of threads that could wait for each other forever.
 fn refuse_circle(router: &Router) -> Result<(), Refused> {
-    // For each thread those that it may wait for.
+    // For each thread, the threads that it may wait for.
     let mut waits = [0u64; MAX_THREADS];
     for id in 0..router.len() {
         if router.element::<Pipeliner>(id).is_some_and(|other| other.blocking) {
@@ -313,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn without_direct_traversal_they_take_the_ring() {
+    fn without_direct_traversal_packets_pass_through_the_ring() {
         let mut rig = Rig::new("Pipeliner(4, 2, DIRECT_TRAVERSAL false)", 2, 1).unwrap();
         assert_eq!(rig.push(0, &["a", "b", "c"])[0], [b"a", b"b", b"c"]);
         assert_eq!(rig.push(1, &["d", "e", "f", "g", "h", "i"])[0], [b"d", b"e", b"f", b"g"]);
@@ -335,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_cannot_be() {
+    fn rejects_invalid_arguments() {
         for bad in ["Pipeliner(3)", "Pipeliner(8, 32, true, DIRECT_TRAVERSAL false)"] {
             assert!(Rig::new(bad, 1, 1).is_err(), "{bad}");
         }

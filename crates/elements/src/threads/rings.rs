@@ -1,5 +1,5 @@
-//! Rings that carry packets from any threads to one: a ring of its own for each thread that gives, so that
-//! no two threads ever write to the same one, and what one thread gives keeps its order.
+//! Rings that carry packets from any threads to one. Each sending thread has a ring of its own, so
+//! that no two threads write to the same ring and the packets of one thread stay in order.
 
 use std::sync::atomic::{Ordering, fence};
 
@@ -8,16 +8,16 @@ use rtrb::{Consumer, Producer, RingBuffer};
 
 /// Packets on their way to one thread.
 pub(super) struct Rings {
-    /// How many packets one ring holds.
+    /// The capacity of one ring, in packets.
     capacity: usize,
-    /// Where packets come out. Locked for a whole visit by the one thread that takes.
+    /// The consuming ends. The one thread that takes packets locks them for a whole visit.
     outlets: Lock<Vec<Consumer<Packet>>>,
     given: PerThread<Count>,
     /// Written under the lock of the outlets.
     taken: Count,
 }
 
-/// A thread's end of its ring; the ring is made when the thread first gives something.
+/// A sending thread's end of its ring. The ring is created when the thread first sends packets.
 #[derive(Default)]
 pub(super) struct Inlet {
     producer: Option<Producer<Packet>>,
@@ -35,13 +35,13 @@ impl Rings {
         }
     }
 
-    /// Moves packets into the thread's ring, as many as there is room for, from the front of the batch.
-    /// Returns how many. Say [`call`] afterwards.
+    /// Moves as many packets as fit into the thread's ring, from the front of the batch. Returns
+    /// how many. Call [`call`] afterwards.
     pub(super) fn give(&self, cx: &Context, inlet: &mut Inlet, batch: &mut Batch) -> usize {
         let producer = inlet.producer.get_or_insert_with(|| self.connect());
         let most = batch.len().min(producer.slots());
         let given = match producer.write_chunk_uninit(most) {
-            // There are as many slots as just counted; this thread alone fills them.
+            // The slots just counted are still free: only this thread fills them.
             Ok(chunk) => chunk.fill_from_iter(batch.drain_front(most)),
             Err(_) => 0,
         };
@@ -50,8 +50,8 @@ impl Rings {
         given
     }
 
-    /// Fills a batch, which is empty, with at most `burst` packets from each ring; `first` says which ring
-    /// comes first, and a turn of it which is next.
+    /// Fills an empty batch with at most `burst` packets from each ring. `first` is the ring to
+    /// start with; each call advances it.
     pub(super) fn take(&self, first: &mut usize, burst: usize, batch: &mut Batch) -> usize {
         let mut outlets = self.outlets.lock();
         let rings = outlets.len();
@@ -62,7 +62,7 @@ impl Rings {
             let most = outlet.slots().min(burst).min(batch.room());
             if let Ok(chunk) = outlet.read_chunk(most) {
                 for packet in chunk {
-                    // There is room for as many.
+                    // The batch has room for them.
                     let _ = batch.push(packet);
                 }
             }
@@ -76,12 +76,12 @@ impl Rings {
         self.outlets.lock().iter().all(Consumer::is_empty)
     }
 
-    /// How many packets wait.
+    /// The number of waiting packets.
     pub(super) fn len(&self) -> usize {
         self.outlets.lock().iter().map(Consumer::slots).sum()
     }
 
-    /// Packets that came in and did not come out.
+    /// Packets that were put in but not taken out.
     pub(super) fn held(&self) -> usize {
         let _still = self.outlets.lock();
         self.given.total().saturating_sub(self.taken.get()) as usize
@@ -95,7 +95,7 @@ impl Rings {
 }
 
 impl Inlet {
-    /// Whether nothing that this thread gave still waits.
+    /// Whether no packet from this thread is waiting.
     pub(super) fn is_empty(&self) -> bool {
         self.waiting() == 0
     }
@@ -111,18 +111,18 @@ impl Inlet {
     }
 }
 
-/// Schedules the task that takes, if it rests: to be called after packets were given.
+/// Schedules the consuming task, if it rests. Call this after sending packets.
 #[inline]
 pub(super) fn call(task: &Task) {
-    // Either the task finds the packets when it looks for the last time before it rests, or it is seen
-    // to rest here: the two sides' fences order each one's write before its read.
+    // Either the task finds the packets in its last check before it rests, or this thread sees that
+    // it rests: the fences on both sides order each side's write before its read.
     fence(Ordering::SeqCst);
     if !task.is_scheduled() {
         task.schedule();
     }
 }
 
-/// Lets the task that takes rest until packets are given again.
+/// Lets the consuming task rest until packets are sent again.
 pub(super) fn rest(task: &Task, rings: &Rings) {
     task.unschedule();
     fence(Ordering::SeqCst);
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rings_take_turns_and_keep_order() {
+    fn rings_are_served_in_turn_and_keep_order() {
         let rings = Rings::new(8);
         let mut inlets = [rings.connect(), rings.connect()];
         for (at, inlet) in inlets.iter_mut().enumerate() {

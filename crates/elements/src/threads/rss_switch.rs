@@ -1,17 +1,18 @@
-//! RSSSwitch - spreads packets over outputs, flow by flow
+//! RSSSwitch - distributes flows over outputs by a hash (RSS)
 //!
 //! # Synopsis
 //! `RSSSwitch([keywords SYMMETRIC, HASH, INNER, PORTS, ENCAP])`
 //!
 //! # Description
-//! Hashes the innermost flow of each packet, as SoftwareRSS does, and sends the packet by the output that
-//! the hash falls to. All packets of a flow leave by one output, in order. The hash stays with the packet as
-//! a device's would.
+//! Hashes the innermost flow of each packet, like SoftwareRSS, and sends the packet to the output
+//! selected by the hash. All packets of a flow leave by one output, in order. The packet keeps the
+//! hash, as if a device had computed it.
 //!
 //! # Arguments
-//! - SYMMETRIC: whether both directions of a connection take one output. Default false.
-//! - HASH: FAST, or TOEPLITZ, that of network cards (with a symmetric key when SYMMETRIC). Default FAST.
-//! - INNER: whether to look into tunnels. Default true.
+//! - SYMMETRIC: whether both directions of a connection go to the same output. Default false.
+//! - HASH: FAST, or TOEPLITZ, the hash of network cards (with a symmetric key if SYMMETRIC is true).
+//!   Default FAST.
+//! - INNER: whether to look inside tunnels. Default true.
 //! - PORTS: whether ports are part of the flow. Default true.
 //! - ENCAP: ETHER, or IP for packets that begin with an IP header. Default ETHER.
 //!
@@ -72,7 +73,7 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn one_flow_takes_one_output() {
+    fn one_flow_goes_to_one_output() {
         let mut rig = Rig::new("RSSSwitch(SYMMETRIC true)", 1, 4).unwrap();
         let frame =
             |from: u8, to: u8| [&[2, 0, 0, 0, 0, to, 2, 0, 0, 0, 0, from, 9, 9][..], &[7]].concat();

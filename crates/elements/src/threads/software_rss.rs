@@ -1,39 +1,41 @@
-//! SoftwareRSS - spreads packets over all threads, flow by flow
+//! SoftwareRSS - distributes flows over threads by a hash (receive-side scaling in software)
 //!
 //! # Synopsis
 //! `SoftwareRSS([keywords MAXTHREADS, THREADOFFSET, SYMMETRIC, HASH, INNER, PORTS, ENCAP, CAPACITY, BURST])`
 //!
 //! # Description
-//! Receive-side scaling for inputs that do not spread by themselves: devices with one queue, files, sockets,
-//! tunnels that look like one flow to a card. Hashes the innermost flow of each packet and hands the packet
-//! over to the thread that the hash falls to, which sends it on. All packets of a flow take one thread, so
-//! they stay in order. Packets that fall to the thread which they come on pass straight through; the others
-//! wait in rings, one for each pair of threads. Packets are not copied.
+//! Provides receive-side scaling for inputs that do not distribute packets themselves: devices with one
+//! queue, files, sockets, and tunnels that look like one flow to a card. It hashes the innermost flow
+//! of each packet and hands the packet over to the thread selected by the hash, which emits it. All
+//! packets of a flow go to one thread, so they stay in order. Packets whose thread is the one they
+//! arrive on pass straight through; the others wait in rings, one for each pair of threads. Packets are
+//! not copied.
 //!
-//! The flow is made of addresses and ports, and is looked for inside of VLAN tags (802.1Q, 802.1ad), IP in
-//! IP, GRE, VXLAN and GTP-U, with IPv4 and IPv6. Fragments are hashed without ports, so that those of one
-//! datagram stay together; a flow of which some datagrams are fragments and others are not takes two
-//! threads, unless PORTS is false. What is no IP goes by its Ethernet addresses. The hash stays with the
-//! packet as a device's would.
+//! The flow consists of addresses and ports. The element looks for it inside VLAN tags (802.1Q,
+//! 802.1ad), IP in IP, GRE, VXLAN and GTP-U, with IPv4 and IPv6. Fragments are hashed without ports, so
+//! that the fragments of one datagram stay together; a flow with both fragmented and unfragmented
+//! datagrams goes to two threads, unless PORTS is false. Packets that are not IP are hashed by their
+//! Ethernet addresses. The packet keeps the hash, as if a device had computed it.
 //!
 //! # Arguments
-//! - MAXTHREADS: most threads to spread over. Default: all.
+//! - MAXTHREADS: maximum number of threads to distribute packets over. Default: all.
 //! - THREADOFFSET: the first of them. Default 0.
-//! - SYMMETRIC: whether both directions of a connection take one thread. Default false.
-//! - HASH: FAST, or TOEPLITZ, that of network cards (with a symmetric key when SYMMETRIC). Default FAST.
-//! - INNER: whether to look into tunnels. Default true.
+//! - SYMMETRIC: whether both directions of a connection go to the same thread. Default false.
+//! - HASH: FAST, or TOEPLITZ, the hash of network cards (with a symmetric key if SYMMETRIC is true).
+//!   Default FAST.
+//! - INNER: whether to look inside tunnels. Default true.
 //! - PORTS: whether ports are part of the flow. Default true.
 //! - ENCAP: ETHER, or IP for packets that begin with an IP header. Default ETHER.
-//! - CAPACITY: most packets that wait in each ring, at least 4. Default 1024.
-//! - BURST: most packets taken from each ring at a time, 1 to 256. Default 32.
+//! - CAPACITY: maximum number of packets that wait in each ring, at least 4. Default 1024.
+//! - BURST: maximum number of packets taken from each ring at a time, 1 to 256. Default 32.
 //!
 //! # Ports
 //! One push input, one push output.
 //!
 //! # Handlers
-//! - `spread` (read): a line for each thread, with its number and how many packets fell to it.
+//! - `spread` (read): one line per thread, with its number and the number of packets assigned to it.
 //! - `dropped` (read): packets that found no room.
-//! - `length` (read): packets that wait.
+//! - `length` (read): packets waiting.
 //!
 //! # Drops
 //! - queue full: a ring had no room.
@@ -64,28 +66,29 @@ pub struct SoftwareRss {
     hash: FlowHash,
     capacity: usize,
     burst: usize,
-    /// A task on each thread that packets are spread over.
+    /// A task on each thread that packets are distributed over.
     receiver: Receiver,
-    /// The rings to each of them; set when the router is planned.
+    /// The rings to each of these threads; set by `initialize`.
     rings: OnceLock<Vec<Rings>>,
     fallen: PerThread<Fallen>,
     dropped: PerThread<Count>,
 }
 
-/// Packets that fell to each thread.
+/// The number of packets assigned to each thread.
 #[derive(Default)]
 struct Fallen(OnceLock<Vec<Count>>);
 
-/// What a thread keeps.
+/// The state of each thread.
 #[derive(Default)]
 pub struct Local {
-    /// One for each thread that packets are spread over, and packets on their way into it.
+    /// One lane for each thread that packets are distributed over: its inlet, and the packets on
+    /// their way into it.
     lanes: Vec<(Inlet, Batch)>,
     first: usize,
     idle: u32,
 }
 
-/// Fruitless visits after which a task rests.
+/// Number of fruitless visits after which a task rests.
 const PATIENCE: u32 = 64;
 
 register!(SoftwareRss, "software_rss.rs");
@@ -144,7 +147,8 @@ impl Element for SoftwareRss {
             if lane.is_empty() {
                 continue;
             }
-            // Nothing may overtake what this thread gave before the task came here.
+            // Packets must not overtake those that this thread put into the ring before the task
+            // moved here.
             if task.home() == cx.thread() && inlet.is_empty() {
                 cx.push_batch(0, lane);
                 continue;
@@ -231,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_it_does_not_know() {
+    fn rejects_invalid_arguments() {
         for bad in ["SoftwareRSS(HASH CRC)", "SoftwareRSS(ENCAP ATM)", "SoftwareRSS(CAPACITY 1)"] {
             assert!(Rig::new(bad, 1, 1).is_err(), "{bad}");
         }

@@ -1,18 +1,18 @@
 //! The Toeplitz hash of receive-side scaling, as network cards compute it (Microsoft, "RSS hashing functions").
 
-/// Bytes of a key: enough for two IPv6 addresses and two ports.
+/// Length of a key in bytes: enough for two IPv6 addresses and two ports.
 pub(super) const KEY_LEN: usize = 40;
 
-/// The key of Microsoft's verification suite, which many cards have by default.
+/// The key of Microsoft's verification suite, the default of many cards.
 pub(super) const MICROSOFT: [u8; KEY_LEN] = [
     0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f, 0xb0,
     0xd0, 0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30, 0xf2, 0x0c,
     0x6a, 0x42, 0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa,
 ];
 
-/// A key with which both directions of a connection have one hash: its period of 16 bits makes it
-/// indifferent to the exchange of addresses and of ports (Woo and Park, "Scalable TCP session monitoring
-/// with symmetric receive-side scaling", 2012).
+/// A key that gives both directions of a connection the same hash: it has a period of 16 bits, so
+/// swapping the addresses and the ports does not change the hash (Woo and Park, "Scalable TCP
+/// session monitoring with symmetric receive-side scaling", 2012).
 pub(super) const SYMMETRIC: [u8; KEY_LEN] = {
     let mut key = [0x6d; KEY_LEN];
     let mut at = 1;
@@ -23,7 +23,7 @@ pub(super) const SYMMETRIC: [u8; KEY_LEN] = {
     key
 };
 
-/// What one byte at one place adds, worked out beforehand.
+/// Precomputed tables: what each byte value at each position contributes to the hash.
 pub(super) struct Toeplitz(Box<[[u32; 256]]>);
 
 impl Toeplitz {
@@ -32,14 +32,14 @@ impl Toeplitz {
         Self((0..places).map(|place| table(key, place)).collect())
     }
 
-    /// The hash of at most 36 bytes; those beyond do not count.
+    /// The hash of the first 36 bytes; further bytes are ignored.
     pub(super) fn hash(&self, input: &[u8]) -> u32 {
         let terms = input.iter().zip(&self.0).map(|(&byte, table)| table[usize::from(byte)]);
         terms.fold(0, |hash, term| hash ^ term)
     }
 }
 
-/// For each byte the key's windows of 32 bits, one for each bit that is set.
+/// For each byte value, the XOR of the key's 32-bit windows at the positions of its set bits.
 fn table(key: &[u8; KEY_LEN], place: usize) -> [u32; 256] {
     let window = key.iter().skip(place).take(5).fold(0u64, |all, &byte| all << 8 | u64::from(byte));
     std::array::from_fn(|byte| {
@@ -69,7 +69,7 @@ mod tests {
 
     /// Microsoft, "Verifying the RSS hash calculation".
     #[test]
-    fn the_verification_suite_holds() {
+    fn passes_the_verification_suite() {
         let toeplitz = Toeplitz::new(&MICROSOFT);
         for (source, destination, ports, with_ports, without) in [
             ("66.9.149.187", "161.142.100.80", (2794, 1766), 0x51cc_c178, 0x323e_8fc2),
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn the_symmetric_key_makes_no_difference_between_directions() {
+    fn the_symmetric_key_hashes_both_directions_alike() {
         let toeplitz = Toeplitz::new(&SYMMETRIC);
         let there = input("10.0.0.1", "192.168.7.9", Some((1234, 80)));
         let back = input("192.168.7.9", "10.0.0.1", Some((80, 1234)));
