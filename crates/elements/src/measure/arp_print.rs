@@ -9,7 +9,7 @@
 //! without that annotation, and messages about other addresses, are passed on in silence.
 //!
 //! # Arguments
-//! - LABEL: what each line starts with. Positional, default none.
+//! - LABEL: text at the start of each line. Positional, default none.
 //! - TIMESTAMP: whether the timestamp is printed. Default true.
 //! - ETHER: whether the Ethernet addresses are printed. Default false.
 //! - OUTFILE: file to print to. Default: standard error.
@@ -19,7 +19,7 @@
 //! One agnostic input, one agnostic output.
 //!
 //! # Handlers
-//! - `active` (read, write): as the argument.
+//! - `active` (read, write): the ACTIVE argument.
 //!
 //! # Drops
 //! None.

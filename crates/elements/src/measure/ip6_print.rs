@@ -9,7 +9,7 @@
 //! silence.
 //!
 //! # Arguments
-//! - LABEL: what each line starts with. Positional, default none.
+//! - LABEL: text at the start of each line. Positional, default none.
 //! - NBYTES: most bytes of a packet that CONTENTS prints. Keyword, default 1500.
 //! - CONTENTS: whether the bytes are printed, in hexadecimal. Keyword, default false.
 //! - ACTIVE: whether anything is printed. Keyword, default true.
@@ -18,7 +18,7 @@
 //! One agnostic input, one agnostic output.
 //!
 //! # Handlers
-//! - `active` (read, write): as the argument.
+//! - `active` (read, write): the ACTIVE argument.
 //!
 //! # Drops
 //! None.

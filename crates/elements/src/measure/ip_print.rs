@@ -8,7 +8,7 @@
 //! ICMP say. Packets without a network header annotation are passed on in silence.
 //!
 //! # Arguments
-//! - LABEL: what each line starts with. Positional, default none.
+//! - LABEL: text at the start of each line. Positional, default none.
 //! - CONTENTS: `HEX`, `ASCII` or `NONE`: whether the packet's bytes follow. Default NONE.
 //! - PAYLOAD: likewise, only what follows the transport header. Not together with CONTENTS.
 //! - MAXLENGTH: most bytes that are printed; all when negative. Default 1500.
@@ -23,7 +23,7 @@
 //! One agnostic input, one agnostic output.
 //!
 //! # Handlers
-//! - `active` (read, write): as the argument.
+//! - `active` (read, write): the ACTIVE argument.
 //!
 //! # Drops
 //! None.

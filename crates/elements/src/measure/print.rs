@@ -7,7 +7,7 @@
 //! Prints a line for each packet on standard error: label, length and the first bytes.
 //!
 //! # Arguments
-//! - LABEL: what each line starts with. Positional, default none.
+//! - LABEL: text at the start of each line. Positional, default none.
 //! - MAXLENGTH: most bytes that are printed; all when negative. Positional, default 24.
 //! - CONTENTS: `HEX`, `ASCII` or `NONE`; true and false stand for HEX and NONE. Default HEX.
 //! - TIMESTAMP: whether the timestamp is printed. Default false.
@@ -20,7 +20,7 @@
 //! One agnostic input, one agnostic output.
 //!
 //! # Handlers
-//! - `active` (read, write): as the argument.
+//! - `active` (read, write): the ACTIVE argument.
 //!
 //! # Drops
 //! None.

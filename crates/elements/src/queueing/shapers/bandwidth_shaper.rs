@@ -14,9 +14,9 @@
 //! One pull input, one pull output.
 //!
 //! # Handlers
-//! - `rate` (read, write): as the argument.
-//! - `config` (read): the rate.
-//! - `reset` (write): forgets what has come through.
+//! - `rate` (read, write): the RATE argument.
+//! - `config` (read): the current rate.
+//! - `reset` (write): forgets the packets that have passed.
 //!
 //! # Drops
 //! None.

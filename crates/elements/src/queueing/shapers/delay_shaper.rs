@@ -82,7 +82,7 @@ impl Element for DelayShaper {
     }
 
     fn pull(&self, cx: &mut Context, (): &mut (), _port: usize, max: usize, batch: &mut Batch) {
-        // Upstream elements may ask handlers of this one.
+        // The lock is not held meanwhile: upstream elements may call handlers of this one.
         let mut next = self.next().take();
         let mut one = cx.take_batch();
         let now = cx.refresh_now();

@@ -16,8 +16,8 @@
 //! One push input; one or two push outputs.
 //!
 //! # Handlers
-//! - `rate` (read, write): as the argument.
-//! - `config` (read): the rate.
+//! - `rate` (read, write): the RATE argument.
+//! - `config` (read): the current rate.
 //!
 //! # Drops
 //! Packets above the rate when output 1 is not connected (unconnected).

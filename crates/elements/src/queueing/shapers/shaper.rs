@@ -15,9 +15,9 @@
 //! One pull input, one pull output; an optional second one for packets above the rate.
 //!
 //! # Handlers
-//! - `rate` (read, write): as the argument.
-//! - `config` (read): the rate.
-//! - `reset` (write): forgets what has come through.
+//! - `rate` (read, write): the RATE argument.
+//! - `config` (read): the current rate.
+//! - `reset` (write): forgets the packets that have passed.
 //!
 //! # Drops
 //! None.

@@ -12,16 +12,16 @@
 //! - RATE: bandwidth, such as `10Mbps`. Positional, mandatory.
 //! - BURST_DURATION: the bucket holds as many bytes as come in this time. Default 20ms.
 //! - BURST_BYTES: the bucket holds this many bytes. Not together with BURST_DURATION.
-//! - ACTIVE: whether it pulls. Default true.
+//! - ACTIVE: whether the element pulls. Default true.
 //!
 //! # Ports
 //! One pull input, one push output.
 //!
 //! # Handlers
-//! - `rate` (read, write), `active` (read, write): as the arguments.
-//! - `config` (read): the rate.
-//! - `calls` (read): how often the task ran, in vain or not.
-//! - `scheduled`, `home_thread` (read, write): its task, and the thread that runs it.
+//! - `rate` (read, write), `active` (read, write): the RATE and ACTIVE arguments.
+//! - `config` (read): the current rate.
+//! - `calls` (read): statistics: task runs, empty runs, pushes, failed pulls and packets.
+//! - `scheduled`, `home_thread` (read, write): whether its task is scheduled; the thread that runs the task.
 //!
 //! # Drops
 //! None.

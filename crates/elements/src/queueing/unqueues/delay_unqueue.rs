@@ -16,7 +16,7 @@
 //!
 //! # Handlers
 //! - `delay` (read, write): as the argument; it holds for packets that are pulled from then on.
-//! - `scheduled`, `home_thread` (read, write): its task, and the thread that runs it.
+//! - `scheduled`, `home_thread` (read, write): whether its task is scheduled; the thread that runs the task.
 //!
 //! # Drops
 //! None.
@@ -79,7 +79,7 @@ impl Element for DelayUnqueue {
     }
 
     fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
-        // Upstream elements may ask handlers of this one.
+        // The lock is not held meanwhile: upstream elements may call handlers of this one.
         let mut next = self.next().take();
         let mut one = cx.take_batch();
         let mut out = cx.take_batch();

@@ -22,7 +22,7 @@
 //!   on the link.
 //! - `size` (read): packets on the link.
 //! - `reset` (write): drops the packets on the link.
-//! - `scheduled`, `home_thread` (read, write): its task, and the thread that runs it.
+//! - `scheduled`, `home_thread` (read, write): whether its task is scheduled; the thread that runs the task.
 //!
 //! # Drops
 //! - discarded: by handlers.

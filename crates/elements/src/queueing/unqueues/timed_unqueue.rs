@@ -15,7 +15,7 @@
 //! One pull input, one push output.
 //!
 //! # Handlers
-//! - `scheduled`, `home_thread` (read, write): its task, and the thread that runs it.
+//! - `scheduled`, `home_thread` (read, write): whether its task is scheduled; the thread that runs the task.
 //!
 //! # Drops
 //! None.

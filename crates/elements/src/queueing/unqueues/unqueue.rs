@@ -10,7 +10,7 @@
 //! # Arguments
 //! - BURST: most packets at a time, or as many as there are when negative; none, with a warning, when 0.
 //!   Positional, default 1.
-//! - ACTIVE: whether it pulls. Default true.
+//! - ACTIVE: whether the element pulls. Default true.
 //! - LIMIT: most packets in all; no limit when negative. Default -1.
 //!
 //! # Ports
@@ -20,7 +20,7 @@
 //! - `burst`, `active`, `limit` (read, write): as the arguments.
 //! - `count` (read): packets passed so far.
 //! - `reset`, `reset_counts` (write): sets `count` to 0, so that LIMIT packets more may pass.
-//! - `scheduled`, `home_thread` (read, write): its task, and the thread that runs it.
+//! - `scheduled`, `home_thread` (read, write): whether its task is scheduled; the thread that runs the task.
 //!
 //! # Drops
 //! None.

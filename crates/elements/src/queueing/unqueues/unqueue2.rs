@@ -16,7 +16,7 @@
 //!
 //! # Handlers
 //! - `packets` (read): how many have passed.
-//! - `scheduled`, `home_thread` (read, write): its task, and the thread that runs it.
+//! - `scheduled`, `home_thread` (read, write): whether its task is scheduled; the thread that runs the task.
 //!
 //! # Drops
 //! None.
