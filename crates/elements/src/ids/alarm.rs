@@ -65,7 +65,7 @@ impl Alarm {
         self.alerts.load(Relaxed)
     }
 
-    /// Counts from 0 again.
+    /// Sets all counts to 0.
     pub(crate) fn reset(&self, rules: &Compiled) {
         self.alerts.store(0, Relaxed);
         rules.counts.iter().for_each(|count| count.store(0, Relaxed));

@@ -61,8 +61,8 @@
 //! - LOG: whether to print a line for each alert: the element; the rule's number, its sid if it has one, and its
 //!   message or pattern; source and destination; and the offset in the payload, or `begun before` if the match began in
 //!   an earlier packet. Example: `ids: alert 2 [1002] login: 10.0.0.1.1234 > 10.0.0.2.80 tcp, offset 4`. Default false.
-//! - FLOW: whether patterns match across the packets of a TCP connection. Requires FROM PAYLOAD, and excludes ENGINE
-//!   HYPERSCAN. Default false.
+//! - FLOW: whether patterns match across the packets of a TCP connection. Requires FROM PAYLOAD; cannot be combined
+//!   with ENGINE HYPERSCAN. Default false.
 //! - FLOWS: maximum number of directions of connections to track, with FLOW only. Default 65536.
 //! - TIMEOUT: seconds without a packet after which a direction is forgotten, with FLOW only; 0 means never. Default 60.
 //!

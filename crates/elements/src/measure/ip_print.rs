@@ -10,7 +10,7 @@
 //! # Arguments
 //! - LABEL: text at the start of each line. Positional, default none.
 //! - CONTENTS: `HEX`, `ASCII` or `NONE`: how to print the packet's bytes after the line. Default NONE.
-//! - PAYLOAD: the same for the bytes after the transport header only. Excludes CONTENTS.
+//! - PAYLOAD: the same for the bytes after the transport header only. Cannot be combined with CONTENTS.
 //! - MAXLENGTH: maximum number of bytes to print; all when negative. NBYTES is another name for it. Default 1500.
 //! - ETHER, ID, PAINT, TOS, TTL, LENGTH, AGGREGATE: whether to print these. Default false.
 //! - TIMESTAMP: whether to print the timestamp. Default true.

@@ -17,8 +17,7 @@
 //! - TYPE: what to measure, `PACKETS` or `BYTES`. Positional, mandatory.
 //! - RATIO: the fraction of packets to count, 0 to 1, chosen at random. Positional, mandatory.
 //! - THRESH: packets or bytes per second, as if RATIO were 1. Positional, mandatory.
-//! - MEMORY: maximum memory in kilobytes, at least 100 (smaller values count as 100); 0 for no limit. Positional,
-//!   default 0.
+//! - MEMORY: maximum memory in kilobytes; 1 to 99 count as 100, 0 means no limit. Positional, default 0.
 //! - ANNO: whether to set the annotations. Positional, default true.
 //!
 //! # Ports

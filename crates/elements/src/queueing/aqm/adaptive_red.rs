@@ -5,7 +5,7 @@
 //!
 //! # Description
 //! Works like a RED with thresholds of half and of one and a half times TARGET, and with GENTLE on. Twice a second it
-//! compares the average queue length with the middle between the thresholds. Below it, MAX_P shrinks by a tenth; above
+//! compares the average queue length with the midpoint of the thresholds. Below it, MAX_P shrinks by a tenth; above
 //! it, MAX_P grows by a quarter or by 0.01, whichever is less. MAX_P stays between about 0.01 and 0.5, and the queue
 //! length settles near TARGET.
 //!

@@ -5,8 +5,8 @@
 //!
 //! # Description
 //! Emits the packet with the earliest timestamp among those that its inputs have. It stores up to BUFFER packets of
-//! each input, so the packets of one input can be slightly out of order. It does not pull from inputs whose notifiers
-//! report no packets. Packets with equal timestamps leave in the same order as from Click's heap.
+//! each input, so the packets of one input can be slightly out of order. It does not pull from inputs that report no
+//! packets. Packets with equal timestamps leave in the same order as from Click's heap.
 //!
 //! It pulls as many packets at a time from an input as it can store, and as many as are requested while no other input
 //! has any. While several inputs have packets, it pulls a packet only after another packet of the same input has left,

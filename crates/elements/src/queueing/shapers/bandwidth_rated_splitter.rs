@@ -10,7 +10,7 @@
 //! # Arguments
 //! - RATE: bandwidth, such as `384kbps`. Positional, mandatory.
 //! - BURST_DURATION: size of the bucket, as the time in which RATE fills it. Default 20ms.
-//! - BURST_BYTES: size of the bucket in bytes. Excludes BURST_DURATION.
+//! - BURST_BYTES: size of the bucket in bytes. Cannot be combined with BURST_DURATION.
 //!
 //! # Ports
 //! One push input; one or two push outputs.

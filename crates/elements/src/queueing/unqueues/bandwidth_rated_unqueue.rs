@@ -11,7 +11,7 @@
 //! # Arguments
 //! - RATE: bandwidth, such as `10Mbps`. Positional, mandatory.
 //! - BURST_DURATION: size of the bucket, as the time in which RATE fills it. Default 20ms.
-//! - BURST_BYTES: size of the bucket in bytes. Excludes BURST_DURATION.
+//! - BURST_BYTES: size of the bucket in bytes. Cannot be combined with BURST_DURATION.
 //! - ACTIVE: whether the element pulls. Default true.
 //!
 //! # Ports

@@ -5,7 +5,7 @@
 //!
 //! # Description
 //! A TimedUnqueue with a different default for BURST: pulls up to BURST packets at once, pushes them on, and repeats
-//! after INTERVAL. If it finds no packets and its notifiers upstream report none, it sleeps until a packet arrives, and
+//! after INTERVAL. If it finds no packets and the queues upstream report none, it sleeps until a packet arrives, and
 //! pulls that one immediately.
 //!
 //! # Arguments

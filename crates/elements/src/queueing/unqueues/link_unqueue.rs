@@ -11,8 +11,8 @@
 //!
 //! # Arguments
 //! - LATENCY: how long a bit takes from one end to the other, such as `5ms`. Positional, mandatory.
-//! - BANDWIDTH: bandwidth, such as `10Mbps`, at least 100 bytes per second and in multiples of that; 0 for unlimited
-//!   bandwidth. Positional, mandatory.
+//! - BANDWIDTH: bandwidth, such as `10Mbps`, rounded down to a multiple of 100 bytes per second and at least that much;
+//!   0 for unlimited bandwidth. Positional, mandatory.
 //!
 //! # Ports
 //! One pull input, one push output.

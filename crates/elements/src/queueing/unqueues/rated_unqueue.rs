@@ -10,7 +10,7 @@
 //! # Arguments
 //! - RATE: packets per second. Positional, mandatory.
 //! - BURST_DURATION: size of the bucket, as the time in which RATE fills it. Default 20ms.
-//! - BURST_SIZE: size of the bucket in packets. Excludes BURST_DURATION.
+//! - BURST_SIZE: size of the bucket in packets. Cannot be combined with BURST_DURATION.
 //! - ACTIVE: whether the element pulls. Default true.
 //!
 //! # Ports

@@ -4,8 +4,8 @@
 //! `TimedUnqueue(INTERVAL [, BURST])`
 //!
 //! # Description
-//! Pulls up to BURST packets at once, pushes them on, and repeats after INTERVAL. If it finds no packets and its
-//! notifiers upstream report none, it sleeps until a packet arrives, and pulls that one immediately.
+//! Pulls up to BURST packets at once, pushes them on, and repeats after INTERVAL. If it finds no packets and the
+//! queues upstream report none, it sleeps until a packet arrives, and pulls that one immediately.
 //!
 //! # Arguments
 //! - INTERVAL: time between pulls, in whole milliseconds. Positional, mandatory.
