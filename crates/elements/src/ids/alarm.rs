@@ -1,4 +1,4 @@
-//! What happens when rules alert: counts, the annotation, a line of text.
+//! What happens when a rule alerts: it is counted, noted in the annotation, and printed.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -9,7 +9,7 @@ use millrace_match::patterns::{Content, Rule};
 use super::payload::Located;
 use super::rules::{Compiled, name};
 
-/// Where the number of the rule is noted unless ANNO says so: nothing but PERFCTR reaches there.
+/// The default of ANNO; only PERFCTR overlaps these bytes.
 const DEFAULT: Annotation<4> = Annotation(44);
 
 /// The arguments ANNO and LOG, and the number of packets that alerted.
@@ -35,7 +35,7 @@ impl Alarm {
         }
     }
 
-    /// Counts a rule that alerted, and prints it.
+    /// Counts a rule that alerted, and prints the alert.
     pub(crate) fn raise(&self, cx: &Context, rules: &Compiled, rule: u32, packet: &Located<'_>) {
         if let Some(count) = rules.counts.get(rule as usize) {
             count.fetch_add(1, Relaxed);
@@ -55,7 +55,7 @@ impl Alarm {
         }
     }
 
-    /// Where results are noted.
+    /// The annotation that holds results.
     pub(crate) fn anno(&self) -> usize {
         self.anno
     }
@@ -65,20 +65,20 @@ impl Alarm {
         self.alerts.load(Relaxed)
     }
 
-    /// Counts from 0 again.
+    /// Sets all counts to 0.
     pub(crate) fn reset(&self, rules: &Compiled) {
         self.alerts.store(0, Relaxed);
         rules.counts.iter().for_each(|count| count.store(0, Relaxed));
     }
 
-    /// Goes on counting from what another one counted.
+    /// Continues the counts of the old one.
     pub(crate) fn take(&self, old: &Self) {
         self.alerts.store(old.alerts(), Relaxed);
     }
 }
 
-/// Where in a payload a content of a rule lies: the first one that is there. Windows are of the stream where there is one, and
-/// so only preferred. None if all lie across packets of a stream, or were in those before.
+/// The position in a payload of the first content of a rule that is found. With streams, windows refer to the stream,
+/// so a content in its window is only preferred. `None` if all contents lie across packets or in earlier packets.
 fn place(rule: &Rule, payload: &[u8]) -> Option<usize> {
     let find = |content: &Content, from: usize| {
         let is_it = |bytes: &[u8]| match content.nocase {
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_place_of_a_content_is_found() {
+    fn the_offset_of_a_content_is_found() {
         let content =
             |bytes: &str, offset, nocase| Content { offset, nocase, ..Content::of(bytes) };
         let cases: [(Content, &str, Option<usize>); 7] = [

@@ -1,88 +1,91 @@
-//! IDSMatcher - searches payloads for patterns
+//! IDSMatcher - searches packet payloads for many patterns at once (intrusion detection, Snort rules)
 //!
 //! # Synopsis
 //! `IDSMatcher([FILE, keywords PATTERN, FORMAT, NOCASE, ENGINE, FROM, ALL, ANNO, LOG, FLOW, FLOWS, TIMEOUT])`
 //!
 //! # Description
-//! Searches the whole payload of each packet for all patterns at once. A rule is one pattern or several, and
-//! alerts when all of them occur in the payload, each in its window if it has one. Packets without an alert leave
-//! by output 0, packets with one by output 1, or by output 0 if output 1 is not connected. Either way the number
-//! of the first rule that alerts, in the order of the file and counted from 1, is noted in the annotation ANNO;
-//! 0 means none.
+//! Searches the whole payload of each packet for all patterns at once. A rule has one or more patterns. It alerts when
+//! all of them occur in the payload, each within its window if it has one. Packets without an alert leave by output 0.
+//! Packets with an alert leave by output 1 if it is connected, otherwise by output 0. In both cases the annotation ANNO
+//! holds the number of the first rule that alerted, in file order and counted from 1, or 0 for none.
 //!
-//! The payload is what TCP, UDP, UDP-Lite, SCTP and ICMP carry behind their headers. Of other protocols it is all that
-//! is behind the IP header and extension headers of IPv6, and so it is of a fragment but the first. Padding behind an
-//! IP packet is not searched. What is not IP, or has a header that is cut short or wrong, has no payload: with FROM it
-//! can be searched from a header on that it has. A packet whose network header is not marked is taken for an
+//! The payload is the data after the TCP, UDP, UDP-Lite, SCTP or ICMP header. For other protocols, and for fragments
+//! other than the first, it is everything after the IP header and the IPv6 extension headers. Padding after an IP
+//! packet is not searched. Packets that are not IP, or have a truncated or invalid header, have no payload; with FROM
+//! they can be searched from an earlier header on. A packet whose network header position is not set is treated as an
 //! Ethernet frame, with or without VLAN tags.
 //!
-//! A plain file has a pattern a line. Blanks at both ends are not part of it; a line of blanks, or one that begins
-//! with `#`, is nothing. Escapes are those of C (`\n`, `\x1f`, `\\`) and `\#`, `\|`; bytes in hexadecimal stand
+//! A plain file has one pattern per line. Blanks at both ends of a line are ignored, and so are blank lines and lines
+//! that start with `#`. Escapes are those of C (`\n`, `\x1f`, `\\`) and `\#`, `\|`. Hexadecimal bytes are written
 //! between bars: `|0d 0a|`.
 //!
-//! A file of rules has what Snort writes: `alert tcp any any -> any any (content:"a|00|"; nocase; offset:4;
-//! depth:20; content:"b"; msg:"name"; sid:1;)`. The protocol is `tcp`, `udp`, `icmp` or `ip`; addresses and ports
-//! are `any`. `offset` is where the earliest match may begin, `depth` how many bytes from there it must end
-//! within. Options that do not change what matches are read over; those that do, and are not named here, are
-//! refused: `pcre`, `distance`, `within`, `flow`, a negated content and so on.
+//! A rule file uses Snort's syntax: `alert tcp any any -> any any (content:"a|00|"; nocase; offset:4; depth:20;
+//! content:"b"; msg:"name"; sid:1;)`. The protocol is `tcp`, `udp`, `icmp` or `ip`; addresses and ports are `any`.
+//! `offset` is the earliest position at which a match can begin; the match must end within `depth` bytes from there.
+//! Options that do not affect matching are ignored. Options that do, and are not named here, are refused: for example
+//! `pcre`, `distance`, `within`, `flow` and negated contents.
 //!
-//! The engine DFA is an Aho-Corasick automaton with all transitions: one memory access a byte, eight packets of a
-//! batch side by side. It searches for the longest pattern of each rule, and where that ends the others are searched one by
-//! one. A state takes 8 bytes, and one in which patterns branch 8 more for each class of bytes; the 3,640 phrases of Debian's
-//! modsecurity-crs make 40,282 states, 2 MB, in 10 ms. 8,388,608 states are too many. If any pattern is searched in any
-//! case, all are, and case is compared at a hit.
-//! Up to 512 patterns of four bytes or more are first looked for by four of their bytes, so long as little is found.
+//! The engine DFA is an Aho-Corasick automaton with all transitions. It makes one memory access per byte, and searches
+//! eight packets of a batch in parallel. It looks for the longest pattern of each rule; where that matches, the other
+//! patterns are searched one by one. A state needs 8 bytes; a state at which patterns branch needs 8 more for each byte
+//! class. The 3,640 phrases of Debian's modsecurity-crs make 40,282 states, 2 MB, in 10 ms. 8,388,608 or more states
+//! are refused. If any pattern ignores case, all are searched without case, and case is compared at a hit. With up to
+//! 512 patterns, all of four bytes or more, a faster scan for four bytes of each comes first, as long as it finds
+//! little.
 //!
-//! With FLOW each direction of a TCP connection is one text: patterns reach over packets, offsets count from its
-//! first byte, behind the SYN or where it was first seen, and a rule alerts on the packet in which the last of its
-//! patterns ends. A segment after a gap is searched for itself and the text goes on behind it; one that comes late
-//! or again is searched for itself, and what is new of it continues the text: patterns over the edges
-//! of what came out of order are not found. A direction takes about 150 bytes, and up to 64 patterns that were found
-//! of rules with several. A RST or FIN ends nothing, for anybody can send one; a SYN with another number begins anew, and so does a
-//! segment further behind than windows reach (2^30). Where FLOWS are known already, packets of others are searched one by one, as all packets that are
-//! not TCP.
+//! With FLOW, each direction of a TCP connection is one text. Patterns match across packets. Offsets count from the
+//! first byte after the SYN, or from the first byte seen. A rule alerts on the packet in which the last of its patterns
+//! ends. A segment after a gap is searched separately, and the text continues after it. A late or repeated segment is
+//! searched separately, and its new bytes continue the text. Patterns across the edges of out-of-order segments are not
+//! found. A direction needs about 150 bytes, and remembers up to 64 matched patterns of rules with several patterns.
+//! RST and FIN do not end a text, because anybody can forge them. A SYN with a different sequence number restarts it,
+//! and so does a segment further behind than any window reaches (2^30). Once FLOWS directions are tracked, packets of
+//! further ones are searched individually, as are all packets that are not TCP.
 //!
 //! # Arguments
-//! - FILE: the file of patterns. Positional. It is read when the
-//!   configuration is checked and before the router starts: a file, not a pipe or a device, of 256 MiB at most. Without a
-//!   pattern it is refused: sooner it is the wrong one, or somebody is about to write it. A new version is best moved into its
-//!   place (mv), so that nobody reads half of it.
-//! - PATTERN: one more pattern, behind those of the file: bytes as any string of the language. Can be given often.
-//! - FORMAT: `PLAIN`, `SNORT`, or `AUTO`: SNORT if the first word is `alert`. Default AUTO.
-//! - NOCASE: whether plain patterns and PATTERN are found in any case. Default false.
-//! - ENGINE: `DFA`; `HYPERSCAN`: the library libhs.so.5 (Hyperscan or Vectorscan), if the machine has it; `AUTO`: DFA.
-//!   Hyperscan is the faster one on long payloads that are no text, DFA on text, small packets and hostile payloads.
-//!   Results are the same. Default AUTO.
-//! - FROM: from where on a packet is searched, to its end: `ETHERNET`, `NETWORK`, `TRANSPORT`: from that header on;
-//!   `NETWORK_PAYLOAD`: from behind the IP header; `PAYLOAD`. Default PAYLOAD.
-//! - ALL: whether all rules that alert are counted, and not the first alone. It takes longer. Default false.
+//! - FILE: the file of patterns. Positional. It is read when the configuration is checked or the router starts. It must
+//!   be a regular file of at most 256 MiB. A file without a pattern is refused, because it is probably the wrong file
+//!   or still being written. To replace it, move the new version into its place (mv), so that no half-written file is
+//!   read.
+//! - PATTERN: one more pattern, after those of the file, written like any string of the language. Can be repeated.
+//! - FORMAT: `PLAIN`, `SNORT` or `AUTO`. AUTO means SNORT if the first line that is not blank or a comment starts with
+//!   `alert`, or looks like a Snort rule with another action; otherwise PLAIN. Default AUTO.
+//! - NOCASE: whether plain patterns and PATTERN ignore case. Default false.
+//! - ENGINE: `DFA`, `HYPERSCAN` or `AUTO`. HYPERSCAN needs the library libhs.so.5 (Hyperscan or Vectorscan); AUTO means
+//!   DFA. Hyperscan is faster on long payloads that are not text; DFA is faster on text, small packets and malicious
+//!   payloads. Results are the same. Default AUTO.
+//! - FROM: where the search of a packet starts; it ends at the end of the packet. `ETHERNET`, `NETWORK`, `TRANSPORT`:
+//!   at that header; `NETWORK_PAYLOAD`: after the IP header; `PAYLOAD`: at the payload. Default PAYLOAD.
+//! - ALL: whether to count all rules that alert, not only the first. Slower. Default false.
 //! - ANNO: annotation of four bytes, by name or offset. Default 44.
-//! - LOG: whether a line is printed for each alert: the element, the rule's number, its sid if it has one, its message or pattern,
-//!   who sends to whom, and where in the payload it begins, or `begun before` where packets before have its beginning.
-//!   `ids: alert 2 [1002] login: 10.0.0.1.1234 > 10.0.0.2.80 tcp, offset 4`. Default false.
-//! - FLOW: whether patterns are found across the packets of a TCP connection. Default false.
-//! - FLOWS: how many directions of connections are followed at a time. Default 65536.
-//! - TIMEOUT: seconds of silence after which one is forgotten, 0 for never. Default 60.
+//! - LOG: whether to print a line for each alert: the element; the rule's number, its sid if it has one, and its
+//!   message or pattern; source and destination; and the offset in the payload, or `begun before` if the match began in
+//!   an earlier packet. Example: `ids: alert 2 [1002] login: 10.0.0.1.1234 > 10.0.0.2.80 tcp, offset 4`. Default false.
+//! - FLOW: whether patterns match across the packets of a TCP connection. Requires FROM PAYLOAD; cannot be combined
+//!   with ENGINE HYPERSCAN. Default false.
+//! - FLOWS: maximum number of directions of connections to track, with FLOW only. Default 65536.
+//! - TIMEOUT: seconds without a packet after which a direction is forgotten, with FLOW only; 0 means never. Default 60.
 //!
 //! # Ports
-//! One agnostic input, one agnostic output; an optional push output for packets with an alert.
+//! One agnostic input, one agnostic output; an optional second push output for packets with an alert.
 //!
 //! # Handlers
 //! - `alerts` (read): packets with an alert.
-//! - `counts` (read): a line for each rule: its number, how often it alerted, its sid or `-`, its message or pattern.
-//! - `reset_counts` (write): counts from 0 again.
-//! - `patterns` (read, write): the rules in force, as rules; written, those of a text take their place.
-//! - `load` (write): reads the rules from this file, or FILE again, and PATTERN.
-//! - `engine` (read): which engine searches.
-//! - `memory` (read): bytes that it takes.
-//! - `build_time` (read): seconds that it took to build.
-//! - `flows` (read): with FLOW, how many directions are followed.
+//! - `counts` (read): one line for each rule: its number, how often it alerted, its sid or `-`, its message or pattern.
+//! - `reset_counts` (write): sets all counts to 0.
+//! - `patterns` (read, write): the rules in force, in Snort's syntax. A write replaces them with the rules of a text.
+//! - `load` (write): replaces the rules with those of the given file, or of FILE if none is given, and PATTERN.
+//! - `engine` (read): the engine in use.
+//! - `memory` (read): bytes of memory that the engine uses.
+//! - `build_time` (read): seconds that the engine took to build.
+//! - `flows` (read): with FLOW, how many directions are tracked.
 //!
-//! New rules are built beside the old ones, by which packets are searched until then. If something is wrong with them
-//! the old ones stay, and the message has file, line and column. Rules that stay, word for word, keep their counts.
+//! While new rules are built, packets are searched with the old ones. If the new rules have an error, the old ones
+//! stay, and the message gives file, line and column. Rules that are also in the new set, word for word, keep their
+//! counts.
 //!
-//! After a hot swap the rules are those of the new configuration and its file, as after a start: what handlers had put in
-//! their place is gone. Rules that are the same go on counting, and streams go on.
+//! After a hot swap, the rules are those of the new configuration and its file, as after a start: rules set by handlers
+//! are lost. Rules that are the same keep their counts, and streams continue.
 //!
 //! # Drops
 //! None.
@@ -123,7 +126,7 @@ pub struct IdsMatcher {
 #[derive(Default)]
 pub struct Local {
     scratch: Scratch,
-    /// The rules that alerted in one packet.
+    /// The rules that alerted on one packet.
     rules: Vec<u32>,
 }
 
@@ -213,7 +216,7 @@ impl Element for IdsMatcher {
 }
 
 impl IdsMatcher {
-    /// Searches the packets of a batch side by side, for the first rule of each.
+    /// Searches the packets of a batch in parallel, for the first rule of each.
     fn firsts(
         &self,
         cx: &Context,
@@ -235,7 +238,7 @@ impl IdsMatcher {
         }
     }
 
-    /// Searches packets one after the other: for all rules, or as parts of streams.
+    /// Searches packets one by one: for all rules, or as parts of streams.
     fn one_by_one(
         &self,
         cx: &Context,

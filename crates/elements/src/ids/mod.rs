@@ -1,4 +1,4 @@
-//! Intrusion detection: payloads are searched for patterns.
+//! Intrusion detection: searches payloads for patterns.
 
 pub(crate) mod alarm;
 pub mod ids_matcher;

@@ -1,7 +1,7 @@
 //! The text of a packet: the bytes that are searched.
 //!
-//! Where it lies is said by [`Layers`](millrace_gpu::region::Layers), by which packets are gathered for a GPU, too: both
-//! search the same bytes.
+//! [`Layers`](millrace_gpu::region::Layers) says where they are. Packets are gathered for a GPU by the same rules, so
+//! both search the same bytes.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -13,7 +13,7 @@ use millrace_gpu::kernel::MAX_EXTENSIONS;
 use millrace_gpu::region::{Base, Region, View};
 use millrace_match::patterns::{Kind, Text};
 
-/// From where on a packet is searched, to its end: the argument FROM.
+/// The layer at which the search of a packet starts: the argument FROM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct From(pub(crate) Base);
 
@@ -42,17 +42,17 @@ impl Arg for From {
     }
 }
 
-/// A packet with its text found.
+/// A packet and the location of its text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Located<'a> {
-    /// The text; empty where the packet has no such layer.
+    /// The text; empty if the packet has no such layer.
     pub(crate) text: Text<'a>,
     network: &'a [u8],
-    /// What begins with the transport header, if there is one.
+    /// The bytes from the transport header on, if there is one.
     pub(crate) transport: &'a [u8],
 }
 
-/// An address of either version; those of IPv4 in the words of IPv6 (RFC 4291, 2.5.5.2).
+/// An address of either IP version; IPv4 addresses are mapped to IPv6 (RFC 4291, 2.5.5.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Address([u8; 16]);
 
@@ -85,10 +85,11 @@ pub(crate) fn locate(packet: &Packet, From(base): From) -> Located<'_> {
     }
 }
 
-/// Bytes of the network header by which the protocol is told: extension headers of IPv6 are followed as far.
+/// How many bytes from the network header on are read to find the protocol; IPv6 extension headers are followed this
+/// far.
 pub(crate) const HEADER: u16 = 128;
 
-/// The protocol that a network header says, as the kernel that searches for patterns reads it.
+/// The protocol in a network header, read the same way as by the GPU kernel that searches for patterns.
 fn kind(network: &[u8]) -> Kind {
     let header = network.get(..HEADER.into()).unwrap_or(network);
     let protocol = match header.first().map(|byte| byte >> 4) {
@@ -130,7 +131,7 @@ fn kind(network: &[u8]) -> Kind {
 }
 
 impl Located<'_> {
-    /// Who sends and who receives, if it is IP.
+    /// The source and destination addresses, for an IP packet.
     pub(crate) fn ends(&self) -> Option<(Address, Address)> {
         match self.network.first()? >> 4 {
             4 => Ipv4Header::view(self.network)
@@ -141,7 +142,7 @@ impl Located<'_> {
         }
     }
 
-    /// The ports, if the protocol is TCP or UDP.
+    /// The source and destination ports, if the protocol is TCP or UDP.
     pub(crate) fn ports(&self) -> Option<(u16, u16)> {
         let &[a, b, c, d] = self.transport.first_chunk()?;
         let has_ports = matches!(self.text.kind, Kind::Tcp | Kind::Udp);
@@ -149,7 +150,7 @@ impl Located<'_> {
     }
 }
 
-/// Who sends to whom, to show it.
+/// Source and destination, as text for alerts.
 impl fmt::Display for Located<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some((source, destination)) = self.ends() else { return f.write_str("not IP") };

@@ -1,5 +1,4 @@
-//! The rules of a matcher: where they come from, and what they are compiled to. They can be exchanged while packets
-//! come.
+//! The rules of a matcher: their source, and their compiled form. They can be replaced while packets are processed.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -19,13 +18,13 @@ use crate::rule_file::{self, Fault, Origin};
 /// Where rules come from: the arguments FILE, PATTERN, FORMAT and NOCASE.
 pub(crate) struct Source {
     file: Option<FileName>,
-    /// Behind the rules of the file.
+    /// Rules that follow those of the file.
     patterns: Vec<Vec<u8>>,
     format: FormatName,
     nocase: bool,
 }
 
-/// What they are compiled for.
+/// What the rules are compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) engine: EngineChoice,
@@ -33,15 +32,15 @@ pub(crate) struct Target {
     pub(crate) streams: bool,
 }
 
-/// Rules compiled.
+/// Compiled rules.
 pub(crate) struct Compiled {
     pub(crate) set: PatternSet,
     pub(crate) matcher: Matcher,
     pub(crate) streams: Option<StreamMatcher>,
     pub(crate) build_time: Duration,
-    /// How often each rule alerted. Rules that stay when others come keep their counts.
+    /// How often each rule alerted. Rules that are also in the next set keep their counts.
     pub(crate) counts: Box<[Arc<AtomicU64>]>,
-    /// Different for each that there ever was.
+    /// A unique number.
     pub(crate) number: u64,
 }
 
@@ -50,9 +49,9 @@ pub(crate) struct InForce {
     source: Source,
     target: Target,
     current: ArcSwap<Compiled>,
-    /// What was read of the file when the configuration was checked, until the router starts.
+    /// The rules read from the file when the configuration was checked, until the router starts.
     read: Lock<Option<PatternSet>>,
-    /// Held by whoever exchanges them.
+    /// Held while the rules are replaced.
     writing: Lock<()>,
 }
 
@@ -94,7 +93,7 @@ impl Source {
         Self { file, patterns, format, nocase }
     }
 
-    /// Reads the file that was configured, or another one.
+    /// Reads the configured file, or another one.
     fn read(&self, file: Option<&Path>) -> Result<PatternSet, Vec<Fault>> {
         let file = file.or_else(|| self.file.as_ref().map(FileName::as_path));
         let mut set = match file {
@@ -111,7 +110,7 @@ impl Source {
         };
         for pattern in &self.patterns {
             let content = Content { nocase: self.nocase, ..Content::of(pattern.clone()) };
-            // They have been looked at with the other arguments.
+            // The patterns were checked with the other arguments.
             let _ = set.push(Rule::of(content));
         }
         Ok(set)
@@ -125,7 +124,7 @@ impl Source {
 }
 
 impl Compiled {
-    /// Compiles rules; those that are in `before`, too, go on counting there.
+    /// Compiles rules; those that are also in `before` share their counts with it.
     fn new(set: PatternSet, target: Target, before: Option<&Self>) -> Result<Self, String> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let began = Instant::now();
@@ -140,7 +139,7 @@ impl Compiled {
         Ok(Self { set, matcher, streams, build_time, counts, number })
     }
 
-    /// The count of each rule; of equal ones the last first.
+    /// The counts of each rule; for equal rules, the last one first.
     fn by_rule(&self) -> HashMap<&Rule, Vec<Arc<AtomicU64>>> {
         let mut counts: HashMap<_, Vec<_>> = HashMap::new();
         for (rule, count) in self.set.rules().iter().zip(&self.counts).rev() {
@@ -149,12 +148,12 @@ impl Compiled {
         counts
     }
 
-    /// Bytes of the engines.
+    /// Bytes of memory used by the engines.
     pub(crate) fn memory(&self) -> usize {
         self.matcher.memory() + self.streams.as_ref().map_or(0, StreamMatcher::memory)
     }
 
-    /// A line a rule: number, count, sid, name.
+    /// One line per rule: number, count, sid, name.
     pub(crate) fn counts(&self) -> String {
         let line = |((number, rule), count): ((usize, &Rule), &Arc<AtomicU64>)| {
             let sid = rule.sid.map_or_else(|| "-".to_owned(), |sid| sid.to_string());
@@ -164,7 +163,7 @@ impl Compiled {
     }
 }
 
-/// What a rule is called: its message, or its first content.
+/// The name of a rule: its message, or its first content.
 pub(crate) fn name(rule: &Rule) -> String {
     match (&rule.msg, rule.contents.first()) {
         (Some(msg), _) => msg.clone(),
@@ -174,9 +173,9 @@ pub(crate) fn name(rule: &Rule) -> String {
 }
 
 impl InForce {
-    /// Nothing yet.
+    /// Starts without rules.
     pub(crate) fn new(source: Source, target: Target) -> Result<Self, String> {
-        // Which engine it is to be is seen when there are rules.
+        // Whether the configured engine is available is checked once there are rules.
         let nothing = Target { engine: EngineChoice::Dfa, ..target };
         let current = ArcSwap::from_pointee(Compiled::new(PatternSet::new(), nothing, None)?);
         Ok(Self { source, target, current, read: Lock::default(), writing: Lock::default() })
@@ -186,12 +185,12 @@ impl InForce {
         self.current.load()
     }
 
-    /// What is in force, for longer than a moment.
+    /// The rules in force, to be held for longer.
     pub(crate) fn keep(&self) -> Arc<Compiled> {
         self.current.load_full()
     }
 
-    /// Reads the file and says what is wrong with it. Engines are made when the router starts.
+    /// Reads the file and reports its errors. Engines are compiled when the router starts.
     pub(crate) fn inspect(&self, inspection: &mut Inspection<'_>) {
         match self.source.read(None) {
             Ok(set) => *self.read.lock() = Some(set),
@@ -199,7 +198,7 @@ impl InForce {
         }
     }
 
-    /// Puts the rules in force that were read when the configuration was checked.
+    /// Puts the rules in force that were read when the configuration was checked; reads them if they were not.
     pub(crate) fn start(&self) -> Result<(), String> {
         match self.read.lock().take() {
             Some(set) => self.exchange(|| Ok(set)),
@@ -212,13 +211,13 @@ impl InForce {
         self.exchange(|| self.source.read(file))
     }
 
-    /// Takes the rules in a text.
+    /// Uses the rules of a text.
     pub(crate) fn write(&self, text: &[u8]) -> Result<(), String> {
         self.exchange(|| self.source.parse(Origin::new(None, text)).map_err(|fault| vec![fault]))
     }
 
-    /// Reads rules and compiles them beside those in force, which packets go on to be searched by, and puts them in
-    /// force. One after the other, so that what was read last stays.
+    /// Reads and compiles rules, while the current ones still search packets, and puts them in force. Calls run one at
+    /// a time, so that the rules read last stay in force.
     fn exchange(
         &self,
         read: impl FnOnce() -> Result<PatternSet, Vec<Fault>>,
@@ -230,8 +229,8 @@ impl InForce {
         Ok(())
     }
 
-    /// Takes what another one has counted of the rules that are the same. If all are, the compiled rules themselves, by
-    /// which streams go on in the middle of a pattern.
+    /// Takes over the counts of the rules that are the same. If all rules are the same, takes over the compiled rules
+    /// too, so that streams can continue in the middle of a pattern.
     pub(crate) fn take(&self, old: &Self) {
         let _writing = self.writing.lock();
         let theirs = old.current.load_full();
@@ -254,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules_are_exchanged_while_others_search_by_the_old_ones() {
+    fn rules_can_be_replaced_while_the_old_ones_are_in_use() {
         let source = Source { patterns: vec![b"old".to_vec()], ..empty() };
         let target = Target { engine: EngineChoice::Auto, streams: true };
         let rules = InForce::new(source, target).unwrap();
@@ -263,7 +262,7 @@ mod tests {
         rules.write(b"new\nnewer").unwrap();
         assert_eq!((old.set.len(), rules.load().set.len()), (1, 2));
         assert!(rules.load().number > old.number);
-        // Another one with the same rules takes over their counts.
+        // A new instance with the same rules takes over their counts.
         rules.load().counts[1].store(7, Relaxed);
         let source = Source { patterns: vec![b"new".to_vec(), b"newer".to_vec()], ..empty() };
         let other = InForce::new(source, target).unwrap();
@@ -278,16 +277,16 @@ mod tests {
     }
 
     #[test]
-    fn rules_that_stay_go_on_counting() {
+    fn unchanged_rules_keep_their_counts() {
         let target = Target { engine: EngineChoice::Auto, streams: false };
         let rules = InForce::new(empty(), target).unwrap();
         rules.write(b"a\nb\na\n").unwrap();
         let old = rules.keep();
         (1..).zip(&old.counts).for_each(|(n, count)| count.store(n, Relaxed));
-        // Equal ones in their order, one that is new, one that is gone.
+        // Equal rules in order, one new rule, and one that is gone.
         rules.write(b"a\na\nc\na\n").unwrap();
         assert_eq!(rules.load().counts(), "1 1 - a\n2 3 - a\n3 0 - c\n4 0 - a\n");
-        // Of a batch that was under way.
+        // A batch that is still being processed by the old rules.
         old.counts[0].fetch_add(10, Relaxed);
         assert!(rules.load().counts().starts_with("1 11 - a\n"));
         rules.write(b"b\n").unwrap();

@@ -1,4 +1,4 @@
-//! The streams of TCP, one a direction of a connection: what was searched, and how far.
+//! TCP streams, one per direction of a connection: the state of the search, and how far it has got.
 
 use millrace_core::engine::InRound;
 use millrace_core::headers::{TcpHeader, tcp_flags};
@@ -16,24 +16,26 @@ struct Stream {
     /// The rules that its state belongs to.
     rules: u64,
     state: StreamState,
-    /// The next sequence number.
+    /// The next expected sequence number.
     next: u32,
 }
 
-/// No segment of a connection lies further behind (RFC 7323, 2.3): one that does is of another one, whose SYN was not seen.
+/// No segment of a connection is further behind than this (RFC 7323, 2.3). One that is belongs to a new connection,
+/// whose SYN was not seen.
 const LARGEST_WINDOW: i32 = 1 << 30;
 
-/// Milliseconds between looks for streams that have timed out.
+/// Milliseconds between checks for streams that have timed out.
 const INTERVAL: u64 = 1000;
 
 impl Streams {
-    /// So many streams, each forgotten after so many milliseconds without a packet; 0 is never.
+    /// Up to `capacity` streams, each forgotten after `timeout` milliseconds without a packet; 0 means never.
     pub(crate) fn new(capacity: usize, timeout: u64) -> Self {
         Self(Flows::new(capacity, timeout, INTERVAL))
     }
 
-    /// Searches a segment as a part of its stream: hands `search` one piece or two, with the state before them.
-    /// False if it belongs to none: it is no whole segment of TCP, or there are as many streams as there may be.
+    /// Searches a segment as part of its stream: calls `search` for one or two pieces, with the state before them.
+    /// Returns false if the segment has no stream: it is not a complete TCP segment, or the maximum number of streams
+    /// is reached.
     pub(crate) fn search(
         &self,
         at: &impl InRound,
@@ -47,7 +49,7 @@ impl Streams {
         if packet.text.bytes.is_empty() && !starts {
             return true;
         }
-        // A SYN has a number of its own.
+        // A SYN takes up one sequence number.
         let first = header.sequence.get().wrapping_add(starts.into());
         let new = || Some(Stream { rules, state: StreamState::default(), next: first });
         let act = |stream: &mut Stream| {
@@ -61,18 +63,18 @@ impl Streams {
         self.0.with(at, key, now, new, |_| (), act).is_some()
     }
 
-    /// How many there are.
+    /// The number of streams.
     pub(crate) fn count(&self, now: u64) -> usize {
         self.0.count(now, |_| ())
     }
 
-    /// Takes over the streams of another one.
+    /// Takes over the streams of the old one.
     pub(crate) fn take(&self, old: &Self) {
         self.0.take(&old.0);
     }
 }
 
-/// The stream of a packet and its header, if that is whole.
+/// The key of a packet's stream and its TCP header, if that is complete.
 fn segment<'a>(packet: &Located<'a>) -> Option<(WideKey, &'a TcpHeader)> {
     if packet.text.kind != Kind::Tcp {
         return None;
@@ -91,7 +93,7 @@ impl Stream {
         self.next.wrapping_sub(self.state.position() as u32)
     }
 
-    /// Begins anew where it is if its state belongs to other rules.
+    /// Restarts the search at the current position if the state belongs to other rules.
     fn renew(&mut self, rules: u64) {
         if self.rules != rules {
             let position = self.state.position();
@@ -111,8 +113,8 @@ impl Stream {
         let ahead = first.wrapping_sub(self.next).cast_signed();
         let position = self.state.position();
         if ahead < 0 {
-            // It comes again, or late, or is another one with the same numbers: it is searched alone, in its
-            // place, and what it has that is new continues the stream.
+            // A retransmission, a late segment, or another one with the same numbers: it is searched separately, at
+            // its position, and its new bytes continue the stream.
             let place = self.state.place();
             let behind = ahead.unsigned_abs();
             self.state.resume_at(position.saturating_sub(behind.into()));
@@ -132,14 +134,14 @@ impl Stream {
     }
 }
 
-/// What to search a piece for, given the matcher of the rules in force: the lowest rule, or each.
+/// A search function for [`Streams::search`] that finds the lowest rule.
 pub(crate) fn lowest<'a>(
     matcher: &'a StreamMatcher,
     result: &'a mut u32,
 ) -> impl FnMut(&mut StreamState, Text<'_>) + 'a {
     move |state, text| {
         let found = matcher.first(state, text);
-        // 0, for no rule, is the highest.
+        // 0 means no rule; it wraps to the highest number.
         *result = (*result).wrapping_sub(1).min(found.wrapping_sub(1)).wrapping_add(1);
     }
 }

@@ -1,4 +1,4 @@
-//! Segments that no honest host sends, against a plain reading of what the manual says about FLOW.
+//! Compares the handling of malicious TCP segments with a simple model of what the manual says about FLOW.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ const PATTERNS: [&str; 4] = ["ab", "bcab", "cc", "aaac"];
 /// A segment on the wire.
 #[derive(Clone, Debug)]
 struct Segment {
-    /// Which of several directions.
+    /// The direction of a connection that it belongs to.
     direction: u8,
     sequence: u32,
     syn: bool,
@@ -45,14 +45,14 @@ impl Segment {
     }
 }
 
-/// A direction, as the manual says it: the bytes without a gap up to the newest one, kept whole.
+/// The manual's model of a direction: all bytes since the last gap.
 struct Reading {
     start: u32,
     next: u32,
     text: Vec<u8>,
 }
 
-/// The patterns that end in a text behind `from`.
+/// The patterns that end in a text after position `from`.
 fn endings(text: &[u8], from: usize) -> impl Iterator<Item = usize> + '_ {
     let ends = move |pattern: &&str| {
         let occurrences = text.windows(pattern.len()).enumerate();
@@ -68,7 +68,7 @@ impl Reading {
         Self { start, next: start, text: Vec::new() }
     }
 
-    /// The rules that alert at a segment.
+    /// The rules that alert on a segment.
     fn read(&mut self, first: u32, syn: bool, payload: &[u8]) -> Vec<usize> {
         let ahead = first.wrapping_sub(self.next).cast_signed();
         if syn && self.start != first || ahead < -(1 << 30) {
@@ -96,7 +96,7 @@ impl Reading {
     }
 }
 
-/// The number that each segment's packet is to get.
+/// The expected result for each segment's packet.
 fn expected(segments: &[Segment]) -> Vec<u32> {
     let mut readings = HashMap::new();
     let of = |segment: &Segment| {
@@ -122,8 +122,8 @@ fn push(rig: &mut Rig, segments: &[Segment]) -> Vec<u32> {
     out[0].iter().map(|packet| packet.anno_u32(44)).collect()
 }
 
-/// A stream cut to segments with few bytes that lie near one another, over the wrap-around of sequence numbers: in order,
-/// again with other bytes, overlapping, with gaps, with flags where there should be none, and far away now and then.
+/// A stream cut into segments of a few bytes that are close to one another, around the wrap of sequence numbers: in
+/// order, repeated with other bytes, overlapping, with gaps, with unexpected flags, and now and then far away.
 fn segments() -> impl Strategy<Value = Vec<Segment>> {
     let start = prop_oneof![Just(u32::MAX - 15), any::<u32>()];
     let place = prop_oneof![20 => 0..40_u32, 1 => any::<u32>()];
@@ -155,7 +155,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn hostile_segments_are_read_as_the_manual_says(segments in segments(), cut in 0..40_usize) {
+    fn malicious_segments_are_handled_as_in_the_manual(segments in segments(), cut in 0..40_usize) {
         let mut rig = rig("");
         let cut = cut.min(segments.len());
         let mut results = push(&mut rig, &segments[..cut]);
@@ -171,7 +171,7 @@ fn data(direction: u8, sequence: u32, payload: &[u8]) -> Segment {
 }
 
 #[test]
-fn ends_and_beginnings_of_connections() {
+fn connections_start_and_end() {
     let syn = |sequence, payload: &[u8]| Segment { syn: true, ..data(0, sequence, payload) };
     let fin = |sequence, payload: &[u8]| Segment { fin: true, ..data(0, sequence, payload) };
     let rst = |sequence| Segment { rst: true, ..data(0, sequence, b"") };
@@ -182,7 +182,7 @@ fn ends_and_beginnings_of_connections() {
             vec![syn(9, b"bc"), syn(9, b"xy"), data(0, 12, b"ab")],
             vec![0, 0, 1],
         ),
-        // Anybody can send one: what is of the connection for its host still is.
+        // Anybody can forge one: the host itself may still accept what follows.
         (
             "a RST does not hide what follows",
             vec![data(0, 9, b"aaa"), rst(12), data(0, 12, b"c")],
@@ -207,9 +207,9 @@ fn ends_and_beginnings_of_connections() {
     }
 }
 
-/// The bound holds, who is known stays known, and nobody is left unsearched.
+/// The limit holds, known streams stay known, and every packet is searched.
 #[test]
-fn a_flood_of_syns_takes_no_more_than_there_is() {
+fn a_syn_flood_stays_within_the_limit() {
     let mut rig = rig(", FLOWS 50, TIMEOUT 10");
     assert_eq!(push(&mut rig, &[data(0, 10, b"bc")]), [0]);
     let syn = |n: u16| {
@@ -230,7 +230,7 @@ fn a_flood_of_syns_takes_no_more_than_there_is() {
     assert_eq!(push(&mut rig, &[data(0, 12, b"ab")]), [1]);
     let _ = rig.pass(Timestamp::from_nanos(9_000_000_000));
     assert_eq!(push(&mut rig, &[data(0, 14, b"bc")]), [0]);
-    // The flood is forgotten when its time is over, and not who has sent since.
+    // After the timeout the flood is forgotten, but not the stream that has been active since.
     let _ = rig.pass(Timestamp::from_nanos(2_000_000_000));
     assert_eq!(rig.read("flows").unwrap(), "1");
     assert_eq!(

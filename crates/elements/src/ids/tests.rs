@@ -1,4 +1,4 @@
-//! Packets of real headers, through the element.
+//! Tests of the element with realistic packets.
 
 use etherparse::PacketBuilder;
 use millrace_core::testing::Rig;
@@ -25,7 +25,7 @@ fn udp(payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// The text of a frame, with the number of its kind.
+/// The text of a frame, and the number of its protocol kind.
 fn text(frame: &[u8], from: From) -> (Vec<u8>, u32) {
     let packet = Packet::from_bytes(frame).unwrap();
     let text = locate(&packet, from).text;
@@ -33,7 +33,7 @@ fn text(frame: &[u8], from: From) -> (Vec<u8>, u32) {
 }
 
 #[test]
-fn the_payload_is_found_behind_every_header() {
+fn the_payload_is_found_after_every_header() {
     let cut = |frame: &[u8], length: usize| frame[..length].to_vec();
     let with = |frame: &[u8], changes: &[(usize, u8)]| {
         let mut frame = frame.to_vec();
@@ -104,7 +104,7 @@ fn the_payload_is_found_behind_every_header() {
         assert_eq!(text(&udp, From(base)), (udp[at..].to_vec(), 2), "{base:?}");
     }
     assert_eq!(text(&fragment, From(Base::NetworkPayload)).0, fragment[54..]);
-    // A network header that is marked, and one that was stripped.
+    // With the network header position set, and with the header stripped.
     let mut packet = Packet::from_bytes(&udp[10..]).unwrap();
     packet.set_network_header(4, 20);
     assert_eq!(locate(&packet, From::default()).text.bytes, b"payload");
@@ -113,7 +113,7 @@ fn the_payload_is_found_behind_every_header() {
 }
 
 #[test]
-fn alerts_leave_by_the_second_output() {
+fn packets_with_alerts_leave_by_output_1() {
     let mut rig =
         Rig::new("IDSMatcher(PATTERN bad, PATTERN \"\\<00ff>\", NOCASE true)", 1, 2).unwrap();
     let texts: [&[u8]; 4] = [b"good", b"a BaD one", b"\x00\xff", b""];
@@ -139,7 +139,7 @@ fn alerts_leave_by_the_second_output() {
     assert!(rig.stats().balanced());
 }
 
-/// What is of interest of the packets that came out.
+/// Extracts a value from each packet that left.
 trait MapTo {
     fn map_to<T>(&self, of: impl Fn(&Packet) -> T) -> Vec<Vec<T>>;
 }
@@ -151,7 +151,7 @@ impl MapTo for Vec<Vec<Packet>> {
 }
 
 #[test]
-fn all_rules_are_counted_when_asked() {
+fn all_rules_are_counted_with_all() {
     for (all, counts) in [("false", "1 2 - b\n2 0 - ab\n"), ("true", "1 2 - b\n2 1 - ab\n")] {
         for flow in ["false", "true"] {
             let config = format!("IDSMatcher(PATTERN b, PATTERN ab, ALL {all}, FLOW {flow})");
@@ -163,7 +163,7 @@ fn all_rules_are_counted_when_asked() {
 }
 
 #[test]
-fn rules_are_exchanged_while_packets_come() {
+fn rules_can_be_replaced_while_packets_arrive() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("rules");
     let write = |text: &str| std::fs::write(&file, text).unwrap();
@@ -195,7 +195,7 @@ fn rules_are_exchanged_while_packets_come() {
     write("alert tcp any any -> any any (pcre:\"/x/\";)");
     let error = rig.write("load", "").unwrap_err().to_string();
     assert!(error.contains("rules:1:31: option 'pcre'"), "{error}");
-    // A file that somebody is about to write may be empty for a moment.
+    // A file that is being written may be empty for a moment.
     for text in ["", "\n# patterns\n"] {
         write(text);
         let error = rig.write("load", "").unwrap_err().to_string();
@@ -214,7 +214,7 @@ fn rules_are_exchanged_while_packets_come() {
 }
 
 #[test]
-fn what_is_wrong_in_arguments() {
+fn invalid_arguments_are_reported() {
     let cases = [
         ("", "FILE or PATTERN is missing"),
         ("PATTERN \"\"", "PATTERN: empty pattern"),
@@ -250,7 +250,7 @@ fn the_engine_makes_no_difference() {
             assert_eq!(out.map_to(|packet| packet.anno_u32(44)), [[1, 3, 2, 0]]);
             assert_eq!(rig.read("engine").unwrap(), "hyperscan");
         }
-        // Asked for by name, it is not replaced by another one.
+        // An engine requested by name is not replaced by another one.
         Err(diagnostics) => {
             let text = format!("{diagnostics:?}");
             assert!(text.contains("no Hyperscan: "), "{text}");
@@ -263,7 +263,7 @@ fn the_engine_makes_no_difference() {
     assert_eq!(rig.read("engine").unwrap(), "dfa");
 }
 
-/// Pushes segments `(sequence, payload)` of one direction, and gives their results.
+/// Pushes segments `(sequence, payload)` of one direction, and returns their results.
 fn follow(rig: &mut Rig, segments: &[(u32, &[u8])]) -> Vec<u32> {
     let frames = segments.iter().map(|&(sequence, payload)| tcp(1, 2, sequence, false, payload));
     push(rig, frames.collect())
@@ -279,7 +279,7 @@ fn flow_rig(arguments: &str) -> Rig {
 }
 
 #[test]
-fn patterns_reach_over_segments() {
+fn patterns_match_across_segments() {
     type Segments<'a> = &'a [(u32, &'a [u8])];
     let cases: &[(&str, Segments<'_>, &[u32])] = &[
         ("in order", &[(10, b"ab"), (12, b"c"), (13, b"d"), (14, b"abcd")], &[0, 0, 1, 1]),
@@ -298,14 +298,14 @@ fn patterns_reach_over_segments() {
 }
 
 #[test]
-fn connections_and_directions_are_apart() {
+fn connections_and_directions_are_separate() {
     let mut rig = flow_rig("");
     let frames = vec![
         tcp(1, 2, 10, false, b"ab"),
         tcp(2, 1, 12, false, b"cd"),
         tcp(3, 2, 12, false, b"cd"),
         tcp(1, 2, 12, false, b"c"),
-        // Another connection of the same ports.
+        // Another connection with the same ports.
         tcp(1, 2, 12, true, b""),
         tcp(1, 2, 13, false, b"d"),
         udp(b"ab"),
@@ -313,14 +313,14 @@ fn connections_and_directions_are_apart() {
     ];
     assert_eq!(push(&mut rig, frames), [0; 8]);
     assert_eq!(rig.read("flows").unwrap(), "3");
-    // The SYN that comes again is of the same connection.
+    // A repeated SYN belongs to the same connection.
     let frames =
         vec![tcp(1, 2, 12, true, b""), tcp(1, 2, 14, false, b"abc"), tcp(1, 2, 17, false, b"d")];
     assert_eq!(push(&mut rig, frames), [0, 0, 1]);
 }
 
 #[test]
-fn flows_are_bounded_and_forgotten() {
+fn flows_are_limited_and_time_out() {
     let mut rig = flow_rig(", FLOWS 1, TIMEOUT 10");
     let first = |sequence, payload: &[u8]| tcp(1, 2, sequence, false, payload);
     let second = |sequence, payload: &[u8]| tcp(3, 4, sequence, false, payload);
@@ -333,7 +333,7 @@ fn flows_are_bounded_and_forgotten() {
 }
 
 #[test]
-fn new_rules_begin_anew_in_a_flow() {
+fn new_rules_restart_the_search_in_a_flow() {
     let mut rig = flow_rig("");
     let rules = "alert ip any any -> any any (content:\"cd\"; offset:2; depth:2;)";
     assert_eq!(follow(&mut rig, &[(10, b"ab")]), [0]);
@@ -342,9 +342,9 @@ fn new_rules_begin_anew_in_a_flow() {
         &format!("{rules}\n{}", rules.replace("\"cd\"; offset:2; depth:2;", "\"abcd\";")),
     )
     .unwrap();
-    // The flow's beginning is where it was.
+    // The start of the flow is unchanged.
     assert_eq!(follow(&mut rig, &[(12, b"cd"), (14, b"cd")]), [1, 0]);
-    // What the old rules had found of a pattern is of no use to the new ones, even if they are the same.
+    // A partial match of the old rules does not count for the new ones, even if they are the same.
     rig.write("patterns", "abcd").unwrap();
     assert_eq!(follow(&mut rig, &[(16, b"xxabc")]), [0]);
     rig.write("patterns", "abcd").unwrap();
@@ -353,7 +353,7 @@ fn new_rules_begin_anew_in_a_flow() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
-    /// In order, a flow is searched as one text.
+    /// Segments in order are searched as one text.
     #[test]
     fn segments_are_one_text(text in "[abcd]{0,40}", cuts in prop::collection::vec(0_usize..40, 0..6), start: u32) {
         let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(text.len())).collect();
@@ -366,7 +366,7 @@ proptest! {
     }
 
     #[test]
-    fn no_packet_makes_the_walk_over_headers_panic(mut frame in prop::collection::vec(any::<u8>(), 0..90), kind in 0..4_usize, network: Option<u8>) {
+    fn header_parsing_never_panics(mut frame in prop::collection::vec(any::<u8>(), 0..90), kind in 0..4_usize, network: Option<u8>) {
         if let Some(bytes) = frame.get_mut(12..15) {
             bytes.copy_from_slice(&[[8, 0, 0x45], [8, 0, 0x4f], [0x86, 0xdd, 0x60], [0x81, 0, 0]][kind]);
         }

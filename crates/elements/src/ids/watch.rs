@@ -1,4 +1,4 @@
-//! What elements that search for patterns share: their rules and alerts, and the handlers of both.
+//! Code shared by the elements that search for patterns: rules, alerts, and the handlers for both.
 
 use millrace_core::args::FileName;
 use millrace_core::{Args, Element, Failed, Handlers, Inspection, Refused};
@@ -16,7 +16,7 @@ impl Watch {
     /// Reads FILE, PATTERN, FORMAT, NOCASE, ANNO and LOG.
     ///
     /// # Errors
-    /// There can be no rules for this target.
+    /// No rules can be compiled for this target.
     pub(crate) fn configure(args: &mut Args<'_>, target: Target) -> Result<Self, Failed> {
         let (source, alarm) = (Source::configure(args), Alarm::configure(args));
         let rules = InForce::new(source, target).map_err(|error| {
@@ -26,12 +26,12 @@ impl Watch {
         Ok(Self { rules, alarm })
     }
 
-    /// Looks at the file when the configuration is checked.
+    /// Reads the file when the configuration is checked.
     pub(crate) fn inspect(&self, inspection: &mut Inspection<'_>) {
         self.rules.inspect(inspection);
     }
 
-    /// Makes the rules ready.
+    /// Compiles the rules and puts them in force.
     ///
     /// # Errors
     /// They cannot be compiled.
@@ -39,7 +39,7 @@ impl Watch {
         self.rules.start().map_err(Refused)
     }
 
-    /// Goes on counting from what another one counted.
+    /// Continues the counts of the old one.
     pub(crate) fn take(&self, old: &Self) {
         self.alarm.take(&old.alarm);
         self.rules.take(&old.rules);

@@ -1,25 +1,25 @@
-//! ARPPrint - prints ARP messages in words
+//! ARPPrint - prints ARP packets as text, one line each
 //!
 //! # Synopsis
 //! `ARPPrint([LABEL, keywords TIMESTAMP, ETHER, OUTFILE, ACTIVE])`
 //!
 //! # Description
-//! Prints a line for each ARP message between Ethernet or other hardware addresses and IPv4
-//! addresses, much as tcpdump does. The message starts at the packet's network header; packets
-//! without that annotation, and messages about other addresses, are passed on in silence.
+//! Prints one line for each ARP message that maps IPv4 addresses to Ethernet or other hardware addresses, much like
+//! tcpdump. The message starts at the packet's network header. Packets without a network header, and messages about
+//! other addresses, are forwarded silently.
 //!
 //! # Arguments
-//! - LABEL: what each line starts with. Positional, default none.
-//! - TIMESTAMP: whether the timestamp is printed. Default true.
-//! - ETHER: whether the Ethernet addresses are printed. Default false.
+//! - LABEL: text at the start of each line. Positional, default none.
+//! - TIMESTAMP: whether to print the timestamp. Default true.
+//! - ETHER: whether to print the Ethernet addresses. Default false.
 //! - OUTFILE: file to print to. Default: standard error.
-//! - ACTIVE: whether anything is printed. Default true.
+//! - ACTIVE: whether to print anything. Default true.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.
 //!
 //! # Handlers
-//! - `active` (read, write): as the argument.
+//! - `active` (read, write): the ACTIVE argument.
 //!
 //! # Drops
 //! None.
@@ -51,9 +51,9 @@ pub struct ARPPrint {
 
 register!(ARPPrint, "arp_print.rs");
 
-/// Bytes of the part of a message that tells the lengths of its addresses.
+/// Bytes of the fixed part of a message, which holds the lengths of its addresses.
 const FIXED: usize = 8;
-/// The Ethernet type of IP packets with their headers behind (RFC 893).
+/// The Ethernet type of IP packets with trailers (RFC 893).
 const TRAILER: u16 = 0x1000;
 const ETHERNET: u16 = 1;
 
@@ -106,7 +106,7 @@ impl ARPPrint {
             let _ = write!(line, "truncated-arp ({})", message.len());
             return Some(line);
         }
-        // Addresses that are cut are printed as far as they go.
+        // Truncated addresses are printed as far as they go.
         let mut whole = [0; ArpHeader::LEN];
         let known = message.len().min(whole.len());
         whole[..known].copy_from_slice(&message[..known]);
@@ -115,7 +115,8 @@ impl ARPPrint {
     }
 }
 
-/// The Ethernet header in front of the network header, at the start of the packet unless it is marked.
+/// The Ethernet header in front of the network header. It starts at the MAC header position if that is set, otherwise
+/// at the start of the packet.
 fn ethernet_header(packet: &Packet) -> Option<&EthernetHeader> {
     let start = packet.mac_header().unwrap_or(0);
     let room = packet.network_header()? - start;
@@ -124,7 +125,7 @@ fn ethernet_header(packet: &Packet) -> Option<&EthernetHeader> {
     header.filter(|_| room >= EthernetHeader::LEN as isize)
 }
 
-/// Adds what a message says. False when it is about addresses that are not printed.
+/// Adds the text of a message. Returns false if it is about addresses that are not printed.
 fn write_message(line: &mut String, arp: &ArpHeader) -> bool {
     let protocol = arp.protocol.get();
     let known = protocol == ether_type::IPV4 || protocol == TRAILER;
@@ -157,7 +158,7 @@ fn write_message(line: &mut String, arp: &ArpHeader) -> bool {
     true
 }
 
-/// Whether an address of so many bytes is zero, as far as there are bytes.
+/// Whether the first `len` bytes of an address are zero.
 fn is_unset(address: EtherAddress, len: u8) -> bool {
     address.octets().iter().take(len.into()).all(|&byte| byte == 0)
 }
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_is_cut_is_said_to_be() {
+    fn truncated_messages_are_reported() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("out.txt");
         let config = format!("ARPPrint(TIMESTAMP false, OUTFILE {})", path.display());

@@ -1,26 +1,25 @@
-//! AverageBatchCounter - measures how many packets come at once
+//! AverageBatchCounter - measures the average batch size
 //!
 //! # Synopsis
 //! `AverageBatchCounter([INTERVAL, keyword LENGTH_STATS])`
 //!
 //! # Description
-//! Passes packets on and counts them and the batches in which they come. Every INTERVAL milliseconds it notes
-//! what has come since the last time; that is what the handlers tell of. The totals are those of the intervals
-//! before that one.
+//! Forwards packets, and counts the packets and the batches in which they arrive. Every INTERVAL milliseconds it
+//! records the counts of the last interval, which the handlers report. The totals cover the intervals before that one.
 //!
 //! # Arguments
 //! - INTERVAL: milliseconds, at least 1. Positional, default 1000.
-//! - LENGTH_STATS: whether to measure packets too, by the AGGREGATE annotation that AggregateLength sets.
-//!   Default false.
+//! - LENGTH_STATS: whether to measure the lengths of packets too. They are read from the AGGREGATE annotation, which
+//!   AggregateLength sets. Default false.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.
 //!
 //! # Handlers
-//! - `average`, `average_total` (read): packets in a batch.
-//! - `count_packets`, `count_packets_total` (read): packets.
-//! - `count_batches`, `count_batches_total` (read): batches.
-//! - `average_frame_len`, `average_frame_len_total` (read): bytes of a packet.
+//! - `average`, `average_total` (read): average packets per batch.
+//! - `count_packets`, `count_packets_total` (read): number of packets.
+//! - `count_batches`, `count_batches_total` (read): number of batches.
+//! - `average_frame_len`, `average_frame_len_total` (read): average bytes per packet.
 //!
 //! # Drops
 //! None.
@@ -52,12 +51,12 @@ pub struct AverageBatchCounter {
     timer: Timer,
 }
 
-/// What was noted, each batches, packets, bytes.
+/// The recorded counts, each of batches, packets and bytes.
 #[derive(Clone, Copy, Default)]
 struct Noted {
     last: [u64; 3],
     total: [u64; 3],
-    /// The counts at the last time.
+    /// The counts at the end of the last interval.
     seen: [u64; 3],
 }
 

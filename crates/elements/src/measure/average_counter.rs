@@ -1,32 +1,31 @@
-//! AverageCounter - counts packets and measures their average rate
+//! AverageCounter - counts packets and bytes, and measures their average rates
 //!
 //! # Synopsis
 //! `AverageCounter([IGNORE, LINK_FCS, keywords MAX, THRESHOLD])`
 //!
 //! # Description
-//! Passes packets on and counts them; knows the average rate between the first and the last
-//! packet. Time counts in milliseconds, as in Click. FastClick's names AverageCounterMP and
-//! AverageCounterIMP stand for the same class: threads never wait for one another here.
+//! Forwards packets and counts them. Computes the average rate between the first and the last packet. Time counts in
+//! milliseconds, as in Click. FastClick's AverageCounterMP and AverageCounterIMP are other names for this element:
+//! threads never wait for one another here.
 //!
 //! # Arguments
-//! - IGNORE: seconds after the first packet during which packets are not counted. Positional,
-//!   default 0.
-//! - LINK_FCS: whether `link_count` and `link_rate` count the 4 bytes of the frame check sequence.
-//!   Positional, default true.
-//! - MAX: seconds after the first packet from which on packets are not counted. Default 0, for none.
-//! - THRESHOLD: packets a second. Once a second has passed and the rate is higher, all counts begin
-//!   anew, once, and a line says so. Default 0, for never.
+//! - IGNORE: seconds after the first packet during which packets are not counted. Positional, default 0.
+//! - LINK_FCS: whether `link_count` and `link_rate` include the 4 bytes of the frame check sequence. Positional,
+//!   default true.
+//! - MAX: seconds after the first packet at which counting stops; 0 means never. Default 0.
+//! - THRESHOLD: packets per second. When more than a second has passed and the rate is higher, all counts restart,
+//!   once, and a line is printed. 0 means never. Default 0.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.
 //!
 //! # Handlers
-//! - `count`, `byte_count` (read): packets and bytes counted.
-//! - `bit_count`, `link_count` (read): bits of these packets, and bits with what a packet takes beside
-//!   on an Ethernet link: preamble, gap and frame check sequence.
-//! - `rate`, `byte_rate`, `bit_rate`, `link_rate` (read): as many a second between first and last packet.
-//! - `time` (read): the seconds between them.
-//! - `reset`, `reset_now` (write): starts anew.
+//! - `count`, `byte_count` (read): number of packets and bytes.
+//! - `bit_count`, `link_count` (read): number of bits, and of bits on an Ethernet link. The latter includes the
+//!   preamble, the gap between frames, and with LINK_FCS the frame check sequence.
+//! - `rate`, `byte_rate`, `bit_rate`, `link_rate` (read): these counts per second of `time`.
+//! - `time` (read): seconds between the first and the last packet, minus IGNORE.
+//! - `reset`, `reset_now` (write): restarts all counts.
 //!
 //! # Drops
 //! None.
@@ -50,17 +49,17 @@ use millrace_core::{
 pub struct AverageCounter {
     /// In milliseconds.
     ignore: u64,
-    /// In milliseconds; none for no end.
+    /// In milliseconds; `None` for no end.
     max: Option<u64>,
-    /// Packets a second; 0 for none.
+    /// Packets per second; 0 for none.
     threshold: AtomicU64,
-    /// Bytes that a packet takes on a link beside its own.
+    /// Bytes per packet on a link, in addition to its own.
     overhead: u64,
     packets: PerThread<Count>,
     bytes: PerThread<Count>,
     /// The counts at the last reset.
     origin: [AtomicU64; 2],
-    /// The millisecond of the first packet; 0 when there was none.
+    /// The millisecond of the first packet; 0 if there was none.
     first: AtomicU64,
     /// The millisecond of the last packet.
     last: AtomicU64,
@@ -157,7 +156,7 @@ impl AverageCounter {
         self.byte_count().wrapping_add(overhead).wrapping_mul(8)
     }
 
-    /// Milliseconds in which packets were counted, at least one.
+    /// Milliseconds during which packets were counted, at least one.
     fn counted(&self) -> u64 {
         let passed = self.last.load(Relaxed).saturating_sub(self.first.load(Relaxed));
         passed.saturating_sub(self.ignore).max(1)

@@ -1,27 +1,28 @@
-//! CheckNumberPacket - notes which numbered packets came
+//! CheckNumberPacket - counts numbered packets by number, to find lost and duplicated ones
 //!
 //! # Synopsis
 //! `CheckNumberPacket([OFFSET, COUNT, keyword NET_ORDER])`
 //!
 //! # Description
-//! Counts how often each number came that NumberPacket has written into packets. Packets whose number is COUNT
-//! or more are reported and leave by output 1, as do those too short for a number.
+//! Reads the number that NumberPacket has written into each packet, and counts how often each number arrives. Packets
+//! whose number is COUNT or more are reported and leave by output 1. Packets too short for a number leave there as
+//! well.
 //!
 //! # Arguments
-//! - OFFSET: where the number is, in bytes from the packet's start. Positional, default 40.
-//! - COUNT: how many numbers there are, at most 100 million. Positional, default 0.
-//! - NET_ORDER: the number's most significant byte comes first. Keyword, default false.
+//! - OFFSET: position of the number, in bytes from the start of the packet. Positional, default 40.
+//! - COUNT: how many numbers to count, starting at 0; at most 100 million. Positional, default 0.
+//! - NET_ORDER: whether the number is in network byte order. Keyword, default false.
 //!
 //! # Ports
-//! One push input, one push output; an optional second one for packets without a number that counts.
+//! One push input, one push output; an optional second one for packets without a number below COUNT.
 //!
 //! # Handlers
-//! - `count` (read, write): COUNT.
-//! - `max`, `min` (read): the number that came most or least often, and how often: `[7] : 2`.
-//! - `dump` (read): all numbers and how often they came, one a line: `7: 2`.
+//! - `count` (read, write): the COUNT argument.
+//! - `max`, `min` (read): the number that arrived most or least often, and how often: `[7] : 2`.
+//! - `dump` (read): all numbers and how often they arrived, one per line: `7: 2`.
 //!
 //! # Drops
-//! - unexpected: the number is none of those asked for, and output 1 is not connected.
+//! - unexpected: the number is COUNT or more, and output 1 is not connected.
 //! - truncated: the packet is too short for a number, and output 1 is not connected.
 //!
 //! # Example
@@ -45,13 +46,13 @@ use super::packet_number::NumberPlace;
 /// The element; its manual is at the top of the file.
 pub struct CheckNumberPacket {
     place: NumberPlace,
-    /// How often each number came.
+    /// How often each number arrived.
     seen: Lock<Vec<u32>>,
 }
 
 register!(CheckNumberPacket, "check_number_packet.rs");
 
-/// How many numbers can be watched.
+/// The maximum of COUNT.
 const MOST: u64 = 100_000_000;
 
 impl Element for CheckNumberPacket {
@@ -113,7 +114,7 @@ impl PerPacket for CheckNumberPacket {
     }
 }
 
-/// The first number that no other beats.
+/// The first number whose count is not beaten by another.
 fn extreme(counts: &[u32], beats: fn(u32, u32) -> bool) -> String {
     let mut best: Option<(usize, u32)> = None;
     for (at, &count) in counts.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Packet contents in lines of text.
+//! Packet contents as lines of text.
 
 use std::fmt::Write;
 
@@ -13,7 +13,7 @@ pub(super) enum Contents {
     None,
     /// In hexadecimal.
     Hex,
-    /// As text, with points for what cannot be printed.
+    /// As text, with dots for bytes that cannot be printed.
     Ascii,
 }
 
@@ -40,7 +40,7 @@ impl Arg for Contents {
     }
 }
 
-/// Adds bytes in hexadecimal, four together; after `line` bytes comes `next` in place of a space.
+/// Appends bytes in hexadecimal, in groups of four. Each line of `line` bytes begins with `next`.
 pub(super) fn hex(text: &mut String, bytes: &[u8], line: usize, next: &str) {
     for (at, byte) in bytes.iter().enumerate() {
         separate(text, at, 4, line, next);
@@ -49,7 +49,7 @@ pub(super) fn hex(text: &mut String, bytes: &[u8], line: usize, next: &str) {
     }
 }
 
-/// Adds bytes as text, eight together; after `line` bytes comes `next` in place of a space.
+/// Appends bytes as text, in groups of eight. Each line of `line` bytes begins with `next`.
 pub(super) fn ascii(text: &mut String, bytes: &[u8], line: usize, next: &str) {
     for (at, &byte) in bytes.iter().enumerate() {
         separate(text, at, 8, line, next);
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_come_in_groups() {
+    fn bytes_are_grouped() {
         let mut text = String::new();
         hex(&mut text, b"\x00\x01\x02\x03\xff", usize::MAX, "");
         assert_eq!(text, "00010203 ff");

@@ -1,30 +1,31 @@
-//! Counter - counts packets and bytes and measures their rates
+//! Counter - counts packets and bytes, and measures their rates
 //!
 //! # Synopsis
 //! `Counter([keywords COUNT_CALL, BYTE_COUNT_CALL, NO_RATE, BATCH_PRECISE])`
 //!
 //! # Description
-//! Passes packets on and counts them. Each thread counts for itself, so FastClick's CounterMP and its kin (CounterAtomic,
-//! CounterLock, CounterRW, CounterPRW, CounterRCU) are other names of this element.
+//! Forwards packets and counts them. Each thread keeps its own counts, so FastClick's CounterMP, CounterAtomic,
+//! CounterLock, CounterRW, CounterPRW and CounterRCU are other names for this element.
 //!
 //! # Arguments
-//! - COUNT_CALL: a number N and a write handler with its value, such as `100 source.active no`:
-//!   written once, when the Nth packet comes.
-//! - BYTE_COUNT_CALL: likewise, when the count of bytes reaches N.
-//! - NO_RATE: do not measure rates, which are then 0. Keyword, default false.
-//! - BATCH_PRECISE: count the packets of a batch one by one, as is always done while a call is awaited. Keyword,
-//!   default false.
+//! - COUNT_CALL: a number N and a write handler with its value, such as `100 source.active no`. The handler is called
+//!   once, when the Nth packet arrives.
+//! - BYTE_COUNT_CALL: the same, when the byte count reaches N.
+//! - NO_RATE: whether to measure no rates; the rates are then 0. Keyword, default false.
+//! - BATCH_PRECISE: whether to count the packets of a batch one by one. This always happens while a call is pending.
+//!   Keyword, default false.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.
 //!
 //! # Handlers
 //! - `count`, `byte_count` (read): packets and bytes since the start or the last reset.
-//! - `rate` (read): recent packets a second, an exponentially weighted moving average.
-//! - `bit_rate`, `byte_rate` (read): recent bits and bytes a second.
-//! - `reset`, `reset_counts` (write): sets counts and rates to 0; calls are made again.
-//! - `count_call`, `byte_count_call` (read, write): as the arguments.
-//! - Low-level calls (`LLRPC` of ControlSocket) 1 and 3: the rate; the count (0) or the bytes (1).
+//! - `rate` (read): packets per second, an exponentially weighted moving average.
+//! - `bit_rate`, `byte_rate` (read): bits and bytes per second, likewise.
+//! - `reset`, `reset_counts` (write): sets counts and rates to 0, and arms the calls again.
+//! - `count_call`, `byte_count_call` (read, write): the COUNT_CALL and BYTE_COUNT_CALL arguments.
+//! - Low-level calls (`LLRPC` of ControlSocket) 1 and 3: call 1 returns the rate; call 3 returns the packet count for
+//!   argument 0, the byte count for argument 1.
 //!
 //! # Drops
 //! None.
@@ -100,7 +101,7 @@ impl Element for Counter {
         handlers.read("byte_rate", |counter, call| counter.bytes.rate.text(call.now()));
         handlers.read("bit_rate", |counter, call| {
             let bytes = counter.bytes.rate.scaled_average(call.now());
-            // Three fractional bits less make it eight times as much.
+            // Three fewer fractional bits multiply the value by eight.
             fixed_text::<{ BYTE_FRACTION - 3 }>(bytes.saturating_mul(TICKS_PER_SECOND))
         });
         for name in ["reset", "reset_counts"] {
@@ -124,16 +125,16 @@ impl Element for Counter {
     }
 }
 
-/// What a thread has counted of the batch at hand.
+/// What a thread has counted of the current batch.
 #[derive(Default)]
 pub struct Recent {
     /// Whether packets need not be counted one by one.
     together: bool,
-    /// The bytes, and [`PACKET`] times the packets. A batch has fewer bytes than that.
+    /// The bytes plus [`PACKET`] times the packets. A batch has fewer bytes than [`PACKET`].
     sum: u64,
 }
 
-/// What a packet adds to [`Recent::sum`] beside its bytes: a batch has 256 packets of less than 4 GiB.
+/// What a packet adds to [`Recent::sum`] in addition to its bytes: a batch has 256 packets of less than 4 GiB.
 const PACKET: u64 = 1 << 40;
 
 impl PerPacket for Counter {
@@ -148,7 +149,7 @@ impl PerPacket for Counter {
         Way::ON
     }
 
-    /// Counts packets one by one where that matters, and begins to count a batch where it does not.
+    /// Counts packets one by one where that matters; otherwise starts to count a batch.
     fn aside(
         &self,
         cx: &mut Context,
@@ -174,12 +175,12 @@ impl PerPacket for Counter {
 const GET_RATE: u8 = 1;
 const GET_COUNT: u8 = 3;
 
-/// The number of four bytes that a low-level call is given.
+/// The four-byte number passed to a low-level call.
 fn word(call: &Call<'_>) -> Option<u32> {
     call.bytes().try_into().ok().map(u32::from_ne_bytes)
 }
 
-/// A count's low 32 bits, as a low-level call gives it.
+/// The low 32 bits of a count, as a low-level call returns them.
 fn low_word(count: u64) -> Vec<u8> {
     (count as u32).to_ne_bytes().to_vec()
 }
@@ -200,7 +201,7 @@ struct Tally<const FRACTION: u32 = 10> {
     /// The total at the last reset.
     origin: AtomicU64,
     trigger: RwLock<Option<Trigger>>,
-    /// Whether `trigger` is to be looked at.
+    /// Whether to check `trigger`.
     armed: AtomicBool,
 }
 
@@ -228,7 +229,7 @@ impl<const FRACTION: u32> Tally<FRACTION> {
         }
     }
 
-    /// Whether a call is awaited.
+    /// Whether a call is pending.
     fn is_armed(&self) -> bool {
         self.armed.load(Relaxed)
     }
@@ -252,7 +253,7 @@ impl<const FRACTION: u32> Tally<FRACTION> {
         self.armed.store(self.trigger().is_some(), Relaxed);
     }
 
-    /// Counts on from another count; the rate is measured anew.
+    /// Continues from the old count; the rate is measured from scratch.
     fn take_state(&self, old: &Self) {
         self.origin.store(self.total.total().wrapping_sub(old.count()), Relaxed);
     }
@@ -300,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_calls_that_make_no_sense() {
+    fn refuses_invalid_calls() {
         assert!(Rig::new("Counter(COUNT_CALL x.reset)", 1, 1).is_err());
         assert!(Rig::new("Counter(COUNT_CALL 2 x.nothing)", 1, 1).is_err());
         assert!(Rig::new("Counter(COUNT_CALL 2 y.reset)", 1, 1).is_err());

@@ -1,11 +1,11 @@
-//! CycleCountAccum - adds up how many cycles packets took
+//! CycleCountAccum - adds up the CPU cycles that packets took since SetCycleCount
 //!
 //! # Synopsis
 //! `CycleCountAccum`
 //!
 //! # Description
-//! Compares the PERFCTR annotation of each packet, which SetCycleCount sets, with what the time stamp counter
-//! says now, and adds the differences up. Packets with an annotation of 0 are counted apart.
+//! Subtracts the PERFCTR annotation of each packet, which SetCycleCount sets, from the current value of the time stamp
+//! counter, and adds up the differences. Packets with an annotation of 0 are counted separately.
 //!
 //! # Arguments
 //! None.
@@ -15,9 +15,9 @@
 //!
 //! # Handlers
 //! - `count` (read): packets with the annotation.
-//! - `cycles` (read): the cycles that they took, all together.
-//! - `zero_count` (read): packets without.
-//! - `reset_counts` (write): starts anew.
+//! - `cycles` (read): the total number of cycles that they took.
+//! - `zero_count` (read): packets without it.
+//! - `reset_counts` (write): sets all counts to 0.
 //!
 //! # Drops
 //! None.

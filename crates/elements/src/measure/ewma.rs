@@ -1,4 +1,4 @@
-//! Exponentially weighted moving averages in fixed point, with the arithmetic of Click's.
+//! Exponentially weighted moving averages in fixed point, with Click's arithmetic.
 
 use millrace_core::args::UFixed;
 
@@ -7,7 +7,7 @@ use millrace_core::args::UFixed;
 pub(crate) struct Ewma<const FRACTION: u32>(u64);
 
 impl<const FRACTION: u32> Ewma<FRACTION> {
-    /// The average that this number stands for.
+    /// The average with this scaled value.
     pub(crate) fn from_scaled(scaled: u64) -> Self {
         Self(scaled)
     }
@@ -22,7 +22,7 @@ impl<const FRACTION: u32> Ewma<FRACTION> {
         self.0.saturating_add(1 << FRACTION >> 1) >> FRACTION
     }
 
-    /// The average with one observation more, which weighs one part in 2^`stability`.
+    /// The average with one more observation, whose weight is 1/2^`stability`.
     pub(crate) fn with(self, observation: u64, stability: u32) -> Self {
         let scaled = i128::from(observation) << FRACTION;
         let average = i128::from(self.0);
@@ -31,7 +31,7 @@ impl<const FRACTION: u32> Ewma<FRACTION> {
         Self(u64::try_from(next.max(0)).unwrap_or(u64::MAX >> 20))
     }
 
-    /// The average with `n` observations of nothing more. A hundred are the end of everything before.
+    /// The average with `n` more observations of 0. A hundred or more reset it to 0.
     pub(crate) fn with_zeros(self, n: u64, stability: u32) -> Self {
         match n {
             0..100 => (0..n).fold(self, |average, _| average.with(0, stability)),
@@ -39,16 +39,16 @@ impl<const FRACTION: u32> Ewma<FRACTION> {
         }
     }
 
-    /// The average with as few decimals as name it.
+    /// The average as text, with as few decimals as identify it.
     pub(crate) fn text(self) -> String {
         fixed_text::<FRACTION>(self.0)
     }
 }
 
-/// A number with `FRACTION` fractional bits, with as few decimals as name it.
+/// A number with `FRACTION` fractional bits as text, with as few decimals as identify it.
 pub(crate) fn fixed_text<const FRACTION: u32>(scaled: u64) -> String {
     let fraction = u32::try_from(scaled & ((1 << FRACTION) - 1)).unwrap_or_default();
-    // The fraction alone is `0` or `0.` and digits.
+    // The text of the fraction alone is `0`, or `0.` and digits.
     let fraction = UFixed::<FRACTION>(fraction).to_string();
     format!("{}{}", scaled >> FRACTION, fraction.trim_start_matches('0'))
 }

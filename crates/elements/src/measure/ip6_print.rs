@@ -1,24 +1,23 @@
-//! IP6Print - prints IPv6 headers
+//! IP6Print - prints IPv6 headers as text, one line per packet
 //!
 //! # Synopsis
 //! `IP6Print([LABEL, keywords NBYTES, CONTENTS, ACTIVE])`
 //!
 //! # Description
-//! Prints a line for each IPv6 packet: its addresses, payload length, next header and hop limit. With
-//! CONTENTS the packet's bytes follow, 24 a line. Packets whose network header is not marked are passed on in
-//! silence.
+//! Prints one line for each IPv6 packet: its addresses, payload length, next header and hop limit. With CONTENTS, the
+//! packet's bytes follow, 24 per line. Packets whose network header position is not set are forwarded silently.
 //!
 //! # Arguments
-//! - LABEL: what each line starts with. Positional, default none.
-//! - NBYTES: most bytes of a packet that CONTENTS prints. Keyword, default 1500.
-//! - CONTENTS: whether the bytes are printed, in hexadecimal. Keyword, default false.
-//! - ACTIVE: whether anything is printed. Keyword, default true.
+//! - LABEL: text at the start of each line. Positional, default none.
+//! - NBYTES: maximum number of bytes that CONTENTS prints. Keyword, default 1500.
+//! - CONTENTS: whether to print the packet's bytes, in hexadecimal. Keyword, default false.
+//! - ACTIVE: whether to print anything. Keyword, default true.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.
 //!
 //! # Handlers
-//! - `active` (read, write): as the argument.
+//! - `active` (read, write): the ACTIVE argument.
 //!
 //! # Drops
 //! None.
@@ -52,7 +51,7 @@ pub struct Ip6Print {
 
 register!(Ip6Print, "ip6_print.rs");
 
-/// Bytes of contents in a line.
+/// Bytes of contents per line.
 const LINE: usize = 24;
 
 impl Element for Ip6Print {
@@ -108,7 +107,7 @@ impl Ip6Print {
             let data = packet.data();
             let shown = data.get(..self.bytes as usize).unwrap_or(data);
             contents::hex(&mut line, shown, LINE, "\n  ");
-            // Click puts a separator behind each group, the last one too.
+            // Click puts a separator after each group, including the last one.
             if shown.len().is_multiple_of(LINE) {
                 line.push_str("\n  ");
             } else if shown.len().is_multiple_of(4) {

@@ -1,4 +1,4 @@
-//! An IP packet in a line of text, worded as Click's IPPrint does, which follows tcpdump.
+//! An IP packet as a line of text, in the words of Click's IPPrint, which follows tcpdump.
 
 use std::fmt::Write;
 use std::net::Ipv4Addr;
@@ -10,7 +10,7 @@ use millrace_core::headers::{
 };
 use millrace_core::names::{NumberKind, name_of};
 
-/// What a line shows beside addresses and transport header.
+/// What a line shows in addition to the addresses and the transport header.
 pub(super) struct IpLine {
     pub(super) ether: bool,
     pub(super) id: bool,
@@ -22,9 +22,9 @@ pub(super) struct IpLine {
     pub(super) aggregate: bool,
 }
 
-// Writing to a string cannot fail, so what `write!` returns is let go throughout.
+// Writing to a string cannot fail, so the results of `write!` are ignored throughout.
 impl IpLine {
-    /// Adds the packet's line. False when the IP header is not whole.
+    /// Appends the packet's line. Returns false if the IP header is truncated.
     pub(super) fn write(&self, line: &mut String, packet: &Packet) -> bool {
         self.write_annotations(line, packet);
         let network = packet.network_data().unwrap_or_default();
@@ -45,7 +45,7 @@ impl IpLine {
         if self.length {
             let _ = write!(line, "length {total} ");
         }
-        // A total length that is too small for the header is printed as it is.
+        // A total length that is too small for the header is printed unchanged.
         let payload_len = i32::from(ip.total_len.get()) - ip.header_len() as i32;
         let transport = network.get(ip.header_len()..).unwrap_or_default();
         let transport_len = usize::try_from(payload_len).unwrap_or(0);
@@ -112,13 +112,13 @@ impl IpLine {
         }
     }
 
-    /// The fields of echoes are printed as little-endian hosts read them unless SWAP puts them right.
+    /// The fields of echo messages are printed as a little-endian host reads them, unless SWAP corrects them.
     fn order(&self, field: u16) -> u16 {
         if self.swap { field } else { field.swap_bytes() }
     }
 }
 
-/// What follows the transport header of a packet with a network header.
+/// The bytes after the transport header of a packet with a network header.
 pub(super) fn payload(packet: &Packet) -> &[u8] {
     let network = packet.network_data().unwrap_or_default();
     let Some((ip, _)) = Ipv4Header::view(network) else { return &[] };
@@ -141,8 +141,7 @@ impl std::fmt::Display for Pair<'_> {
     }
 }
 
-/// Adds addresses and ports; or what stands in their place when there are none. Returns whether
-/// there are ports.
+/// Appends addresses and ports, or a replacement text if there are no ports. Returns whether there are ports.
 fn write_ports(line: &mut String, ip: &Ipv4Header, transport: &[u8], name: &str) -> bool {
     let first = ip.is_first_fragment();
     let ports = transport.first_chunk::<4>().filter(|_| first);
@@ -169,13 +168,13 @@ fn write_udp(line: &mut String, ip: &Ipv4Header, transport: &[u8]) {
 }
 
 fn write_tcp(line: &mut String, packet: &Packet, ip: &Ipv4Header, transport: &[u8]) {
-    /// Bytes up to and including the flags, and the window.
+    /// Bytes up to and including the flags, and up to and including the window.
     const TO_FLAGS: usize = 14;
     const TO_WINDOW: usize = 16;
     if !write_ports(line, ip, transport, "tcp") {
         return;
     }
-    // A header that is not whole is read as far as it goes.
+    // A truncated header is read as far as it goes.
     let mut whole = [0; TcpHeader::LEN];
     let known = transport.len().min(whole.len());
     whole[..known].copy_from_slice(&transport[..known]);
@@ -310,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_say_what_the_transport_header_says() {
+    fn lines_describe_the_transport_header() {
         let tcp =
             b"\x00\x50\x10\x00\x00\x00\x00\x09\x00\x00\x00\x05\x50\x12\x02\x00\x00\x00\x00\x00";
         let cases: [(u8, u16, &[u8], &str); 10] = [
@@ -341,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn unreachable_says_what_was_not_reached() {
+    fn unreachable_lines_name_the_destination() {
         let mut icmp = vec![3, 3, 0, 0, 0, 0, 0, 0];
         icmp.extend([0x45, 0, 0, 28, 0, 1, 0, 0, 64, 17, 0, 0, 9, 0, 0, 9, 8, 0, 0, 8]);
         icmp.extend([0, 10, 0, 53, 0, 8, 0, 0]);

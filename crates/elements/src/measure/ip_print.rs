@@ -1,29 +1,29 @@
-//! IPPrint - prints IP packets in words
+//! IPPrint - prints IP packets as text, one line each, like tcpdump
 //!
 //! # Synopsis
 //! `IPPrint([LABEL, keywords CONTENTS, PAYLOAD, MAXLENGTH, ETHER, ID, TIMESTAMP, PAINT, TOS, TTL, LENGTH, AGGREGATE, SWAP, OUTFILE, ACTIVE])`
 //!
 //! # Description
-//! Prints a line for each IP packet, much as tcpdump does: addresses, ports, and what TCP, UDP or
-//! ICMP say. Packets without a network header annotation are passed on in silence.
+//! Prints one line for each IP packet, much like tcpdump: addresses, ports, and the contents of the TCP, UDP or ICMP
+//! header. Packets whose network header position is not set are forwarded silently.
 //!
 //! # Arguments
-//! - LABEL: what each line starts with. Positional, default none.
-//! - CONTENTS: `HEX`, `ASCII` or `NONE`: whether the packet's bytes follow. Default NONE.
-//! - PAYLOAD: likewise, only what follows the transport header. Not together with CONTENTS.
-//! - MAXLENGTH: most bytes that are printed; all when negative. Default 1500.
-//! - ETHER, ID, PAINT, TOS, TTL, LENGTH, AGGREGATE: whether these are printed. Default false.
-//! - TIMESTAMP: whether the timestamp is printed. Default true.
-//! - SWAP: whether identifier and sequence number of ICMP echoes are printed as the numbers that
-//!   they are; if not, as a little-endian host reads them. Default true.
+//! - LABEL: text at the start of each line. Positional, default none.
+//! - CONTENTS: `HEX`, `ASCII` or `NONE`: how to print the packet's bytes after the line. Default NONE.
+//! - PAYLOAD: the same for the bytes after the transport header only. Cannot be combined with CONTENTS.
+//! - MAXLENGTH: maximum number of bytes to print; all when negative. NBYTES is another name for it. Default 1500.
+//! - ETHER, ID, PAINT, TOS, TTL, LENGTH, AGGREGATE: whether to print these. Default false.
+//! - TIMESTAMP: whether to print the timestamp. Default true.
+//! - SWAP: whether to print the identifier and sequence number of ICMP echo messages in their true byte order;
+//!   otherwise they are printed as a little-endian host reads them. Default true.
 //! - OUTFILE: file to print to. Default: standard error.
-//! - ACTIVE: whether anything is printed. Default true.
+//! - ACTIVE: whether to print anything. Default true.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.
 //!
 //! # Handlers
-//! - `active` (read, write): as the argument.
+//! - `active` (read, write): the ACTIVE argument.
 //!
 //! # Drops
 //! None.
@@ -51,7 +51,7 @@ pub struct IPPrint {
     printer: Printer,
     line: IpLine,
     contents: Contents,
-    /// Whether only the payload's bytes are printed.
+    /// Whether to print only the bytes of the payload.
     payload: bool,
     /// `None` for all.
     max_length: Option<usize>,
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_it_cannot_do() {
+    fn refuses_invalid_arguments() {
         assert!(Rig::new("IPPrint(CONTENTS HEX, PAYLOAD ASCII)", 1, 1).is_err());
         assert!(Rig::new("IPPrint(CONTENTS LOUD)", 1, 1).is_err());
         assert!(Rig::new("IPPrint(OUTFILE /no/such/folder/x)", 1, 1).is_err());

@@ -1,36 +1,37 @@
-//! IPRateMonitor - measures rates by address, finer where there is more
+//! IPRateMonitor - measures traffic rates by IP address, in more detail where there is more traffic
 //!
 //! # Synopsis
 //! `IPRateMonitor(TYPE, RATIO, THRESH [, MEMORY, ANNO])`
 //!
 //! # Description
-//! Measures how much comes from IP addresses, by the packets of input 0, and how much goes to them, by the
-//! packets of input 1. It begins with the first byte of addresses. Where the rate of either direction
-//! reaches THRESH, the next byte is looked at too, down to single addresses; where both rates have fallen
-//! below, it is given up again. Rates are moving averages over eighths of a tenth of a second.
+//! Measures the rates of traffic from IP addresses, from the packets of input 0, and to IP addresses, from the packets
+//! of input 1. It starts with the first byte of the addresses. Where the rate in either direction reaches THRESH, it
+//! measures the next byte separately too, down to single addresses. Once a second it undoes this where both rates have
+//! dropped below about an eighth of THRESH, as Click compares them. Rates are exponentially weighted moving averages
+//! over intervals of 8 ms.
 //!
-//! The rates of a packet's address go into the annotations FWD_RATE and REV_RATE, which CompareBlock reads.
-//! Packets without an IP header pass uncounted.
+//! The rates of a packet's address are stored in the annotations FWD_RATE and REV_RATE, which CompareBlock reads.
+//! Packets without an IP header are forwarded without being counted.
 //!
 //! # Arguments
-//! - TYPE: what is measured, `PACKETS` or `BYTES`. Positional, mandatory.
-//! - RATIO: the part of packets that are counted, 0 to 1. Positional, mandatory.
-//! - THRESH: packets or bytes a second, as if RATIO were 1. Positional, mandatory.
-//! - MEMORY: kilobytes that may be used, at least 100; 0 for no limit. Positional, default 0.
-//! - ANNO: whether the annotations are set. Positional, default true.
+//! - TYPE: what to measure, `PACKETS` or `BYTES`. Positional, mandatory.
+//! - RATIO: the fraction of packets to count, 0 to 1, chosen at random. Positional, mandatory.
+//! - THRESH: packets or bytes per second, as if RATIO were 1. Positional, mandatory.
+//! - MEMORY: maximum memory in kilobytes; 1 to 99 count as 100, 0 means no limit. Positional, default 0.
+//! - ANNO: whether to set the annotations. Positional, default true.
 //!
 //! # Ports
-//! One or two agnostic inputs, one or two agnostic outputs: what comes by an input leaves by the output with its
-//! number.
+//! One or two agnostic inputs, one or two agnostic outputs: packets leave by the output with the number of their input.
 //!
 //! # Handlers
-//! - `look` (read): first the time since the last reset in units of 8 ms, then for each address, or part of one,
-//!   with some rate a line: the address, its rate from and its rate to it a second, with tabs between.
+//! - `look` (read): first the time since the last reset, in units of 8 ms; then one line for each address, or part of
+//!   one, with a rate: the address, the rate from it and the rate to it per second, separated by tabs.
 //! - `thresh` (read): THRESH times RATIO.
-//! - `mem`, `memmax` (read): bytes used, bytes that may be.
-//! - `memmax` (write): kilobytes that may be used.
-//! - `anno_level` (write): an address, a level 0 to 3, and seconds: for so long no byte behind that level is looked at.
-//! - `reset` (write): forgets all rates.
+//! - `mem`, `memmax` (read): memory used, and its limit, in bytes.
+//! - `memmax` (write): the memory limit in kilobytes.
+//! - `anno_level` (write): an address, a level from 0 to 3, and a number of seconds: for that long, the bytes of the
+//!   address after that level are not measured separately.
+//! - `reset` (write): discards all rates.
 //!
 //! # Drops
 //! None.
@@ -67,7 +68,7 @@ pub struct IpRateMonitor {
     tree: Mutex<RateTree>,
 }
 
-/// The least memory, in kilobytes.
+/// The minimum memory limit, in kilobytes.
 const LEAST: usize = 100;
 
 register!(IpRateMonitor, "ip_rate_monitor.rs");
@@ -175,7 +176,7 @@ impl IpRateMonitor {
     }
 
     fn set_level(&self, call: &Call<'_>) -> Result<(), HandlerError> {
-        // With commas between, as Click takes them, or spaces, as its manual has them.
+        // Separated by commas, as Click expects them, or by spaces, as in its manual.
         let arguments: Vec<ArgText> = match call.args().rest() {
             one if one.len() == 1 => one.iter().flat_map(ArgText::words).collect(),
             several => several,
@@ -199,7 +200,7 @@ impl IpRateMonitor {
     }
 }
 
-/// Bytes, of kilobytes.
+/// A limit in kilobytes, converted to bytes.
 fn limit(kilobytes: u32) -> usize {
     match kilobytes as usize {
         0 => 0,
@@ -207,7 +208,7 @@ fn limit(kilobytes: u32) -> usize {
     }
 }
 
-/// The units of time that rates are measured in, 8 milliseconds; they wrap.
+/// A time in units of 8 milliseconds, in which rates are measured; wraps around.
 fn epoch(time: Timestamp) -> u32 {
     (time.as_millis() as u32) >> 3
 }

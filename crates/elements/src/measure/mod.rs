@@ -1,4 +1,4 @@
-//! Looking at packets and counting them.
+//! Elements that print, count and measure packets.
 
 pub mod arp_print;
 pub mod average_batch_counter;

@@ -1,25 +1,25 @@
-//! NumberPacket - writes a running number into packets
+//! NumberPacket - writes a sequence number into packets
 //!
 //! # Synopsis
 //! `NumberPacket([OFFSET, keyword NET_ORDER])`
 //!
 //! # Description
-//! Writes a number of eight bytes into each packet, from 0 on. A packet that is too short is made longer, and
-//! the length field of its IP header, if that is known, set to fit. Checksums are not changed.
+//! Writes an eight-byte number into each packet, starting at 0. A packet that is too short is extended, and the length
+//! field of its IP header, if its position is known, is updated. Checksums are not changed.
 //!
 //! # Arguments
-//! - OFFSET: where, in bytes from the packet's start. Positional, default 40.
-//! - NET_ORDER: the most significant byte first, not the machine's order. Keyword, default false.
+//! - OFFSET: position of the number, in bytes from the start of the packet. Positional, default 40.
+//! - NET_ORDER: whether to write the number in network byte order instead of the host's. Keyword, default false.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.
 //!
 //! # Handlers
 //! - `count` (read): the number of the next packet.
-//! - `reset` (write): begins with 0 again.
+//! - `reset` (write): restarts at 0.
 //!
 //! # Drops
-//! - no buffer: the packet has no room for the number.
+//! - no buffer: the packet cannot be extended far enough for the number.
 //!
 //! # Example
 //! ```click

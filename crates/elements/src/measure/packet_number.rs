@@ -1,8 +1,8 @@
-//! The number that NumberPacket writes into packets, and where it is.
+//! The number that NumberPacket writes into packets, and its position.
 
 use millrace_core::{Args, View};
 
-/// Where the number stands, and in which byte order.
+/// The position and the byte order of the number.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NumberPlace {
     pub(super) offset: usize,
@@ -12,30 +12,30 @@ pub(super) struct NumberPlace {
 /// Bytes of a number.
 pub(super) const NUMBER_LEN: usize = 8;
 
-/// Behind the headers of Ethernet, IPv4 and a half.
+/// After the Ethernet and IPv4 headers and 6 more bytes.
 const DEFAULT_OFFSET: u32 = 40;
-/// Packets are no longer.
+/// The maximum offset.
 const MOST: u32 = 65_000;
 
 impl NumberPlace {
-    /// Reads OFFSET and NET_ORDER; `kind` says how the first is given.
+    /// Reads OFFSET and NET_ORDER; `kind` says how OFFSET is given.
     pub(super) fn configure(args: &mut Args<'_>, kind: millrace_core::args::Kind) -> Self {
         let offset = args.in_range("OFFSET", kind, 0..=MOST).unwrap_or(DEFAULT_OFFSET);
         Self::at(args, offset as usize)
     }
 
-    /// Reads NET_ORDER of a number whose place is known.
+    /// Reads NET_ORDER, for a number at a known offset.
     pub(super) fn at(args: &mut Args<'_>, offset: usize) -> Self {
         Self { offset, network_order: args.keyword("NET_ORDER", false) }
     }
 
-    /// The number in a packet's bytes, if there are enough to have one.
+    /// The number in a packet's bytes; `None` if there are too few.
     pub(super) fn read(self, data: &[u8]) -> Option<u64> {
         let bytes = *data.get(self.offset..)?.first_chunk()?;
         Some(if self.network_order { u64::from_be_bytes(bytes) } else { u64::from_ne_bytes(bytes) })
     }
 
-    /// Writes a number into a packet, which is made longer if it must. False if there is no room.
+    /// Writes a number into a packet, which is extended if necessary. Returns false if there is no room.
     pub(super) fn write(self, packet: &mut View, number: u64) -> bool {
         let end = self.offset + NUMBER_LEN;
         if packet.len() < end {

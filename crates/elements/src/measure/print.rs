@@ -1,26 +1,27 @@
-//! Print - prints packets
+//! Print - prints the length and contents of each packet on standard error
 //!
 //! # Synopsis
 //! `Print([LABEL, MAXLENGTH, keywords CONTENTS, TIMESTAMP, PRINTANNO, HEADROOM, CPU, ACTIVE])`
 //!
 //! # Description
-//! Prints a line for each packet on standard error: label, length and the first bytes.
+//! Prints one line for each packet on standard error: the label, the length and the first bytes.
 //!
 //! # Arguments
-//! - LABEL: what each line starts with. Positional, default none.
-//! - MAXLENGTH: most bytes that are printed; all when negative. Positional, default 24.
-//! - CONTENTS: `HEX`, `ASCII` or `NONE`; true and false stand for HEX and NONE. Default HEX.
-//! - TIMESTAMP: whether the timestamp is printed. Default false.
-//! - PRINTANNO: whether the annotations are printed, in hexadecimal. Default false.
-//! - HEADROOM: whether head- and tailroom are printed. Default false.
-//! - CPU: whether the thread's number is printed. Default false.
-//! - ACTIVE: whether anything is printed. Default true.
+//! - LABEL: text at the start of each line. Positional, default none.
+//! - MAXLENGTH: maximum number of bytes to print; all when negative. The keywords LENGTH and NBYTES are other names for
+//!   it. Positional, default 24.
+//! - CONTENTS: `HEX`, `ASCII` or `NONE`; true means HEX, false means NONE. Default HEX.
+//! - TIMESTAMP: whether to print the timestamp. Default false.
+//! - PRINTANNO: whether to print the annotations, in hexadecimal. Default false.
+//! - HEADROOM: whether to print the headroom and tailroom. Default false.
+//! - CPU: whether to print the number of the thread. Default false.
+//! - ACTIVE: whether to print anything. Default true.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.
 //!
 //! # Handlers
-//! - `active` (read, write): as the argument.
+//! - `active` (read, write): the ACTIVE argument.
 //!
 //! # Drops
 //! None.

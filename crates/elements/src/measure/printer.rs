@@ -1,4 +1,4 @@
-//! What the elements that print lines have in common: LABEL, TIMESTAMP, ACTIVE and OUTFILE.
+//! Code shared by the elements that print lines: LABEL, TIMESTAMP, ACTIVE and OUTFILE.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use millrace_core::args::FileName;
 use millrace_core::{Args, Context, Element, Handlers, Lock, Packet, Refused};
 
-/// Prints lines, to standard error or into a file.
+/// Prints lines to standard error or to a file.
 pub(super) struct Printer {
     label: String,
     timestamp: bool,
@@ -39,7 +39,7 @@ impl Printer {
         Ok(())
     }
 
-    /// Whether lines are printed now.
+    /// Whether lines are currently printed.
     pub(super) fn is_active(&self) -> bool {
         self.active.load(Relaxed)
     }
@@ -90,7 +90,7 @@ impl Printer {
     }
 }
 
-/// What the system says of an error, without its number.
+/// The system's text for an error, without its number.
 fn in_words(error: &io::Error) -> String {
     let text = error.to_string();
     match text.rfind(" (os error ") {

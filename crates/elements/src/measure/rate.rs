@@ -1,5 +1,5 @@
-//! Rates as Click measures them: an exponentially weighted moving average over milliseconds, each
-//! weighing a sixteenth, in fixed point.
+//! Rates as Click measures them: an exponentially weighted moving average over milliseconds, each with a weight of
+//! 1/16, in fixed point.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -11,15 +11,15 @@ use super::ewma::{Ewma, fixed_text};
 #[derive(Default)]
 pub(crate) struct Rate<const FRACTION: u32 = 10> {
     threads: PerThread<Meter<FRACTION>>,
-    /// Grows at each reset; threads start anew when they see it.
+    /// Incremented at each reset; threads restart their measurement when they see it.
     generation: AtomicU64,
 }
 
-/// What one thread measures. One writer; readers may see the parts a moment apart.
+/// What one thread measures. It has one writer; readers can see the fields slightly apart in time.
 #[derive(Default)]
 struct Meter<const FRACTION: u32> {
     generation: Count,
-    /// The millisecond that `events` counts in.
+    /// The millisecond in which `events` counts.
     tick: Count,
     events: Count,
     /// The average of the milliseconds before, times 2^FRACTION.
@@ -28,7 +28,7 @@ struct Meter<const FRACTION: u32> {
 
 const STABILITY: u32 = 4;
 
-/// Averages are of milliseconds.
+/// Averages are per millisecond.
 pub(crate) const TICKS_PER_SECOND: u64 = 1000;
 
 impl<const FRACTION: u32> Rate<FRACTION> {
@@ -52,24 +52,24 @@ impl<const FRACTION: u32> Rate<FRACTION> {
         meter.events.add(n);
     }
 
-    /// The average number of events in a millisecond, times 2^FRACTION.
+    /// The average number of events per millisecond, times 2^FRACTION.
     pub(crate) fn scaled_average(&self, now: Timestamp) -> u64 {
         let generation = self.generation.load(Relaxed);
         let current = self.threads.iter().filter(|meter| meter.generation.get() == generation);
         current.map(|meter| meter.average_at(tick(now))).sum()
     }
 
-    /// Events a second, rounded down.
+    /// Events per second, rounded down.
     pub(crate) fn per_second(&self, now: Timestamp) -> u64 {
         self.scaled_average(now).saturating_mul(TICKS_PER_SECOND) >> FRACTION
     }
 
-    /// Events a second, as handlers tell it.
+    /// Events per second, as text for handlers.
     pub(crate) fn text(&self, now: Timestamp) -> String {
         fixed_text::<FRACTION>(self.scaled_average(now).saturating_mul(TICKS_PER_SECOND))
     }
 
-    /// Forgets what was measured.
+    /// Discards all measurements.
     pub(crate) fn reset(&self) {
         self.generation.fetch_add(1, Relaxed);
     }
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn silence_brings_the_average_down() {
+    fn the_average_decays_without_events() {
         let meter = Meter::<10>::default();
         meter.average.set(1024 * 1000);
         assert!((1..1024 * 20).contains(&meter.average_at(64)));

@@ -1,26 +1,26 @@
-//! Rates by the bytes of addresses: a tree that grows where there is much.
+//! Rates by the bytes of addresses: a tree that grows where there is much traffic.
 
 use std::fmt::Write;
 
 use millrace_core::args::UFixed;
 
-/// Units of time in a second, of 8 milliseconds.
+/// Units of time per second: each is 8 milliseconds.
 pub(super) const EPOCHS: u32 = 125;
-/// The bits of fraction of averages.
+/// The fractional bits of averages.
 const SCALE: u32 = 10;
-/// An average moves by a 32nd.
+/// Each epoch has a weight of 1/32 in the average.
 const STABILITY: u32 = 5;
-/// Bytes that Click takes for a counter, and for 256 of them together.
+/// Bytes that Click uses for a counter, and for a table of 256 of them.
 const COUNTER: usize = 40;
 const TABLE: usize = 2080;
 
 /// The tree.
 pub(super) struct RateTree {
     root: Box<Table>,
-    /// The tables under the root by the bytes that lead to them, old ones first.
+    /// The tables below the root, as the address bytes that lead to them, oldest first.
     ages: Vec<Vec<u8>>,
     memory: usize,
-    /// Bytes that may be used; 0 for any number.
+    /// Maximum number of bytes; 0 for no limit.
     limit: usize,
     threshold: i32,
     folded: Option<u32>,
@@ -31,7 +31,7 @@ struct Table([Option<Box<Counter>>; 256]);
 #[derive(Clone, Default)]
 struct Rates {
     epoch: u32,
-    /// What the running epoch has brought: from the address, to it.
+    /// The amounts of the current epoch: from the address, to it.
     current: [u32; 2],
     average: [u32; 2],
 }
@@ -40,7 +40,7 @@ struct Rates {
 struct Counter {
     rates: Rates,
     below: Option<Box<Table>>,
-    /// Until then nothing below is looked at.
+    /// Until this epoch, the bytes below are not measured separately.
     closed_until: u32,
 }
 
@@ -61,13 +61,13 @@ impl Rates {
         self.epoch = now;
     }
 
-    /// Both averages a second, without fraction.
+    /// Both averages per second, without fraction.
     fn per_second(&self) -> [i32; 2] {
         self.average.map(|average| average.wrapping_mul(EPOCHS).cast_signed() >> SCALE)
     }
 }
 
-/// The average after an epoch that brought so much.
+/// The average after an epoch with this amount.
 fn moved(average: u32, amount: u32) -> u32 {
     let scaled = (amount << SCALE).wrapping_add(1 << (STABILITY - 1));
     average.wrapping_add_signed(scaled.wrapping_sub(average).cast_signed() >> STABILITY)
@@ -82,7 +82,7 @@ impl Table {
         &mut self.0[usize::from(byte)]
     }
 
-    /// The bytes that the table and what is below takes.
+    /// The bytes used by the table and everything below it.
     fn memory(&self) -> usize {
         let counters = self.0.iter().flatten();
         let below = counters.map(|c| COUNTER + c.below.as_ref().map_or(0, |below| below.memory()));
@@ -99,7 +99,7 @@ impl Table {
             let address = format!("{prefix}{dot}{byte}");
             counter.rates.advance(now);
             let [from, to] = counter.rates.average.map(|a| UFixed::<SCALE>(a.wrapping_mul(EPOCHS)));
-            // Writing to a string does not fail.
+            // Writing to a string cannot fail.
             let _ = writeln!(text, "{address}\t{from}\t{to}");
             if let Some(below) = &mut counter.below {
                 below.print(&format!("\t{address}"), now, text);
@@ -113,8 +113,8 @@ impl RateTree {
         Self { root: Table::new(), ages: Vec::new(), memory: TABLE, limit, threshold, folded: None }
     }
 
-    /// Counts an amount for an address, in one direction, and gives both rates a second of the finest part of the
-    /// address that is measured. `oldest_first` says where looking for rates that have fallen begins.
+    /// Counts an amount for an address in one direction, and returns both rates per second of the longest measured part
+    /// of the address. `oldest_first` says where the search for rates that have dropped starts.
     pub(super) fn update(
         &mut self,
         address: u32,
@@ -149,7 +149,7 @@ impl RateTree {
                 break counter;
             }
             depth += 1;
-            // It is there, as was seen.
+            // It exists, as checked above.
             table = counter.below.get_or_insert_with(Table::new);
         };
         let rates = counter.rates.per_second();
@@ -170,7 +170,7 @@ impl RateTree {
         Some(rates)
     }
 
-    /// Gives up tables whose rates are both below `threshold`, as Click compares them, until there is enough memory.
+    /// Removes tables whose rates are both below `threshold`, as Click compares them, until there is enough memory.
     fn fold(&mut self, threshold: i32, now: u32, oldest_first: bool) {
         let enough = match self.limit {
             0 => (self.memory as f32 * 0.9) as usize,
@@ -181,7 +181,7 @@ impl RateTree {
             order.reverse();
         }
         for path in order {
-            // A table above it may have gone.
+            // A table above it may have been removed.
             let Some(counter) = self.counter(&path).filter(|counter| counter.below.is_some())
             else {
                 continue;
@@ -196,7 +196,7 @@ impl RateTree {
         }
     }
 
-    /// The counter that these bytes lead to.
+    /// The counter at these address bytes.
     fn counter(&mut self, path: &[u8]) -> Option<&mut Counter> {
         let (&last, above) = path.split_last()?;
         let mut table = &mut self.root;
@@ -206,7 +206,7 @@ impl RateTree {
         table.at(last).as_deref_mut()
     }
 
-    /// Takes the table out that these bytes lead to.
+    /// Removes the table at these address bytes.
     fn give_up(&mut self, path: &[u8]) {
         if let Some(below) = self.counter(path).and_then(|counter| counter.below.take()) {
             self.memory = self.memory.saturating_sub(below.memory());
@@ -214,7 +214,7 @@ impl RateTree {
         }
     }
 
-    /// Looks at no byte behind `level` of an address until then.
+    /// Measures no bytes of an address after `level` until the epoch `until`.
     pub(super) fn set_level(&mut self, address: u32, level: usize, until: u32) {
         let bytes = address.to_be_bytes();
         let path = &bytes[..=level.min(3)];
@@ -235,7 +235,7 @@ impl RateTree {
         self.ages.clear();
     }
 
-    /// Takes over what another tree has measured, if it may be so much.
+    /// Takes over the measurements of another tree, if they fit into the memory limit.
     pub(super) fn take(&mut self, old: &mut Self) {
         if self.limit == 0 || old.memory <= self.limit {
             self.root = std::mem::replace(&mut old.root, Table::new());
@@ -272,9 +272,9 @@ impl RateTree {
 mod tests {
     use super::*;
 
-    /// What the tree says it uses is what it has, whatever happens.
+    /// The memory that the tree reports is always the memory that it uses.
     #[test]
-    fn memory_adds_up() {
+    fn reported_memory_is_the_memory_used() {
         let mut random = fastrand::Rng::with_seed(5);
         for limit in [0, 40_000, 9000] {
             let mut tree = RateTree::new(20, limit);

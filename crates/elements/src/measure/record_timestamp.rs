@@ -1,18 +1,18 @@
-//! RecordTimestamp - notes when packets passed
+//! RecordTimestamp - records when each packet passes, for TimestampDiff
 //!
 //! # Synopsis
 //! `RecordTimestamp([N, keywords OFFSET, NET_ORDER])`
 //!
 //! # Description
-//! Passes packets on and notes the time at which each did, for a TimestampDiff further on. With OFFSET the
-//! time is kept under the number that NumberPacket has written into the packet; without, in the order in which they
-//! come.
+//! Forwards packets and records the time at which each one passes, for a TimestampDiff downstream. With OFFSET, the
+//! time is stored under the number that NumberPacket has written into the packet. Without it, times are stored under
+//! the numbers 0, 1, 2, ... in order of arrival.
 //!
 //! # Arguments
-//! - N: how many times there is room for, at most 100 million: eight bytes each. Numbers from N on are not
-//!   noted. Positional, default 65536.
-//! - OFFSET: where the number is; a negative one is as none. Keyword.
-//! - NET_ORDER: the number's most significant byte comes first. Keyword, default false.
+//! - N: maximum number of times to store, at most 100 million; each needs eight bytes. Numbers from N on are not
+//!   recorded. Positional, default 65536.
+//! - OFFSET: position of the number, in bytes from the start of the packet; -1 for none. Keyword, default -1.
+//! - NET_ORDER: whether the number is in network byte order. Keyword, default false.
 //!
 //! # Ports
 //! One push input, one push output.
@@ -48,13 +48,13 @@ use super::packet_number::NumberPlace;
 pub struct RecordTimestamp {
     place: Option<NumberPlace>,
     next: AtomicU64,
-    /// Nanoseconds; 0 where none is noted.
+    /// Nanoseconds; 0 where none is recorded.
     times: Box<[AtomicI64]>,
 }
 
 register!(RecordTimestamp, "record_timestamp.rs");
 
-/// How many times can be kept.
+/// The maximum number of times.
 const MOST: u64 = 100_000_000;
 
 impl Element for RecordTimestamp {
@@ -86,7 +86,7 @@ impl Element for RecordTimestamp {
 }
 
 impl RecordTimestamp {
-    /// When the packet with this number passed, if that is noted; it is then forgotten.
+    /// When the packet with this number passed, if recorded. Removes the record.
     pub(super) fn take(&self, number: u64) -> Option<Timestamp> {
         let time = self.slot(number)?.swap(0, Relaxed);
         (time != 0).then(|| Timestamp::from_nanos(time))

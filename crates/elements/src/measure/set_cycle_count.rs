@@ -1,4 +1,4 @@
-//! SetCycleCount - notes in each packet what the processor's cycle counter says
+//! SetCycleCount - writes the CPU cycle counter into each packet's PERFCTR annotation
 //!
 //! # Synopsis
 //! `SetCycleCount`

@@ -1,33 +1,33 @@
-//! TimestampDiff - measures how long packets took from a RecordTimestamp
+//! TimestampDiff - measures the latency of packets since a RecordTimestamp
 //!
 //! # Synopsis
 //! `TimestampDiff(RECORDER [, keywords OFFSET, NET_ORDER, MAXDELAY, NANO])`
 //!
 //! # Description
-//! Takes the number that NumberPacket has written into each packet and notes how long ago RECORDER saw it. Packets
-//! that RECORDER has no time for, and those too short for a number, leave by output 1.
+//! Reads the number that NumberPacket has written into each packet, and records how long ago the packet passed
+//! RECORDER. Packets for which RECORDER has no time, and packets too short for a number, leave by output 1.
 //!
 //! # Arguments
 //! - RECORDER: a RecordTimestamp element. Positional, mandatory.
-//! - OFFSET: where the number is, in bytes from the packet's start. Keyword, default 40.
-//! - NET_ORDER: the number's most significant byte comes first. Keyword, default false.
-//! - MAXDELAY: longer times, in milliseconds, are reported and not noted. Keyword, default 1000.
-//! - NANO: handlers give nanoseconds, not microseconds. Keyword, default false.
+//! - OFFSET: position of the number, in bytes from the start of the packet. Keyword, default 40.
+//! - NET_ORDER: whether the number is in network byte order. Keyword, default false.
+//! - MAXDELAY: milliseconds; longer latencies are reported and not recorded. Keyword, default 1000.
+//! - NANO: whether handlers return nanoseconds instead of microseconds. Keyword, default false.
 //!
 //! # Ports
 //! One push input, one push output; an optional second one for packets that are not measured.
 //!
 //! # Handlers
-//! - `average`, `min`, `max`, `stddev` (read): of the times, in microseconds.
-//! - `median`, `perc00`, `perc01`, `perc05`, `perc10`, `perc25`, `perc75`, `perc90`, `perc95`, `perc99`, `perc100` (read):
-//!   percentiles; -1 without a packet.
+//! - `average`, `min`, `max`, `stddev` (read): statistics of the latencies, in microseconds; 0 without a packet.
+//! - `median`, `perc00`, `perc01`, `perc05`, `perc10`, `perc25` (read): percentiles; -1 without a packet.
+//! - `perc75`, `perc90`, `perc95`, `perc99`, `perc100` (read): likewise.
 //! - `perc P` (read): any percentile.
-//! - `count` (read): how many times are noted.
-//! - `dump` (read): all times in the order in which they were noted: `0: 5000`.
-//! - `reset` (write): forgets them.
+//! - `count` (read): the number of recorded latencies.
+//! - `dump` (read): all latencies in the order in which they were recorded, one per line: `0: 5000`.
+//! - `reset` (write): discards them.
 //!
 //! # Drops
-//! - unexpected: RECORDER does not know the number, and output 1 is not connected.
+//! - unexpected: RECORDER has no time for the number, and output 1 is not connected.
 //! - truncated: the packet is too short for a number, and output 1 is not connected.
 //!
 //! # Example
@@ -63,7 +63,7 @@ pub struct TimestampDiff {
     record: OnceLock<Arc<RecordTimestamp>>,
     place: NumberPlace,
     longest: Timestamp,
-    /// Nanoseconds of the unit that handlers speak in.
+    /// Nanoseconds per unit of the handlers.
     unit: i64,
     delays: Lock<Vec<u64>>,
 }
@@ -148,7 +148,7 @@ impl Element for TimestampDiff {
 }
 
 impl PerPacket for TimestampDiff {
-    /// The time is looked at anew for each packet, and that takes the engine.
+    /// The clock is read for each packet, and only the engine can do that.
     fn treat(&self, (): &mut (), _: &mut View, _: &mut Moment) -> Way {
         Way::aside(0)
     }
@@ -181,7 +181,7 @@ fn mean(delays: &[u64]) -> f64 {
     }
 }
 
-/// The value that this part of the others is below; -1 if there is none.
+/// The value below which this percentage of the values lies; -1 if there are none.
 fn percentile(delays: &[u64], percent: f64) -> f64 {
     let mut sorted = delays.to_vec();
     sorted.sort_unstable();

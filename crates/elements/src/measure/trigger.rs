@@ -1,4 +1,4 @@
-//! A number and the write handler to call when it is reached: COUNT_CALL, AGGREGATE_CALL.
+//! A number, and the write handler to call when a count reaches it: COUNT_CALL, AGGREGATE_CALL.
 
 use millrace_core::args::{ArgError, ArgText, Scope};
 use millrace_core::element::HandlerCall;
@@ -13,7 +13,7 @@ pub(crate) struct Trigger {
 }
 
 impl Trigger {
-    /// As it was written.
+    /// The text as configured.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
@@ -24,7 +24,7 @@ impl Trigger {
         checked.map_err(|error| Refused(error.to_string()))
     }
 
-    /// Writes the handler; what goes wrong is said.
+    /// Calls the write handler, and prints an error if it fails.
     pub(crate) fn pull(&self, cx: &Context) {
         let router = cx.router();
         if let Err(error) = self.call.write(router, cx.element()) {

@@ -1,9 +1,9 @@
-//! Lengths of time as Click's handlers tell them.
+//! Durations in the text format of Click's handlers.
 
 use millrace_core::Timestamp;
 use millrace_core::args::Seconds;
 
-/// A length of time: `20ms`, `1500us`, or from a second on `1.500000s`.
+/// A duration as text: `20ms`, `1500us`, or `1.500000s` for a second or more.
 pub(crate) fn interval_text(time: Timestamp) -> String {
     match time.nsec() {
         _ if time.sec() != 0 => format!("{time}s"),
@@ -13,7 +13,7 @@ pub(crate) fn interval_text(time: Timestamp) -> String {
     }
 }
 
-/// A length of time that was read, as one that times are added to.
+/// Converts a parsed duration to one that can be added to timestamps.
 pub(crate) fn span(time: Seconds) -> Timestamp {
     Timestamp::from_nanos(i64::try_from(time.as_nanos()).unwrap_or(i64::MAX / 4))
 }

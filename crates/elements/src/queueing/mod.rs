@@ -1,4 +1,4 @@
-//! Queues, what moves packets out of them and at which rate, and who drops when there are too many.
+//! Queues, the elements that move packets out of them, and those that limit rates or drop excess packets.
 
 pub mod aqm;
 pub(crate) mod interval;

@@ -1,35 +1,36 @@
-//! AdaptiveRED - drops packets by Random Early Detection that adapts itself
+//! AdaptiveRED - drops packets by Random Early Detection and adapts its drop probability
 //!
 //! # Synopsis
 //! `AdaptiveRED(TARGET, MAX_P [, keywords QUEUES, STABILITY])`
 //!
 //! # Description
-//! RED with thresholds of half and of one and a half times TARGET, and gentle. Twice a second it makes MAX_P a tenth
-//! smaller when the average length is below the middle between them, and somewhat greater when it is above, between
-//! 0.01 and 0.5, so that the queues come to be about TARGET long.
+//! Works like a RED with thresholds of half and of one and a half times TARGET, and with GENTLE on. Twice a second it
+//! compares the average queue length with the midpoint of the thresholds. Below it, MAX_P shrinks by a tenth; above
+//! it, MAX_P grows by a quarter or by 0.01, whichever is less. MAX_P stays between about 0.01 and 0.5, and the queue
+//! length settles near TARGET.
 //!
 //! # Arguments
-//! - TARGET: a length in packets; less than 10 is taken for 10. Positional, mandatory.
-//! - MAX_P: the probability to begin with. Positional, mandatory.
-//! - QUEUES: the queues to follow, by name, instead of the nearest ones.
-//! - STABILITY: each look weighs one part in 2^STABILITY of the average, at most 16; 0 for the length as it is.
-//!   Default 4.
+//! - TARGET: the target queue length in packets; values below 10 count as 10. Positional, mandatory.
+//! - MAX_P: the initial drop probability at the upper threshold. Positional, mandatory.
+//! - QUEUES: the names of the queues to watch, instead of the nearest ones.
+//! - STABILITY: the weight of each sample in the average is 1/2^STABILITY; at most 16. With 0, the current length is
+//!   used without averaging. Default 4.
 //!
 //! # Ports
-//! One agnostic input, one agnostic output; packets that go leave by push output 1, if that is connected.
+//! One agnostic input, one agnostic output. Dropped packets leave by push output 1 if it is connected.
 //!
 //! # Handlers
-//! - `min_thresh`, `max_thresh`, `max_p` (read): as those of RED. Writing them is refused, as by Click: their names
-//!   are those of no arguments.
-//! - `drops` (read): packets that have gone.
-//! - `queues` (read): the queues, one a line.
-//! - `avg_queue_size` (read): the average length.
-//! - `stats` (read): the length, its average, and `drops`.
-//! - `config` (read, write): what is read are the arguments of a RED that does the same now; what is written are
-//!   TARGET, MAX_P and the others; QUEUES stays as it is.
+//! - `min_thresh`, `max_thresh`, `max_p` (read): the current values, as in RED. Writing them fails, as in Click,
+//!   because there are no arguments with these names.
+//! - `drops` (read): packets dropped or sent to output 1.
+//! - `queues` (read): the names of the queues, one per line.
+//! - `avg_queue_size` (read): the average queue length.
+//! - `stats` (read): the current and the average queue length, and `drops`.
+//! - `config` (read, write): a read returns the arguments of an equivalent RED; a write needs TARGET and MAX_P, accepts
+//!   the other arguments, and does not change QUEUES.
 //!
 //! # Drops
-//! - limited: by the average length, and output 1 is not connected.
+//! - limited: dropped because of the average queue length, and output 1 is not connected.
 //!
 //! # Example
 //! ```click
@@ -111,7 +112,7 @@ impl Element for AdaptiveRed {
 }
 
 impl AdaptiveRed {
-    /// Lets the timer expire an interval after `last`.
+    /// Schedules the timer one interval after `last`.
     fn again(&self, last: Timestamp) {
         let due = last + INTERVAL;
         *self.due.lock().unwrap_or_else(PoisonError::into_inner) = due;

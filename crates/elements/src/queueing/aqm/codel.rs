@@ -1,31 +1,33 @@
-//! CoDel - drops packets that wait too long (RFC 8289)
+//! CoDel - drops packets that have been queued too long (Controlled Delay, RFC 8289)
 //!
 //! # Synopsis
 //! `CoDel([TARGET, INTERVAL, keyword QUEUES])`
 //!
 //! # Description
-//! Looks at how long each packet it pulls has been in the queue: since its first timestamp annotation, which
-//! SetTimestamp(FIRST true) sets before the queue. When that has been TARGET or more all the time for INTERVAL, it
-//! begins to let packets go, the more often the longer it lasts, until it is less. As Click's does, it begins only
-//! after another INTERVAL, unless packets went a short while ago. Packets without that annotation pass.
+//! Measures how long each packet it pulls has been queued: the time since its first timestamp annotation, which
+//! SetTimestamp(FIRST true) sets before the queue. Once the delay has been TARGET or more for a whole INTERVAL, the
+//! element starts to drop packets, and drops more often the longer this lasts, until the delay is below TARGET. As in
+//! Click, dropping starts only after a second INTERVAL, unless packets were dropped shortly before. Packets without the
+//! annotation are never dropped.
 //!
 //! # Arguments
-//! - TARGET: how long packets may wait. Positional, default 5ms.
-//! - INTERVAL: for how long that may be exceeded, in milliseconds' steps. Positional, default 100ms.
-//! - QUEUES: the queues that the handlers tell of, by name, instead of the nearest ones upstream.
+//! - TARGET: the acceptable queueing delay. Positional, default 5ms.
+//! - INTERVAL: how long the delay can exceed TARGET. The drop rate uses it in whole milliseconds. Positional, default
+//!   100ms.
+//! - QUEUES: the names of the queues that the handlers report on, instead of the nearest ones upstream.
 //!
 //! # Ports
 //! One pull input, one pull output.
 //!
 //! # Handlers
-//! - `codel_target`, `codel_interval` (read, write): as the arguments.
-//! - `drops` (read): packets that have gone.
-//! - `queues` (read): the queues, one a line.
-//! - `stats` (read): packets in the queues, and `drops`.
-//! - `config` (read, write): the arguments; QUEUES stays as it is.
+//! - `codel_target`, `codel_interval` (read, write): the TARGET and INTERVAL arguments.
+//! - `drops` (read): packets dropped.
+//! - `queues` (read): the names of the queues, one per line.
+//! - `stats` (read): the number of packets in the queues, and `drops`.
+//! - `config` (read, write): the arguments; a write does not change QUEUES.
 //!
 //! # Drops
-//! - expired: it, and those before it, had waited too long.
+//! - expired: the packet, and those before it, had been queued too long.
 //!
 //! # Example
 //! ```click
@@ -87,7 +89,7 @@ impl Element for CoDel {
         let most = max.min(batch.room());
         let now = cx.refresh_now();
         let goal = self.goal();
-        // Upstream elements may ask handlers of this one.
+        // The lock is not held meanwhile: upstream elements may call handlers of this one.
         let mut law = *self.law();
         let mut line = Line { one: cx.take_batch(), cx };
         while batch.len() < most
@@ -115,14 +117,14 @@ impl Element for CoDel {
             format!("{} current queue\n{} drops\n", codel.watched.size(), codel.law().drops)
         });
         handlers.read("queues", |codel, call| codel.watched.names(call.router(), "\n"));
-        // So it is there, with a comma that nothing follows.
+        // Click's text also ends with a comma and nothing after it.
         handlers.read("config", |codel, _| format!("{}, ", codel.config()));
         handlers.write("config", |codel, call| codel.reconfigure(call, &call.text()));
     }
 }
 
 impl CoDel {
-    /// What is in force, as arguments.
+    /// The current settings, as arguments.
     fn config(&self) -> String {
         let goal = self.goal();
         format!("{}s, {} s", goal.target, goal.interval)
@@ -132,7 +134,7 @@ impl CoDel {
         self.config().split(", ").nth(at).unwrap_or_default().to_owned()
     }
 
-    /// Follows other arguments, the queues excepted.
+    /// Applies new arguments, except the queues.
     fn reconfigure(&self, call: &Call<'_>, config: &str) -> Result<(), HandlerError> {
         reread(call, config, |args| {
             let (goal, _) = read(args);
@@ -151,7 +153,7 @@ impl CoDel {
     }
 }
 
-/// What is upstream.
+/// The packets upstream.
 struct Line<'a> {
     cx: &'a mut Context,
     one: Batch,

@@ -1,45 +1,45 @@
-//! The decisions of CoDel (RFC 8289), with the arithmetic of Click's.
+//! CoDel's control law (RFC 8289), with Click's arithmetic.
 
 use millrace_core::Timestamp;
 
-/// Where packets come from, and where those go that are not passed on.
+/// Supplies packets, and disposes of those that are dropped.
 pub(super) trait Source {
     type Packet;
 
     /// The next packet.
     fn next(&mut self) -> Option<Self::Packet>;
 
-    /// When the packet came into the queue; none when that is not known.
+    /// When the packet entered the queue; `None` if unknown.
     fn arrival(packet: &Self::Packet) -> Option<Timestamp>;
 
-    /// Lets go of a packet.
+    /// Drops a packet.
     fn drop(&mut self, packet: Self::Packet);
 }
 
-/// What an element was told.
+/// The configured limits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Goal {
-    /// How long packets may be in the queue.
+    /// The acceptable time in the queue.
     pub(super) target: Timestamp,
-    /// For how long that may be exceeded.
+    /// How long `target` can be exceeded.
     pub(super) interval: Timestamp,
 }
 
 /// The state of a CoDel element.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ControlLaw {
-    /// When it will have been too long for an interval; none while it is not.
+    /// When the delay will have been above the target for one interval; `None` while it is below.
     first_above: Option<Timestamp>,
-    /// When the next packet goes, or was to when packets last went.
+    /// When the next packet is due to be dropped; if not dropping, when it was in the last dropping phase.
     drop_next: Timestamp,
-    /// Packets that have gone since packets began to.
+    /// Packets dropped in this dropping phase.
     count: u64,
     dropping: bool,
     pub(super) drops: u64,
 }
 
 impl ControlLaw {
-    /// The next packet that is to pass.
+    /// The next packet to forward.
     pub(super) fn pull<S: Source>(
         &mut self,
         goal: Goal,
@@ -63,7 +63,7 @@ impl ControlLaw {
             source.drop(packet?);
             (packet, _) = self.look(goal, now, source);
             self.dropping = true;
-            // Where it went wrong a short while ago, packets go about as often as then.
+            // If the last dropping phase was recent, resume at about its drop rate.
             let recent = now - self.drop_next < goal.interval;
             self.count = if recent && self.count > 2 { self.count - 2 } else { 1 };
             self.drop_next = self.after(goal, now);
@@ -71,7 +71,7 @@ impl ControlLaw {
         packet
     }
 
-    /// Takes a packet, and whether it may go.
+    /// Takes the next packet. The flag says whether it can be dropped.
     fn look<S: Source>(
         &mut self,
         goal: Goal,
@@ -97,14 +97,15 @@ impl ControlLaw {
         (Some(packet), goes)
     }
 
-    /// Whether packets begin to go, now that one may.
+    /// Whether to start dropping, given that the current packet can be dropped.
     fn begins(&self, goal: Goal, now: Timestamp) -> bool {
         let since = |time: Timestamp| now - time;
         since(self.drop_next) < goal.interval
             || self.first_above.is_some_and(|time| since(time) >= goal.interval)
     }
 
-    /// An interval over the square root of the count after `time`; in whole milliseconds, and the root in sixteenths.
+    /// `time` plus the interval divided by the square root of the count. The interval is in whole milliseconds, the
+    /// root in sixteenths.
     fn after(&self, goal: Goal, time: Timestamp) -> Timestamp {
         const SIXTEENTHS: u64 = 16;
         let interval = goal.interval.as_millis().max(0).unsigned_abs();
@@ -144,8 +145,8 @@ mod tests {
         }
     }
 
-    /// RFC 8289, section 5, in floating point of seconds; but packets begin to go as Click lets them: at once where
-    /// they went an interval ago, else only when it has been too long for two intervals.
+    /// RFC 8289, section 5, in floating-point seconds. Dropping starts as in Click: at once if packets were dropped
+    /// less than an interval ago, otherwise only after the delay has been too long for two intervals.
     #[derive(Default)]
     struct Naive {
         first_above: f64,
@@ -205,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn decides_as_the_rfc_says() {
+    fn follows_the_rfc() {
         let goal =
             Goal { target: Timestamp::from_millis(5), interval: Timestamp::from_millis(100) };
         let mut rng = Rng::with_seed(8289);
@@ -214,7 +215,7 @@ mod tests {
         for _ in 0..20 {
             let (mut law, mut naive) = (ControlLaw::default(), Naive::default());
             let (mut line, mut naive_line) = (Line::default(), VecDeque::new());
-            // One packet a millisecond leaves; now more come, now fewer.
+            // One packet leaves per millisecond; the arrival rate varies.
             let mut millis = 1_000_000i64;
             let mut load = 100;
             for step in 0..3000 {
@@ -226,10 +227,10 @@ mod tests {
                     line.packets.push_back(Timestamp::from_millis(millis));
                     naive_line.push_back(millis as f64 / 1000.0);
                 }
-                // Between milliseconds nothing falls on a border, where rounding decides.
+                // Between milliseconds, no time falls on a boundary where rounding would decide.
                 let now = Timestamp::from_micros(millis * 1000 + rng.i64(1..999));
                 let before = line.gone;
-                // The root is rounded: near the time of a drop either may be right.
+                // The root is rounded: near the time of a drop, either decision can be right.
                 let nearly = naive.dropping && (now.as_secs_f64() - naive.drop_next).abs() < 0.004;
                 let mut other = Naive { ..naive };
                 let mut other_line = naive_line.clone();
@@ -241,7 +242,7 @@ mod tests {
                 }
                 assert!(nearly || got.1 == expected.1, "{law:?} {got:?} {expected:?}");
                 gone += got.1;
-                // Both go on from what the element did.
+                // Both continue from what the element did.
                 naive = Naive {
                     first_above: law.first_above.map_or(0.0, Timestamp::as_secs_f64),
                     drop_next: law.drop_next.as_secs_f64(),
@@ -256,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_go_more_and_more_often() {
+    fn drops_become_more_frequent() {
         let goal =
             Goal { target: Timestamp::from_millis(5), interval: Timestamp::from_millis(100) };
         let times: Vec<i64> = (1..=4)

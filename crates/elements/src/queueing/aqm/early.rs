@@ -1,4 +1,4 @@
-//! What RED and AdaptiveRED share.
+//! Code shared by RED and AdaptiveRED.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -11,13 +11,13 @@ use millrace_core::{
 use super::random_early::{Params, RandomEarly};
 use super::watched::{Dropper, Watched, reread, with_argument};
 
-/// Drops packets by the average length of queues.
+/// Drops packets according to the average queue length.
 pub(super) struct Early {
     watched: Watched,
     state: Mutex<RandomEarly>,
 }
 
-/// Reads the arguments of a class, QUEUES excepted.
+/// Reads the arguments of a class, except QUEUES.
 pub(super) type Read = fn(&mut Args<'_>) -> Params;
 
 impl Early {
@@ -41,13 +41,13 @@ impl Early {
         self.pull_rest(cx, max, batch);
     }
 
-    /// Goes on with the average of another.
+    /// Takes over the average of the old element.
     pub(super) fn take_state(&self, old: &Self) {
         let average = old.state().average;
         self.state().average = average;
     }
 
-    /// Adapts the probability to the queues as they are.
+    /// Adapts the probability to the current queue length.
     pub(super) fn adapt(&self) {
         let size = self.watched.size() as u64;
         self.state().adapt(size);
@@ -84,7 +84,7 @@ impl Early {
         handlers.write("config", move |e, call| of(e).reconfigure(call, &call.text(), read));
     }
 
-    /// What is in force, as arguments of RED.
+    /// The current settings, as arguments of RED.
     fn config(&self, call: &Call<'_>) -> String {
         let queues = self.watched.config(call.router());
         let Params { min_thresh, max_thresh, max_p, gentle, stability } = self.state().params;
@@ -93,7 +93,7 @@ impl Early {
         format!("{min_thresh}, {max_thresh}, {max_p}, {queues}, STABILITY {stability}{gentle}")
     }
 
-    /// Follows other arguments, the queues excepted.
+    /// Applies new arguments, except the queues.
     fn reconfigure(&self, call: &Call<'_>, config: &str, read: Read) -> Result<(), HandlerError> {
         reread(call, config, |args| {
             let (params, _) = read_all(args, read);
@@ -108,7 +108,7 @@ impl Early {
     }
 }
 
-/// All arguments of a class; errors are in `args`.
+/// Reads all arguments of a class; errors are recorded in `args`.
 fn read_all(args: &mut Args<'_>, read: Read) -> (Params, Watched) {
     let params = read(args);
     let watched = Watched::configure(args, Kind::Keyword);

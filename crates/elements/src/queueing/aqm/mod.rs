@@ -1,4 +1,4 @@
-//! Who drops before a queue is full.
+//! Active queue management: elements that drop packets before a queue is full.
 
 pub mod adaptive_red;
 pub mod codel;

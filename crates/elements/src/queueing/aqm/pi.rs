@@ -1,37 +1,37 @@
-//! PI - drops packets so that queues keep a length (proportional-integral controller)
+//! PI - drops packets at random to hold queues at a target length (proportional-integral controller)
 //!
 //! # Synopsis
 //! `PI(W, A, B, TARGET [, QUEUES, keywords QREF, STABILITY])`
 //!
 //! # Description
-//! Every W seconds computes a new probability with which packets go, from the length of queues as it is and as it was
-//! the time before: `p := p + A * (length - TARGET) - B * (length before - TARGET)`, between 0 and 1 (Hollot, Misra,
+//! Every W seconds, computes a new drop probability from the current and the previous queue length:
+//! `p := p + A * (length - TARGET) - B * (previous length - TARGET)`, limited to between 0 and 1 (Hollot, Misra,
 //! Towsley, Gong, 2001).
 //!
-//! The queues are the nearest ones: downstream when packets are pushed through, upstream when they are pulled. What
-//! has been pushed on counts as being in the queues at once.
+//! The queues watched are the nearest ones: downstream if packets are pushed through the element, upstream if they are
+//! pulled. A packet that is pushed on counts as queued immediately.
 //!
 //! # Arguments
-//! - W: seconds between computations, at least a millisecond. Positional, mandatory.
+//! - W: seconds between computations, at least 0.001. Positional, mandatory.
 //! - A, B: weights, not negative. Positional, mandatory.
-//! - TARGET: the length to keep, in packets, at most 65535. Positional, mandatory.
-//! - QUEUES: the queues to follow, by name, instead of the nearest ones. Positional.
-//! - QREF: another name of TARGET, which it overrides.
-//! - STABILITY: for `avg_queue_size`, each look weighs one part in 2^STABILITY, 1 to 16. Default 4.
+//! - TARGET: the target queue length in packets, at most 65535. Positional, mandatory.
+//! - QUEUES: the names of the queues to watch, instead of the nearest ones. Positional.
+//! - QREF: another name for TARGET; overrides it.
+//! - STABILITY: the weight of each sample in `avg_queue_size` is 1/2^STABILITY; 1 to 16. Default 4.
 //!
 //! # Ports
-//! One agnostic input, one agnostic output; packets that go leave by push output 1, if that is connected.
+//! One agnostic input, one agnostic output. Dropped packets leave by push output 1 if it is connected.
 //!
 //! # Handlers
-//! - `w`, `a`, `b` (read, write): as the arguments.
-//! - `drops` (read): packets that have gone.
-//! - `queues` (read): the queues, one a line.
-//! - `avg_queue_size` (read): the average length; it plays no part.
-//! - `stats` (read): the length, its average, and `drops`.
-//! - `config` (read, write): the arguments; QUEUES stays as it is.
+//! - `w`, `a`, `b` (read, write): the W, A and B arguments.
+//! - `drops` (read): packets dropped or sent to output 1.
+//! - `queues` (read): the names of the queues, one per line.
+//! - `avg_queue_size` (read): the average queue length, for information only: drops do not depend on it.
+//! - `stats` (read): the current and the average queue length, and `drops`.
+//! - `config` (read, write): the arguments; a write does not change QUEUES.
 //!
 //! # Drops
-//! - limited: by chance, and output 1 is not connected.
+//! - limited: dropped at random, and output 1 is not connected.
 //!
 //! # Example
 //! ```click
@@ -69,7 +69,7 @@ struct State {
     due: Timestamp,
 }
 
-/// What an element was told, and what it makes of it.
+/// The settings and the state of the controller.
 #[derive(Clone, Copy, Debug)]
 struct Controller {
     w: f64,
@@ -83,7 +83,7 @@ struct Controller {
 
 register!(Pi, "pi.rs");
 
-/// Reads all arguments; errors are in `args`.
+/// Reads all arguments; errors are recorded in `args`.
 fn read(args: &mut Args<'_>) -> (Controller, Watched) {
     let [w, a, b] = ["W", "A", "B"].map(|name| args.mandatory(name));
     let target: u32 = args.mandatory("TARGET");
@@ -175,21 +175,21 @@ impl Element for Pi {
 }
 
 impl Pi {
-    /// Lets the timer expire W after the last time.
+    /// Schedules the timer W after it last expired.
     fn again(&self, state: &mut State) {
         let millis = (state.controller.w * 1000.0).clamp(1.0, 1e12);
         state.due += Timestamp::from_millis(millis as i64);
         self.timer.schedule_at(state.due);
     }
 
-    /// What is in force, as arguments.
+    /// The current settings, as arguments.
     fn config(&self, call: &Call<'_>) -> String {
         let queues = self.watched.config(call.router());
         let Controller { w, a, b, target, stability, .. } = self.state().controller;
         format!("{w}, {a}, {b}, {target}, {queues}, STABILITY {stability}")
     }
 
-    /// Follows other arguments, the queues excepted.
+    /// Applies new arguments, except the queues.
     fn reconfigure(&self, call: &Call<'_>, config: &str) -> Result<(), HandlerError> {
         reread(call, config, |args| {
             let (new, _) = read(args);
@@ -207,7 +207,7 @@ impl Pi {
 }
 
 impl Controller {
-    /// A new probability, now that there are `size` packets in the queues.
+    /// Computes a new probability, given `size` packets in the queues.
     fn compute(&mut self, size: usize) {
         let size = size as f64;
         let target = f64::from(self.target);
@@ -237,11 +237,11 @@ mod tests {
 
     use super::*;
 
-    /// The paper's controller as a sum over all that was before: with `e` for how far the queue is from its target,
-    /// `p(k) = a e(k) - b e(k-1) + p(k-1)`; while it stays between 0 and 1 that is
+    /// The paper's controller as a sum over all earlier steps. With `e` the distance of the queue length from its
+    /// target, `p(k) = a e(k) - b e(k-1) + p(k-1)`; while it stays between 0 and 1 that is
     /// `a e(k) + (a - b) (e(1) + ... + e(k-1)) - b e(0)`.
     #[test]
-    fn computes_what_the_paper_says() {
+    fn matches_the_controller_of_the_paper() {
         let mut rng = Rng::with_seed(2001);
         for _ in 0..100 {
             let (a, b, target) = (1.822e-5 * rng.f64(), 1.816e-5 * rng.f64(), rng.u32(0..100));
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn the_probability_stays_one() {
+    fn the_probability_stays_between_0_and_1() {
         let mut pi = Controller {
             w: 1.0,
             a: 1.0,

@@ -1,10 +1,10 @@
-//! The decisions of Random Early Detection, with the arithmetic of Click's.
+//! The drop decisions of Random Early Detection, with Click's arithmetic.
 
 use millrace_core::{Args, Timestamp};
 
 use crate::measure::ewma::Ewma;
 
-/// What an element was told.
+/// The settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Params {
     pub(super) min_thresh: u32,
@@ -19,7 +19,7 @@ pub(super) struct Params {
 pub(super) const ONE: u32 = 0x10000;
 
 impl Params {
-    /// Whether they can be followed; else the error.
+    /// Records an error if the settings are invalid.
     pub(super) fn check(self, args: &mut Args<'_>) {
         let message = if self.max_thresh > 0xffff {
             "MAX_THRESH must be <= 65535"
@@ -35,7 +35,7 @@ impl Params {
         args.error((), message);
     }
 
-    /// Above this average everything goes.
+    /// Above this average every packet is dropped.
     fn kill_thresh(self) -> u64 {
         match self.gentle && self.max_p != ONE {
             true => u64::from(self.max_thresh) * 2,
@@ -43,10 +43,10 @@ impl Params {
         }
     }
 
-    /// The probability for an average, in 65536ths; below 0 is none.
+    /// The drop probability for an average, in 65536ths; a negative value means never.
     fn probability(self, average: Ewma<10>) -> i64 {
         let [min, max, max_p] = [self.min_thresh, self.max_thresh, self.max_p].map(i64::from);
-        // A line through two points, both of which are rounded down.
+        // A line through two points; slope and offset are rounded down.
         let (slope, offset) = if average.rounded() > self.max_thresh.into() {
             ((i64::from(ONE) - max_p).checked_div(max).unwrap_or(0), i64::from(ONE) - 2 * max_p)
         } else if min >= max {
@@ -63,18 +63,18 @@ impl Params {
 #[derive(Clone, Debug)]
 pub(super) struct RandomEarly {
     pub(super) params: Params,
-    /// Of the queues' length.
+    /// The average queue length.
     pub(super) average: Ewma<10>,
-    /// Packets since the last one that went by chance; none when the average was in no range for that.
+    /// Packets since the last random drop; `None` while the average is outside the range of random drops.
     count: Option<u32>,
-    /// What decides when the next one goes.
+    /// The random number that decides when the next packet is dropped.
     chance: u32,
-    /// The tick in which the queues were last found empty, if they were since.
+    /// The tick in which the queues were last seen empty; `None` if they have had packets since.
     empty: Option<i64>,
     pub(super) drops: u64,
 }
 
-/// While the queues are empty they are looked at every 20 milliseconds, as it were.
+/// Milliseconds: while the queues are empty, the average decays as if they were sampled this often.
 const TICK: i64 = 20;
 
 impl RandomEarly {
@@ -82,8 +82,7 @@ impl RandomEarly {
         Self { params, average: Ewma::default(), count: None, chance: 0, empty: None, drops: 0 }
     }
 
-    /// Whether the next packet goes when there are `size` packets in the queues; `random` gives numbers of 16
-    /// bits.
+    /// Whether to drop the next packet when there are `size` packets in the queues. `random` returns 16-bit numbers.
     pub(super) fn goes(&mut self, size: u64, now: Timestamp, random: impl FnOnce() -> u32) -> bool {
         let length = self.measure(size, now);
         let goes = if length <= self.params.min_thresh.into() {
@@ -108,7 +107,7 @@ impl RandomEarly {
         goes
     }
 
-    /// The average queue length with one look more.
+    /// Adds a sample to the average queue length and returns the average.
     fn measure(&mut self, size: u64, now: Timestamp) -> u64 {
         let stability = self.params.stability;
         if stability == 0 {
@@ -126,7 +125,7 @@ impl RandomEarly {
         self.average.rounded()
     }
 
-    /// Adapts the greatest probability to an average queue length: AdaptiveRED.
+    /// Adapts the maximum probability to the average queue length, for AdaptiveRED.
     pub(super) fn adapt(&mut self, size: u64) {
         const HUNDREDTH: u32 = 655;
         const NINE_TENTHS: u64 = 58982;
@@ -148,8 +147,8 @@ mod tests {
 
     use super::*;
 
-    /// RED by its paper, in floating point: the average, the probability of each packet, and packets since the last
-    /// one that went.
+    /// RED as in its paper, in floating point: the average, packets since the last drop, and the random number for the
+    /// next one.
     struct Naive {
         average: f64,
         count: f64,
@@ -157,7 +156,7 @@ mod tests {
     }
 
     impl Naive {
-        /// The probability of the next packet with the average as it is; none where it is no matter of chance.
+        /// The drop probability of the next packet at the current average; `Err` if the decision is not random.
         fn probability(&self, params: Params) -> Result<f64, bool> {
             let [min, max] = [params.min_thresh, params.max_thresh].map(f64::from);
             let max_p = f64::from(params.max_p) / 65536.0;
@@ -176,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn decides_as_the_paper_says() {
+    fn matches_the_paper() {
         let mut rng = Rng::with_seed(71);
         let mut decided = [0; 2];
         for _ in 0..200 {
@@ -199,7 +198,7 @@ mod tests {
                 naive.average += weight * (size as f64 - naive.average);
                 let average = red.average.scaled() as f64 / 1024.0;
                 assert!((naive.average - average).abs() < 0.2, "{} {average}", naive.average);
-                // Rounding adds up in the averages: the decision is for the one that the element has.
+                // Rounding errors accumulate in the averages: decide from the element's own.
                 naive.average = average;
                 let certain = match naive.probability(params) {
                     Err(goes) => {
@@ -208,7 +207,7 @@ mod tests {
                     }
                     Ok(probability) => {
                         naive.count += 1.0;
-                        // Uniform between two drops: the packet after `chance / probability` others.
+                        // Uniform between two drops: drop after `chance / probability` other packets.
                         let after = naive.chance / probability;
                         let near = (naive.count - after).abs() < 1.0 + after / 4.0;
                         let first = naive.count == 0.0;
@@ -217,7 +216,7 @@ mod tests {
                             naive.count = 0.0;
                             naive.chance = f64::from(chance) / 65536.0;
                         }
-                        // The line is rounded down: small probabilities are none.
+                        // The line is rounded down: small probabilities become zero.
                         certain.filter(|_| probability > 0.03)
                     }
                 };
@@ -229,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_queue_brings_the_average_down_with_time() {
+    fn the_average_decays_while_the_queue_is_empty() {
         let params =
             Params { min_thresh: 1, max_thresh: 5, max_p: ONE, gentle: false, stability: 2 };
         let mut red = RandomEarly::new(params);
@@ -239,7 +238,7 @@ mod tests {
         assert_eq!(red.average.rounded(), 40);
         assert!(red.goes(0, Timestamp::from_millis(2000), || 0));
         assert_eq!(red.average.rounded(), 30);
-        // Ten ticks later it has gone down ten times.
+        // Ten ticks later it has decayed ten times.
         assert!(!red.goes(0, Timestamp::from_millis(2200), || 0));
         assert_eq!(red.average.rounded(), 2);
         assert_eq!(red.drops, 101);

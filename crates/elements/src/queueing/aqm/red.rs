@@ -1,38 +1,38 @@
-//! RED - drops packets by Random Early Detection
+//! RED - drops packets at random before a queue is full (Random Early Detection)
 //!
 //! # Synopsis
 //! `RED(MIN_THRESH, MAX_THRESH, MAX_P [, keywords QUEUES, STABILITY, GENTLE])`
 //!
 //! # Description
-//! Follows the length of queues with a moving average, and lets packets go with a probability that grows with it, so
-//! that those who send slow down before there is no room (Floyd and Jacobson, 1993). Up to MIN_THRESH none go; from
-//! there the probability grows evenly, up to MAX_P at MAX_THRESH; when GENTLE, from there evenly up to 1 at twice
-//! MAX_THRESH; above, all go.
+//! Keeps a moving average of the queue length, and drops packets with a probability that grows with the average, so
+//! that senders slow down before the queue is full (Floyd and Jacobson, 1993). Up to MIN_THRESH no packet is dropped.
+//! From there the probability grows linearly, to MAX_P at MAX_THRESH. With GENTLE it then grows linearly to 1 at twice
+//! MAX_THRESH. Above that, or above MAX_THRESH without GENTLE, all packets are dropped.
 //!
-//! The queues are the nearest ones: downstream when packets are pushed through, upstream when they are pulled. What
-//! has been pushed on counts as being in the queues at once.
+//! The queues watched are the nearest ones: downstream if packets are pushed through the element, upstream if they are
+//! pulled. A packet that is pushed on counts as queued immediately.
 //!
 //! # Arguments
-//! - MIN_THRESH, MAX_THRESH: lengths in packets, at most 65535. Positional, mandatory.
-//! - MAX_P: a probability. Positional, mandatory.
-//! - QUEUES: the queues to follow, by name, instead of the nearest ones.
-//! - STABILITY: each look weighs one part in 2^STABILITY of the average, at most 16; 0 for the length as it is.
-//!   Default 4.
-//! - GENTLE: whether the probability grows above MAX_THRESH. Default true.
+//! - MIN_THRESH, MAX_THRESH: queue lengths in packets, at most 65535. Positional, mandatory.
+//! - MAX_P: the drop probability at MAX_THRESH. Positional, mandatory.
+//! - QUEUES: the names of the queues to watch, instead of the nearest ones.
+//! - STABILITY: the weight of each sample in the average is 1/2^STABILITY; at most 16. With 0, the current length is
+//!   used without averaging. Default 4.
+//! - GENTLE: whether the probability grows gradually above MAX_THRESH. Default true.
 //!
 //! # Ports
-//! One agnostic input, one agnostic output; packets that go leave by push output 1, if that is connected.
+//! One agnostic input, one agnostic output. Dropped packets leave by push output 1 if it is connected.
 //!
 //! # Handlers
-//! - `min_thresh`, `max_thresh`, `max_p` (read, write): as the arguments.
-//! - `drops` (read): packets that have gone.
-//! - `queues` (read): the queues, one a line.
-//! - `avg_queue_size` (read): the average length.
-//! - `stats` (read): the length, its average, and `drops`.
-//! - `config` (read, write): the arguments; QUEUES stays as it is.
+//! - `min_thresh`, `max_thresh`, `max_p` (read, write): the arguments of the same names.
+//! - `drops` (read): packets dropped or sent to output 1.
+//! - `queues` (read): the names of the queues, one per line.
+//! - `avg_queue_size` (read): the average queue length.
+//! - `stats` (read): the current and the average queue length, and `drops`.
+//! - `config` (read, write): the arguments; a write does not change QUEUES.
 //!
 //! # Drops
-//! - limited: by the average length, and output 1 is not connected.
+//! - limited: dropped because of the average queue length, and output 1 is not connected.
 //!
 //! # Example
 //! ```click

@@ -1,4 +1,4 @@
-//! The queues that those watch who drop early, and how packets pass those.
+//! The queues that early-dropping elements watch, and how packets pass through these elements.
 
 use std::sync::{Arc, OnceLock};
 
@@ -20,7 +20,7 @@ impl Watched {
         Self { sources: Sources::configure(args, kind), found: OnceLock::new() }
     }
 
-    /// Finds the queues; `none` is the error when there is none.
+    /// Finds the queues; `none` is the error message if there are none.
     pub(super) fn initialize(&self, init: &Init<'_>, none: &str) -> Result<(), Refused> {
         let found = self.sources.find(init)?;
         if found.is_empty() {
@@ -31,22 +31,22 @@ impl Watched {
         Ok(())
     }
 
-    /// Packets in all of them.
+    /// The number of packets in all of them.
     pub(super) fn size(&self) -> usize {
         self.all().iter().map(|(_, queue)| queue.size()).sum()
     }
 
-    /// The most packets that there may be in all of them.
+    /// The total capacity of all of them.
     fn capacity(&self) -> usize {
         self.all().iter().fold(0, |sum, (_, queue)| sum.saturating_add(queue.capacity()))
     }
 
-    /// Their names, each with `end` behind it.
+    /// Their names, each followed by `end`.
     pub(super) fn names(&self, router: &Router, end: &str) -> String {
         self.all().iter().map(|(id, _)| format!("{}{end}", router.name_of(*id))).collect()
     }
 
-    /// What stands in a configuration for them.
+    /// The queues as text of a configuration.
     pub(super) fn config(&self, router: &Router) -> String {
         format!("QUEUES {}", self.names(router, " ")).trim_end().to_owned()
     }
@@ -56,15 +56,15 @@ impl Watched {
     }
 }
 
-/// An element that drops packets, or sends them by output 1, by what the queues are like.
+/// An element that drops packets, or sends them to output 1, depending on the queues.
 pub(super) trait Dropper {
-    /// The queues.
+    /// The queues it watches.
     fn watched(&self) -> &Watched;
 
-    /// Whether the next packet goes when there are `size` packets in the queues. It is counted.
+    /// Whether to drop the next packet when there are `size` packets in the queues. Counts the drop.
     fn goes(&self, cx: &mut Context, size: usize) -> bool;
 
-    /// Pushes on what does not go. What is pushed on counts as being in the queues at once.
+    /// Pushes on the packets that are not dropped. A packet that is pushed on counts as queued immediately.
     fn push_on(&self, cx: &mut Context, batch: &mut Batch) {
         let most = self.watched().capacity();
         let mut size = self.watched().size();
@@ -78,7 +78,7 @@ pub(super) trait Dropper {
         }
     }
 
-    /// Pulls packets; those that go are replaced.
+    /// Pulls packets, and replaces those that are dropped.
     fn pull_rest(&self, cx: &mut Context, max: usize, batch: &mut Batch) {
         let most = max.min(batch.room());
         let mut one = cx.take_batch();
@@ -94,7 +94,7 @@ pub(super) trait Dropper {
     }
 }
 
-/// Applies arguments that a handler was given, which `apply` reads.
+/// Applies arguments given to a handler; `apply` reads them.
 pub(super) fn reread(
     call: &Call<'_>,
     text: &str,
@@ -108,7 +108,7 @@ pub(super) fn reread(
     }
 }
 
-/// The arguments of a configuration with another one at place `at`.
+/// The arguments of a configuration, with the one at index `at` replaced.
 pub(super) fn with_argument(config: &str, at: usize, argument: &str) -> String {
     let mut arguments: Vec<&str> = config.split(',').map(str::trim).collect();
     if let Some(place) = arguments.get_mut(at) {

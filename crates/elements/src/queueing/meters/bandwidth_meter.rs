@@ -1,23 +1,23 @@
-//! BandwidthMeter - sends packets by one of several outputs, by how many bytes come a second
+//! BandwidthMeter - classifies packets by the measured bandwidth (bytes per second)
 //!
 //! # Synopsis
 //! `BandwidthMeter(RATE1, RATE2, ...)`
 //!
 //! # Description
-//! Measures how many bytes come a second: an exponentially weighted moving average over milliseconds. As long as it
-//! is below RATE1 all packets leave by output 0, from there on by output 1, from RATE2 on by output 2, and so on.
+//! Measures bytes per second as an exponentially weighted moving average over milliseconds. While the average is below
+//! RATE1, all packets leave by output 0; from RATE1 on they leave by output 1, from RATE2 on by output 2, and likewise
+//! for the other rates.
 //!
 //! # Arguments
-//! - RATE1, RATE2, ...: bandwidths such as `384kbps`, each greater than the one before, at most 4194303 bytes a
-//!   second; one less than there are outputs. Bytes a second when there is no unit, with a warning.
+//! - RATE1, RATE2, ...: bandwidths such as `384kbps`, one fewer than there are outputs. Each is greater than the one
+//!   before, and at most 4194303 bytes per second. A number without a unit means bytes per second, with a warning.
 //!
 //! # Ports
 //! One push input, two or more push outputs.
 //!
 //! # Handlers
-//! - `rate` (read): recent bytes a second.
-//! - `meters` (read): the bandwidths in bytes a second, in the precision in which they are kept, one right after
-//!   the other.
+//! - `rate` (read): the average bytes per second.
+//! - `meters` (read): the bandwidths in bytes per second, as rounded internally, concatenated without separators.
 //!
 //! # Drops
 //! None.

@@ -1,25 +1,26 @@
-//! Meter - sends packets by one of several outputs, by how many come a second
+//! Meter - classifies packets by the measured packet rate
 //!
 //! # Synopsis
 //! `Meter(RATE1, RATE2, ...)`
 //!
 //! # Description
-//! Measures how many packets come a second: an exponentially weighted moving average over milliseconds, as Counter
-//! does. As long as it is below RATE1 all packets leave by output 0, from there on by output 1, from RATE2 on by
-//! output 2, and so on. To pass some of the packets of a stream, use RatedSplitter.
+//! Measures packets per second as an exponentially weighted moving average over milliseconds, like Counter. While the
+//! average is below RATE1, all packets leave by output 0; from RATE1 on they leave by output 1, from RATE2 on by output
+//! 2, and likewise for the other rates. To limit a stream to a rate, use RatedSplitter.
 //!
-//! PacketMeter is another name of it.
+//! PacketMeter is another name for this element.
 //!
 //! # Arguments
-//! - RATE1, RATE2, ...: rates, each greater than the one before, at most 4194303; one less than there are outputs.
-//!   They are read as bandwidths, so that Click warns of a number without a unit; it is the number of packets.
+//! - RATE1, RATE2, ...: packets per second, one fewer than there are outputs. Each is greater than the one before, and
+//!   at most 4194303. They are parsed as bandwidths, as in Click, so a number without a unit causes a warning; it still
+//!   means packets.
 //!
 //! # Ports
 //! One push input, two or more push outputs.
 //!
 //! # Handlers
-//! - `rate` (read): recent packets a second.
-//! - `meters` (read): the rates, in the precision in which they are kept, one right after the other.
+//! - `rate` (read): the average packets per second.
+//! - `meters` (read): the rates, as rounded internally, concatenated without separators.
 //!
 //! # Drops
 //! None.

@@ -1,4 +1,4 @@
-//! What Meter and BandwidthMeter share.
+//! Code shared by Meter and BandwidthMeter.
 
 use millrace_core::args::{Arg, Bandwidth};
 use millrace_core::{Batch, Context, Element, Failed, Handlers, Setup};
@@ -6,16 +6,16 @@ use millrace_core::{Batch, Context, Element, Failed, Handlers, Setup};
 use crate::measure::ewma::fixed_text;
 use crate::measure::rate::{Rate, TICKS_PER_SECOND};
 
-/// Measures a rate, and sends packets by the output for it.
+/// Measures a rate, and sends packets to the output for that rate.
 pub(super) struct Metering {
     rate: Rate<FRACTION>,
-    /// What the average of a millisecond has to reach for output 1, 2, ...; ascending.
+    /// The averages per millisecond at which output 1, 2, ... begins; ascending.
     steps: Vec<u64>,
 }
 
 const FRACTION: u32 = 10;
 
-/// The greatest rate that can be given.
+/// The highest rate that can be configured.
 const MOST: u64 = (u32::MAX >> FRACTION) as u64;
 
 impl Metering {
@@ -61,7 +61,7 @@ impl Metering {
         Ok(Self { rate: Rate::default(), steps: steps.collect() })
     }
 
-    /// Counts `n`, which packets of a batch come to, and sends all of them by one output: the rate is that of the
+    /// Counts `n`, the total of a batch, and sends the whole batch to one output, chosen by the rate of the
     /// milliseconds before.
     pub(super) fn push(&self, cx: &mut Context, n: u64, batch: &mut Batch) {
         self.rate.update(cx, n);

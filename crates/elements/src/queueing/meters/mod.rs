@@ -1,4 +1,4 @@
-//! What tells packets apart by the rate at which they come.
+//! Elements that choose an output by the measured packet rate.
 
 pub mod bandwidth_meter;
 pub mod meter;

@@ -1,17 +1,17 @@
-//! Packets in a row, kept in the batches that they came in: a batch that finds the row empty and
-//! leaves it as a whole is handed through without a look at its packets.
+//! A sequence of packets, stored in the batches in which they arrived. A batch that is stored in an empty sequence and
+//! taken as a whole is passed through without touching its packets.
 
 use std::collections::VecDeque;
 
 use millrace_core::{Batch, Packet};
 
-/// Packets in a row.
+/// A sequence of packets.
 #[derive(Default)]
 pub(super) struct Chunks {
-    /// None is empty.
+    /// None of them is empty.
     batches: VecDeque<Batch>,
     len: usize,
-    /// An empty batch for the next one that comes.
+    /// An empty batch for the next arrival.
     spare: Option<Batch>,
 }
 
@@ -24,7 +24,7 @@ impl Chunks {
         self.len == 0
     }
 
-    /// Puts the first `count` packets of a batch, or all when it has fewer, at the end.
+    /// Appends the first `count` packets of a batch, or all if it has fewer.
     pub(super) fn append(&mut self, batch: &mut Batch, count: usize) {
         let count = count.min(batch.len());
         if count == 0 {
@@ -64,7 +64,7 @@ impl Chunks {
         self.len += 1;
     }
 
-    /// Moves packets from the front to the end of a batch, at most `max` and as many as it has room for.
+    /// Moves packets from the front to the end of a batch, at most `max` and no more than the batch has room for.
     pub(super) fn take(&mut self, max: usize, batch: &mut Batch) {
         let mut left = max.min(batch.room());
         while left > 0
@@ -84,7 +84,7 @@ impl Chunks {
         }
     }
 
-    /// Frees packets from the front, `count` of them or all.
+    /// Frees `count` packets from the front, or all if there are fewer.
     pub(super) fn free_front(&mut self, count: usize) {
         let mut left = count.min(self.len);
         let mut gone = self.spare.take().unwrap_or_default();
@@ -97,7 +97,7 @@ impl Chunks {
         self.spare = Some(gone);
     }
 
-    /// Takes the last packet.
+    /// Removes the last packet.
     pub(super) fn pop_back(&mut self) -> Option<Packet> {
         let last = self.batches.back_mut()?;
         let packet = last.pop()?;
@@ -108,7 +108,7 @@ impl Chunks {
         Some(packet)
     }
 
-    /// Frees packets from the end until there are at most `keep`.
+    /// Frees packets from the end until at most `keep` are left.
     pub(super) fn truncate(&mut self, keep: usize) {
         while self.len > keep
             && let Some(last) = self.batches.back_mut()
@@ -153,9 +153,9 @@ mod tests {
     }
 
     proptest! {
-        /// The row does what a queue of single packets does.
+        /// The sequence behaves like a queue of single packets.
         #[test]
-        fn is_a_row_of_packets(steps in prop::collection::vec(step(), 0..40)) {
+        fn behaves_like_a_queue_of_packets(steps in prop::collection::vec(step(), 0..40)) {
             let (mut chunks, mut oracle) = (Chunks::default(), VecDeque::new());
             let mut next = 0u32;
             let mut new = || {

@@ -1,30 +1,29 @@
-//! CPUQueue - keeps the packets of each thread in a queue of its own
+//! CPUQueue - stores packets in a separate queue for each thread
 //!
 //! # Synopsis
 //! `CPUQueue([CAPACITY])`
 //!
 //! # Description
-//! Stores the packets that are pushed to it, those of each thread in a queue of their own, up to CAPACITY
-//! each. Threads that push never wait for each other. Who pulls gets packets of the queues in turn; those of
-//! one thread in the order in which they came. With several outputs, the queue of thread t is for output t
-//! modulo their number.
+//! Stores pushed packets in one queue per pushing thread, each with room for CAPACITY packets. Pushing threads never
+//! wait for each other. A pull takes packets from the queues in turn; packets of one thread stay in order. With several
+//! outputs, the queue of thread t belongs to output t modulo the number of outputs.
 //!
-//! It tells pullers as Queue does: an Unqueue rests while there is nothing for it.
+//! Like Queue, it notifies its pullers: an Unqueue sleeps while there is nothing for it.
 //!
 //! # Arguments
-//! - CAPACITY: most packets in each queue. Positional, default 128.
+//! - CAPACITY: maximum number of packets in each queue. Positional, default 128.
 //!
 //! # Ports
 //! One push input, one or more pull outputs.
 //!
 //! # Handlers
 //! - `length` (read): packets in all queues.
-//! - `lengths` (read): a line for each thread that has pushed, with its number and its packets.
-//! - `capacity` (read): the argument.
+//! - `lengths` (read): one line for each thread that has pushed: its number and the packets in its queue.
+//! - `capacity` (read): the CAPACITY argument.
 //! - `drops` (read): packets dropped.
 //!
 //! # Drops
-//! - queue full: there was no room.
+//! - queue full: the thread's queue was full.
 //!
 //! # Example
 //! ```click
@@ -47,16 +46,16 @@ use millrace_core::{
 pub struct CpuQueue {
     capacity: usize,
     lanes: Vec<OnceLock<Box<Lane>>>,
-    /// For each output whether there are packets, and which thread's come next.
+    /// For each output, whether there are packets, and which thread's queue is next.
     outlets: Vec<Outlet>,
 }
 
-/// The queue of one thread; its pusher meets a puller there, and never another pusher.
+/// The queue of one thread. Its lock is shared by that one pusher and the pullers.
 #[derive(Default)]
 #[repr(align(128))]
 struct Lane {
     packets: Mutex<VecDeque<Packet>>,
-    /// Packets put in so far.
+    /// Packets stored so far.
     given: Count,
     drops: Count,
 }
@@ -64,7 +63,7 @@ struct Lane {
 #[derive(Default)]
 struct Outlet {
     notifier: Notifier,
-    /// The thread whose packets come first.
+    /// The thread whose queue is first in the next pull.
     next: Mutex<usize>,
 }
 
@@ -114,7 +113,7 @@ impl Element for CpuQueue {
             let mut packets = lane.packets();
             let n = (most - batch.len()).min(packets.len());
             for packet in packets.drain(..n) {
-                // There is room for as many.
+                // There is room for this many.
                 let _ = batch.push(packet);
             }
             *next = thread + 1;
@@ -156,20 +155,20 @@ impl Element for CpuQueue {
 }
 
 impl CpuQueue {
-    /// The queues that there are, each with its thread.
+    /// All queues in use, each with its thread.
     fn all(&self) -> impl Iterator<Item = (usize, &Lane)> {
         let lanes = self.lanes.iter().enumerate();
         lanes.filter_map(|(thread, lane)| Some((thread, &**lane.get()?)))
     }
 
-    /// The queues for an output, each with its thread.
+    /// The queues of an output, each with its thread.
     fn lanes_of(&self, port: usize) -> impl Iterator<Item = (usize, &Lane)> {
         let outlets = self.outlets.len().max(1);
         self.all().filter(move |(thread, _)| thread % outlets == port)
     }
 
-    /// Tells the pullers that there is nothing, unless there is by now: a pusher wakes them under the lock
-    /// of its queue, before or after that is looked into here.
+    /// Puts the notifier to sleep, unless packets have arrived since. A pusher wakes it under the lock of its queue,
+    /// either before or after this function looks into that queue.
     fn look_again(&self, port: usize, notifier: &Notifier) {
         notifier.sleep();
         if self.lanes_of(port).any(|(_, lane)| !lane.packets().is_empty()) {
@@ -190,7 +189,7 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn gives_packets_in_order_up_to_its_capacity() {
+    fn stores_packets_in_order_up_to_its_capacity() {
         let mut rig = Rig::new("CPUQueue(2)", 1, 2).unwrap();
         let out = rig.push(0, &["a", "b", "c"]);
         assert_eq!(out, [vec![b"a".to_vec(), b"b".to_vec()], vec![]]);

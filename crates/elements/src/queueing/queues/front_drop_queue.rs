@@ -1,31 +1,30 @@
-//! FrontDropQueue - keeps packets until they are pulled, the newest ones when there is no room for all
+//! FrontDropQueue - stores packets until they are pulled, and drops the oldest ones when full
 //!
 //! # Synopsis
 //! `FrontDropQueue([CAPACITY])`
 //!
 //! # Description
-//! Stores the packets that are pushed to it, up to CAPACITY, and gives them in the same order to whoever
-//! pulls. When it is full, the packet at its front goes for each one that comes: who waits long for packets
-//! gets fresh ones. So it is when `capacity` is made smaller. Any number of threads may push to it and pull
-//! from it.
+//! Stores pushed packets, up to CAPACITY, and gives them to its puller in order of arrival. When it is full, each new
+//! packet displaces the oldest one, so that a slow puller gets fresh packets. Reducing `capacity` also drops the oldest
+//! packets. Any number of threads can push to it and pull from it.
 //!
 //! # Arguments
-//! - CAPACITY: most packets that it keeps. Positional, default 1000.
+//! - CAPACITY: maximum number of packets. Positional, default 1000.
 //!
 //! # Ports
-//! One push input, one pull output. Packets that find no room leave by push output 1, if that is connected.
+//! One push input, one pull output. Packets that do not fit leave by push output 1 if it is connected.
 //!
 //! # Handlers
 //! - `length` (read): packets in the queue.
-//! - `highwater_length` (read): the most there have been since the last reset of counts.
-//! - `capacity` (read, write): the capacity; packets beyond a smaller one are dropped.
-//! - `drops` (read): packets that found no room since the last reset of counts.
+//! - `highwater_length` (read): the largest `length` since the last reset of counts.
+//! - `capacity` (read, write): the capacity; reducing it drops the packets that no longer fit.
+//! - `drops` (read): packets that did not fit since the last reset of counts.
 //! - `reset_counts` (write): sets `drops` and `highwater_length` to 0.
 //! - `reset` (write): drops every packet in the queue.
 //!
 //! # Drops
-//! - queue full: there was no room, and output 1 is not connected.
-//! - discarded: by the handlers `reset` and `capacity`.
+//! - queue full: the queue was full, and output 1 is not connected.
+//! - discarded: dropped by a write to `reset` or `capacity`, or by a hot swap to a smaller capacity.
 //!
 //! # Example
 //! ```click
@@ -40,7 +39,7 @@ use millrace_core::{Batch, Class, Context, register};
 use super::kept::{Discipline, Kept};
 use super::store::{End, Store};
 
-/// What distinguishes the class; its manual is at the top of the file.
+/// The class's discipline; its manual is at the top of the file.
 pub struct FrontDrop;
 
 /// The element.
@@ -62,7 +61,7 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn the_oldest_packets_go() {
+    fn the_oldest_packets_are_dropped() {
         let mut rig = Rig::new("FrontDropQueue(2)", 1, 2).unwrap();
         let out = rig.push(0, &["a", "b", "c", "d"]);
         let text =

@@ -1,4 +1,4 @@
-//! The one element behind the queue classes: they differ in where packets go and in who is told.
+//! The element behind the queue classes. They differ in where they insert packets and whom they notify.
 
 use std::marker::PhantomData;
 
@@ -6,26 +6,26 @@ use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Init, Noti
 
 use super::store::{End, PATIENCE, Store};
 
-/// What distinguishes a class of queues.
+/// The differences between classes of queues.
 pub trait Discipline: Send + Sync + 'static {
     /// The class.
     const CLASS: Class;
-    /// Whether those who push are told whether there is room.
+    /// Whether pushers are notified when there is room.
     const TELLS_ROOM: bool = false;
-    /// Whether those who pull are told whether there are packets.
+    /// Whether pullers are notified when there are packets.
     const TELLS_PACKETS: bool = true;
-    /// How often those who pull may do so in vain before they are told that there is nothing.
+    /// How many pulls can find the queue empty before its pullers are put to sleep.
     const PATIENCE: u32 = PATIENCE;
-    /// Which packets stay when a handler makes the queue smaller.
+    /// Which end keeps its packets when a handler makes the queue smaller.
     const KEEPS: End = End::Front;
 
-    /// Puts packets that came by input `port` into the queue; those that have to go leave.
+    /// Stores packets from input `port`; those that do not fit leave the queue.
     fn put(store: &Store, cx: &mut Context, _port: usize, batch: &mut Batch) {
         store.append(cx, batch);
     }
 }
 
-/// A queue that keeps to a discipline.
+/// A queue with a discipline.
 pub struct Kept<D> {
     store: Store,
     discipline: PhantomData<fn() -> D>,

@@ -1,31 +1,30 @@
-//! MixedQueue - keeps packets until they are pulled; what comes by its second input goes first
+//! MixedQueue - stores packets in first-in first-out order from input 0, last-in first-out from input 1
 //!
 //! # Synopsis
 //! `MixedQueue([CAPACITY])`
 //!
 //! # Description
-//! Stores the packets that are pushed to it, up to CAPACITY. Those of input 0 go to its end, as in a Queue;
-//! when it is full they find no room. Those of input 1 go to its front, so that the last one to come is the
-//! first one to leave; when it is full, the packet at its end goes instead. Any number of threads may push
-//! to it and pull from it.
+//! Stores pushed packets, up to CAPACITY. Packets from input 0 are added at the end, as in a Queue; when it is full
+//! they do not fit. Packets from input 1 are added at the front, so that the last to arrive is the first to leave;
+//! when it is full, each displaces the packet at the end. Any number of threads can push to it and pull from it.
 //!
 //! # Arguments
-//! - CAPACITY: most packets that it keeps. Positional, default 1000.
+//! - CAPACITY: maximum number of packets. Positional, default 1000.
 //!
 //! # Ports
-//! Two push inputs, one pull output. Packets that find no room leave by push output 1, if that is connected.
+//! Two push inputs, one pull output. Packets that do not fit leave by push output 1 if it is connected.
 //!
 //! # Handlers
 //! - `length` (read): packets in the queue.
-//! - `highwater_length` (read): the most there have been since the last reset of counts.
-//! - `capacity` (read, write): the capacity; packets beyond a smaller one are dropped.
-//! - `drops` (read): packets that found no room since the last reset of counts.
+//! - `highwater_length` (read): the largest `length` since the last reset of counts.
+//! - `capacity` (read, write): the capacity; reducing it drops the packets that no longer fit.
+//! - `drops` (read): packets that did not fit since the last reset of counts.
 //! - `reset_counts` (write): sets `drops` and `highwater_length` to 0.
 //! - `reset` (write): drops every packet in the queue.
 //!
 //! # Drops
-//! - queue full: there was no room, and output 1 is not connected.
-//! - discarded: by the handlers `reset` and `capacity`.
+//! - queue full: the queue was full, and output 1 is not connected.
+//! - discarded: dropped by a write to `reset` or `capacity`, or by a hot swap to a smaller capacity.
 //!
 //! # Example
 //! ```click
@@ -41,7 +40,7 @@ use millrace_core::{Batch, Class, Context, register};
 use super::kept::{Discipline, Kept};
 use super::store::Store;
 
-/// What distinguishes the class; its manual is at the top of the file.
+/// The class's discipline; its manual is at the top of the file.
 pub struct Mixed;
 
 /// The element.
@@ -65,12 +64,12 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn the_second_input_comes_first() {
+    fn packets_from_input_1_leave_first() {
         let mut rig = Rig::new("MixedQueue(3)", 2, 2).unwrap();
         let text =
             |packets: &[&str]| packets.iter().map(|p| p.as_bytes().to_vec()).collect::<Vec<_>>();
         assert_eq!(rig.push(1, &["a", "b"])[0], text(&["b", "a"]));
-        // One by one they are put in front; the last ones in the row go.
+        // Each packet is added at the front; the ones at the end are displaced.
         assert_eq!(rig.push(1, &["a", "b", "c", "d"]), [text(&["d", "c", "b"]), text(&["a"])]);
         assert_eq!(rig.push(0, &["a", "b", "c", "d"]), [text(&["a", "b", "c"]), text(&["d"])]);
         assert!(rig.stats().balanced());

@@ -1,4 +1,4 @@
-//! Queues: where packets that are pushed wait until they are pulled.
+//! Queues: they store pushed packets until the packets are pulled.
 
 mod chunks;
 pub mod cpu_queue;

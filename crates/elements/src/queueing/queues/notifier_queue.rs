@@ -1,32 +1,32 @@
-//! NotifierQueue - keeps packets until they are pulled
+//! NotifierQueue - stores packets until they are pulled, and notifies its puller but not its pushers
 //!
 //! # Synopsis
 //! `NotifierQueue([CAPACITY])`
 //!
 //! # Description
-//! Stores the packets that are pushed to it, up to CAPACITY, and gives them in the same order to
-//! whoever pulls. When it is full it drops what comes. It tells those who pull whether there
-//! are packets: an Unqueue rests while the queue is empty. Those who push are not told that it is full.
+//! Stores pushed packets, up to CAPACITY, and gives them to its puller in order of arrival. When it is full, it drops
+//! new packets. It notifies its puller: an Unqueue sleeps while the queue is empty. It does not notify pushers when it
+//! is full.
 //!
-//! Any number of threads may push to it and pull from it. Packets are not copied.
+//! Any number of threads can push to it and pull from it. Packets are not copied.
 //!
 //! # Arguments
-//! - CAPACITY: most packets that it keeps. Positional, default 1000.
+//! - CAPACITY: maximum number of packets. Positional, default 1000.
 //!
 //! # Ports
-//! One push input, one pull output. Packets that find no room leave by push output 1, if that is connected.
+//! One push input, one pull output. Packets that do not fit leave by push output 1 if it is connected.
 //!
 //! # Handlers
 //! - `length` (read): packets in the queue.
-//! - `highwater_length` (read): the most there have been since the last reset of counts.
-//! - `capacity` (read, write): the capacity; packets beyond a smaller one are dropped.
-//! - `drops` (read): packets that found no room since the last reset of counts.
+//! - `highwater_length` (read): the largest `length` since the last reset of counts.
+//! - `capacity` (read, write): the capacity; reducing it drops the packets that no longer fit.
+//! - `drops` (read): packets that did not fit since the last reset of counts.
 //! - `reset_counts` (write): sets `drops` and `highwater_length` to 0.
 //! - `reset` (write): drops every packet in the queue.
 //!
 //! # Drops
-//! - queue full: there was no room, and output 1 is not connected.
-//! - discarded: by the handlers `reset` and `capacity`.
+//! - queue full: the queue was full, and output 1 is not connected.
+//! - discarded: dropped by a write to `reset` or `capacity`, or by a hot swap to a smaller capacity.
 //!
 //! # Example
 //! ```click
@@ -40,7 +40,7 @@ use millrace_core::{Class, register};
 
 use super::kept::{Discipline, Kept};
 
-/// What distinguishes the class; its manual is at the top of the file.
+/// The class's discipline; its manual is at the top of the file.
 pub struct TellsPackets;
 
 /// The element.

@@ -1,33 +1,32 @@
-//! Queue - keeps packets until they are pulled
+//! Queue - stores packets in first-in first-out order until they are pulled
 //!
 //! # Synopsis
 //! `Queue([CAPACITY])`
 //!
 //! # Description
-//! Stores the packets that are pushed to it, up to CAPACITY, and gives them in the same order to
-//! whoever pulls. When it is full it drops what comes. It tells pullers upstream and downstream of
-//! it: an Unqueue rests while the queue is empty, an InfiniteSource while it is full. FullNoteQueue is another
-//! name of it.
+//! Stores pushed packets, up to CAPACITY, and gives them to its puller in order of arrival. When it is full, it drops
+//! new packets. It notifies both sides: an Unqueue sleeps while the queue is empty, an InfiniteSource while it is full.
+//! FullNoteQueue is another name for this element.
 //!
-//! Any number of threads may push to it and pull from it. Packets are not copied.
+//! Any number of threads can push to it and pull from it. Packets are not copied.
 //!
 //! # Arguments
-//! - CAPACITY: most packets that it keeps. Positional, default 1000.
+//! - CAPACITY: maximum number of packets. Positional, default 1000.
 //!
 //! # Ports
-//! One push input, one pull output. Packets that find no room leave by push output 1, if that is connected.
+//! One push input, one pull output. Packets that do not fit leave by push output 1 if it is connected.
 //!
 //! # Handlers
 //! - `length` (read): packets in the queue.
-//! - `highwater_length` (read): the most there have been since the last reset of counts.
-//! - `capacity` (read, write): the capacity; packets beyond a smaller one are dropped.
-//! - `drops` (read): packets that found no room since the last reset of counts.
+//! - `highwater_length` (read): the largest `length` since the last reset of counts.
+//! - `capacity` (read, write): the capacity; reducing it drops the packets that no longer fit.
+//! - `drops` (read): packets that did not fit since the last reset of counts.
 //! - `reset_counts` (write): sets `drops` and `highwater_length` to 0.
 //! - `reset` (write): drops every packet in the queue.
 //!
 //! # Drops
-//! - queue full: there was no room, and output 1 is not connected.
-//! - discarded: by the handlers `reset` and `capacity`.
+//! - queue full: the queue was full, and output 1 is not connected.
+//! - discarded: dropped by a write to `reset` or `capacity`, or by a hot swap to a smaller capacity.
 //!
 //! # Example
 //! ```click
@@ -41,7 +40,7 @@ use millrace_core::{Class, register};
 
 use super::kept::{Discipline, Kept};
 
-/// What distinguishes the class; its manual is at the top of the file.
+/// The class's discipline; its manual is at the top of the file.
 pub struct TellsBoth;
 
 /// The element.
@@ -60,7 +59,7 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn gives_packets_in_order() {
+    fn packets_leave_in_order() {
         let mut rig = Rig::new("Queue", 1, 1).unwrap();
         assert_eq!(rig.push(0, &["a", "b", "c"])[0], [b"a", b"b", b"c"]);
         assert_eq!(rig.read("highwater_length").unwrap(), "3");
@@ -68,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn drops_what_it_has_no_room_for() {
+    fn drops_packets_when_full() {
         let mut rig = Rig::new("SimpleQueue(2)", 1, 1).unwrap();
         assert_eq!(rig.push(0, &["a", "b", "c"])[0], [b"a", b"b"]);
         assert_eq!(rig.stats().drops, [(Reason::QueueFull, 1)]);
@@ -78,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_without_capacity_keeps_nothing() {
+    fn a_queue_without_capacity_stores_nothing() {
         let mut rig = Rig::new("Queue(0)", 1, 1).unwrap();
         assert!(rig.push(0, &["a"])[0].is_empty());
         rig.write("capacity", "1").unwrap();
@@ -87,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_room_leaves_by_output_1() {
+    fn overflow_leaves_by_output_1() {
         let mut rig = Rig::new("Queue(1)", 1, 2).unwrap();
         assert_eq!(
             rig.push(0, &["a", "b", "c"]),

@@ -1,4 +1,4 @@
-//! Elements that keep packets, as those see them that look at how many there are: RED, PI, Unqueue2.
+//! Elements that store packets, as seen by those that check how many are stored: RED, PI, Unqueue2.
 
 use std::sync::Arc;
 
@@ -17,11 +17,11 @@ use super::simple_queue::SimpleQueue;
 use super::thread_safe_queue::ThreadSafeQueue;
 use crate::queueing::unqueues::link_unqueue::LinkUnqueue;
 
-/// What keeps packets.
+/// An element that stores packets.
 pub(crate) trait Storage: Send + Sync {
-    /// How many there are.
+    /// How many packets it stores.
     fn size(&self) -> usize;
-    /// The most there may be.
+    /// The maximum number of packets.
     fn capacity(&self) -> usize;
 }
 
@@ -58,10 +58,10 @@ fn storage(router: &Router, id: usize) -> Option<Arc<dyn Storage>> {
     None
 }
 
-/// Where an element takes its storages from.
+/// Which storages an element uses.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sources {
-    /// Names, from the argument QUEUES; without it the nearest ones are taken.
+    /// Names, from the argument QUEUES; `None` means the nearest ones.
     names: Option<Vec<String>>,
 }
 
@@ -69,14 +69,14 @@ pub(crate) struct Sources {
 pub(crate) type Storages = Vec<(usize, Arc<dyn Storage>)>;
 
 impl Sources {
-    /// Reads QUEUES, which may also be given in its place if `kind` says so.
+    /// Reads QUEUES; `kind` says whether it can be positional.
     pub(crate) fn configure(args: &mut Args<'_>, kind: Kind) -> Self {
         let text: Option<Raw> = args.read("QUEUES", kind);
         let words = |Raw(text): Raw| text.split_ascii_whitespace().map(str::to_owned).collect();
         Self { names: text.map(words) }
     }
 
-    /// The storages that were named, or the nearest ones: downstream when packets are pushed on, else upstream.
+    /// The named storages, or the nearest ones: downstream if packets are pushed on, otherwise upstream.
     pub(crate) fn find(&self, init: &Init<'_>) -> Result<Storages, Refused> {
         let router = init.router();
         let Some(names) = &self.names else {

@@ -1,4 +1,4 @@
-//! What the shared queues have in common: packets behind a lock, counts, and signals to both sides.
+//! Code shared by the queues that several threads use: packets behind a lock, counts, and notifiers for both sides.
 
 use millrace_core::{
     Batch, BiasedMutex, Context, Count, Element, Failed, Handlers, Notifier, Reason, Setup,
@@ -6,8 +6,8 @@ use millrace_core::{
 
 use super::chunks::Chunks;
 
-/// Packets in a row, and who is told about them. Any number of threads may put in and take out; one that does
-/// both pays nothing for that.
+/// A sequence of packets with its notifiers. Any number of threads can insert and remove packets; if one thread does
+/// both, locking costs it nothing.
 pub struct Store {
     row: BiasedMutex<Row>,
     shown: Shown,
@@ -19,12 +19,12 @@ pub struct Store {
     patience: u32,
 }
 
-/// An end of a row of packets.
+/// An end of the sequence of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Where packets are taken.
+    /// Where packets are removed.
     Front,
-    /// Where they come.
+    /// Where packets are added.
     Back,
 }
 
@@ -33,17 +33,17 @@ struct Row {
     capacity: usize,
     /// A handler has changed the capacity.
     changed: bool,
-    /// Packets that a handler threw out, not yet counted as drops by a thread of the graph.
+    /// Packets that a handler discarded, not yet counted as drops by a thread of the graph.
     thrown_out: usize,
-    /// How often packets were asked for in vain since there were some.
+    /// Empty pulls since there were packets.
     in_vain: u32,
 }
 
-/// What is known of the row to who does not hold it. Who does, changes it.
+/// Figures of the row that can be read without its lock. Only the holder of the lock changes them.
 #[derive(Default)]
 struct Shown {
     len: Count,
-    /// Packets that are kept, or were thrown out and are not yet counted as dropped.
+    /// Packets that are stored, or were discarded and are not yet counted as dropped.
     held: Count,
     capacity: Count,
     highwater: Count,
@@ -63,16 +63,16 @@ impl Shown {
     }
 }
 
-/// Who asks in vain is told after so many times that there are no packets, as in Click: timed elements
-/// go on for as long.
+/// How many empty pulls are allowed before the puller is put to sleep, as in Click; timed elements keep pulling for
+/// that long.
 pub const PATIENCE: u32 = 9;
 
-/// The output for packets that find no room; those that cannot leave there are dropped.
+/// The output for packets that do not fit; if it is not connected, they are dropped.
 const OVERFLOW: usize = 1;
 
 impl Store {
-    /// Reads CAPACITY, which completes the arguments. The packets at the end `keeps` stay when there is room
-    /// for fewer. Who asks in vain is told so after `patience` times.
+    /// Reads CAPACITY, which completes the arguments. When the capacity shrinks, the packets at the end `keeps` stay.
+    /// The puller is put to sleep after `patience` empty pulls.
     pub(super) fn configure(
         setup: &mut Setup<'_>,
         keeps: End,
@@ -95,7 +95,7 @@ impl Store {
             patience,
         };
         store.shown.capacity.set(capacity.into());
-        // Nobody has asked in vain yet.
+        // There have been no empty pulls yet.
         store.full.wake();
         if capacity > 0 {
             store.room.wake();
@@ -103,7 +103,7 @@ impl Store {
         Ok(store)
     }
 
-    /// Puts packets at the end, as many as there is room for; the others go.
+    /// Adds packets at the end, as many as fit; the others are dropped.
     pub(super) fn append(&self, cx: &mut Context, batch: &mut Batch) {
         self.put(cx, batch, |row, batch| {
             let free = row.capacity.saturating_sub(row.packets.len());
@@ -111,15 +111,15 @@ impl Store {
         });
     }
 
-    /// Puts packets at the end; where there is no room, packets at the front go, the oldest first.
+    /// Adds packets at the end; if there is no room, packets at the front are dropped, the oldest first.
     pub(super) fn append_all(&self, cx: &mut Context, batch: &mut Batch) {
         self.put(cx, batch, |row, batch| {
             let all = row.packets.len() + batch.len();
             let excess = all.saturating_sub(row.capacity);
             let mut gone = Batch::new();
-            // No more go than come.
+            // No more packets leave than arrive.
             row.packets.take(excess, &mut gone);
-            // A row shorter than the batch keeps the end of the batch.
+            // If the batch exceeds the capacity, the end of the batch stays.
             let newest = (excess - gone.len()).min(batch.len());
             batch.drain_front(newest).move_to(&mut gone);
             row.packets.append(batch, batch.len());
@@ -127,7 +127,7 @@ impl Store {
         });
     }
 
-    /// Puts packets at the front, the last one foremost; where there is no room, packets at the end go.
+    /// Adds packets at the front, the last one first; if there is no room, packets at the end are dropped.
     pub(super) fn prepend(&self, cx: &mut Context, batch: &mut Batch) {
         self.put(cx, batch, |row, batch| {
             let mut gone = Batch::new();
@@ -136,7 +136,7 @@ impl Store {
                 if row.packets.len() > row.capacity
                     && let Some(last) = row.packets.pop_back()
                 {
-                    // No more go than come.
+                    // No more packets leave than arrive.
                     let _ = gone.push(last);
                 }
             }
@@ -144,7 +144,7 @@ impl Store {
         });
     }
 
-    /// Lets `store` put what it can of a batch into the row; what is left in the batch goes.
+    /// Calls `store` to put packets of a batch into the row; what is left in the batch is dropped.
     fn put(&self, cx: &mut Context, batch: &mut Batch, store: impl FnOnce(&mut Row, &mut Batch)) {
         let (first_overflow, thrown_out) = self.row.with(cx, |_, row| {
             store(row, batch);
@@ -168,7 +168,7 @@ impl Store {
         }
     }
 
-    /// Takes packets from the front, at most `max` and as many as the batch has room for.
+    /// Takes packets from the front, at most `max` and no more than the batch has room for.
     pub(super) fn take(&self, cx: &mut Context, max: usize, batch: &mut Batch) {
         let thrown_out = self.row.with(cx, |_, row| {
             let before = row.packets.len();
@@ -196,7 +196,7 @@ impl Store {
         cx.dropped(thrown_out, Reason::Discarded);
     }
 
-    /// Moves the packets of another store here, as many as there is room for, and its counts.
+    /// Moves the packets of another store here, as many as fit, and its counts.
     pub(super) fn take_state(&self, old: &Self) {
         let (mut row, mut before) = (self.row.visit(), old.row.visit());
         let mut batch = Batch::new();
@@ -220,32 +220,32 @@ impl Store {
         self.tell(&row);
     }
 
-    /// The signal that says whether there are packets.
+    /// The notifier that is active while there are packets.
     pub(super) fn packets(&self) -> &Notifier {
         &self.full
     }
 
-    /// The signal that says whether there is room.
+    /// The notifier that is active while there is room.
     pub(super) fn room(&self) -> &Notifier {
         &self.room
     }
 
-    /// Packets that are kept.
+    /// Packets that are stored.
     pub(super) fn len(&self) -> usize {
         self.shown.len.get() as usize
     }
 
-    /// The most that are kept.
+    /// The maximum number of packets.
     pub(super) fn capacity(&self) -> usize {
         self.shown.capacity.get() as usize
     }
 
-    /// Packets that are kept, or were thrown out and are not yet counted as dropped.
+    /// Packets that are stored, or were discarded and are not yet counted as dropped.
     pub(super) fn held(&self) -> usize {
         self.shown.held.get() as usize
     }
 
-    /// Drops packets until there are `keep`.
+    /// Discards packets until at most `keep` are left.
     fn throw_out(&self, row: &mut Row, keep: usize) {
         let excess = row.packets.len().saturating_sub(keep);
         row.thrown_out += excess;
@@ -257,7 +257,7 @@ impl Store {
         self.tell(row);
     }
 
-    /// Tells both sides when packets have come, or went by a handler.
+    /// Updates both notifiers after packets were added, or removed by a handler.
     fn tell(&self, row: &Row) {
         if !row.packets.is_empty() {
             self.full.wake();
@@ -298,7 +298,7 @@ impl Store {
         handlers.read("drops", move |e, _| store(e).shown.drops.get());
         handlers.write("reset_counts", move |e, _| {
             let store = store(e);
-            // Who changes counts holds the row.
+            // Counts are changed only under the lock of the row.
             let _row = store.row.visit();
             store.shown.drops.set(0);
             store.shown.highwater.set(0);

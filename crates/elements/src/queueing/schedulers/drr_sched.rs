@@ -1,20 +1,20 @@
-//! DRRSched - pulls from its inputs in turn, as many bytes from each
+//! DRRSched - pulls the same number of bytes from each input in turn (deficit round robin)
 //!
 //! # Synopsis
 //! `DRRSched([QUANTUM])`
 //!
 //! # Description
-//! Deficit round robin (Shreedhar and Varghese, SIGCOMM 1995): each input in turn is credited QUANTUM bytes and
-//! gives packets as long as its credit lasts; an input without packets loses its credit. So inputs share
-//! by bytes, whatever the lengths of their packets. It keeps the next packet of each input. One pull goes round once,
-//! and may find that no credit is enough yet.
+//! Deficit round robin (Shreedhar and Varghese, SIGCOMM 1995): each input in turn gets a credit of QUANTUM bytes and
+//! gives packets as long as its credit lasts. An input without packets loses its credit. Inputs thus get equal shares
+//! in bytes, whatever the lengths of their packets. One pull visits each input at most once before it gives up, so it
+//! can find that no credit suffices yet.
 //!
-//! It asks an input for as many packets at a time as its credit is enough for if none is longer than those that came
-//! from it before. Where one is, the packets behind it wait here, up to 31 of them, until their credit comes; they
-//! leave in the order, and in the turns, of packets asked for one by one. A hot swap takes those that wait over.
+//! It pulls as many packets at a time from an input as the credit covers, assuming that none is longer than the longest
+//! so far. If one is longer, up to 31 packets behind it wait in the element until their credit comes. They leave in the
+//! same order and turns as if they had been pulled one by one. A hot swap takes the waiting packets over.
 //!
 //! # Arguments
-//! - QUANTUM: bytes of credit a turn. Positional, default 500.
+//! - QUANTUM: bytes of credit per turn. Positional, default 500.
 //!
 //! # Ports
 //! One or more pull inputs, one pull output.
@@ -48,28 +48,28 @@ pub struct DRRSched {
     quantum: u64,
     inputs: Mutex<Inputs>,
     upstream: OnceLock<Vec<Listening>>,
-    /// Whether there are packets, beside what those upstream say.
+    /// Whether there are packets, in addition to the notifiers upstream.
     notifier: Notifier,
 }
 
 #[derive(Default)]
 struct Inputs {
     each: Vec<Input>,
-    /// The one whose turn it is.
+    /// The input whose turn it is.
     next: usize,
 }
 
 #[derive(Default)]
 struct Input {
-    /// Those that have come and whose credit has not.
+    /// Packets pulled that wait for credit.
     packets: VecDeque<Packet>,
     /// In bytes.
     credit: u64,
-    /// The length of the longest packet that has come.
+    /// The length of the longest packet so far.
     longest: u64,
 }
 
-/// The most packets that an input is asked for at a time.
+/// The maximum number of packets pulled from an input at a time.
 const MOST: usize = 32;
 
 register!(DRRSched, "drr_sched.rs");
@@ -99,7 +99,7 @@ impl Element for DRRSched {
     }
 
     fn pull(&self, cx: &mut Context, (): &mut (), _port: usize, max: usize, batch: &mut Batch) {
-        // Upstream elements may ask handlers of this one: the lock is not held meanwhile.
+        // The lock is not held meanwhile: upstream elements may call handlers of this one.
         let mut inputs = self.take();
         let mut one = cx.take_batch();
         let most = max.min(batch.room());
@@ -139,8 +139,8 @@ impl DRRSched {
         *self.inputs.lock().unwrap_or_else(PoisonError::into_inner) = inputs;
     }
 
-    /// Gives packets of the first input, in turn, whose credit is enough for one, as long as it is and there is room for
-    /// `most`; each is asked once. Returns whether there was one.
+    /// Gives packets of the first input in turn whose credit covers one, until the credit is used up or the batch has
+    /// `most` packets. Visits each input at most once. Returns whether there was a packet.
     fn give(
         &self,
         cx: &mut Context,
@@ -189,7 +189,7 @@ impl DRRSched {
 }
 
 impl Input {
-    /// How many packets the credit is enough for, as far as one knows, up to `room`; one in any case.
+    /// How many packets the credit is likely to cover, at least 1 and at most `room`.
     fn wanted(&self, room: usize) -> usize {
         let enough = self.credit.checked_div(self.longest).unwrap_or(0);
         usize::try_from(enough).unwrap_or(MOST).clamp(1, room.clamp(1, MOST))
@@ -201,7 +201,7 @@ impl Input {
         self.packets.extend(some.drain());
     }
 
-    /// The next packet, if the credit is enough for it.
+    /// The next packet, if the credit covers it.
     fn next(&mut self) -> Option<Packet> {
         let length = self.packets.front()?.len() as u64;
         self.credit = self.credit.checked_sub(length)?;
@@ -214,7 +214,7 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn inputs_share_by_bytes() {
+    fn inputs_get_equal_shares_in_bytes() {
         let mut rig = Rig::new("DRRSched(500)", 2, 1).unwrap();
         let mut out = rig.push(0, &vec![vec![0; 500]; 3]).remove(0);
         out.extend(rig.push(1, &vec![vec![1; 250]; 4]).remove(0));

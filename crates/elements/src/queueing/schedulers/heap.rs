@@ -1,6 +1,6 @@
-//! A binary heap in a vector that moves what it keeps as Click's does: in which order equals come out shows.
+//! A binary heap in a vector that moves its items exactly as Click's does: the order of equal items is visible.
 
-/// Puts the last of `row` into its place among the ones before, which are a heap.
+/// Moves the last item of `row` to its place in the heap formed by the items before it.
 pub(super) fn push<T>(row: &mut [T], before: impl Fn(&T, &T) -> bool) {
     let mut at = row.len().saturating_sub(1);
     while at > 0 {
@@ -13,7 +13,7 @@ pub(super) fn push<T>(row: &mut [T], before: impl Fn(&T, &T) -> bool) {
     }
 }
 
-/// Takes the first of a heap.
+/// Removes the first item of a heap.
 pub(super) fn pop<T>(row: &mut Vec<T>, before: impl Fn(&T, &T) -> bool) -> Option<T> {
     if row.is_empty() {
         return None;

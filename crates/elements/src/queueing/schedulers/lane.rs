@@ -1,30 +1,30 @@
 //! Packets on their way from one input through a scheduler.
 //!
-//! A scheduler that asks for one packet after the other pays for a pull with each. So it works out how many packets of
-//! each input it will give by the end of the pull that it is in, asks for as many at a time, and gives them in
-//! the order in which it would have asked for them one by one. It asks for no packet that it will not give in this
-//! very pull: the others stay in the queue, which counts them, and drops packets when it has no room.
+//! A scheduler that pulled packets one by one would pay for one pull per packet. Instead, it computes how many packets
+//! of each input it will give by the end of the current pull, pulls that many at a time, and gives them in the order in
+//! which it would have pulled them one by one. It pulls no packet that it will not give in this same pull: the others
+//! stay in the queue, which counts them, and drops packets when it is full.
 
 use std::collections::VecDeque;
 
 use millrace_core::{Batch, Context, Packet};
 
-/// Packets of one input. Between two pulls there are none.
+/// Packets of one input. Empty between two pulls.
 #[derive(Debug, Default)]
 pub struct Lane {
     packets: VecDeque<Packet>,
-    /// It has been asked in vain during this pull.
+    /// The input had no packets during this pull.
     is_out: bool,
 }
 
 impl Lane {
-    /// Makes lanes for so many inputs ready for a pull.
+    /// Prepares lanes for `inputs` inputs for a pull.
     pub(super) fn begin(lanes: &mut Vec<Self>, inputs: usize) {
         lanes.resize_with(inputs, Self::default);
         lanes.iter_mut().for_each(|lane| lane.is_out = false);
     }
 
-    /// Asks the input for packets until there are so many, or it has none.
+    /// Pulls from the input until there are `wanted` packets, or the input has none.
     pub(super) fn fill(&mut self, cx: &mut Context, input: usize, wanted: usize, some: &mut Batch) {
         while !self.is_out && self.packets.len() < wanted {
             self.is_out = cx.pull(input, wanted - self.packets.len(), some) == 0;
@@ -32,7 +32,7 @@ impl Lane {
         }
     }
 
-    /// As [`fill`](Self::fill), whether the input was asked in vain before or not.
+    /// Like [`fill`](Self::fill), but tries again even if the input had no packets before.
     pub(super) fn refill(
         &mut self,
         cx: &mut Context,
@@ -44,7 +44,7 @@ impl Lane {
         self.fill(cx, input, wanted, some);
     }
 
-    /// Whether the input has been asked in vain.
+    /// Whether the input had no packets during this pull.
     pub(super) fn is_out(&self) -> bool {
         self.is_out
     }
@@ -64,7 +64,7 @@ impl Lane {
         self.packets.pop_front()
     }
 
-    /// Moves so many packets, if there are, to a batch that has room for them. Returns how many.
+    /// Moves up to `count` packets to a batch, as many as fit. Returns how many.
     pub(super) fn give(&mut self, count: usize, batch: &mut Batch) -> usize {
         let count = count.min(self.packets.len()).min(batch.room());
         for packet in self.packets.drain(..count) {

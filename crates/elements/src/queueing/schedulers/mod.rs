@@ -1,4 +1,4 @@
-//! What pulls from several inputs.
+//! Schedulers: elements that choose which of several inputs to pull from.
 
 pub mod drr_sched;
 mod heap;

@@ -1,12 +1,11 @@
-//! PrioSched - pulls from its inputs by priority
+//! PrioSched - pulls from its inputs in strict priority order
 //!
 //! # Synopsis
 //! `PrioSched`
 //!
 //! # Description
-//! Asks input 0, then input 1 and so on until one gives a packet: packets of an input pass only when those
-//! before it have none. Who pulls rests
-//! while all of them are empty.
+//! Tries input 0, then input 1, and so on, until one gives a packet. An input is served only when all inputs before it
+//! have no packets. Its puller sleeps while all inputs are empty.
 //!
 //! # Arguments
 //! None.
@@ -34,7 +33,7 @@ use millrace_core::{Class, register};
 
 use super::turns::{InTurn, Order};
 
-/// What distinguishes the class; its manual is at the top of the file.
+/// The class's order; its manual is at the top of the file.
 pub struct Priority;
 
 /// The element.

@@ -1,15 +1,15 @@
-//! RoundRobinMultiSched - pulls several packets from each of its inputs in turn
+//! RoundRobinMultiSched - pulls several packets from each input in turn (round robin)
 //!
 //! # Synopsis
 //! `RoundRobinMultiSched([N, MAX])`
 //!
 //! # Description
-//! Asks one input until it has given N packets in a row or has none, then the next one. Who pulls rests while all of
-//! them are empty.
+//! Pulls from one input until it has given N packets in a row or has none, then moves on to the next. Its puller sleeps
+//! while all inputs are empty. RRMultiSched is another name for this element.
 //!
 //! # Arguments
-//! - N: packets that an input gives in its turn. Positional, default 1.
-//! - MAX: the most inputs that are asked for a packet, as in FastClick. Positional; all by default.
+//! - N: packets that an input gives per turn, at least 1. Positional, default 1.
+//! - MAX: maximum number of inputs to try for a packet, as in FastClick. Positional; default: all.
 //!
 //! # Ports
 //! One or more pull inputs, one pull output.
@@ -34,7 +34,7 @@ use millrace_core::{Args, Class, register};
 
 use super::turns::{InTurn, Order, asked};
 
-/// What distinguishes the class; its manual is at the top of the file.
+/// The class's order; its manual is at the top of the file.
 pub struct RoundRobinMulti;
 
 /// The element.

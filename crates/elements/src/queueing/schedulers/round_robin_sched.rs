@@ -1,14 +1,14 @@
-//! RoundRobinSched - pulls from its inputs in turn
+//! RoundRobinSched - pulls one packet from each input in turn (round robin)
 //!
 //! # Synopsis
 //! `RoundRobinSched([MAX])`
 //!
 //! # Description
-//! Asks the input after the one that gave the last packet, then the next ones, until one gives a packet.
-//! Inputs that have packets so give one in turn. Who pulls rests while all of them are empty.
+//! Starts with the input after the one that gave the last packet, and tries the following ones until one gives a
+//! packet. Inputs that have packets thus give one each in turn. Its puller sleeps while all inputs are empty.
 //!
 //! # Arguments
-//! - MAX: the most inputs that are asked for a packet, as in FastClick. Positional; all by default.
+//! - MAX: maximum number of inputs to try for a packet, as in FastClick. Positional; default: all.
 //!
 //! # Ports
 //! One or more pull inputs, one pull output.
@@ -33,7 +33,7 @@ use millrace_core::{Args, Class, register};
 
 use super::turns::{InTurn, Order, asked};
 
-/// What distinguishes the class; its manual is at the top of the file.
+/// The class's order; its manual is at the top of the file.
 pub struct RoundRobin;
 
 /// The element.

@@ -1,11 +1,10 @@
-//! SimplePrioSched - pulls from its inputs by priority, whether they tell of packets or not
+//! SimplePrioSched - pulls from its inputs in strict priority order, like PrioSched
 //!
 //! # Synopsis
 //! `SimplePrioSched`
 //!
 //! # Description
-//! Asks input 0, then input 1 and so on until one gives a packet: packets of an input pass only when those
-//! before it have none.
+//! Works exactly like PrioSched: tries input 0, then input 1, and so on, until one gives a packet.
 //!
 //! # Arguments
 //! None.
@@ -33,7 +32,7 @@ use millrace_core::{Class, register};
 
 use super::turns::{InTurn, Order};
 
-/// What distinguishes the class; its manual is at the top of the file.
+/// The class's order; its manual is at the top of the file.
 pub struct SimplePriority;
 
 /// The element.

@@ -1,11 +1,11 @@
-//! SimpleRoundRobinSched - pulls from its inputs in turn, whether they tell of packets or not
+//! SimpleRoundRobinSched - pulls one packet from each input in turn, like RoundRobinSched
 //!
 //! # Synopsis
 //! `SimpleRoundRobinSched`
 //!
 //! # Description
-//! Asks the input after the one that gave the last packet, then the next ones, until one gives a packet.
-//! Inputs that have packets so give one in turn.
+//! Works like RoundRobinSched without MAX: starts with the input after the one that gave the last packet, and tries the
+//! following ones until one gives a packet.
 //!
 //! # Arguments
 //! None.
@@ -33,7 +33,7 @@ use millrace_core::{Class, register};
 
 use super::turns::{InTurn, Order};
 
-/// What distinguishes the class; its manual is at the top of the file.
+/// The class's order; its manual is at the top of the file.
 pub struct SimpleRoundRobin;
 
 /// The element.

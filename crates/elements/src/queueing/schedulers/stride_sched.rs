@@ -1,21 +1,22 @@
-//! StrideSched - pulls from its inputs in proportion to their tickets
+//! StrideSched - pulls packets from its inputs in proportion to their tickets (stride scheduling)
 //!
 //! # Synopsis
 //! `StrideSched(TICKETS0, ..., TICKETSN)`
 //!
 //! # Description
-//! Stride scheduling (Waldspurger and Weihl, 1995): each input has a number of tickets, and as many packets of the
-//! inputs that have some are taken as their tickets' shares say. An input without tickets is never asked.
+//! Stride scheduling (Waldspurger and Weihl, 1995): each input has a number of tickets. Inputs that have packets give
+//! them in proportion to their tickets. An input without tickets is never pulled from.
 //!
 //! # Arguments
-//! - TICKETS0, ..., TICKETSN: one number for each input, at most 32768. Positional, mandatory.
+//! - TICKETS0, ..., TICKETSN: one number for each input; above 32768 it is reduced to 32768, with a warning.
+//!   Positional, mandatory.
 //!
 //! # Ports
 //! One or more pull inputs, one pull output.
 //!
 //! # Handlers
-//! - `tickets0`, ..., `ticketsN` (read, write): an input's tickets.
-//! - `config` (read): all tickets.
+//! - `tickets0`, ..., `ticketsN` (read, write): the tickets of an input.
+//! - `config` (read): the tickets of all inputs.
 //!
 //! # Drops
 //! None.
@@ -42,11 +43,11 @@ use super::lane::Lane;
 /// The element; its manual is at the top of the file.
 pub struct StrideSched(Mutex<Inputs>);
 
-/// The working memory of one pull, kept for the next.
+/// The working memory of a pull, kept for the next one.
 #[derive(Default)]
 pub struct Scratch {
     lanes: Vec<Lane>,
-    /// The turns to come, if every input that is asked has a packet.
+    /// The turns to come, if every input that is tried has a packet.
     plan: Inputs,
     /// How many packets each input gives in them.
     wanted: Vec<usize>,
@@ -55,9 +56,9 @@ pub struct Scratch {
 #[derive(Default)]
 struct Inputs {
     each: Vec<Input>,
-    /// Those with tickets, in the order in which they are asked.
+    /// Those with tickets, in the order in which they are tried.
     row: Vec<usize>,
-    /// Those asked in one turn.
+    /// Those tried in one turn.
     asked: Vec<usize>,
 }
 
@@ -65,14 +66,14 @@ struct Inputs {
 struct Input {
     tickets: u32,
     stride: u32,
-    /// When its turn comes, compared with the others'; wraps around.
+    /// When its turn comes, relative to the others; wraps around.
     pass: u32,
 }
 
 /// The stride of an input with one ticket.
 const LONGEST: u32 = 1 << 16;
 const MOST_TICKETS: u32 = 1 << 15;
-/// How many turns are planned at first: there may not be packets for more.
+/// How many turns to plan at first: there may be no packets for more.
 const FIRST_TURNS: usize = 8;
 
 register!(StrideSched, "stride_sched.rs");
@@ -106,7 +107,7 @@ impl Element for StrideSched {
             inputs.each.push(input);
         }
         setup.args.complete()?;
-        // The last one first: those with equal turns then stand in the order of the ports.
+        // The last one first, so that inputs with equal turns are in the order of the ports.
         for at in (0..inputs.each.len()).rev() {
             inputs.insert(at);
         }
@@ -127,11 +128,11 @@ impl Element for StrideSched {
         let mut turns = FIRST_TURNS;
         while batch.len() < most {
             if !self.plan(scratch, turns.min(most - batch.len())) {
-                // All have been asked in vain.
+                // No input has packets.
                 self.inputs().turn(|_| false);
                 break;
             }
-            // Handlers of this element may be asked meanwhile: the lock is not held.
+            // The lock is not held meanwhile: handlers of this element may be called.
             let wanted = scratch.lanes.iter_mut().zip(&scratch.wanted);
             wanted
                 .enumerate()
@@ -174,11 +175,11 @@ impl StrideSched {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Works out how many packets each input gives in the next so many turns, if those that have not been asked in
-    /// vain have them all. Returns whether there are any of these.
+    /// Computes how many packets each input gives in the next `turns` turns, assuming that every input not yet found
+    /// empty has enough of them. Returns false if all inputs are empty.
     ///
-    /// When an input then has fewer, the others follow one another as they would have, for the turns of one do not
-    /// depend on those of another: what has been asked for is given in the turns that there was room for.
+    /// If an input turns out to have fewer packets, the others still follow one another as they would have, because the
+    /// turns of one input do not depend on those of another. So all packets that are pulled have room in the batch.
     fn plan(&self, scratch: &mut Scratch, turns: usize) -> bool {
         let Scratch { lanes, plan, wanted } = scratch;
         plan.copy(&self.inputs());
@@ -192,7 +193,7 @@ impl StrideSched {
         })
     }
 
-    /// Gives the packets that are there, turn by turn.
+    /// Gives the packets pulled so far, turn by turn.
     fn give(&self, lanes: &mut [Lane], batch: &mut Batch) {
         let mut inputs = self.inputs();
         let mut left: usize = lanes.iter().map(Lane::len).sum();
@@ -200,7 +201,7 @@ impl StrideSched {
             let asked =
                 |input: usize| lanes.get_mut(input).is_some_and(|lane| lane.give(1, batch) > 0);
             if !inputs.turn(asked) {
-                // Somebody has taken an input's tickets away since it was asked.
+                // A handler has set an input's tickets to 0 since it was pulled from.
                 for lane in lanes {
                     lane.give(left, batch);
                 }
@@ -212,14 +213,14 @@ impl StrideSched {
 }
 
 impl Inputs {
-    /// Takes over the turns of others.
+    /// Copies the turns of `others`.
     fn copy(&mut self, others: &Self) {
         self.each.clone_from(&others.each);
         self.row.clone_from(&others.row);
     }
 
-    /// Asks one input after the other until one has a packet; those asked then wait for their next turn. Returns
-    /// whether one had.
+    /// Tries one input after another until one has a packet; the inputs tried then wait for their next turn. Returns
+    /// whether one had a packet.
     fn turn(&mut self, has_packet: impl FnMut(usize) -> bool) -> bool {
         let found = self.row.iter().copied().position(has_packet);
         let count = found.map_or(self.row.len(), |at| at + 1);
@@ -227,7 +228,7 @@ impl Inputs {
         found.is_some()
     }
 
-    /// The input that a handler is about: `tickets2`.
+    /// The input that a handler name refers to: `tickets2`.
     fn named(&self, handler: &str) -> Result<usize, HandlerError> {
         let number = handler.strip_prefix("tickets").and_then(|number| number.parse().ok());
         number
@@ -235,7 +236,7 @@ impl Inputs {
             .ok_or_else(|| HandlerError::NoHandler(handler.to_owned()))
     }
 
-    /// Puts an input into the row before those whose turn comes with its own or later.
+    /// Inserts an input into the row, before those whose turn comes at the same time or later.
     fn insert(&mut self, input: usize) {
         let Some(own) = self.each.get(input).copied().filter(|own| own.tickets > 0) else { return };
         let later =
@@ -244,7 +245,7 @@ impl Inputs {
         self.row.insert(at, input);
     }
 
-    /// Lets the first inputs of the row, which were asked, wait for their next turn.
+    /// Makes the first `count` inputs of the row, which were tried, wait for their next turn.
     fn stride(&mut self, count: usize) {
         let mut asked = std::mem::take(&mut self.asked);
         asked.extend(self.row.drain(..count.min(self.row.len())));
@@ -290,9 +291,9 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Inputs that always have packets get their shares, give or take one.
+        /// Inputs that always have packets get about their shares.
         #[test]
-        fn shares_are_those_of_the_tickets(tickets in prop::collection::vec(1u32..50, 1..6)) {
+        fn shares_are_proportional_to_tickets(tickets in prop::collection::vec(1u32..50, 1..6)) {
             let mut inputs = Inputs::default();
             for &number in &tickets {
                 let mut input = Input::default();

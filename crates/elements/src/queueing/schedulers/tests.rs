@@ -1,4 +1,4 @@
-//! The packets of the schedulers, for pulls of all sizes, against loops that ask for one packet after the other.
+//! Compares the schedulers, for pulls of all sizes, with loops that pull one packet at a time.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::heap;
 
-/// A packet: its number, its length and its time.
+/// A packet: its number, length and time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Sent {
     number: u16,
@@ -19,7 +19,7 @@ struct Sent {
 /// The packets that wait at each input.
 type Waiting = [VecDeque<Sent>];
 
-/// Packets for each input, over and over.
+/// Packets for each input, in several rounds.
 type Phases = Vec<Vec<Vec<Sent>>>;
 
 fn phases(longest: usize) -> impl Strategy<Value = (usize, Phases)> {
@@ -52,7 +52,7 @@ fn packet(sent: &Sent) -> Packet {
     packet
 }
 
-/// Whether an element gives the packets that `next` takes from those that wait, in this order.
+/// Checks that an element gives the packets that `next` takes from the waiting ones, in this order.
 fn agrees(
     element: &str,
     inputs: usize,
@@ -68,7 +68,7 @@ fn agrees(
         let out = rig.push_to_all(packets).remove(0);
         let given = out.iter().map(|out| u16::from_be_bytes(*out.data().first_chunk().unwrap()));
         waiting.iter_mut().zip(phase).for_each(|(waiting, input)| waiting.extend(input));
-        // The rig stops when so many pulls were in vain; one may only have found out whose turn it is.
+        // The rig stops after this many empty pulls; one empty pull may only have moved on to the next turn.
         let mut in_vain = 0;
         let mut expected = Vec::new();
         while in_vain < 16 {
@@ -149,7 +149,7 @@ proptest! {
     fn strides((inputs, phases) in phases(64), burst in burst(), tickets in prop::collection::vec(0u32..40, 4)) {
         let tickets = &tickets[..inputs];
         let text: Vec<String> = tickets.iter().map(u32::to_string).collect();
-        // (pass, input), those that are asked first in front.
+        // (pass, input), in the order in which they are tried.
         let stride = |input: usize| (1u64 << 16).checked_div(tickets[input].into()).unwrap_or(0) as u32 as u64;
         let mut row: Vec<(u64, usize)> = Vec::new();
         let insert = |row: &mut Vec<(u64, usize)>, one: (u64, usize)| {

@@ -1,27 +1,26 @@
-//! TimeSortedSched - merges streams of packets by timestamp
+//! TimeSortedSched - merges packet streams in timestamp order
 //!
 //! # Synopsis
 //! `TimeSortedSched(keywords STOP, BUFFER)`
 //!
 //! # Description
-//! Gives the packet with the earliest timestamp of those that its inputs have. It keeps up to BUFFER packets of each
-//! input, so the packets of an input may come in an order that is a little wrong. It asks inputs that tell that
-//! they have nothing only when they tell otherwise. Packets of one time leave in the order that Click's heap
-//! gives them.
+//! Emits the packet with the earliest timestamp among those that its inputs have. It stores up to BUFFER packets of
+//! each input, so the packets of one input can be slightly out of order. It does not pull from inputs that report no
+//! packets. Packets with equal timestamps leave in the same order as from Click's heap.
 //!
-//! It asks an input for as many packets at a time as it may keep, and, when no other input has any, for as many as
-//! are wanted. While several have some, a packet is asked for when another one of its input has left: nobody knows
-//! before which of the inputs is next.
+//! It pulls as many packets at a time from an input as it can store, and as many as are requested while no other input
+//! has any. While several inputs have packets, it pulls a packet only after another packet of the same input has left,
+//! because the next input is not known earlier.
 //!
 //! # Arguments
-//! - STOP: whether to stop the program when there are no packets and no input tells of some. Default false.
-//! - BUFFER: packets of each input that it keeps, at least 1. Default 1.
+//! - STOP: whether to stop the program when there are no packets and no input reports any. Default false.
+//! - BUFFER: maximum number of packets to store for each input, at least 1. Default 1.
 //!
 //! # Ports
 //! Any number of pull inputs, one pull output.
 //!
 //! # Handlers
-//! - `well_ordered` (read): false when a packet was given whose time is before that of one given earlier.
+//! - `well_ordered` (read): false once a packet has left with an earlier timestamp than a packet before it.
 //!
 //! # Drops
 //! None.
@@ -50,22 +49,22 @@ use super::lane::Lane;
 /// The element; its manual is at the top of the file.
 pub struct TimeSortedSched {
     stop: bool,
-    /// The most packets of an input that are kept.
+    /// The maximum number of packets stored for an input.
     buffer: usize,
     kept: Mutex<Kept>,
     upstream: OnceLock<Vec<Listening>>,
-    /// Whether there are packets, beside what those upstream say.
+    /// Whether there are packets, in addition to the notifiers upstream.
     notifier: Notifier,
 }
 
 struct Kept {
-    /// Packets and the inputs that they came from: a heap by timestamp.
+    /// Packets and the inputs they came from: a heap by timestamp.
     packets: Vec<(Packet, usize)>,
-    /// For each input how many packets more may be kept.
+    /// For each input, how many more packets can be stored.
     room: Vec<usize>,
-    /// Inputs with room; they are asked from the last one to the first.
+    /// Inputs with room, pulled from the last to the first.
     ready: Vec<usize>,
-    /// The timestamp of the last packet given that has one.
+    /// The timestamp of the last packet emitted that has one.
     last: Timestamp,
     well_ordered: bool,
 }
@@ -155,7 +154,7 @@ impl TimeSortedSched {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Pulls from the inputs that have room and tell of packets. Returns which these were.
+    /// Pulls from the inputs that have room and report packets. Returns which these were.
     fn gather(&self, cx: &mut Context, some: &mut Batch) -> Telling {
         let upstream = self.upstream.get().map_or(&[][..], Vec::as_slice);
         let mut telling = Telling::None;
@@ -169,7 +168,7 @@ impl TimeSortedSched {
                 Telling::None => Telling::One(input),
                 _ => Telling::Several,
             };
-            // Upstream elements may ask handlers of this one: the lock is not held meanwhile.
+            // The lock is not held meanwhile: upstream elements may call handlers of this one.
             let mut room = self.kept().room_of(input);
             while room > 0 && cx.pull(input, room, some) > 0 {
                 let mut kept = self.kept();
@@ -180,13 +179,13 @@ impl TimeSortedSched {
         telling
     }
 
-    /// Whether this input has no room left, and the others have no packets.
+    /// Whether this input has no room left and the others have no packets.
     fn is_alone(&self, input: usize) -> bool {
         let kept = self.kept();
         kept.room_of(input) == 0 && kept.packets.len() == self.buffer
     }
 
-    /// Gives as many packets as have come from the one input that has any, and keeps those instead.
+    /// Emits one packet for each that came from the only input with packets, and stores the new ones instead.
     fn pass(&self, lane: &mut Lane, input: usize, batch: &mut Batch) {
         let mut kept = self.kept();
         while let Some(packet) = lane.next() {
@@ -200,7 +199,7 @@ impl TimeSortedSched {
     }
 }
 
-/// The inputs with room that tell of packets.
+/// The inputs with room that report packets.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Telling {
     None,
@@ -209,12 +208,12 @@ enum Telling {
 }
 
 impl Kept {
-    /// For how many more packets of an input there is room.
+    /// How many more packets of an input can be stored.
     fn room_of(&self, input: usize) -> usize {
         self.room.get(input).copied().unwrap_or(0)
     }
 
-    /// Keeps a packet from the input that stands at `place` among those that are ready.
+    /// Stores a packet from the input at index `place` of the ready ones.
     fn keep(&mut self, packet: Packet, input: usize, place: usize) {
         self.packets.push((packet, input));
         heap::push(&mut self.packets, earlier);
@@ -225,7 +224,7 @@ impl Kept {
         }
     }
 
-    /// Takes the first packet.
+    /// Removes the first packet.
     fn give(&mut self) -> Option<Packet> {
         let (packet, input) = heap::pop(&mut self.packets, earlier)?;
         let time = packet.timestamp();
@@ -253,7 +252,7 @@ mod tests {
     use millrace_core::{Packet, Timestamp};
 
     #[test]
-    fn packets_leave_in_the_order_of_their_times() {
+    fn packets_leave_in_timestamp_order() {
         let mut rig = Rig::new("TimeSortedSched(BUFFER 2)", 2, 1).unwrap();
         let at = |millis: i64| {
             let mut packet = Packet::from_bytes(&[millis as u8]).unwrap();

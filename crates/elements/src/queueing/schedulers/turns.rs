@@ -1,4 +1,4 @@
-//! The one scheduler behind those that ask their inputs in a fixed order.
+//! The element behind the schedulers that try their inputs in a fixed order.
 
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -7,36 +7,36 @@ use millrace_core::{Args, Batch, Class, Context, Element, Failed, Setup};
 
 use super::lane::Lane;
 
-/// What distinguishes a class of schedulers.
+/// The differences between classes of schedulers.
 pub trait Order: Send + Sync + 'static {
     /// The class.
     const CLASS: Class;
-    /// Whether the input after the one that gave a packet is asked first; else it is input 0.
+    /// Whether to start with the input after the one that gave the last packet; otherwise with input 0.
     const GOES_ROUND: bool;
 
-    /// Reads how many packets an input gives before the next one is asked, and how many of the `inputs` are asked for
-    /// a packet.
+    /// Reads how many packets an input gives before the next one's turn, and how many of the `inputs` to try for a
+    /// packet.
     fn configure(_args: &mut Args<'_>, inputs: usize) -> (usize, usize) {
         (1, inputs)
     }
 }
 
-/// Reads how many inputs are asked for a packet.
+/// Reads how many inputs to try for a packet.
 pub(super) fn asked(args: &mut Args<'_>, inputs: usize) -> usize {
     let most: Option<u32> = args.optional("MAX");
     most.map_or(inputs, |most| most as usize)
 }
 
-/// A scheduler that asks one input after the other.
+/// A scheduler that tries one input after another.
 pub struct InTurn<O> {
     inputs: usize,
-    /// Packets that an input gives in a row.
+    /// How many packets an input gives in a row.
     run: usize,
-    /// The most inputs that are asked for a packet.
+    /// The maximum number of inputs to try for a packet.
     most: usize,
-    /// The input that is asked first.
+    /// The input to try first.
     first: AtomicUsize,
-    /// Packets that it has given in a row.
+    /// Packets that it has given in a row so far.
     given: AtomicUsize,
     order: PhantomData<fn() -> O>,
 }
@@ -72,7 +72,7 @@ impl<O: Order> Element for InTurn<O> {
         let most = max.min(batch.room());
         let mut turn =
             Turn { first: self.first.load(Relaxed), given: self.given.load(Relaxed), in_vain: 0 };
-        // Where fewer inputs are asked, a pull can end while others have packets.
+        // With fewer inputs to try, a pull can end while others have packets.
         if O::GOES_ROUND && self.most == self.inputs {
             Lane::begin(lanes, self.inputs);
             self.pull_rounds(cx, lanes, &mut turn, most, batch, &mut some);
@@ -96,13 +96,13 @@ impl<O: Order> Element for InTurn<O> {
 struct Turn {
     first: usize,
     given: usize,
-    /// Inputs asked in vain, one after the other.
+    /// Consecutive inputs that had no packets.
     in_vain: usize,
 }
 
 impl<O: Order> InTurn<O> {
-    /// Pulls as long as there is room for two turns of each input that has packets: packets of several turns are then
-    /// asked for at a time.
+    /// Pulls as long as there is room for two turns of each input that has packets: then packets of several turns can
+    /// be pulled at a time.
     fn pull_rounds(
         &self,
         cx: &mut Context,
@@ -131,7 +131,7 @@ impl<O: Order> InTurn<O> {
         }
     }
 
-    /// Goes on to the input that is to be asked after one that has given so many packets.
+    /// Moves on to the input to try after one that has given `n` packets.
     fn gave(&self, turn: &mut Turn, input: usize, n: usize) {
         if n == 0 {
             turn.in_vain += 1;

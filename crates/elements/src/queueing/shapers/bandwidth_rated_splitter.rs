@@ -1,27 +1,26 @@
-//! BandwidthRatedSplitter - lets packets up to a bandwidth pass, and sends the others elsewhere
+//! BandwidthRatedSplitter - limits a stream to a bandwidth, and sends the excess to a second output
 //!
 //! # Synopsis
 //! `BandwidthRatedSplitter(RATE, keywords BURST_DURATION, BURST_BYTES)`
 //!
 //! # Description
-//! Sends packets of RATE bytes a second by output 0 and those above it by output 1. A token bucket holds the right to
-//! what did not come in time; it is full at first, and a packet may overdraw it. Time counts in milliseconds, as in
-//! Click.
+//! Sends up to RATE bytes per second to output 0, and packets above that to output 1. A token bucket saves unused
+//! credit. It is full at first, and a packet can overdraw it. Time counts in milliseconds, as in Click.
 //!
 //! # Arguments
 //! - RATE: bandwidth, such as `384kbps`. Positional, mandatory.
-//! - BURST_DURATION: the bucket holds as many bytes as come in this time. Default 20ms.
-//! - BURST_BYTES: the bucket holds this many bytes. Not together with BURST_DURATION.
+//! - BURST_DURATION: size of the bucket, as the time in which RATE fills it. Default 20ms.
+//! - BURST_BYTES: size of the bucket in bytes. Cannot be combined with BURST_DURATION.
 //!
 //! # Ports
 //! One push input; one or two push outputs.
 //!
 //! # Handlers
-//! - `rate` (read, write): as the argument.
-//! - `config` (read): the rate.
+//! - `rate` (read, write): the RATE argument.
+//! - `config` (read): the current rate.
 //!
 //! # Drops
-//! Packets above the rate when output 1 is not connected (unconnected).
+//! - unconnected: the packet was above the rate, and output 1 is not connected.
 //!
 //! # Example
 //! ```click

@@ -1,22 +1,22 @@
-//! BandwidthShaper - lets packets be pulled at a bandwidth
+//! BandwidthShaper - limits the bandwidth (bytes per second) at which packets can be pulled
 //!
 //! # Synopsis
 //! `BandwidthShaper(RATE)`
 //!
 //! # Description
-//! Passes pulls on as long as fewer than RATE bytes a second have come through, evenly: in each part of a second no
-//! more than that part's share, and what is over. Other pulls find nothing.
+//! Lets at most RATE bytes per second be pulled, evenly spread: in each part of a second no more than its share, plus
+//! what was left unused before. Other pulls get nothing. Pulls from a second output get the packets above the rate.
 //!
 //! # Arguments
-//! - RATE: bandwidth, such as `10Mbps`; at most 4096000000 bytes a second. Positional, mandatory.
+//! - RATE: bandwidth, such as `10Mbps`; above 4096000000 bytes per second it is reduced to that. Positional, mandatory.
 //!
 //! # Ports
-//! One pull input, one pull output.
+//! One pull input, one pull output; an optional second one for packets above the rate.
 //!
 //! # Handlers
-//! - `rate` (read, write): as the argument.
-//! - `config` (read): the rate.
-//! - `reset` (write): forgets what has come through.
+//! - `rate` (read, write): the RATE argument.
+//! - `config` (read): the current rate.
+//! - `reset` (write): forgets the packets that have passed.
 //!
 //! # Drops
 //! None.

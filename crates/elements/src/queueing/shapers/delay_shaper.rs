@@ -1,21 +1,21 @@
-//! DelayShaper - gives packets to who pulls a time later
+//! DelayShaper - delays packets in a pull path by a fixed time
 //!
 //! # Synopsis
 //! `DelayShaper(DELAY)`
 //!
 //! # Description
-//! Pulls a packet when it is pulled from, and gives it when DELAY has passed since the time of its timestamp; then
-//! the next one. A packet without a timestamp counts from when it is pulled. The timestamp becomes the time
-//! at which the packet is given. Who pulls from it may rest meanwhile.
+//! On a pull, pulls a packet and holds it until DELAY has passed since its timestamp; then it gives the packet to its
+//! puller and pulls the next one. For a packet without a timestamp, the delay starts when it is pulled. The timestamp
+//! is set to the time at which the packet leaves. The puller can sleep meanwhile.
 //!
 //! # Arguments
-//! - DELAY: how long packets take, such as `20ms`. Positional, mandatory.
+//! - DELAY: the delay, such as `20ms`. Positional, mandatory.
 //!
 //! # Ports
 //! One pull input, one pull output.
 //!
 //! # Handlers
-//! - `delay` (read, write): as the argument; it holds for packets that are pulled from then on.
+//! - `delay` (read, write): the DELAY argument; a change applies to packets pulled afterwards.
 //!
 //! # Drops
 //! None.
@@ -45,11 +45,11 @@ use crate::queueing::unqueues::delay_unqueue::delayed;
 pub struct DelayShaper {
     /// In nanoseconds.
     delay: AtomicI64,
-    /// The packet that waits.
+    /// The packet that is held.
     next: Mutex<Option<Packet>>,
-    /// Whether there is a packet whose time has come, or may be.
+    /// Active while a packet is due or may be available.
     notifier: Notifier,
-    /// Runs when something has come upstream.
+    /// Runs when packets have arrived upstream.
     task: Task,
     timer: Timer,
     upstream: OnceLock<Listening>,
@@ -82,7 +82,7 @@ impl Element for DelayShaper {
     }
 
     fn pull(&self, cx: &mut Context, (): &mut (), _port: usize, max: usize, batch: &mut Batch) {
-        // Upstream elements may ask handlers of this one.
+        // The lock is not held meanwhile: upstream elements may call handlers of this one.
         let mut next = self.next().take();
         let mut one = cx.take_batch();
         let now = cx.refresh_now();

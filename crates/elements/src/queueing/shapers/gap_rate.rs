@@ -1,5 +1,5 @@
-//! A rate kept by even gaps: in the part of the second that has passed, as many may pass as the rate
-//! says, counted in 4096ths of microseconds, with the arithmetic of Click's.
+//! A rate kept by even gaps: in the elapsed part of a second, no more than the rate's share can pass. Gaps are counted
+//! in 4096ths of a microsecond, with Click's arithmetic.
 
 use millrace_core::Timestamp;
 
@@ -7,21 +7,21 @@ use millrace_core::Timestamp;
 #[derive(Clone, Debug)]
 pub(super) struct GapRate {
     rate: u64,
-    /// 4096ths of a microsecond between two.
+    /// The gap between two units, in 4096ths of a microsecond.
     gap: u64,
-    /// What has passed in this second, less what might have passed in the ones before.
+    /// Units passed in this second, minus the unused share of earlier seconds.
     count: i64,
-    /// The second; none after a reset.
+    /// The current second; `None` after a reset.
     second: Option<i64>,
 }
 
 const SHIFT: u32 = 12;
 
-/// The greatest rate.
+/// The highest rate.
 pub(super) const MOST: u64 = 1_000_000 << SHIFT;
 
 impl GapRate {
-    /// A rate of at most [`MOST`] a second.
+    /// A rate per second, limited to [`MOST`].
     pub(super) fn new(rate: u64) -> Self {
         let rate = rate.min(MOST);
         let gap = MOST.checked_div(rate).unwrap_or(MOST + 1);
@@ -32,18 +32,18 @@ impl GapRate {
         self.rate
     }
 
-    /// Forgets what has passed.
+    /// Forgets the units passed.
     pub(super) fn reset(&mut self) {
         self.second = None;
     }
 
-    /// Whether one may pass at `now`.
+    /// Whether a unit can pass at `now`.
     pub(super) fn is_due(&mut self, now: Timestamp) -> bool {
         let part = u64::from(now.usec()) << SHIFT;
         let due = i64::try_from(part / self.gap).unwrap_or(i64::MAX);
         match self.second {
             None => {
-                // The first one may pass at once when it is nearer to the gap's begin than to its end.
+                // The first one can pass at once if `now` is nearer to the start of the gap than to its end.
                 self.count = due + i64::from(part % self.gap > self.gap / 2);
                 self.second = Some(now.sec());
             }
@@ -58,7 +58,7 @@ impl GapRate {
         due >= self.count
     }
 
-    /// When to ask again, after it was not yet due at `now`; never, for a rate of 0.
+    /// When to try again if nothing was due at `now`; `None` means never, for a rate of 0.
     pub(super) fn due_at(&self, now: Timestamp) -> Option<Timestamp> {
         let count = u64::try_from(self.count).ok().filter(|_| self.rate > 0)?;
         let micros = count.saturating_mul(self.gap).div_ceil(1 << SHIFT).min(1_000_000);
@@ -66,7 +66,7 @@ impl GapRate {
         second.checked_add(Timestamp::from_micros(micros as i64))
     }
 
-    /// Counts `n` that have passed.
+    /// Counts `n` units that have passed.
     pub(super) fn passed(&mut self, n: u64) {
         self.count = self.count.saturating_add_unsigned(n);
     }
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_many_pass_in_a_second_as_the_rate_says() {
+    fn the_configured_rate_passes_each_second() {
         let mut rate = GapRate::new(250);
         let mut passed = Vec::new();
         for micros in (0..3_000_000).step_by(500) {
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_due_is_due_when_it_says() {
+    fn due_at_is_when_the_next_unit_is_due() {
         let mut rate = GapRate::new(7);
         let mut now = Timestamp::from_micros(1_000_000_300_000);
         let mut passed = 0;

@@ -1,4 +1,4 @@
-//! What lets packets pass at a rate, or late, and the arithmetic of rates.
+//! Elements that limit rates or delay packets, and the arithmetic of rates.
 
 pub mod bandwidth_rated_splitter;
 pub mod bandwidth_shaper;

@@ -1,5 +1,4 @@
-//! The rate of elements that have one in packets or in bytes, and a burst: RatedUnqueue, RatedSplitter
-//! and those of bandwidths.
+//! A rate in packets or bytes, with a burst, for RatedUnqueue, RatedSplitter and their variants for bandwidths.
 
 use millrace_core::args::{Args, Bandwidth, Kind, Seconds};
 use millrace_core::element::Call;
@@ -14,7 +13,7 @@ pub(crate) enum Unit {
     Bytes,
 }
 
-/// A bucket of the right to pass packets.
+/// A token bucket of credit for packets.
 #[derive(Debug)]
 pub(crate) struct Pace {
     unit: Unit,
@@ -28,8 +27,8 @@ enum Burst {
     Duration(Seconds),
 }
 
-/// A packet passes whatever its length when this much is there; it is what the bucket of bytes holds beside the
-/// burst.
+/// With at least this many tokens a packet passes, whatever its length. A bucket of bytes holds this much in addition
+/// to the burst.
 const BYTES_BESIDE: u64 = 131_072;
 
 impl Pace {
@@ -49,7 +48,7 @@ impl Pace {
         Self { unit, burst, bucket: TokenBucket::new(rate, burst.capacity(unit, rate)) }
     }
 
-    /// Whether a packet may pass at `now`.
+    /// Whether a packet can pass at `now`.
     pub(crate) fn is_due(&mut self, now: Timestamp) -> bool {
         self.bucket.refill(now);
         self.bucket.contains(self.unit.least())
@@ -63,12 +62,12 @@ impl Pace {
         });
     }
 
-    /// How long it is until a packet may pass; none when none ever may.
+    /// How long until a packet can pass; `None` means never.
     pub(crate) fn wait(&self) -> Option<Timestamp> {
         self.bucket.time_until(self.unit.least())
     }
 
-    /// The rate as handlers tell it.
+    /// The rate as text for handlers.
     pub(crate) fn rate_text(&self) -> String {
         match self.unit {
             Unit::Packets => self.bucket.rate().to_string(),
@@ -76,7 +75,7 @@ impl Pace {
         }
     }
 
-    /// Sets the rate that a handler was given.
+    /// Sets the rate from the value written to a handler.
     pub(crate) fn write_rate(&mut self, call: &Call<'_>) -> Result<(), HandlerError> {
         let rate = match self.unit {
             Unit::Packets => call.parse::<u32>()?.into(),
@@ -88,7 +87,7 @@ impl Pace {
 }
 
 impl Unit {
-    /// What must be in the bucket for a packet to pass.
+    /// How many tokens the bucket needs for a packet to pass.
     fn least(self) -> u64 {
         match self {
             Self::Packets => 1,
@@ -98,7 +97,7 @@ impl Unit {
 }
 
 impl Burst {
-    /// What the bucket holds, at least 1.
+    /// The capacity of the bucket, at least 1.
     fn capacity(self, unit: Unit, rate: u64) -> u64 {
         let tokens = match self {
             Self::Amount(amount) => amount.into(),

@@ -1,26 +1,26 @@
-//! RatedSplitter - lets packets up to a rate pass, and sends the others elsewhere
+//! RatedSplitter - limits a stream to a packet rate, and sends the excess to a second output
 //!
 //! # Synopsis
 //! `RatedSplitter(RATE, keywords BURST_DURATION, BURST_SIZE)`
 //!
 //! # Description
-//! Sends RATE packets a second by output 0 and those above it by output 1. A token bucket holds the right to
-//! what did not come in time; it is full at first. Time counts in milliseconds, as in Click.
+//! Sends up to RATE packets per second to output 0, and those above that to output 1. A token bucket saves unused
+//! credit; it is full at first. Time counts in milliseconds, as in Click.
 //!
 //! # Arguments
-//! - RATE: packets a second. Positional, mandatory.
-//! - BURST_DURATION: the bucket holds as many packets as come in this time. Default 20ms.
-//! - BURST_SIZE: the bucket holds this many packets. Not together with BURST_DURATION.
+//! - RATE: packets per second. Positional, mandatory.
+//! - BURST_DURATION: size of the bucket, as the time in which RATE fills it. Default 20ms.
+//! - BURST_SIZE: size of the bucket in packets. Cannot be combined with BURST_DURATION.
 //!
 //! # Ports
 //! One push input; one or two push outputs.
 //!
 //! # Handlers
-//! - `rate` (read, write): as the argument.
-//! - `config` (read): the rate.
+//! - `rate` (read, write): the RATE argument.
+//! - `config` (read): the current rate.
 //!
 //! # Drops
-//! Packets above the rate when output 1 is not connected (unconnected).
+//! - unconnected: the packet was above the rate, and output 1 is not connected.
 //!
 //! # Example
 //! ```click

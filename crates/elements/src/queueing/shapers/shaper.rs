@@ -1,23 +1,23 @@
-//! Shaper - lets packets be pulled at a rate
+//! Shaper - limits the rate (packets per second) at which packets can be pulled
 //!
 //! # Synopsis
 //! `Shaper(RATE)`
 //!
 //! # Description
-//! Passes pulls on as long as fewer than RATE packets a second have come through, evenly: in each part of a second no
-//! more than that part's share, and what is over. Other pulls find nothing. With a second
-//! output, pulls there get a packet when there are too many already. PacketShaper is another name of it.
+//! Lets at most RATE packets per second be pulled, evenly spread: in each part of a second no more than its share, plus
+//! what was left unused before. Other pulls get nothing. Pulls from a second output get the packets above the rate.
+//! PacketShaper is another name for this element.
 //!
 //! # Arguments
-//! - RATE: packets a second; at most 4096000000. Positional, mandatory.
+//! - RATE: packets per second; above 4096000000 it is reduced to that. Positional, mandatory.
 //!
 //! # Ports
 //! One pull input, one pull output; an optional second one for packets above the rate.
 //!
 //! # Handlers
-//! - `rate` (read, write): as the argument.
-//! - `config` (read): the rate.
-//! - `reset` (write): forgets what has come through.
+//! - `rate` (read, write): the RATE argument.
+//! - `config` (read): the current rate.
+//! - `reset` (write): forgets the packets that have passed.
 //!
 //! # Drops
 //! None.

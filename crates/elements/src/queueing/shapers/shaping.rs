@@ -1,4 +1,4 @@
-//! What Shaper and BandwidthShaper share.
+//! Code shared by Shaper and BandwidthShaper.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -8,11 +8,11 @@ use millrace_core::{Batch, Context, Element, Failed, Handlers, Packet, Setup, Ti
 use super::gap_rate::GapRate;
 use super::pace::Unit;
 
-/// Lets pulls through at a rate.
+/// Passes pulls on at a limited rate.
 pub(super) struct Shaping {
     unit: Unit,
     rate: Mutex<GapRate>,
-    /// On virtual time: that it does not pass by when a packet is due.
+    /// Used on virtual time only, so that it does not skip the time at which a packet is due.
     timer: Timer,
 }
 
@@ -26,7 +26,7 @@ impl Shaping {
         Ok(Self { unit, rate: Mutex::new(GapRate::new(rate)), timer: setup.timer() })
     }
 
-    /// Pulls packets that are due for output 0; for output 1 those that are not.
+    /// Pulls packets for output 0 while one is due, for output 1 while none is.
     pub(super) fn pull(&self, cx: &mut Context, port: usize, max: usize, batch: &mut Batch) {
         let mut one = cx.take_batch();
         let most = max.min(batch.room());

@@ -1,4 +1,4 @@
-//! What RatedSplitter and BandwidthRatedSplitter share.
+//! Code shared by RatedSplitter and BandwidthRatedSplitter.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -6,7 +6,7 @@ use millrace_core::{Batch, Context, Element, Failed, Handlers, Setup};
 
 use super::pace::{Pace, Unit};
 
-/// Sends packets in time by output 0, the others by output 1.
+/// Sends packets within the rate to output 0, the others to output 1.
 pub(super) struct Splitting(Mutex<Pace>);
 
 impl Splitting {

@@ -1,43 +1,43 @@
-//! A token bucket in ticks of a millisecond, with the arithmetic of Click's: users see at which
-//! millisecond a packet leaves.
+//! A token bucket with ticks of one millisecond and Click's arithmetic, because users can see in which millisecond a
+//! packet leaves.
 //!
-//! A full bucket is the largest number of a word; a token is that number divided by the capacity, and what comes
-//! in a tick is so many of them as the rate says, both rounded down. So a bucket of one token and a
-//! rate of 100 a second is filled in eleven milliseconds, not in ten.
+//! The level of a full bucket is the largest number of a word. One token is that number divided by the capacity; each
+//! tick adds the tokens of the rate for a millisecond. Both are rounded down, so a bucket of one token at a rate of 100
+//! per second fills in eleven milliseconds, not in ten.
 
 use millrace_core::Timestamp;
 
-/// Tokens that come at a rate, up to a capacity.
+/// Tokens that arrive at a rate, up to a capacity.
 #[derive(Clone, Debug)]
 pub(crate) struct TokenBucket {
-    /// What a full bucket has: a word of 32 bits, as in Click, or for greater rates one of 64.
+    /// The level of a full bucket: the largest 32-bit number, as in Click, or the largest 64-bit one for higher rates.
     full: u64,
-    /// What one token is.
+    /// The level of one token.
     scale: u64,
-    /// What comes in a tick.
+    /// What a tick adds to the level.
     per_tick: u64,
-    /// What is there.
+    /// The current level.
     level: u64,
-    /// When something was last added, in milliseconds since the epoch; none before the first time, which fills
-    /// the bucket if anything ever comes.
+    /// When tokens were last added, in milliseconds since the epoch; `None` before the first time, which fills the
+    /// bucket unless the rate is 0.
     tick: Option<i64>,
 }
 
 const TICKS_PER_SECOND: u64 = 1000;
 
 impl TokenBucket {
-    /// A bucket for `rate` tokens a second and at most `capacity` of them.
+    /// A bucket for `rate` tokens per second and at most `capacity` tokens.
     pub(crate) fn new(rate: u64, capacity: u64) -> Self {
         let mut bucket = Self { full: 0, scale: 1, per_tick: 0, level: 0, tick: None };
         bucket.assign(rate, capacity);
         bucket
     }
 
-    /// Changes rate and capacity; it stays as full as it is, in proportion.
+    /// Changes the rate and the capacity; the bucket stays full in the same proportion.
     pub(crate) fn assign(&mut self, rate: u64, capacity: u64) {
         let before = self.full;
         let rate = if capacity == 0 { 0 } else { rate };
-        // What comes in a tick fits into the bucket.
+        // The tokens of one tick fit into the bucket.
         let least = rate.div_ceil(TICKS_PER_SECOND).max(1);
         let small = u64::from(u32::MAX);
         self.full = if rate.max(capacity) > small { u64::MAX } else { small };
@@ -54,7 +54,7 @@ impl TokenBucket {
         }
     }
 
-    /// Changes rate and capacity; the tokens that fit stay.
+    /// Changes the rate and the capacity; the tokens that fit stay.
     pub(crate) fn assign_adjust(&mut self, rate: u64, capacity: u64) {
         let (scale, level) = (self.scale, self.level);
         self.assign(rate, capacity);
@@ -62,7 +62,7 @@ impl TokenBucket {
         self.level = word(level).min(self.full);
     }
 
-    /// Adds what has come since the last time.
+    /// Adds the tokens that have arrived since the last call.
     pub(crate) fn refill(&mut self, now: Timestamp) {
         let now = now.as_millis();
         let Some(then) = self.tick.replace(now) else {
@@ -76,7 +76,7 @@ impl TokenBucket {
         self.level = word(level).min(self.full);
     }
 
-    /// Sets the number of tokens, or as many as it can hold.
+    /// Sets the number of tokens, limited to the capacity.
     pub(crate) fn set(&mut self, tokens: u64) {
         self.level = self.measure(tokens).unwrap_or(self.full);
     }
@@ -91,12 +91,12 @@ impl TokenBucket {
         self.measure(n).is_some_and(|n| n <= self.level)
     }
 
-    /// Takes `n` tokens, or all when there are fewer.
+    /// Removes `n` tokens, or all if there are fewer.
     pub(crate) fn remove(&mut self, n: u64) {
         self.level = self.level.saturating_sub(self.measure(n).unwrap_or(self.full));
     }
 
-    /// Takes `n` tokens if they are there.
+    /// Removes `n` tokens if there are that many.
     pub(crate) fn take(&mut self, n: u64) -> bool {
         let enough = self.contains(n);
         if enough {
@@ -105,7 +105,7 @@ impl TokenBucket {
         enough
     }
 
-    /// How long until `n` tokens are there; never when none come or the bucket does not hold so many.
+    /// How long until there are `n` tokens; `None` means never, because the rate is 0 or the capacity is smaller.
     pub(crate) fn time_until(&self, n: u64) -> Option<Timestamp> {
         let missing = self.measure(n)?.saturating_sub(self.level);
         let ticks = match (missing, self.per_tick) {
@@ -116,7 +116,7 @@ impl TokenBucket {
         Some(Timestamp::from_millis(i64::try_from(ticks).ok()?))
     }
 
-    /// Tokens a second, as the arithmetic has them.
+    /// The rate in tokens per second, as rounded by the arithmetic.
     pub(crate) fn rate(&self) -> u64 {
         let per_tick = u128::from(self.per_tick);
         let rate =
@@ -124,7 +124,7 @@ impl TokenBucket {
         word(rate)
     }
 
-    /// What `n` tokens are; none when the bucket does not hold so many.
+    /// The level of `n` tokens; `None` if the capacity is smaller.
     fn measure(&self, n: u64) -> Option<u64> {
         n.checked_mul(self.scale).filter(|n| *n <= self.full)
     }
@@ -140,7 +140,7 @@ mod tests {
 
     use super::*;
 
-    /// Milliseconds at which one token after the other is taken as soon as it is there.
+    /// The milliseconds at which `n` tokens are taken, each as soon as it arrives.
     fn times(rate: u64, capacity: u64, n: usize) -> Vec<i64> {
         let mut bucket = TokenBucket::new(rate, capacity);
         let mut now = 0;
@@ -157,10 +157,10 @@ mod tests {
     }
 
     #[test]
-    fn tokens_come_in_whole_ticks_and_fractions_are_rounded_down() {
-        // A token of a bucket of one is the whole word: eleven ticks of 429496729 make it.
+    fn tokens_arrive_in_whole_ticks_and_fractions_are_rounded_down() {
+        // With a capacity of one, a token is the whole word: it needs eleven ticks of 429496729.
         assert_eq!(times(100, 1, 4), [0, 11, 22, 33]);
-        // Of a bucket of two, half of it: 10 ticks of 214748364 are 7 short of it.
+        // With a capacity of two, a token is half the word: ten ticks of 214748364 are 7 short of it.
         assert_eq!(times(100, 2, 5), [0, 0, 11, 21, 31]);
         assert_eq!(times(2, 1, 3), [0, 501, 1002]);
     }
@@ -180,9 +180,9 @@ mod tests {
     }
 
     proptest! {
-        /// Beside exact fractions: never more tokens than have come, and at most one in 2^16 fewer.
+        /// Compared with exact fractions: never more tokens than have arrived, and at most one in 2^16 fewer.
         #[test]
-        fn is_close_below_the_exact_rate(
+        fn stays_just_below_the_exact_rate(
             rate in 1u64..60_000, capacity in 1u64..60_000, steps in prop::collection::vec(0i64..2000, 1..50)
         ) {
             let mut bucket = TokenBucket::new(rate, capacity);

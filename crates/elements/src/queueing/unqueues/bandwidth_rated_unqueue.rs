@@ -1,27 +1,27 @@
-//! BandwidthRatedUnqueue - pulls packets at a bandwidth and pushes them on
+//! BandwidthRatedUnqueue - pulls packets at a limited bandwidth and pushes them on
 //!
 //! # Synopsis
 //! `BandwidthRatedUnqueue(RATE, keywords BURST_DURATION, BURST_BYTES, ACTIVE)`
 //!
 //! # Description
-//! Pulls one packet at a time, RATE bytes of them a second, and pushes it on. A token bucket holds the
-//! right to what was not pulled in time, up to BURST_BYTES bytes; it is full at first. A packet is pulled when
-//! there is anything in it, and overdraws it when it is longer. Time counts in milliseconds, as in Click.
+//! Pulls one packet at a time, up to RATE bytes per second, and pushes it on. A token bucket saves unused credit, up to
+//! BURST_BYTES bytes; it is full at first. A packet is pulled while the bucket is not overdrawn, and overdraws it if it
+//! is longer than the credit. Time counts in milliseconds, as in Click.
 //!
 //! # Arguments
 //! - RATE: bandwidth, such as `10Mbps`. Positional, mandatory.
-//! - BURST_DURATION: the bucket holds as many bytes as come in this time. Default 20ms.
-//! - BURST_BYTES: the bucket holds this many bytes. Not together with BURST_DURATION.
-//! - ACTIVE: whether it pulls. Default true.
+//! - BURST_DURATION: size of the bucket, as the time in which RATE fills it. Default 20ms.
+//! - BURST_BYTES: size of the bucket in bytes. Cannot be combined with BURST_DURATION.
+//! - ACTIVE: whether the element pulls. Default true.
 //!
 //! # Ports
 //! One pull input, one push output.
 //!
 //! # Handlers
-//! - `rate` (read, write), `active` (read, write): as the arguments.
-//! - `config` (read): the rate.
-//! - `calls` (read): how often the task ran, in vain or not.
-//! - `scheduled`, `home_thread` (read, write): its task, and the thread that runs it.
+//! - `rate` (read, write), `active` (read, write): the RATE and ACTIVE arguments.
+//! - `config` (read): the current rate.
+//! - `calls` (read): statistics: task runs, empty runs, pushes, failed pulls and packets.
+//! - `scheduled`, `home_thread` (read, write): whether its task is scheduled; the thread that runs the task.
 //!
 //! # Drops
 //! None.

@@ -1,22 +1,22 @@
-//! DelayUnqueue - pulls packets and pushes them on a time later
+//! DelayUnqueue - pulls packets and pushes them on after a fixed delay
 //!
 //! # Synopsis
 //! `DelayUnqueue(DELAY)`
 //!
 //! # Description
-//! Pulls a packet, waits until DELAY has passed since the time of its timestamp, and pushes it on; then the next
-//! one. A packet without a timestamp counts from when it is pulled. The timestamp becomes the time at which
-//! the packet was to leave.
+//! Pulls a packet, waits until DELAY has passed since its timestamp, and pushes it on; then pulls the next one. For a
+//! packet without a timestamp, the delay starts when it is pulled. The timestamp is set to the time at which the packet
+//! was due to leave.
 //!
 //! # Arguments
-//! - DELAY: how long packets take, such as `20ms`. Positional, mandatory.
+//! - DELAY: the delay, such as `20ms`. Positional, mandatory.
 //!
 //! # Ports
 //! One pull input, one push output.
 //!
 //! # Handlers
-//! - `delay` (read, write): as the argument; it holds for packets that are pulled from then on.
-//! - `scheduled`, `home_thread` (read, write): its task, and the thread that runs it.
+//! - `delay` (read, write): the DELAY argument; a change applies to packets pulled afterwards.
+//! - `scheduled`, `home_thread` (read, write): whether its task is scheduled; the thread that runs the task.
 //!
 //! # Drops
 //! None.
@@ -46,7 +46,7 @@ use crate::standard::supply::task_handlers;
 pub struct DelayUnqueue {
     /// In nanoseconds.
     delay: AtomicI64,
-    /// The packet that waits.
+    /// The packet that is held.
     next: Mutex<Option<Packet>>,
     task: Task,
     timer: Timer,
@@ -79,7 +79,7 @@ impl Element for DelayUnqueue {
     }
 
     fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
-        // Upstream elements may ask handlers of this one.
+        // The lock is not held meanwhile: upstream elements may call handlers of this one.
         let mut next = self.next().take();
         let mut one = cx.take_batch();
         let mut out = cx.take_batch();
@@ -138,7 +138,7 @@ impl DelayUnqueue {
     }
 }
 
-/// A packet that has just been pulled, with the time at which it is to leave.
+/// Sets the timestamp of a packet just pulled to the time at which it is due to leave.
 pub(crate) fn delayed(mut packet: Packet, now: Timestamp, delay: Timestamp) -> Packet {
     let begin = if packet.timestamp().sec() == 0 { now } else { packet.timestamp() };
     packet.set_timestamp(begin.checked_add(delay).unwrap_or(Timestamp::MAX));
@@ -151,7 +151,7 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn packets_leave_when_their_time_has_come() {
+    fn packets_leave_after_their_delay() {
         let mut rig = Rig::new("DelayUnqueue(20ms)", 1, 1).unwrap();
         assert!(rig.push(0, &["a", "b"])[0].is_empty());
         assert!(rig.pass(Timestamp::from_millis(19))[0].is_empty());

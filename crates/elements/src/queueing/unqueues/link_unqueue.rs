@@ -1,31 +1,31 @@
-//! LinkUnqueue - pulls packets and pushes them on as if they had passed a link
+//! LinkUnqueue - emulates a link with a latency and a bandwidth
 //!
 //! # Synopsis
 //! `LinkUnqueue(LATENCY, BANDWIDTH)`
 //!
 //! # Description
-//! Pulls packets and pushes them on when they would come out of a link on which each bit takes LATENCY and that takes
-//! BANDWIDTH in. What is longer takes longer; packets that are there at once go one behind the other. It
-//! pulls as many as are on the link at a time, and marks them with the time at which they come out. What was
-//! cut off a packet counts too (the extra length annotation).
+//! Pulls packets and pushes each on when it would leave the other end of the link: LATENCY after it enters, plus the
+//! time to transmit its length at BANDWIDTH. Packets that are waiting are transmitted one after another. The element
+//! pulls only as many packets as fit on the link at a time, and sets each packet's timestamp to the time at which it
+//! leaves the link. The extra length annotation, the length of data cut off the packet, counts too.
 //!
 //! # Arguments
-//! - LATENCY: how long a bit takes from end to end, such as `5ms`. Positional, mandatory.
-//! - BANDWIDTH: such as `10Mbps`, at least 100 bytes a second, in steps of as much; 0 for a link that takes
-//!   everything at once. Positional, mandatory.
+//! - LATENCY: how long a bit takes from one end to the other, such as `5ms`. Positional, mandatory.
+//! - BANDWIDTH: bandwidth, such as `10Mbps`, rounded down to a multiple of 100 bytes per second and at least that much;
+//!   0 for unlimited bandwidth. Positional, mandatory.
 //!
 //! # Ports
 //! One pull input, one push output.
 //!
 //! # Handlers
-//! - `latency`, `bandwidth` (read, write): as the arguments, the latter in bytes a second. Writing drops the packets
-//!   on the link.
+//! - `latency`, `bandwidth` (read, write): the LATENCY and BANDWIDTH arguments, the latter in bytes per second. Writing
+//!   drops the packets on the link. A bandwidth of 0 cannot be written.
 //! - `size` (read): packets on the link.
 //! - `reset` (write): drops the packets on the link.
-//! - `scheduled`, `home_thread` (read, write): its task, and the thread that runs it.
+//! - `scheduled`, `home_thread` (read, write): whether its task is scheduled; the thread that runs the task.
 //!
 //! # Drops
-//! - discarded: by handlers.
+//! - discarded: dropped by a write to `latency`, `bandwidth` or `reset`.
 //!
 //! # Example
 //! ```click
@@ -59,13 +59,13 @@ pub struct LinkUnqueue {
 
 struct Link {
     latency: Timestamp,
-    /// In hundreds of bytes a second; 0 without a bound.
+    /// In hundreds of bytes per second; 0 means unlimited.
     bandwidth: u64,
-    /// In the order in which they come out.
+    /// In the order in which they leave.
     packets: VecDeque<Packet>,
-    /// The last pull brought a packet: the next one follows at once.
+    /// The last pull gave a packet: the next one follows it immediately.
     back_to_back: bool,
-    /// Packets that a handler threw out, not yet counted as drops by a thread of the graph.
+    /// Packets that a handler discarded, not yet counted as drops by a thread of the graph.
     thrown_out: usize,
 }
 
@@ -125,7 +125,7 @@ impl Element for LinkUnqueue {
                 self.task.rest();
                 self.timer.schedule_at(next);
             }
-            // It asks for packets as long as there may be some; those on the link are not to be late for it.
+            // The task keeps pulling while packets may be available; the timer keeps those on the link from being late.
             Some(_) => link.packets.front().iter().for_each(|first| {
                 self.timer.schedule_at(first.timestamp());
             }),
@@ -181,9 +181,9 @@ impl LinkUnqueue {
         self.link.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Pulls packets as long as the beginning of the link is free. Returns whether there were any.
+    /// Pulls packets as long as the start of the link is free. Returns whether there were any.
     fn pull(&self, cx: &mut Context, now: Timestamp) -> bool {
-        // More than one round's worth is left to the next.
+        // Any more are left to the next round.
         const MOST: usize = 256;
         let mut one = cx.take_batch();
         let mut pulled = 0;
@@ -200,7 +200,7 @@ impl LinkUnqueue {
         pulled > 0
     }
 
-    /// Changes the link, and throws out what is on it.
+    /// Changes the link, and discards the packets on it.
     fn reset(&self, change: impl FnOnce(&mut Link)) {
         let mut link = self.link();
         change(&mut link);
@@ -212,17 +212,17 @@ impl LinkUnqueue {
 }
 
 impl Link {
-    /// When the first bit of a packet comes out that goes in at `now`.
+    /// When the first bit of a packet that enters at `now` leaves the link.
     fn earliest(&self, now: Timestamp) -> Timestamp {
         now.checked_add(self.latency).unwrap_or(Timestamp::MAX)
     }
 
-    /// Whether the last packet is on the link as a whole.
+    /// Whether all of the last packet is on the link.
     fn is_free(&self, now: Timestamp) -> bool {
         self.packets.back().is_none_or(|last| last.timestamp() <= self.earliest(now))
     }
 
-    /// Puts a packet on the link, right behind the one before if that was pulled just now.
+    /// Puts a packet on the link, right behind the previous one if that was pulled just before.
     fn put(&mut self, mut packet: Packet, now: Timestamp) {
         let last = self.packets.back().filter(|_| self.back_to_back);
         let begin = last.map_or(self.earliest(now), Packet::timestamp);
@@ -232,14 +232,14 @@ impl Link {
         self.back_to_back = true;
     }
 
-    /// How long it takes until all of a packet is on the link, in whole microseconds.
+    /// How long it takes to transmit a packet, in whole microseconds.
     fn duration(&self, packet: &Packet) -> Timestamp {
         let length = packet.len() as u64 + u64::from(packet.extra_length());
         let micros = (length * (1_000_000 / STEP)).checked_div(self.bandwidth).unwrap_or(0);
         Timestamp::from_micros(i64::try_from(micros).unwrap_or(0))
     }
 
-    /// When a packet comes out, or, when more may come in, the link is free for one.
+    /// When the next packet leaves the link; or, if more may enter, when the link is free, if that is earlier.
     fn next(&self, active: bool) -> Option<Timestamp> {
         let first = self.packets.front()?.timestamp();
         let free = self.packets.back().map(|last| last.timestamp() - self.latency);
@@ -263,14 +263,14 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn packets_come_out_one_behind_the_other() {
+    fn packets_leave_the_link_one_after_another() {
         let mut rig = Rig::new("LinkUnqueue(1ms, 1MBps)", 1, 1).unwrap();
         let start = rig.router().clock().now();
         assert!(rig.push(0, &[vec![0; 500], vec![0; 1000]])[0].is_empty());
         assert_eq!(rig.read("size").unwrap(), "1");
         let out = rig.pass(Timestamp::from_millis(3));
         let times: Vec<i64> = out[0].iter().map(|p| (p.timestamp() - start).as_micros()).collect();
-        // The second one may start when the first one is on the link, and takes twice as long.
+        // The second one can start once the first one is on the link, and takes twice as long.
         assert_eq!(times, [1500, 2500]);
         assert!(rig.stats().balanced());
     }

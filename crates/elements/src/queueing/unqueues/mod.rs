@@ -1,4 +1,4 @@
-//! What pulls packets and pushes them on.
+//! Elements that pull packets and push them on.
 
 pub mod bandwidth_rated_unqueue;
 pub mod burster;

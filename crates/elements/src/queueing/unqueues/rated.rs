@@ -1,4 +1,4 @@
-//! What RatedUnqueue and BandwidthRatedUnqueue share.
+//! Code shared by RatedUnqueue and BandwidthRatedUnqueue.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -9,9 +9,9 @@ use millrace_core::{Context, Element, Failed, Handlers, Init, Setup, Task, Timer
 use super::super::shapers::pace::{Pace, Unit};
 use crate::standard::supply::task_handlers;
 
-/// Pulls a packet when its time has come, and pushes it on.
+/// Pulls a packet when one is due, and pushes it on.
 pub(super) struct Rated {
-    /// Behind a lock for the handlers; only one thread pulls.
+    /// The lock is for the handlers; only one thread pulls.
     pace: Mutex<Pace>,
     active: AtomicBool,
     task: Task,
@@ -20,7 +20,7 @@ pub(super) struct Rated {
     counts: Counts,
 }
 
-/// How often what happened.
+/// Statistics for the handler `calls`.
 #[derive(Default)]
 struct Counts {
     runs: AtomicU64,

@@ -1,27 +1,26 @@
-//! RatedUnqueue - pulls packets at a rate and pushes them on
+//! RatedUnqueue - pulls packets at a limited packet rate and pushes them on
 //!
 //! # Synopsis
 //! `RatedUnqueue(RATE, keywords BURST_DURATION, BURST_SIZE, ACTIVE)`
 //!
 //! # Description
-//! Pulls one packet at a time, RATE of them a second, and pushes it on. A token bucket holds the
-//! right to what was not pulled in time, up to BURST_SIZE packets; it is full at first. Time counts
-//! in milliseconds, as in Click.
+//! Pulls one packet at a time, up to RATE per second, and pushes it on. A token bucket saves unused credit, up to
+//! BURST_SIZE packets; it is full at first. Time counts in milliseconds, as in Click.
 //!
 //! # Arguments
-//! - RATE: packets a second. Positional, mandatory.
-//! - BURST_DURATION: the bucket holds as many packets as come in this time. Default 20ms.
-//! - BURST_SIZE: the bucket holds this many packets. Not together with BURST_DURATION.
-//! - ACTIVE: whether it pulls. Default true.
+//! - RATE: packets per second. Positional, mandatory.
+//! - BURST_DURATION: size of the bucket, as the time in which RATE fills it. Default 20ms.
+//! - BURST_SIZE: size of the bucket in packets. Cannot be combined with BURST_DURATION.
+//! - ACTIVE: whether the element pulls. Default true.
 //!
 //! # Ports
 //! One pull input, one push output.
 //!
 //! # Handlers
-//! - `rate` (read, write), `active` (read, write): as the arguments.
-//! - `config` (read): the rate.
-//! - `calls` (read): how often the task ran, in vain or not.
-//! - `scheduled`, `home_thread` (read, write): its task, and the thread that runs it.
+//! - `rate` (read, write), `active` (read, write): the RATE and ACTIVE arguments.
+//! - `config` (read): the current rate.
+//! - `calls` (read): statistics: task runs, empty runs, pushes, failed pulls and packets.
+//! - `scheduled`, `home_thread` (read, write): whether its task is scheduled; the thread that runs the task.
 //!
 //! # Drops
 //! None.
@@ -76,7 +75,7 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn a_burst_then_the_rate() {
+    fn a_burst_passes_first_then_the_rate_applies() {
         let mut rig = Rig::new("RatedUnqueue(100, BURST_SIZE 5)", 1, 1).unwrap();
         assert_eq!(rig.push(0, &["x"; 100])[0].len(), 5);
         assert_eq!(rig.pass(Timestamp::from_millis(101))[0].len(), 10);
@@ -86,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_two_sizes_of_burst() {
+    fn refuses_two_burst_sizes() {
         let element = "RatedUnqueue(100, BURST_SIZE 5, BURST_DURATION 1s)";
         assert!(Rig::new(element, 1, 1).is_err());
     }

@@ -1,4 +1,4 @@
-//! What TimedUnqueue and Burster share.
+//! Code shared by TimedUnqueue and Burster.
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -6,11 +6,11 @@ use millrace_core::args::Seconds;
 use millrace_core::element::Listening;
 use millrace_core::{Context, Failed, Init, Setup, Task, Timer, Timestamp};
 
-/// Pulls packets and pushes them on every so often.
+/// Pulls packets and pushes them on at regular intervals.
 pub(super) struct Timed {
     interval: Timestamp,
     burst: usize,
-    /// When the timer was last to expire; none when it rested since.
+    /// When the timer was last due; `None` if the task has slept since.
     due: Mutex<Option<Timestamp>>,
     task: Task,
     timer: Timer,
@@ -44,7 +44,7 @@ impl Timed {
         self.task.schedule();
     }
 
-    /// Its timer schedules its task.
+    /// The task, which the timer schedules.
     pub(super) fn task(&self) -> &Task {
         &self.task
     }
@@ -52,7 +52,7 @@ impl Timed {
     pub(super) fn run_task(&self, cx: &mut Context) -> bool {
         self.task.rest();
         if self.timer.expiry().is_some() {
-            // Something came, but its time has not come yet.
+            // A packet has arrived, but the interval is not over yet.
             return false;
         }
         let mut left = self.burst;
@@ -70,7 +70,7 @@ impl Timed {
         let worked = left < self.burst;
         if !worked && self.upstream.get().is_some_and(|upstream| !upstream.active(cx.router())) {
             *due = None;
-            // What came in the meantime has told the task.
+            // A packet that arrived in the meantime has scheduled the task.
             return false;
         }
         let begin = due.unwrap_or_else(|| cx.refresh_now());

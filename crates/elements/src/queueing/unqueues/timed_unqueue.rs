@@ -1,21 +1,21 @@
-//! TimedUnqueue - pulls packets every so often and pushes them on
+//! TimedUnqueue - pulls packets at regular intervals and pushes them on
 //!
 //! # Synopsis
 //! `TimedUnqueue(INTERVAL [, BURST])`
 //!
 //! # Description
-//! Pulls up to BURST packets at once and pushes them on; after INTERVAL it does so again. When it found nothing
-//! and there is nothing upstream, it rests until something comes, and pulls that at once.
+//! Pulls up to BURST packets at once, pushes them on, and repeats after INTERVAL. If it finds no packets and the
+//! queues upstream report none, it sleeps until a packet arrives, and pulls that one immediately.
 //!
 //! # Arguments
-//! - INTERVAL: time between pulls, in milliseconds' steps. Positional, mandatory.
-//! - BURST: most packets at a time. Positional, default 1.
+//! - INTERVAL: time between pulls, in whole milliseconds. Positional, mandatory.
+//! - BURST: maximum number of packets at a time. Positional, default 1.
 //!
 //! # Ports
 //! One pull input, one push output.
 //!
 //! # Handlers
-//! - `scheduled`, `home_thread` (read, write): its task, and the thread that runs it.
+//! - `scheduled`, `home_thread` (read, write): whether its task is scheduled; the thread that runs the task.
 //!
 //! # Drops
 //! None.

@@ -1,26 +1,25 @@
-//! Unqueue - pulls packets and pushes them on
+//! Unqueue - pulls packets and pushes them on (pull-to-push conversion)
 //!
 //! # Synopsis
 //! `Unqueue([BURST, keywords ACTIVE, LIMIT])`
 //!
 //! # Description
-//! Pulls packets, up to BURST each time it is scheduled, and pushes them on. It rests while there
-//! is nothing to pull.
+//! Pulls packets, up to BURST each time it is scheduled, and pushes them on. It sleeps while there is nothing to pull.
 //!
 //! # Arguments
-//! - BURST: most packets at a time, or as many as there are when negative; none, with a warning, when 0.
-//!   Positional, default 1.
-//! - ACTIVE: whether it pulls. Default true.
-//! - LIMIT: most packets in all; no limit when negative. Default -1.
+//! - BURST: maximum number of packets at a time. A negative value means a full batch, 256 packets, which is the limit
+//!   in any case. 0 pulls nothing, with a warning. Positional, default 1.
+//! - ACTIVE: whether the element pulls. Default true.
+//! - LIMIT: maximum number of packets in total; no limit when negative. Default -1.
 //!
 //! # Ports
 //! One pull input, one push output.
 //!
 //! # Handlers
-//! - `burst`, `active`, `limit` (read, write): as the arguments.
-//! - `count` (read): packets passed so far.
-//! - `reset`, `reset_counts` (write): sets `count` to 0, so that LIMIT packets more may pass.
-//! - `scheduled`, `home_thread` (read, write): its task, and the thread that runs it.
+//! - `burst`, `active`, `limit` (read, write): the arguments of the same names.
+//! - `count` (read): packets pushed on so far.
+//! - `reset`, `reset_counts` (write): sets `count` to 0, so that LIMIT more packets can pass.
+//! - `scheduled`, `home_thread` (read, write): whether its task is scheduled; the thread that runs the task.
 //!
 //! # Drops
 //! None.
@@ -140,13 +139,13 @@ impl Element for Unqueue {
     }
 }
 
-/// A burst as it is kept: that without a bound has a great one.
+/// A burst as it is stored: a negative one becomes a very large one.
 fn bounded(burst: i32) -> i64 {
     if burst < 0 { i32::MAX.into() } else { burst.into() }
 }
 
 impl Unqueue {
-    /// How many packets may still pass.
+    /// How many packets can still pass.
     fn left(&self) -> usize {
         match u64::try_from(self.limit.load(Relaxed)) {
             Ok(limit) => {
@@ -163,14 +162,14 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn passes_everything_on_in_order() {
+    fn forwards_everything_in_order() {
         let mut rig = Rig::new("Unqueue(BURST -1)", 1, 1).unwrap();
         assert_eq!(rig.push(0, &["a", "b"])[0], [b"a", b"b"]);
         assert_eq!(rig.read("count").unwrap(), "2");
     }
 
     #[test]
-    fn stops_at_the_limit_and_goes_on_after_a_reset() {
+    fn stops_at_the_limit_and_resumes_after_a_reset() {
         let mut rig = Rig::new("Unqueue(LIMIT 1)", 1, 1).unwrap();
         assert_eq!(rig.push(0, &["a", "b"])[0].len(), 1);
         rig.write("reset", "").unwrap();
@@ -178,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn passes_nothing_while_inactive() {
+    fn forwards_nothing_while_inactive() {
         let mut rig = Rig::new("Unqueue(ACTIVE false)", 1, 1).unwrap();
         assert!(rig.push(0, &["a"])[0].is_empty());
         rig.write("active", "true").unwrap();

@@ -1,22 +1,23 @@
-//! Unqueue2 - pulls packets as long as there is room downstream, and pushes them on
+//! Unqueue2 - pulls packets while queues downstream have room, and pushes them on
 //!
 //! # Synopsis
 //! `Unqueue2([BURST, keyword QUEUES])`
 //!
 //! # Description
-//! Pulls packets, up to BURST each time it is scheduled but no more than there is room for in each of the nearest
-//! queues downstream, and pushes them on. It rests while there is nothing to pull.
+//! Pulls packets and pushes them on: each time it is scheduled up to BURST packets, but no more than fit in each of the
+//! nearest queues downstream. It sleeps while there is nothing to pull.
 //!
 //! # Arguments
-//! - BURST: most packets at a time, or as many as there are when 0. Positional, default 1.
-//! - QUEUES: the queues that need room, by name, instead of the nearest ones.
+//! - BURST: maximum number of packets at a time. 0 or less means a full batch, 256 packets, which is the limit in any
+//!   case. Positional, default 1.
+//! - QUEUES: the names of the queues that must have room, instead of the nearest ones.
 //!
 //! # Ports
 //! One pull input, one push output.
 //!
 //! # Handlers
-//! - `packets` (read): how many have passed.
-//! - `scheduled`, `home_thread` (read, write): its task, and the thread that runs it.
+//! - `packets` (read): how many packets have passed.
+//! - `scheduled`, `home_thread` (read, write): whether its task is scheduled; the thread that runs the task.
 //!
 //! # Drops
 //! None.
@@ -84,7 +85,7 @@ impl Element for Unqueue2 {
         let room = room.map(|(_, queue)| queue.capacity().saturating_sub(queue.size())).min();
         let most = self.burst.min(room.unwrap_or(usize::MAX)).min(Batch::CAPACITY);
         if most == 0 {
-            // Not every queue tells when there is room again.
+            // Not every queue notifies when it has room again.
             return false;
         }
         let mut batch = cx.take_batch();
