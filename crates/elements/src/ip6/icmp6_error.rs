@@ -155,7 +155,7 @@ impl Icmp6Error {
     }
 }
 
-/// RFC 4443, 2.4 (e).
+/// Whether a packet may be answered (RFC 4443, 2.4 (e)).
 fn deserves_answer(packet: &Packet, ip: &Ipv6Header, payload: &[u8]) -> bool {
     let answers_error = match ip.extensions(payload).upper() {
         Some((protocol::ICMPV6, at)) => payload.get(at).is_none_or(|&kind| is_error(kind)),

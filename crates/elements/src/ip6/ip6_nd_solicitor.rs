@@ -4,11 +4,11 @@
 //! `IP6NDSolicitor(IP, ETH)`
 //!
 //! # Description
-//! Input 0 receives IPv6 packets whose IPv6 destination annotation is the next hop. If its Ethernet address is known,
-//! the packet gets an Ethernet header with that address and goes to output 0. Otherwise the element holds the packet,
-//! one per address, and sends a neighbour solicitation to the address's solicited-node group (RFC 4861, 4.3), through
-//! output 1 if there is one, else through output 0. A packet that arrives while another one waits for the same address
-//! replaces it, and triggers another solicitation.
+//! Input 0 receives IPv6 packets whose IPv6 destination annotation is the next hop. If the next hop's Ethernet address
+//! is known, the packet gets an Ethernet header with that address and goes to output 0. Otherwise the element holds the
+//! packet, one per next hop, and sends a neighbour solicitation to the next hop's solicited-node group (RFC 4861, 4.3),
+//! through output 1 if there is one, else through output 0. A packet that arrives while another one waits for the same
+//! next hop replaces it, and triggers another solicitation.
 //!
 //! Input 1 receives neighbour advertisements with their Ethernet headers. If the element has asked for the address, it
 //! records the Ethernet address and sends the packet that waits for it. A recorded address is forgotten after two
@@ -70,7 +70,7 @@ struct State {
     /// Click's lists: indexed by some bits of the address, the newest entry first.
     buckets: Vec<Vec<Entry>>,
     entries: usize,
-    /// When the element was initialized.
+    /// When the element was initialised.
     start: Timestamp,
     killed: u64,
     queries: u64,

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use crate::ip::test_packets::withstands_all;
 
-/// An IPv6 packet to be built. The default is a UDP datagram with 20 bytes of payload.
+/// The fields of a packet to build. The default is a UDP datagram with 20 bytes of payload.
 #[derive(Clone, Debug)]
 pub(crate) struct Datagram {
     pub(crate) source: Ipv6Addr,

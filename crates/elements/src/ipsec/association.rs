@@ -28,7 +28,7 @@ pub(super) struct Association {
     state: Mutex<State>,
 }
 
-/// What changes with each packet.
+/// The state that changes with each packet.
 pub(super) struct State {
     /// The next sequence number to send.
     pub(super) next: u32,

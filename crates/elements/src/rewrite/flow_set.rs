@@ -188,7 +188,7 @@ impl Changing<'_> {
         self.set.table.find(key)
     }
 
-    /// Whether a packet of this flow would be rewritten.
+    /// Whether the flow has a mapping.
     pub(super) fn contains(&self, map: u32, flow: FlowId) -> bool {
         self.set.table.contains(Key { flow, space: map })
     }

@@ -101,7 +101,7 @@ impl Element for FtpPortMapper {
         if self.input >= data.inputs().len() {
             return Err("DATA_REWRITER_INPUT out of range".into());
         }
-        // An element is initialized only once.
+        // An element is initialised only once.
         let _ = self.rewriters.set([control, data]);
         Ok(())
     }

@@ -8,7 +8,7 @@
 //! changed packet. This element looks for a mapping in the rewriters MAPS, in order, and rewrites the error so that it
 //! is about the original packet. It rewrites the quoted addresses, the quoted ports or echo identifier, and the
 //! checksums of the quoted packet and of the message. It also rewrites the destination of the error if that is the
-//! quoted source. The types are destination unreachable, source quench, redirect, time exceeded and parameter problem.
+//! quoted source. It handles destination unreachable, source quench, redirect, time exceeded and parameter problem.
 //!
 //! If a quoted packet has no usable ports (another protocol, a second or later fragment, fewer than eight bytes after
 //! the header), only its addresses are looked up. IPAddrRewriter and IPAddrPairRewriter have such mappings.
@@ -128,7 +128,7 @@ impl Element for IcmpRewriter {
             }
             rewriters.push((rewriter, *port));
         }
-        // An element is initialized only once.
+        // An element is initialised only once.
         let _ = self.rewriters.set(rewriters);
         Ok(())
     }

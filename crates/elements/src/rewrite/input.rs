@@ -11,7 +11,7 @@ use super::pattern::Pattern;
 use super::rewriter::Rewriter;
 use crate::flows::key::FlowId;
 
-/// What an input does.
+/// What an input does with an unknown flow.
 #[derive(Clone)]
 pub(super) enum Input {
     Drop,

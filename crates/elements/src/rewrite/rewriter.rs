@@ -184,7 +184,7 @@ impl Rewriter {
         let maps = self.policies.iter().map(|&policy| changing.add_map(policy, inputs.len()));
         let maps = maps.collect();
         drop(changing);
-        // An element is initialized only once.
+        // An element is initialised only once.
         let _ = self.placed.set(Placed { set, maps });
         if !self.reap_interval.is_zero() {
             self.timer.schedule_at(init.clock().now() + self.reap_interval);
