@@ -1,34 +1,33 @@
-//! CheckIP6Header - checks IPv6 headers
+//! CheckIP6Header - drops packets that lack a valid IPv6 header
 //!
 //! # Synopsis
 //! `CheckIP6Header([BADADDRS, OFFSET])`
 //!
 //! # Description
-//! Checks that each packet has a sound IPv6 header OFFSET bytes in: that the version is 6, that the packet
-//! holds the payload that the header tells of, and that the source address may be one: not a multicast
-//! address (RFC 4291, 2.7) and none of BADADDRS. `::` is a good source on a link and a bad one for a router
-//! (RFC 4291, 2.5.2), which should list it.
+//! Checks that each packet has a valid IPv6 header OFFSET bytes from its start: the version is 6, the packet holds the
+//! whole payload that the header announces, and the source address is neither a multicast address (RFC 4291, 2.7) nor
+//! one of BADADDRS. `::` is a valid source on a link but not through a router (RFC 4291, 2.5.2), so a router should
+//! list it in BADADDRS.
 //!
-//! Sound packets get their network and transport header marks; what follows the payload, such as the
-//! padding of short Ethernet frames, is cut off. The destination annotation is GetIP6Address's to set.
+//! For valid packets, sets the network and transport header positions and cuts off what follows the payload, such as
+//! the padding of short Ethernet frames. Does not set the destination annotation; GetIP6Address does.
 //!
 //! A message is printed for the first bad packet.
 //!
 //! # Arguments
 //! - BADADDRS: source addresses to refuse, separated by spaces. Positional or keyword, default none.
-//! - OFFSET: bytes in front of the IPv6 header. Positional or keyword, default 0.
+//! - OFFSET: bytes before the IPv6 header. Positional or keyword, default 0.
 //!
 //! # Ports
-//! One agnostic input. Output 0, agnostic: sound packets. Output 1, push, may be left out: bad
-//! packets, unchanged.
+//! One agnostic input. Output 0, agnostic: valid packets. Output 1, push, optional: bad packets, unchanged.
 //!
 //! # Handlers
-//! - `count` (read): sound packets.
+//! - `count` (read): valid packets.
 //! - `drops` (read): bad packets, dropped or sent to output 1.
 //!
 //! # Drops
 //! Without output 1:
-//! - truncated: no room for an IPv6 header.
+//! - truncated: the packet is too short for an IPv6 header.
 //! - bad version: not IP version 6.
 //! - bad length: the payload length exceeds the packet.
 //! - bad source address: a multicast address, or one of BADADDRS.
@@ -83,7 +82,7 @@ impl Element for CheckIp6Header {
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
-        // All that came and was not bad.
+        // Every packet received, less the bad ones.
         handlers.read("count", |element, call| {
             let received = call.router().stats_of(call.element()).received;
             received.saturating_sub(element.bad.total())
@@ -112,7 +111,7 @@ impl PerPacket for CheckIp6Header {
 }
 
 impl CheckIp6Header {
-    /// Checks, marks and shortens a packet.
+    /// Checks a packet, sets its header positions and cuts off what follows the payload.
     #[inline(always)]
     fn check(&self, packet: &mut View) -> Result<(), Reason> {
         let data = packet.data().get(self.offset..).unwrap_or_default();
@@ -146,7 +145,7 @@ mod tests {
 
     use crate::ip6::test_packets::{Datagram, withstands};
 
-    /// The reason for which a packet is dropped; none when it passes.
+    /// The reason that a packet is dropped for; `None` if it passes.
     fn fate(element: &str, bytes: &[u8]) -> Option<Reason> {
         let mut rig = Rig::new(element, 1, 1).unwrap();
         let passed = rig.push(0, &[bytes])[0].len();
@@ -156,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sound_packet_is_marked_and_trimmed() {
+    fn a_valid_packet_is_marked_and_trimmed() {
         let datagram = Datagram::default().bytes();
         let frame = [&[0; 14], datagram.as_slice(), &[0; 9]].concat();
         for element in ["CheckIP6Header(, 14)", "CheckIP6Header(OFFSET 14)"] {
@@ -194,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn sources_are_refused_as_configured() {
+    fn configured_sources_are_refused() {
         let from = |source: &str| {
             Datagram { source: source.parse().unwrap(), ..Datagram::default() }.bytes()
         };
@@ -216,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_packets_leave_by_the_second_output() {
+    fn bad_packets_go_to_output_1() {
         let mut rig = Rig::new("CheckIP6Header", 1, 2).unwrap();
         let sound = Datagram::default().bytes();
         let out = rig.push(0, &[&b"bad"[..], &sound, &[0; 40]]);
@@ -225,7 +224,7 @@ mod tests {
         assert_eq!(rig.read("drops").unwrap(), "2");
     }
 
-    /// Etherparse, an independent reader, takes for sound what we do.
+    /// Etherparse, an independent parser, accepts the same packets.
     #[test]
     fn agrees_with_etherparse() {
         let rig = RefCell::new(Rig::new("CheckIP6Header", 1, 1).unwrap());

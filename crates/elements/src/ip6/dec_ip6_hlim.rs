@@ -1,25 +1,25 @@
-//! DecIP6HLIM - takes one hop off the hop limit
+//! DecIP6HLIM - decrements the hop limit of IPv6 packets
 //!
 //! # Synopsis
 //! `DecIP6HLIM()`
 //!
 //! # Description
-//! Decrements the hop limit of each IPv6 packet (RFC 8200, 3). A packet whose hop limit is 1 or 0 goes to
-//! output 1 unchanged.
+//! Decrements the hop limit of each IPv6 packet (RFC 8200, 3). A packet whose hop limit is 1 or 0 goes to output 1
+//! unchanged.
 //!
 //! # Arguments
 //! None.
 //!
 //! # Ports
-//! One agnostic input. Output 0, agnostic: packets that may travel on. Output 1, push, may be left
-//! out: packets that may not.
+//! One agnostic input. Output 0, agnostic: packets that may be forwarded. Output 1, push, optional: packets whose hop
+//! limit has expired.
 //!
 //! # Handlers
-//! - `drops` (read): packets whose hop limit ran out.
+//! - `drops` (read): packets whose hop limit expired, dropped or sent to output 1.
 //!
 //! # Drops
-//! - ttl expired: the hop limit ran out, without output 1.
-//! - header not set: the packet's IPv6 header is not known.
+//! - ttl expired: the hop limit expired, and output 1 is not connected.
+//! - header not set: the network header position is not set, or the packet ends before the IPv6 header does.
 //!
 //! # Example
 //! ```click
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_travel_one_hop_less() {
+    fn the_hop_limit_is_decremented() {
         let mut rig = Rig::new("DecIP6HLIM", 1, 2).unwrap();
         let packets = [255, 2, 1, 0].map(|limit| with_hop_limit(limit).packet());
         let out = rig.push_packets(0, packets.into());
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn expired_packets_are_dropped_without_a_second_output() {
+    fn expired_packets_are_dropped_without_output_1() {
         let mut rig = Rig::new("DecIP6HLIM", 1, 1).unwrap();
         let mut lost = with_hop_limit(9).packet();
         lost.clear_network_header();
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn the_other_holder_of_a_shared_packet_sees_nothing() {
+    fn clones_stay_unchanged() {
         let packet = with_hop_limit(9).packet();
         let twin = packet.share().unwrap();
         let mut rig = Rig::new("DecIP6HLIM", 1, 1).unwrap();
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn takes_no_arguments() {
+    fn arguments_are_refused() {
         assert!(Rig::new("DecIP6HLIM(1)", 1, 1).is_err());
     }
 

@@ -4,11 +4,11 @@
 //! `GetIP6Address(OFFSET)`
 //!
 //! # Description
-//! Copies the 16 bytes at OFFSET to the IPv6 destination annotation, where LookupIP6Route looks. OFFSET 24
-//! is the destination of a packet that starts with its IPv6 header.
+//! Copies the 16 bytes at OFFSET to the IPv6 destination annotation, which LookupIP6Route looks up. OFFSET 24 is the
+//! destination address of a packet that starts with its IPv6 header.
 //!
 //! # Arguments
-//! - OFFSET: bytes in front of the address. Positional, mandatory.
+//! - OFFSET: bytes before the address. Positional, mandatory.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.
@@ -72,7 +72,7 @@ mod tests {
     use crate::ip6::test_packets::{Datagram, withstands};
 
     #[test]
-    fn takes_the_address_from_where_it_is_told() {
+    fn copies_the_address_at_the_offset() {
         for (element, address) in [
             ("GetIP6Address(24)", Datagram::DESTINATION),
             ("GetIP6Address(OFFSET 8)", Datagram::SOURCE),
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn drops_packets_without_the_address() {
+    fn packets_without_the_address_are_dropped() {
         let mut rig = Rig::new("GetIP6Address(24)", 1, 1).unwrap();
         rig.push(0, &[[0; 39]]);
         assert_eq!(rig.stats().drops, [(Reason::Truncated, 1)]);

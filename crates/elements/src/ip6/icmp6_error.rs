@@ -1,23 +1,24 @@
-//! ICMP6Error - answers packets with ICMPv6 errors
+//! ICMP6Error - generates ICMPv6 error messages in reply to packets
 //!
 //! # Synopsis
 //! `ICMP6Error(SRC, TYPE, CODE)`
 //!
 //! # Description
-//! Turns each IPv6 packet into an ICMPv6 message to its sender, with source address SRC, hop limit 255, the
-//! given type and code, and up to 568 bytes of the packet. The answer's IPv6 destination annotation says where
-//! it goes. It belongs at the error outputs of elements such as DecIP6HLIM, before the route lookup.
+//! Replaces each IPv6 packet with an ICMPv6 message to its sender. The message has source address SRC, hop limit 255,
+//! the given type and code, and up to 568 bytes of the packet. Its IPv6 destination annotation is its destination.
+//! Connect this element to the error outputs of elements such as DecIP6HLIM, before the route lookup.
 //!
-//! As RFC 4443, 2.4 asks, no answer is sent to ICMPv6 errors and redirects, to packets to multicast addresses
-//! or by link-level broadcast, and to packets whose source address is not that of a single host.
+//! As RFC 4443, 2.4 requires, no message is sent in reply to an ICMPv6 error or redirect, to a packet sent to a
+//! multicast address or by link-level broadcast or multicast, or to a packet whose source address is multicast,
+//! unspecified or loopback.
 //!
-//! - Type 2, packet too big, says an MTU of 1500.
-//! - Type 4, parameter problem, points to where the packet's ICMP parameter problem annotation says.
-//! - Type 137, redirect, names the packet's IPv6 destination annotation as the better next hop to its
-//!   destination; the packet follows without the header of an option.
+//! - Type 2, packet too big: with code 0, the MTU is 1500.
+//! - Type 4, parameter problem: with code 0, the pointer is the packet's ICMP parameter problem annotation.
+//! - Type 137, redirect: the better next hop is the packet's IPv6 destination annotation. The quoted packet follows
+//!   without an option header.
 //!
 //! # Arguments
-//! - SRC: source address of the answers, not `::`. Positional, mandatory.
+//! - SRC: source address of the messages, not `::`. Positional, mandatory.
 //! - TYPE: ICMPv6 type: 1 (unreachable), 2 (packet too big), 3 (time exceeded), 4 (parameter problem) or 137
 //!   (redirect). Positional, mandatory.
 //! - CODE: ICMPv6 code. Positional, mandatory.
@@ -30,8 +31,8 @@
 //!
 //! # Drops
 //! - no reply due: the packet must not be answered.
-//! - header not set: the packet's IPv6 header is not known.
-//! - no buffer: there was no memory for an answer.
+//! - header not set: the network header position is not set, or the packet ends before the IPv6 header does.
+//! - no buffer: there was no memory for a message.
 //!
 //! # Example
 //! ```click
@@ -65,12 +66,12 @@ pub struct Icmp6Error {
 
 register!(Icmp6Error, "icmp6_error.rs");
 
-/// Most bytes of a packet that an answer quotes.
+/// Maximum number of bytes of a packet that an answer quotes.
 const MOST_QUOTED: usize = 568;
-/// What answers of type 2 say.
+/// The MTU in answers of type 2.
 const MTU: u32 = 1500;
 
-/// The types that can be asked for.
+/// The types that TYPE accepts.
 const TYPES: [u8; 5] = [
     icmpv6_type::UNREACHABLE,
     icmpv6_type::PACKET_TOO_BIG,
@@ -98,7 +99,7 @@ impl Element for Icmp6Error {
             args.error((), format!("ICMP6 type {icmp_type} is not an error or redirect type"));
         }
         args.complete()?;
-        // A code takes one byte, as in Click.
+        // A code is one byte, as in Click.
         Ok(Self { source, icmp_type: known.unwrap_or_default(), code: code as u8 })
     }
 
@@ -144,7 +145,7 @@ impl Icmp6Error {
         Ok(answer)
     }
 
-    /// The four bytes behind the ICMPv6 checksum.
+    /// The four bytes after the ICMPv6 checksum.
     fn particulars(&self, packet: &Packet) -> [u8; 4] {
         match (self.icmp_type, self.code) {
             (icmpv6_type::PACKET_TOO_BIG, 0) => MTU.to_be_bytes(),
@@ -154,7 +155,7 @@ impl Icmp6Error {
     }
 }
 
-/// RFC 4443, 2.4 (e).
+/// Whether a packet may be answered (RFC 4443, 2.4 (e)).
 fn deserves_answer(packet: &Packet, ip: &Ipv6Header, payload: &[u8]) -> bool {
     let answers_error = match ip.extensions(payload).upper() {
         Some((protocol::ICMPV6, at)) => payload.get(at).is_none_or(|&kind| is_error(kind)),
@@ -167,7 +168,7 @@ fn deserves_answer(packet: &Packet, ip: &Ipv6Header, payload: &[u8]) -> bool {
     !answers_error && !by_broadcast && !ip.destination().is_multicast() && is_host
 }
 
-/// Whether messages of a type are errors, or redirects.
+/// Whether messages of this type are errors or redirects.
 fn is_error(kind: u8) -> bool {
     kind < icmpv6_type::ECHO_REQUEST || kind == icmpv6_type::REDIRECT
 }
@@ -188,7 +189,7 @@ mod tests {
     }
 
     proptest! {
-        /// Etherparse finds the answer sound, whatever is quoted.
+        /// Etherparse accepts the answer, whatever it quotes.
         #[test]
         fn agrees_with_etherparse(payload in prop::collection::vec(any::<u8>(), 0..1000)) {
             let rig = RefCell::new(Rig::new("ICMP6Error(2001:db8::ff, 3, 1)", 1, 1).unwrap());
@@ -207,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn types_have_their_particulars() {
+    fn each_type_has_its_own_fields() {
         let asked = Datagram::default();
         assert_eq!(answer("ICMP6Error(::2, 2, 0)", &asked)[44..48], [0, 0, 0x05, 0xdc]);
         let redirect = answer("ICMP6Error(::2, 137, 0)", &asked);
@@ -216,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn some_packets_get_no_answer() {
+    fn errors_broadcasts_and_odd_sources_get_no_answer() {
         let mut rig = Rig::new("ICMP6Error(::2, 1, 0)", 1, 1).unwrap();
         let with = |change: fn(&mut Datagram)| {
             let mut datagram = Datagram::default();

@@ -1,18 +1,16 @@
-//! IP6Encap - puts an IPv6 header in front of packets
+//! IP6Encap - prepends an IPv6 header to packets
 //!
 //! # Synopsis
 //! `IP6Encap(PROTO, SRC, DST [, keywords HLIM, CLASS])`
 //!
 //! # Description
-//! Puts an IPv6 header in front of each packet, with next header PROTO, source SRC and destination DST, and
-//! sets the IPv6 destination annotation to DST. With PROTO 41 and an IPv6 packet, or 4 and an IPv4 packet, it
-//! makes tunnels.
+//! Prepends an IPv6 header to each packet, with next header PROTO, source SRC and destination DST, and sets the IPv6
+//! destination annotation to DST. To build a tunnel, use PROTO 41 for IPv6 packets or PROTO 4 for IPv4 packets.
 //!
 //! # Arguments
 //! - PROTO: next header, by number or name. Positional, mandatory.
 //! - SRC: source address. Positional, mandatory.
-//! - DST: destination address, or `DST_ANNO`: what each packet's IPv6 destination annotation says.
-//!   Positional, mandatory.
+//! - DST: destination address, or `DST_ANNO` to use each packet's IPv6 destination annotation. Positional, mandatory.
 //! - HLIM: hop limit. Keyword, default 250.
 //! - CLASS: traffic class, 0 to 255. Keyword, default 0.
 //!
@@ -95,7 +93,7 @@ mod tests {
     use crate::ip6::test_packets::{Datagram, withstands};
 
     #[test]
-    fn the_header_is_as_configured() {
+    fn arguments_set_the_header() {
         let config = "IP6Encap(17, 2001:db8::1, 2001:db8:1:2:3:4:5:6, HLIM 64, CLASS 0xa5)";
         let mut rig = Rig::new(config, 1, 1).unwrap();
         let inner = Datagram { traffic_class: 0xa5, ..Datagram::default() };
@@ -107,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn the_annotation_can_say_where_to() {
+    fn the_annotation_can_be_the_destination() {
         let mut rig = Rig::new("IP6Encap(41, ::1, DST_ANNO)", 1, 1).unwrap();
         let mut packet = Packet::from_bytes(b"data").unwrap();
         packet.set_dst_ip6(Datagram::DESTINATION);

@@ -1,22 +1,22 @@
-//! IP6Fragmenter - passes on IPv6 packets that fit an MTU
+//! IP6Fragmenter - forwards IPv6 packets that fit an MTU and rejects longer ones
 //!
 //! # Synopsis
 //! `IP6Fragmenter(MTU)`
 //!
 //! # Description
-//! Passes on packets of at most MTU bytes. Despite its name it never cuts any: only the sender of an IPv6
-//! packet may (RFC 8200, 5), so a longer packet leaves by output 1, where ICMP6Error may tell its sender
-//! (type 2). Click's element does not fragment either.
+//! Forwards packets of at most MTU bytes. Despite its name it never fragments a packet, because only the sender of an
+//! IPv6 packet may do so (RFC 8200, 5). A longer packet goes to output 1, where ICMP6Error (type 2) can notify its
+//! sender. Click's element does not fragment either.
 //!
 //! # Arguments
-//! - MTU: most bytes of a packet. Positional, mandatory.
+//! - MTU: maximum length of a packet in bytes. Positional, mandatory.
 //!
 //! # Ports
-//! One push input. Output 0, push: packets that fit. Output 1, push, may be left out: the others.
+//! One push input. Output 0, push: packets that fit. Output 1, push, optional: packets that do not fit.
 //!
 //! # Handlers
-//! - `drops` (read): packets that do not fit.
-//! - `fragments` (read): 0.
+//! - `drops` (read): packets that do not fit, dropped or sent to output 1.
+//! - `fragments` (read): always 0.
 //!
 //! # Drops
 //! - too big: the packet does not fit, and output 1 is not connected.
@@ -81,7 +81,7 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn long_packets_leave_by_the_second_output() {
+    fn long_packets_go_to_output_1() {
         let mut rig = Rig::new("IP6Fragmenter(5)", 1, 2).unwrap();
         let out = rig.push(0, &["12345", "123456", "1"]);
         assert_eq!(out, [vec![b"12345".to_vec(), b"1".to_vec()], vec![b"123456".to_vec()]]);

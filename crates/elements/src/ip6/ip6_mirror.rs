@@ -1,12 +1,12 @@
-//! IP6Mirror - swaps source and destination of IPv6 packets
+//! IP6Mirror - swaps source and destination addresses and ports of IPv6 packets
 //!
 //! # Synopsis
 //! `IP6Mirror()`
 //!
 //! # Description
-//! Swaps the source and destination addresses of each IPv6 packet, and the ports of a UDP datagram or TCP
-//! segment right behind the header. Checksums stay right: they are sums over both. The destination
-//! annotation stays as it is.
+//! Swaps the source and destination addresses of each IPv6 packet. If a UDP or TCP header follows directly, swaps its
+//! ports too. Checksums stay correct, because they are sums over both addresses and both ports. The destination
+//! annotation does not change.
 //!
 //! # Arguments
 //! None.
@@ -18,7 +18,7 @@
 //! None of its own.
 //!
 //! # Drops
-//! - header not set: the packet's IPv6 header is not known.
+//! - header not set: the network header position is not set, or the packet ends before the IPv6 header does.
 //!
 //! # Example
 //! ```click
@@ -59,7 +59,7 @@ impl PerPacket for Ip6Mirror {
             return Way::drop(Reason::NoHeader);
         };
         std::mem::swap(&mut ip.src, &mut ip.dst);
-        // Both protocols start with the ports, and neither has a header of less than eight bytes.
+        // Both headers start with the ports, and both are at least eight bytes long.
         if matches!(ip.next_header, protocol::TCP | protocol::UDP)
             && let Some([a, b, c, d, ..]) = payload.first_chunk_mut::<8>()
         {
@@ -87,13 +87,13 @@ mod tests {
         let there = Datagram::udp(1234, 5678, b"data");
         let (source, destination) = (there.destination, there.source);
         let back = Datagram { source, destination, ..Datagram::udp(5678, 1234, b"data") };
-        // The checksum of the datagram is that of its mirror image.
+        // The datagram and its mirror image have the same checksum.
         assert_eq!(mirrored(&there), back.bytes());
         assert_eq!(mirrored(&back), there.bytes());
     }
 
     #[test]
-    fn leaves_what_are_no_ports() {
+    fn payloads_without_ports_stay_unchanged() {
         for (next_header, payload) in [(58, &[1, 2, 3, 4, 5, 6, 7, 8][..]), (17, &[1, 2, 3, 4])] {
             let there = Datagram { next_header, payload: payload.to_vec(), ..Datagram::default() };
             assert_eq!(mirrored(&there)[40..], *payload, "{next_header}");

@@ -4,13 +4,12 @@
 //! `IP6NDAdvertiser(IP6[/MASK] [IP6/MASK...] ETH, ...)`
 //!
 //! # Description
-//! Input is ICMPv6 neighbour solicitations with their Ethernet headers. When an entry covers the address that
-//! is asked for, a neighbour advertisement that names the entry's ETH is the answer, with the flags "router"
-//! and "solicited" (RFC 4861, 4.4); the most specific entry counts. All else is dropped.
+//! Receives ICMPv6 neighbour solicitations with their Ethernet headers. If an entry covers the target address, replies
+//! with a neighbour advertisement that carries the entry's ETH and the flags "router" and "solicited" (RFC 4861, 4.4).
+//! The most specific entry wins; of equal ones, the first. All other packets are dropped.
 //!
 //! # Arguments
-//! - IP6/MASK... ETH: addresses or networks and the Ethernet address to answer with. Any number of such
-//!   entries.
+//! - IP6/MASK... ETH: addresses or networks, and the Ethernet address to answer with. Any number of such entries.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.
@@ -19,10 +18,10 @@
 //! None of its own.
 //!
 //! # Drops
-//! - truncated: too short for a solicitation with its option.
-//! - unexpected: no neighbour solicitation, or its hop limit is not 255: it was routed.
-//! - bad checksum: its ICMPv6 checksum is wrong.
-//! - no match: no entry for the address.
+//! - truncated: the packet is too short for a solicitation with its option.
+//! - unexpected: the packet is not a neighbour solicitation, or it was routed (its hop limit is not 255).
+//! - bad checksum: the ICMPv6 checksum is wrong.
+//! - no match: no entry covers the address.
 //! - no buffer: there was no memory for an answer.
 //!
 //! # Example
@@ -52,7 +51,7 @@ pub struct Ip6NdAdvertiser {
 
 register!(Ip6NdAdvertiser, "ip6_nd_advertiser.rs");
 
-/// Router, solicited.
+/// The flags "router" and "solicited".
 const FLAGS: u8 = 0xc0;
 
 impl Element for Ip6NdAdvertiser {
@@ -113,7 +112,7 @@ impl Ip6NdAdvertiser {
     }
 }
 
-/// The entries of one argument: networks, and the Ethernet address for them.
+/// The entries of one argument: networks, each with the Ethernet address.
 fn entries_of(
     text: &ArgText,
     scope: &Scope<'_>,
@@ -145,7 +144,7 @@ mod tests {
 
     use crate::ip6::test_packets::withstands;
 
-    /// A solicitation by 2001:db8::9, whose Ethernet address is 9:9:9:9:9:9; etherparse sums it up.
+    /// A solicitation from 2001:db8::9 at 9:9:9:9:9:9; etherparse computes its checksum.
     fn solicitation(target: &str) -> Vec<u8> {
         let target: std::net::Ipv6Addr = target.parse().unwrap();
         let mut body = vec![0; 4];
@@ -162,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_for_its_addresses_only() {
+    fn only_covered_addresses_are_answered() {
         let config = "IP6NDAdvertiser(2001:db8::/32 2:2:2:2:2:2, 2001:db8::1 1:1:1:1:1:1)";
         let mut rig = Rig::new(config, 1, 1).unwrap();
         let asked = ["2001:db8::1", "2001:db8::2", "2001:db9::1"].map(solicitation);
@@ -186,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_routed_or_damaged_gets_no_answer() {
+    fn routed_or_damaged_solicitations_are_dropped() {
         let mut rig = Rig::new("IP6NDAdvertiser(2001:db8::/32 2:2:2:2:2:2)", 1, 1).unwrap();
         let sound = solicitation("2001:db8::1");
         let edited = |at: usize| {

@@ -1,18 +1,18 @@
-//! IP6NDSolicitor - puts IPv6 packets into Ethernet frames, asking for addresses by neighbour discovery
+//! IP6NDSolicitor - resolves IPv6 next hops to Ethernet addresses by neighbour discovery
 //!
 //! # Synopsis
 //! `IP6NDSolicitor(IP, ETH)`
 //!
 //! # Description
-//! Packets at input 0 are IPv6 packets whose IPv6 destination annotation names the next hop. When its Ethernet
-//! address is known, the packet gets an Ethernet header with it and leaves by output 0. Otherwise the packet
-//! waits, one for each address, and a neighbour solicitation goes to the address's solicited-node group (RFC
-//! 4861, 4.3): by output 1 if there is one, else by output 0. A packet that comes while another one waits takes
-//! its place, and is asked for once more.
+//! Input 0 receives IPv6 packets whose IPv6 destination annotation is the next hop. If the next hop's Ethernet address
+//! is known, the packet gets an Ethernet header with that address and goes to output 0. Otherwise the element holds the
+//! packet, one per next hop, and sends a neighbour solicitation to the next hop's solicited-node group (RFC 4861, 4.3),
+//! through output 1 if there is one, else through output 0. A packet that arrives while another one waits for the same
+//! next hop replaces it, and triggers another solicitation.
 //!
-//! Neighbour advertisements, with their Ethernet headers, come to input 1: what they say of an address that was
-//! asked for is recorded, and the packet that waited for it is sent. What an advertisement said is forgotten
-//! after two minutes; after one minute the next packet asks again. Both are noticed every 15 seconds.
+//! Input 1 receives neighbour advertisements with their Ethernet headers. If the element has asked for the address, it
+//! records the Ethernet address and sends the packet that waits for it. A recorded address is forgotten after two
+//! minutes; after one minute, the next packet triggers another solicitation. A timer checks both every 15 seconds.
 //!
 //! # Arguments
 //! - IP: this host's IPv6 address. Positional, mandatory.
@@ -22,14 +22,15 @@
 //! Two push inputs: IPv6 packets, advertisements. One or two push outputs: frames, solicitations.
 //!
 //! # Handlers
-//! - `table` (read): the entries, a line each: address, 1 if it is known and 0 otherwise, Ethernet address.
-//! - `stats` (read): packets dropped for others that had to wait, and solicitations sent, in words.
+//! - `table` (read): the entries, one per line: address, 1 if it is known and 0 otherwise, Ethernet address.
+//! - `stats` (read): packets replaced while they waited, and solicitations sent, as text.
 //!
 //! # Drops
-//! - unresolved address: another packet for the address came while this one waited.
-//! - table full: it was for the 65537th address.
-//! - truncated, unexpected: at input 1, no whole advertisement, or for an address that nobody asked for.
-//! - no buffer: there was no packet for a solicitation.
+//! - unresolved address: another packet for the address arrived while this one waited.
+//! - table full: the address is new, and the table already has 65536 addresses.
+//! - truncated, unexpected: at input 1, the packet is too short for an advertisement; or it is not an advertisement, or
+//!   the address was not asked for.
+//! - no buffer: there was no memory for a solicitation.
 //!
 //! # Example
 //! ```click
@@ -66,10 +67,10 @@ pub struct Ip6NdSolicitor {
 
 #[derive(Default)]
 struct State {
-    /// Click's lists: by some bits of the address, the newest entry first.
+    /// Click's lists: indexed by some bits of the address, the newest entry first.
     buckets: Vec<Vec<Entry>>,
     entries: usize,
-    /// When the element began.
+    /// When the element was initialised.
     start: Timestamp,
     killed: u64,
     queries: u64,
@@ -77,14 +78,14 @@ struct State {
 
 struct Entry {
     ip: Ipv6Addr,
-    /// The Ethernet address, once it is known, and when it was said.
+    /// The Ethernet address, once it is known, and when it was received.
     known: Option<(EtherAddress, Timestamp)>,
-    /// Whether the next packet is to ask again.
+    /// Whether the next packet triggers another solicitation.
     polling: bool,
     waiting: Option<Packet>,
 }
 
-/// What becomes of a packet.
+/// What happens to a packet.
 enum Fate {
     Send(Packet, EtherAddress),
     Waits,
@@ -95,9 +96,9 @@ register!(Ip6NdSolicitor, "ip6_nd_solicitor.rs");
 
 const BUCKETS: usize = 256;
 const MOST_ENTRIES: usize = 65_536;
-/// Seconds between two looks at the ages of entries.
+/// Seconds between two checks of the ages of entries.
 const PERIOD: i64 = 15;
-/// The ages, in milliseconds, past which an entry is asked for again and forgotten.
+/// The ages, in milliseconds, after which an entry is asked for again, and after which it is forgotten.
 const POLL_AFTER: i64 = 60_000;
 const FORGET_AFTER: i64 = 120_000;
 
@@ -232,7 +233,7 @@ impl Ip6NdSolicitor {
         cx.push(0, packet);
     }
 
-    /// Asks who has an address.
+    /// Sends a solicitation for an address.
     fn query(&self, cx: &mut Context, ip: Ipv6Addr) {
         let [.., a, b, c] = ip.octets();
         // The solicited-node group (RFC 4291, 2.7.1) and its Ethernet address (RFC 2464, 7).
@@ -250,7 +251,7 @@ impl Ip6NdSolicitor {
         cx.push(usize::from(cx.outputs() > 1), query);
     }
 
-    /// Has the timer look at the ages of entries when it is due, if there are any.
+    /// Schedules the timer that checks the ages of entries, if there are any.
     fn see_to_ages(&self, state: &State, now: Timestamp) {
         if state.entries == 0 || self.timer.expiry().is_some() {
             return;
@@ -267,8 +268,8 @@ impl Ip6NdSolicitor {
 }
 
 impl State {
-    /// What becomes of a packet for this address, the packet whose place it takes, and whether somebody is to
-    /// be asked.
+    /// What happens to a packet for this address, the packet that it replaces, and whether to send a
+    /// solicitation.
     fn take(&mut self, ip: Ipv6Addr, packet: Packet) -> (Fate, Option<Packet>, bool) {
         if let Some(entry) = self.find(ip) {
             let polls = std::mem::take(&mut entry.polling);
@@ -327,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn asks_waits_and_sends() {
+    fn waiting_packets_are_sent_after_the_advertisement() {
         let mut rig = Rig::new(CONFIG, 2, 2).unwrap();
         let out =
             rig.push_packets(0, vec![to("2001:db8::a1:b2c3", "a"), to("2001:db8::a1:b2c3", "b")]);
@@ -359,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_age() {
+    fn entries_expire() {
         let mut rig = Rig::new(CONFIG, 2, 2).unwrap();
         rig.push_packets(0, vec![to("2001:db8::2", "a")]);
         rig.push_packets(1, vec![advertisement("2001:db8::2", 8)]);

@@ -1,16 +1,16 @@
-//! MarkIP6Header - says where the IPv6 header is
+//! MarkIP6Header - sets the network header position of IPv6 packets
 //!
 //! # Synopsis
 //! `MarkIP6Header([OFFSET])`
 //!
 //! # Description
-//! Marks packets as IPv6 packets: notes that the IPv6 header starts OFFSET bytes into the packet, and what
-//! follows it 40 bytes behind. Checks nothing and shortens nothing; CheckIP6Header does.
+//! Marks packets as IPv6 packets: sets the network header position to OFFSET, and the transport header position 40
+//! bytes after it. Does not check or shorten packets; CheckIP6Header does.
 //!
-//! A packet that ends before its IPv6 header begins goes on without the mark.
+//! If a packet ends before its IPv6 header begins, both positions are cleared and the packet is forwarded.
 //!
 //! # Arguments
-//! - OFFSET: bytes in front of the IPv6 header. Positional, default 0.
+//! - OFFSET: bytes before the IPv6 header. Positional, default 0.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_without_the_header_loses_an_old_mark() {
+    fn a_packet_without_the_header_loses_its_header_positions() {
         let mut rig = Rig::new("MarkIP6Header(OFFSET 14)", 1, 1).unwrap();
         let mut packet = Packet::from_bytes(&[0x60; 14]).unwrap();
         packet.set_network_header(0, 4);

@@ -1,5 +1,5 @@
-//! Messages of neighbour discovery (RFC 4861, 4.3 and 4.4) in their Ethernet frames, as IP6NDSolicitor and
-//! IP6NDAdvertiser send and read them: with one option, the Ethernet address of somebody.
+//! Neighbour discovery messages (RFC 4861, 4.3 and 4.4) in their Ethernet frames, as IP6NDSolicitor and
+//! IP6NDAdvertiser send and read them: with one option, an Ethernet address.
 
 use std::net::Ipv6Addr;
 
@@ -17,7 +17,7 @@ pub(super) struct NeighborMessage {
     pub(super) kind: u8,
     pub(super) code: u8,
     pub(super) checksum: [u8; 2],
-    /// Flags of advertisements; solicitations have zeroes.
+    /// The flags of advertisements; zero in solicitations.
     pub(super) flags: [u8; 4],
     pub(super) target: [u8; 16],
     pub(super) option_kind: u8,
@@ -26,20 +26,20 @@ pub(super) struct NeighborMessage {
     pub(super) ether: EtherAddress,
 }
 
-/// Kinds of options.
+/// Option types.
 pub(super) const SOURCE_LINK_ADDRESS: u8 = 1;
 pub(super) const TARGET_LINK_ADDRESS: u8 = 2;
 
 const LEN: usize = size_of::<NeighborMessage>();
 
-/// Where a frame goes and where from.
+/// The source and destination of a frame.
 pub(super) struct Ends {
     pub(super) source: (Ipv6Addr, EtherAddress),
     pub(super) destination: (Ipv6Addr, EtherAddress),
 }
 
 impl NeighborMessage {
-    /// A message whose option has this address; its checksum is yet to be set.
+    /// A message with this option; the checksum is not set yet.
     pub(super) fn new(kind: u8, flags: u8, target: Ipv6Addr, option: (u8, EtherAddress)) -> Self {
         Self {
             kind,
@@ -53,7 +53,7 @@ impl NeighborMessage {
         }
     }
 
-    /// The message in its frame; none when there is no memory.
+    /// The message in its frame; `None` if there is no memory.
     pub(super) fn in_frame(&self, ends: &Ends) -> Option<Packet> {
         let ip = header(ends.source.0, ends.destination.0, protocol::ICMPV6, LEN as u16);
         let mut message = [0; LEN];
@@ -73,7 +73,7 @@ impl NeighborMessage {
         Some(packet)
     }
 
-    /// The parts of a frame that may have a message; none when it is too short.
+    /// Splits a frame that may hold a message; `None` if it is too short.
     pub(super) fn split(frame: &[u8]) -> Option<(&EthernetHeader, &Ipv6Header, &Self, &[u8])> {
         let (ether, rest) = EthernetHeader::view(frame)?;
         let (ip, payload) = Ipv6Header::view(rest)?;

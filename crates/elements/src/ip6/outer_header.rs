@@ -1,4 +1,4 @@
-//! The IPv6 header that IP6Encap and UDPIP6Encap put in front of packets, and the checksum of what follows it.
+//! The IPv6 header that IP6Encap and UDPIP6Encap prepend to packets, and the checksum of what follows it.
 
 use std::fmt;
 use std::net::Ipv6Addr;
@@ -8,7 +8,7 @@ use millrace_core::checksum::Sum;
 use millrace_core::headers::{Header, IcmpHeader, Ipv6Header, protocol};
 use millrace_core::{Handlers, Packet, Published};
 
-/// A header, complete but for the payload's length and a destination that packets bring.
+/// A header, complete except for the payload length and a destination taken from the packet.
 #[derive(Clone, Debug)]
 pub(crate) struct OuterHeader {
     pub(crate) source: Ipv6Addr,
@@ -18,18 +18,18 @@ pub(crate) struct OuterHeader {
     pub(crate) traffic_class: u8,
 }
 
-/// Where encapsulated packets go.
+/// The destination of encapsulated packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Destination {
-    /// All to one address.
+    /// The same address for all packets.
     Address(Ipv6Addr),
-    /// Each to where its destination annotation says.
+    /// Each packet's destination annotation.
     Annotation,
 }
 
 impl OuterHeader {
-    /// The header for a packet, of `payload_len` bytes when it gets it, and sets the packet's
-    /// destination annotation; none when a payload cannot be so long.
+    /// Makes the header for a packet with a payload of `payload_len` bytes, and sets the packet's destination
+    /// annotation. Returns `None` if the payload is too long.
     pub(crate) fn for_packet(&self, packet: &mut Packet, payload_len: usize) -> Option<Ipv6Header> {
         let payload_len = u16::try_from(payload_len).ok()?;
         let destination = match self.destination {
@@ -46,7 +46,7 @@ impl OuterHeader {
     }
 }
 
-/// A header with hop limit 255, and no class or flow.
+/// A header with hop limit 255, traffic class 0 and flow label 0.
 pub(crate) fn header(
     source: Ipv6Addr,
     destination: Ipv6Addr,
@@ -65,9 +65,9 @@ pub(crate) fn header(
     header
 }
 
-/// The sum over the pseudo header and `payload`, an upper-layer packet behind this header.
+/// The sum over the pseudo header and `payload`, the upper-layer packet that follows this header.
 pub(crate) fn transport_sum(header: &Ipv6Header, protocol: u8, payload: &[u8]) -> Sum {
-    // No payload is longer than its header can say.
+    // A payload is never longer than its length field can hold.
     let len = payload.len() as u32;
     Sum::of_pseudo_v6(header.source(), header.destination(), protocol, len).add_bytes(payload)
 }
@@ -82,7 +82,7 @@ pub(crate) fn fill_icmp6_checksum(header: &Ipv6Header, message: &mut [u8]) {
     }
 }
 
-/// The handlers `src` and `dst` of class `E`, which has a header.
+/// Declares the handlers `src` and `dst` of class `E`, which has a header.
 pub(crate) fn address_handlers<E: 'static>(
     handlers: &mut Handlers<E>,
     of: impl Fn(&E) -> &Published<OuterHeader> + Copy + Send + Sync + 'static,

@@ -4,11 +4,12 @@
 //! `ProtocolTranslator46()`
 //!
 //! # Description
-//! Translates packets that start with an IPv4 header to IPv6, by the rules of SIIT (RFC 2765): addresses become
-//! IPv4-mapped ones (`::ffff:10.0.0.1`), ICMP becomes ICMPv6, and checksums are made anew. The hop limit is the time to live plus 65, modulo 256,
-//! as in Click. IPv4 options are left out. A packet that an ICMP error quotes is not translated.
+//! Translates packets that start with an IPv4 header to IPv6, by the rules of SIIT (RFC 2765). Addresses become
+//! IPv4-mapped addresses (`::ffff:10.0.0.1`), ICMP becomes ICMPv6, and checksums are recomputed. The hop limit is the
+//! time to live plus 65, modulo 256, as in Click. IPv4 options are removed. The packet quoted in an ICMP error is not
+//! translated.
 //!
-//! An ICMP error that says an MTU says 20 bytes more afterwards, by which the IPv6 header is longer.
+//! A nonzero MTU in an ICMP error is increased by 20 bytes, because the IPv6 header is that much longer.
 //!
 //! # Arguments
 //! None.
@@ -20,9 +21,9 @@
 //! None of its own.
 //!
 //! # Drops
-//! - bad length: no whole IPv4 packet.
+//! - bad length: the IPv4 packet, or its ICMP header, is incomplete.
 //! - fragment: the packet is a fragment.
-//! - no match: an ICMP message that has no counterpart.
+//! - no match: the ICMP message has no ICMPv6 counterpart.
 //! - too big: the packet is too long for IPv6.
 //!
 //! # Example
@@ -111,16 +112,16 @@ fn translate(packet: &mut Packet) -> Result<(), Reason> {
     Ok(())
 }
 
-/// What Click adds to the time to live, modulo 256: 64 instead of 255.
+/// Added to the time to live, modulo 256, as Click does: a time to live of 255 becomes 64.
 const HOPS_MORE: u8 = 65;
 
-/// The header of the ICMPv6 message that says the same; its checksum is yet to be set.
+/// The header of the equivalent ICMPv6 message; the checksum is not set yet.
 fn counterpart(icmp: IcmpHeader) -> Option<IcmpHeader> {
     let pointing = |to: u8| u32::from(to).to_be_bytes();
     let (kind, code, rest) = match (icmp.kind, icmp.code) {
         (icmp_type::ECHO_REQUEST, _) => (icmpv6_type::ECHO_REQUEST, 0, icmp.rest),
         (icmp_type::ECHO_REPLY, _) => (icmpv6_type::ECHO_REPLY, 0, icmp.rest),
-        // No such protocol: the pointer is to the next header.
+        // Protocol unreachable: the pointer refers to the next header field.
         (icmp_type::UNREACHABLE, 2) => (icmpv6_type::PARAMETER_PROBLEM, 1, pointing(6)),
         (icmp_type::UNREACHABLE, 4) => {
             let mtu = mtu_of(icmp.rest);
@@ -166,7 +167,7 @@ mod tests {
     use crate::ip::test_packets::{Datagram, withstands};
 
     proptest! {
-        /// There and back again, a UDP datagram is the same but for what the translation does not keep.
+        /// A UDP datagram survives both translations, except for the fields that they do not keep.
         #[test]
         fn round_trips(payload in prop::collection::vec(any::<u8>(), 0..600), ttl: u8) {
             let there = RefCell::new(Rig::new("ProtocolTranslator46", 1, 1).unwrap());
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_have_their_counterparts() {
+    fn icmp_messages_become_their_icmpv6_counterparts() {
         let mut rig = Rig::new("ProtocolTranslator46", 1, 1).unwrap();
         for ((kind, code, rest), (six_kind, six_code, six_rest)) in [
             ((8, 0, [1, 2, 3, 4]), (128, 0, [1, 2, 3, 4])),

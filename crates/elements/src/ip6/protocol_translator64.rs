@@ -4,12 +4,12 @@
 //! `ProtocolTranslator64()`
 //!
 //! # Description
-//! Translates packets that start with an IPv6 header to IPv4, by the rules of SIIT (RFC 2765). Both addresses
-//! must hold IPv4 ones: IPv4-mapped (`::ffff:10.0.0.1`) or IPv4-compatible (`::10.0.0.1`). ICMPv6 becomes ICMP,
-//! and checksums are made anew. The IPv4 header has type of service and identification 0, the "don't fragment"
-//! flag, and the hop limit as time to live. A packet that an ICMPv6 error quotes is not translated.
+//! Translates packets that start with an IPv6 header to IPv4, by the rules of SIIT (RFC 2765). Both addresses must
+//! embed IPv4 addresses, either IPv4-mapped (`::ffff:10.0.0.1`) or IPv4-compatible (`::10.0.0.1`). ICMPv6 becomes ICMP,
+//! and checksums are recomputed. The IPv4 header has type of service 0, identification 0, the "don't fragment" flag,
+//! and the hop limit as time to live. The packet quoted in an ICMPv6 error is not translated.
 //!
-//! An ICMPv6 error that says an MTU says 20 bytes less afterwards, by which the IPv4 header is shorter.
+//! The MTU in an ICMPv6 error is decreased by 20 bytes, because the IPv4 header is that much shorter.
 //!
 //! # Arguments
 //! None.
@@ -21,8 +21,8 @@
 //! None of its own.
 //!
 //! # Drops
-//! - bad length: no whole IPv6 packet.
-//! - no match: an address that holds none of IPv4, or an ICMPv6 message that has no counterpart.
+//! - bad length: the IPv6 packet, or its ICMPv6 header, is incomplete.
+//! - no match: an address embeds no IPv4 address, or the ICMPv6 message has no ICMP counterpart.
 //! - too big: the packet is too long for IPv4.
 //!
 //! # Example
@@ -113,7 +113,7 @@ fn translate(packet: &mut Packet) -> Result<(), Reason> {
             }
         }
         None => fill_transport_checksum(protocol, packet.data_mut(), |payload| {
-            // No longer than the datagram, whose length was checked.
+            // The payload is no longer than the datagram, whose length was checked.
             let len = payload.len() as u16;
             Sum::of_pseudo_v4(source, destination, protocol, len).add_bytes(payload)
         }),
@@ -123,7 +123,7 @@ fn translate(packet: &mut Packet) -> Result<(), Reason> {
     Ok(())
 }
 
-/// The IPv4 address that an IPv4-mapped or IPv4-compatible one holds.
+/// The IPv4 address embedded in an IPv4-mapped or IPv4-compatible address.
 fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
     match address.octets() {
         [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d]
@@ -132,7 +132,7 @@ fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
     }
 }
 
-/// The header of the ICMP message that says the same; its checksum is yet to be set.
+/// The header of the equivalent ICMP message; the checksum is not set yet.
 fn counterpart(icmp: IcmpHeader) -> Option<IcmpHeader> {
     let pointing = |to: u8| [to, 0, 0, 0];
     let (kind, code, rest) = match (icmp.kind, icmp.code) {
@@ -153,7 +153,7 @@ fn counterpart(icmp: IcmpHeader) -> Option<IcmpHeader> {
             (icmp_type::UNREACHABLE, 4, mtu_with(mtu))
         }
         (icmpv6_type::TIME_EXCEEDED, code) => (icmp_type::TIME_EXCEEDED, code, [0; 4]),
-        // An unknown next header: no such protocol.
+        // An unknown next header becomes "protocol unreachable".
         (icmpv6_type::PARAMETER_PROBLEM, 1) => (icmp_type::UNREACHABLE, 2, [0; 4]),
         (icmpv6_type::PARAMETER_PROBLEM, 0) => {
             let pointer = match u32::from_be_bytes(icmp.rest) {
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_have_their_counterparts() {
+    fn icmpv6_messages_become_their_icmp_counterparts() {
         let mut rig = Rig::new("ProtocolTranslator64", 1, 1).unwrap();
         for ((kind, code, rest), (four_kind, four_code, four_rest)) in [
             ((128, 0, [1, 2, 3, 4]), (8, 0, [1, 2, 3, 4])),
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn other_addresses_are_dropped() {
+    fn packets_without_an_ipv4_counterpart_are_dropped() {
         let mut rig = Rig::new("ProtocolTranslator64", 1, 1).unwrap();
         let redirect = mapped(58, vec![137, 0, 0, 0, 0, 0, 0, 0]);
         let cut = mapped(17, vec![0; 8]).bytes()[..47].to_vec();

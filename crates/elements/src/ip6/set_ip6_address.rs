@@ -62,7 +62,7 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn sets_the_annotation() {
+    fn only_the_destination_annotation_changes() {
         let mut rig = Rig::new("SetIP6Address(2001:db8::1)", 1, 1).unwrap();
         let mut packet = Packet::with_len(0).unwrap();
         packet.set_paint(7);

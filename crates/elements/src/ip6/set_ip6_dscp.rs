@@ -1,11 +1,11 @@
-//! SetIP6DSCP - sets the DSCP of IPv6 packets
+//! SetIP6DSCP - sets the differentiated services code point of IPv6 packets
 //!
 //! # Synopsis
 //! `SetIP6DSCP(DSCP)`
 //!
 //! # Description
-//! Sets the differentiated services code point of each IPv6 packet, the upper six bits of its traffic
-//! class (RFC 2474, 3). The lower two, ECN, stay, and so does the flow label.
+//! Sets the differentiated services code point of each IPv6 packet, the upper six bits of its traffic class (RFC 2474,
+//! 3). The lower two bits (ECN) and the flow label do not change.
 //!
 //! # Arguments
 //! - DSCP: the code point, 0 to 63. Positional, mandatory.
@@ -17,7 +17,7 @@
 //! - `dscp` (read, write): DSCP.
 //!
 //! # Drops
-//! - header not set: the packet's IPv6 header is not known.
+//! - header not set: the network header position is not set, or the packet ends before the IPv6 header does.
 //!
 //! # Example
 //! ```click
@@ -85,7 +85,7 @@ impl PerPacket for SetIp6Dscp {
 /// Click's message.
 const OUT_OF_RANGE: &str = "diffserv code point out of range";
 
-/// Bits behind the code point in the first word of a header.
+/// Number of bits below the code point in the first word of a header.
 const SHIFT: u32 = 22;
 
 fn code_point(number: u32) -> Option<u8> {
@@ -101,9 +101,9 @@ mod tests {
     use crate::ip6::test_packets::{Datagram, withstands};
 
     proptest! {
-        /// Etherparse reads the new code point, and everything else as it was.
+        /// Etherparse reads the new code point and finds everything else unchanged.
         #[test]
-        fn changes_the_code_point_alone(traffic_class: u8, flow_label in 0u32..1 << 20, dscp in 0u8..64) {
+        fn only_the_code_point_changes(traffic_class: u8, flow_label in 0u32..1 << 20, dscp in 0u8..64) {
             let datagram = Datagram { traffic_class, flow_label, ..Datagram::default() };
             let mut rig = Rig::new(&format!("SetIP6DSCP({dscp})"), 1, 1).unwrap();
             let out = rig.push_packets(0, vec![datagram.packet()]);
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_other_holder_of_a_shared_packet_sees_nothing() {
+    fn clones_stay_unchanged() {
         let packet = Datagram::default().packet();
         let twin = packet.share().unwrap();
         Rig::new("SetIP6DSCP(46)", 1, 1).unwrap().push_packets(0, vec![packet]);

@@ -1,4 +1,4 @@
-//! Packets for the tests of IPv6 elements, made by etherparse, and hostile ones.
+//! Packets for the tests of IPv6 elements: valid ones built by etherparse, and hostile ones.
 
 use std::net::Ipv6Addr;
 
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use crate::ip::test_packets::withstands_all;
 
-/// An IPv6 packet to be built. The default is a UDP datagram with 20 bytes of payload.
+/// The fields of a packet to build. The default is a UDP datagram with 20 bytes of payload.
 #[derive(Clone, Debug)]
 pub(crate) struct Datagram {
     pub(crate) source: Ipv6Addr,
@@ -25,7 +25,7 @@ impl Datagram {
     pub(crate) const SOURCE: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
     pub(crate) const DESTINATION: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 1, 2, 3, 4, 5, 6);
 
-    /// A UDP datagram with this payload; its checksum is right.
+    /// A UDP datagram with this payload and a correct checksum.
     pub(crate) fn udp(source: u16, destination: u16, payload: &[u8]) -> Self {
         let ip = Self {
             source: Self::SOURCE,
@@ -57,7 +57,7 @@ impl Datagram {
         }
     }
 
-    /// A packet as it comes out of CheckIP6Header.
+    /// A packet as CheckIP6Header emits it.
     pub(crate) fn packet(&self) -> Packet {
         let mut packet = Packet::from_bytes(&self.bytes()).unwrap();
         packet.set_network_header(0, 40);
@@ -71,13 +71,13 @@ impl Default for Datagram {
     }
 }
 
-/// Pushes packets at an element that are random, malformed, truncated or falsely marked, some of them
-/// shared. It must not panic and account for each of them.
+/// Pushes random, malformed, truncated and wrongly marked packets to an element, some of them shared. The
+/// element must not panic, and must account for each packet.
 pub(crate) fn withstands(element: &str, outputs: usize) {
     withstands_all(element, outputs, damaged());
 }
 
-/// A sound packet, some of its bytes changed, and cut.
+/// A valid packet with some bytes changed, possibly truncated.
 fn damaged() -> impl Strategy<Value = Vec<u8>> {
     let next_header = prop_oneof![Just(17u8), Just(6), Just(58), Just(0), Just(44), any::<u8>()];
     let payload = prop::collection::vec(any::<u8>(), 0..300);

@@ -1,13 +1,13 @@
-//! What ProtocolTranslator46 and ProtocolTranslator64 have in common.
+//! Code shared by ProtocolTranslator46 and ProtocolTranslator64.
 
 use millrace_core::checksum::Sum;
 use millrace_core::headers::{Header, TcpHeader, UdpHeader, protocol};
 use millrace_core::{Failed, Setup};
 
-/// Bytes by which an IPv6 header is longer than one of IPv4.
+/// Number of bytes by which an IPv6 header is longer than an IPv4 header.
 pub(super) const LONGER_BY: u32 = 20;
 
-/// Refuses arguments, in Click's words.
+/// Refuses arguments, with Click's message.
 pub(super) fn no_arguments(setup: &mut Setup<'_>) -> Result<(), Failed> {
     if !setup.args.rest().is_empty() {
         setup.args.error((), "there should be no arguments");
@@ -15,7 +15,7 @@ pub(super) fn no_arguments(setup: &mut Setup<'_>) -> Result<(), Failed> {
     setup.args.complete()
 }
 
-/// Sets the checksum of a TCP segment or UDP datagram; `sum` sums over it and the pseudo header.
+/// Sets the checksum of a TCP segment or UDP datagram; `sum` computes the sum over it and the pseudo header.
 pub(super) fn fill_transport_checksum(
     protocol: u8,
     payload: &mut [u8],
@@ -42,12 +42,12 @@ pub(super) fn fill_transport_checksum(
     }
 }
 
-/// The MTU that an ICMP error says; in IPv4 its first two bytes are zero (RFC 1191).
+/// The MTU in an ICMP error; in IPv4 its first two bytes are zero (RFC 1191).
 pub(super) fn mtu_of(rest: [u8; 4]) -> u32 {
     u32::from_be_bytes(rest)
 }
 
-/// The bytes that say an MTU.
+/// The encoding of an MTU in an ICMP error.
 pub(super) fn mtu_with(mtu: u32) -> [u8; 4] {
     mtu.to_be_bytes()
 }

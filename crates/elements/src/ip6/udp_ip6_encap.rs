@@ -1,17 +1,16 @@
-//! UDPIP6Encap - puts UDP and IPv6 headers in front of packets
+//! UDPIP6Encap - prepends UDP and IPv6 headers to packets
 //!
 //! # Synopsis
 //! `UDPIP6Encap(SRC, SPORT, DST, DPORT)`
 //!
 //! # Description
-//! Puts a UDP header and an IPv6 header with hop limit 255 in front of each packet, and sets the IPv6
-//! destination annotation to DST. The UDP checksum, which IPv6 asks for, is right.
+//! Prepends a UDP header and an IPv6 header with hop limit 255 to each packet, and sets the IPv6 destination annotation
+//! to DST. Computes the UDP checksum, which IPv6 requires.
 //!
 //! # Arguments
 //! - SRC: source address. Positional, mandatory.
 //! - SPORT: source port. Positional, mandatory.
-//! - DST: destination address, or `DST_ANNO`: what each packet's IPv6 destination annotation says.
-//!   Positional, mandatory.
+//! - DST: destination address, or `DST_ANNO` to use each packet's IPv6 destination annotation. Positional, mandatory.
 //! - DPORT: destination port. Positional, mandatory.
 //!
 //! # Ports
@@ -134,7 +133,7 @@ mod tests {
     const CONFIG: &str = "UDPIP6Encap(2001:db8::1, 1234, 2001:db8:1:2:3:4:5:6, 5678)";
 
     proptest! {
-        /// Etherparse makes the same datagrams, checksum and all.
+        /// Etherparse builds the same datagrams, including the checksum.
         #[test]
         fn agrees_with_etherparse(payload in prop::collection::vec(any::<u8>(), 0..1500)) {
             let rig = RefCell::new(Rig::new(CONFIG, 1, 1).unwrap());
@@ -145,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_can_be_changed() {
+    fn handlers_change_addresses_and_ports() {
         let mut rig = Rig::new(CONFIG, 1, 1).unwrap();
         for (handler, value) in
             [("src", "2001:db8::3"), ("sport", "33"), ("dst", "DST_ANNO"), ("dport", "53")]

@@ -1,5 +1,5 @@
-//! Security associations: what both ends of a tunnel know. RadixIPsecLookup makes them and notes on each packet
-//! which one is its own; the other elements look them up by that annotation.
+//! Security associations: the state shared by both ends of a tunnel. RadixIPsecLookup creates them and annotates
+//! each packet with the number of its association; the other elements look it up by that annotation.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -12,12 +12,12 @@ use millrace_core::Packet;
 
 use super::replay::ReplayWindow;
 
-/// Bytes of both keys.
+/// Length of each key in bytes.
 pub(super) const KEY_LEN: usize = 16;
 
 /// A security association.
 pub(super) struct Association {
-    /// What annotations call it.
+    /// The number that annotations hold.
     number: u64,
     pub(super) spi: u32,
     pub(super) encryption_key: [u8; KEY_LEN],
@@ -28,7 +28,7 @@ pub(super) struct Association {
     state: Mutex<State>,
 }
 
-/// What changes with each packet.
+/// The state that changes with each packet.
 pub(super) struct State {
     /// The next sequence number to send.
     pub(super) next: u32,
@@ -37,7 +37,7 @@ pub(super) struct State {
 
 /// Every association in the program, by number.
 static ALL: LazyLock<RwLock<HashMap<u64, Weak<Association>>>> = LazyLock::new(RwLock::default);
-/// The next number. None is 0, which is an annotation that was not set.
+/// The next number. 0 is never used, because it means that the annotation is not set.
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 impl Association {
@@ -68,12 +68,12 @@ impl Association {
         all.get(&packet.perfctr())?.upgrade()
     }
 
-    /// Notes on a packet that this is its association.
+    /// Sets a packet's annotation to this association.
     pub(super) fn annotate(&self, packet: &mut Packet) {
         packet.set_perfctr(self.number);
     }
 
-    /// The sequence number for a packet. After the last one the first comes again, as in Click.
+    /// The sequence number for a packet. After the last number, the sequence restarts at the first, as in Click.
     pub(super) fn next_sequence(&self) -> u32 {
         let mut state = self.state();
         let number = state.next;

@@ -1,27 +1,27 @@
-//! What IPsecAuthHMACSHA1 and IPsecAuthSHA1 have in common: twelve bytes of a digest behind the packet.
+//! Code shared by IPsecAuthHMACSHA1 and IPsecAuthSHA1: twelve bytes of a digest at the end of the packet.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use millrace_core::{Args, Batch, Context, Element, Handlers, Packet, Reason};
 
-/// Bytes of a digest that packets have (RFC 2404).
+/// Number of digest bytes in a packet (RFC 2404).
 pub(super) const DIGEST_LEN: usize = 12;
 
-/// Whether digests are made or checked, and how many were wrong.
+/// Whether digests are added or checked, and how many were wrong.
 pub(super) struct Digests {
     verify: bool,
     drops: AtomicU64,
 }
 
 impl Digests {
-    /// Reads VERIFY: 0 for no, anything else for yes.
+    /// Reads VERIFY: 0 means no, anything else yes.
     pub(super) fn configure(args: &mut Args<'_>) -> Self {
         let verify: i32 = args.mandatory("VERIFY");
         Self { verify: verify != 0, drops: AtomicU64::new(0) }
     }
 
-    /// Adds digests, or checks them and takes them off. `digest` digests bytes of a packet; `fits` compares,
-    /// always in the same time.
+    /// Adds digests, or checks and removes them. `digest` computes the digest of a packet; `fits` compares
+    /// digests in constant time.
     pub(super) fn process(
         &self,
         cx: &mut Context,

@@ -1,13 +1,13 @@
 //! The parts of an ESP packet (RFC 4303, 2).
 
-/// Bytes of the index and the sequence number.
+/// Length of the index and the sequence number in bytes.
 pub(super) const HEADER_LEN: usize = 8;
-/// Bytes of the initialization vectors that the elements here use.
+/// Length of the initialization vectors that these elements use.
 pub(super) const IV_LEN: usize = 8;
-/// Bytes of both.
+/// Length of both.
 pub(super) const FRONT_LEN: usize = HEADER_LEN + IV_LEN;
 
-/// What precedes the payload.
+/// The bytes that precede the payload.
 pub(super) fn front(spi: u32, sequence: u32, iv: [u8; IV_LEN]) -> [u8; FRONT_LEN] {
     let mut front = [0; FRONT_LEN];
     let (header, place) = front.split_at_mut(HEADER_LEN);
@@ -18,16 +18,16 @@ pub(super) fn front(spi: u32, sequence: u32, iv: [u8; IV_LEN]) -> [u8; FRONT_LEN
     front
 }
 
-/// The index and the sequence number; none when the packet is too short for what precedes the payload.
+/// The index and the sequence number; `None` if the packet is too short for the bytes that precede the payload.
 pub(super) fn index_and_sequence(packet: &[u8]) -> Option<(u32, u32)> {
     let [a, b, c, d, e, f, g, h, ..] = packet.first_chunk::<FRONT_LEN>()?;
     Some((u32::from_be_bytes([*a, *b, *c, *d]), u32::from_be_bytes([*e, *f, *g, *h])))
 }
 
-/// What follows `len` bytes of payload: padding that counts up from 1, to a multiple of `unit` bytes, its
-/// length, and the next header.
+/// The bytes that follow `len` bytes of payload: padding that counts up from 1, to a multiple of `unit` bytes,
+/// the padding length, and the next header.
 pub(super) fn trailer(len: usize, unit: usize, next_header: u8) -> Vec<u8> {
-    // No unit is longer than 16 bytes.
+    // A unit is at most 16 bytes.
     let padding = ((unit - (len + 2) % unit) % unit) as u8;
     let mut trailer: Vec<u8> = (1..=padding).collect();
     trailer.extend([padding, next_header]);
@@ -41,7 +41,7 @@ pub(super) enum BadPadding {
     Bytes,
 }
 
-/// The length of the trailer at the end of a payload, and the next header.
+/// Returns the length of the trailer at the end of a payload, and the next header.
 ///
 /// # Errors
 /// The padding is longer than the payload, or does not count up.
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn trailers_are_found_again() {
+    fn trailers_can_be_parsed() {
         for unit in [4, 8, 16] {
             for len in 0..40 {
                 let mut payload = vec![0xff; len];

@@ -6,23 +6,23 @@ use millrace_core::Args;
 
 use super::esp::{FRONT_LEN, HEADER_LEN};
 
-/// Bytes of a tag.
+/// Length of a tag in bytes.
 pub(super) const TAG_LEN: usize = 16;
 const SALT_LEN: usize = 4;
 
-/// A cipher with its key, and the salt that goes with it.
+/// A cipher with its key and salt.
 pub(super) struct Gcm {
     cipher: Cipher,
     salt: [u8; SALT_LEN],
 }
 
-/// The tables of a key are large.
+/// Boxed, because the tables of a key are large.
 enum Cipher {
     Short(Box<Aes128Gcm>),
     Long(Box<Aes256Gcm>),
 }
 
-/// Reads KEY; none after an error.
+/// Reads KEY; `None` after an error.
 pub(super) fn read_key(args: &mut Args<'_>) -> Option<Gcm> {
     let key: Vec<u8> = args.mandatory("KEY");
     let gcm = Gcm::new(&key);
@@ -43,7 +43,7 @@ impl Gcm {
         Some(Self { cipher, salt: *salt })
     }
 
-    /// Encrypts a payload behind these first bytes of a packet, and gives its tag.
+    /// Encrypts the payload that follows `front`, and returns its tag.
     pub(super) fn seal(
         &self,
         front: &[u8; FRONT_LEN],
@@ -58,8 +58,8 @@ impl Gcm {
         Some(tag.ok()?.into())
     }
 
-    /// Decrypts a payload behind these first bytes of a packet; false, and the payload is as it was, if the tag is
-    /// wrong.
+    /// Decrypts the payload that follows `front`. If the tag is wrong, returns false and leaves the payload
+    /// unchanged.
     pub(super) fn open(
         &self,
         front: &[u8; FRONT_LEN],
@@ -80,7 +80,7 @@ impl Gcm {
         .is_ok()
     }
 
-    /// What is authenticated only, and the nonce: the salt and the initialization vector.
+    /// Splits `front` into the bytes that are only authenticated, and the nonce: salt and initialization vector.
     fn split<'a>(&self, front: &'a [u8; FRONT_LEN]) -> (&'a [u8], [u8; 12]) {
         let (header, iv) = front.split_at(HEADER_LEN);
         let mut nonce = [0; 12];

@@ -1,16 +1,15 @@
-//! IPsecAES - encrypts or decrypts ESP packets by AES as Click does
+//! IPsecAES - encrypts or decrypts ESP packets with AES-128 as Click does
 //!
 //! # Synopsis
 //! `IPsecAES(ENCRYPT)`
 //!
 //! # Description
-//! Encrypts or decrypts the payload of each ESP packet by AES-128, except for the 12 bytes of a digest at its
-//! end. The key is the encryption key of the security association that the packet's IPSEC_SA_DATA_REFERENCE
-//! annotation names.
+//! Encrypts or decrypts the payload of each ESP packet with AES-128, except for the 12-byte digest at its end. The key
+//! is the encryption key of the security association that the packet's IPSEC_SA_DATA_REFERENCE annotation names.
 //!
-//! Blocks are chained as in Click, not as in RFC 3602: only the first half of a block is combined with the one
-//! before it, and when the payload is an odd number of 8 bytes, the first 8 of the digest are encrypted too. Both
-//! ends must be Click or Millrace. For tunnels to others, and for new ones, take IPsecESPGCMEncap.
+//! Blocks are chained as in Click, not as in RFC 3602: only the first half of a block is combined with the block before
+//! it. If the payload is an odd multiple of 8 bytes, the first 8 bytes of the digest are encrypted too. Both ends must
+//! run Click or Millrace. For tunnels to other implementations, and for all new tunnels, use IPsecESPGCMEncap.
 //!
 //! # Arguments
 //! - ENCRYPT: 1 to encrypt, 0 to decrypt. Positional, mandatory.
@@ -22,9 +21,9 @@
 //! None of its own.
 //!
 //! # Drops
-//! - header not set: no annotation names an association.
+//! - header not set: no annotation names a security association.
 //! - truncated: the packet is too short for ESP with a digest.
-//! - bad length: the payload is no multiple of 8 bytes.
+//! - bad length: the payload length is not a multiple of 8 bytes.
 //!
 //! # Example
 //! ```click
@@ -54,7 +53,7 @@ pub struct IpsecAes {
 register!(IpsecAes, "ipsec_aes.rs");
 
 const BLOCK_LEN: usize = 16;
-/// Bytes of a block that are combined with the block before.
+/// Number of bytes of a block that are combined with the block before it.
 const CHAINED: usize = 8;
 
 impl Element for IpsecAes {
@@ -152,9 +151,9 @@ mod tests {
         }
     }
 
-    /// FIPS 197, appendix C.1; a vector of zeroes combines with nothing.
+    /// FIPS 197, appendix C.1; an initialization vector of zeroes changes nothing.
     #[test]
-    fn the_example_of_the_standard() {
+    fn agrees_with_the_example_in_fips_197() {
         let key: [u8; 16] = std::array::from_fn(|n| n as u8);
         let mut blocks = [std::array::from_fn(|n| n as u8 * 0x11)];
         chain(&Aes128::new(&key.into()), true, [0; 8], &mut blocks);

@@ -1,19 +1,18 @@
-//! IPsecAuthHMACSHA1 - makes or checks digests by HMAC-SHA1
+//! IPsecAuthHMACSHA1 - adds or verifies HMAC-SHA1 digests of packets
 //!
 //! # Synopsis
 //! `IPsecAuthHMACSHA1(VERIFY)`
 //!
 //! # Description
-//! Adds the first 12 bytes of the packet's HMAC-SHA1 (RFC 2404) to its end, or checks those that are there and
-//! takes them off. The key is the authentication key of the security association that the packet's
-//! IPSEC_SA_DATA_REFERENCE annotation names. The first wrong digest is reported.
+//! Appends the first 12 bytes of the packet's HMAC-SHA1 (RFC 2404), or verifies and removes them. The key is the
+//! authentication key of the security association that the packet's IPSEC_SA_DATA_REFERENCE annotation names. A message
+//! is printed for the first wrong digest.
 //!
 //! # Arguments
-//! - VERIFY: 0 to add digests, 1 to check them. Positional, mandatory.
+//! - VERIFY: 0 to add digests, 1 to verify them. Positional, mandatory.
 //!
 //! # Ports
-//! One agnostic input. Output 0, agnostic: packets. Output 1, push, may be left out: packets with a wrong
-//! digest, unchanged.
+//! One agnostic input. Output 0, agnostic: packets. Output 1, push, optional: packets with a wrong digest, unchanged.
 //!
 //! # Handlers
 //! - `drops` (read): packets with a wrong digest.
@@ -21,7 +20,7 @@
 //! # Drops
 //! - not authentic: the digest is wrong, and output 1 is not connected.
 //! - truncated: the packet is shorter than a digest.
-//! - header not set: no annotation names an association.
+//! - header not set: no annotation names a security association.
 //!
 //! # Example
 //! ```click
@@ -75,7 +74,7 @@ impl Element for IpsecAuthHmacSha1 {
     }
 }
 
-/// The code of `data`, by the packet's key.
+/// The HMAC of `data`, with the packet's key.
 fn keyed(packet: &Packet, data: &[u8]) -> Option<Hmac<Sha1>> {
     let association = Association::of(packet)?;
     let mut code = Hmac::<Sha1>::new_from_slice(&association.authentication_key).ok()?;

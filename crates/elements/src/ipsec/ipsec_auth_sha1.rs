@@ -1,18 +1,17 @@
-//! IPsecAuthSHA1 - makes or checks digests by SHA-1
+//! IPsecAuthSHA1 - adds or verifies SHA-1 digests of packets
 //!
 //! # Synopsis
 //! `IPsecAuthSHA1(VERIFY)`
 //!
 //! # Description
-//! Adds the first 12 bytes of the packet's SHA-1 digest to its end, or checks those that are there and takes
-//! them off. There is no key: this finds damage, not forgery. The first wrong digest is reported.
+//! Appends the first 12 bytes of the packet's SHA-1 digest, or verifies and removes them. There is no key, so this
+//! detects damage, not forgery. A message is printed for the first wrong digest.
 //!
 //! # Arguments
-//! - VERIFY: 0 to add digests, 1 to check them. Positional, mandatory.
+//! - VERIFY: 0 to add digests, 1 to verify them. Positional, mandatory.
 //!
 //! # Ports
-//! One agnostic input. Output 0, agnostic: packets. Output 1, push, may be left out: packets with a wrong
-//! digest, unchanged.
+//! One agnostic input. Output 0, agnostic: packets. Output 1, push, optional: packets with a wrong digest, unchanged.
 //!
 //! # Handlers
 //! - `drops` (read): packets with a wrong digest.
@@ -53,7 +52,7 @@ impl Element for IpsecAuthSha1 {
 
     fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
         let digest = |data: &[u8]| Sha1::digest(data).first_chunk::<DIGEST_LEN>().copied();
-        // Nothing is secret here.
+        // There is no secret, so the comparison need not take constant time.
         let fits = |_: &Packet, data: &[u8], found: &[u8]| Some(digest(data)? == found);
         self.digests.process(cx, batch, |packet| digest(packet.data()), fits);
     }

@@ -1,12 +1,12 @@
-//! IPsecEncap - puts an IP header in front of packets of a tunnel
+//! IPsecEncap - prepends the outer IP header to packets of an IPsec tunnel
 //!
 //! # Synopsis
 //! `IPsecEncap(PROTO)`
 //!
 //! # Description
-//! Puts an IP header in front of each packet, with protocol PROTO, the packet's destination annotation as
-//! destination, source 0.0.0.0 and time to live 250. The packet's "fix IP source" annotation is set: a FixIPSrc
-//! behind it puts the outgoing interface's address in. The identification counts up from 0.
+//! Prepends an IP header to each packet, with protocol PROTO, source 0.0.0.0, time to live 250, and the packet's
+//! destination annotation as destination. Sets the packet's "fix IP source" annotation, so that a FixIPSrc downstream
+//! fills in the address of the outgoing interface. The identification counts up from 0.
 //!
 //! # Arguments
 //! - PROTO: IP protocol by number or name; 50 is ESP. Positional, mandatory.

@@ -1,19 +1,19 @@
-//! IPsecESPEncap - puts packets into ESP
+//! IPsecESPEncap - wraps packets in ESP without encrypting them
 //!
 //! # Synopsis
 //! `IPsecESPEncap()`
 //!
 //! # Description
-//! Makes each packet the payload of an ESP packet (RFC 4303) that is not encrypted yet: in front of it come the
-//! security parameters index, a sequence number and eight random bytes, the initialization vector; behind it
-//! padding to a multiple of 8 bytes, its length, and as next header the protocol of the packet's IP header (0
-//! without one).
+//! Makes each packet the payload of an ESP packet (RFC 4303) that is not encrypted yet. Prepends the security
+//! parameters index, a sequence number and an initialization vector of eight random bytes. Appends padding to a
+//! multiple of 8 bytes, the padding length, and as next header the protocol of the packet's IP header (0 without an IP
+//! header).
 //!
-//! The index is the packet's IPSEC_SPI annotation, the sequence number comes from the security association that
-//! its IPSEC_SA_DATA_REFERENCE annotation names. RadixIPsecLookup sets both.
+//! The index is the packet's IPSEC_SPI annotation. The sequence number comes from the security association that the
+//! packet's IPSEC_SA_DATA_REFERENCE annotation names. RadixIPsecLookup sets both annotations.
 //!
 //! # Arguments
-//! Click's manual names an SPI, which Click ignores, and so is any argument here.
+//! Any arguments are accepted and ignored. Click's manual names an SPI, which Click ignores too.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.
@@ -22,7 +22,7 @@
 //! None of its own.
 //!
 //! # Drops
-//! - header not set: no annotation names an association.
+//! - header not set: no annotation names a security association.
 //!
 //! # Example
 //! ```click
@@ -46,7 +46,7 @@ pub struct IpsecEspEncap;
 
 register!(IpsecEspEncap, "ipsec_esp_encap.rs");
 
-/// What the payload's length is a multiple of.
+/// The payload's length is a multiple of this.
 const UNIT: usize = 8;
 
 impl Element for IpsecEspEncap {
@@ -54,7 +54,7 @@ impl Element for IpsecEspEncap {
     type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        // As in Click, whatever is said here.
+        // Arguments are ignored, as in Click.
         let _ = setup.args.rest();
         setup.args.complete()?;
         Ok(Self)
@@ -75,7 +75,7 @@ impl Element for IpsecEspEncap {
     }
 }
 
-/// What Click takes for the protocol: the byte that is there in an IPv4 header.
+/// The protocol as Click reads it: the byte at the protocol's offset in an IPv4 header.
 fn protocol_of(packet: &Packet) -> u8 {
     packet.network_data().and_then(|header| header.get(9)).copied().unwrap_or(0)
 }

@@ -1,35 +1,35 @@
-//! IPsecESPGCMDecap - decrypts packets from ESP with AES-GCM
+//! IPsecESPGCMDecap - decrypts and authenticates ESP packets with AES-GCM
 //!
 //! # Synopsis
 //! `IPsecESPGCMDecap(SPI, KEY [, keyword WINDOW])`
 //!
 //! # Description
-//! Takes packets out of ESP packets that were encrypted and authenticated by AES-GCM (RFC 4106), as
-//! IPsecESPGCMEncap or any IPsec gateway does. Packets start with the ESP header: a StripIPHeader belongs in front.
+//! Extracts packets from ESP packets that were encrypted and authenticated with AES-GCM (RFC 4106), by IPsecESPGCMEncap
+//! or any IPsec gateway. Packets must start with the ESP header, so put a StripIPHeader upstream.
 //!
-//! What is not authentic does not get through. A sequence number is taken once, and only if it is not too far
-//! below the highest one so far (RFC 4303, 3.4.3).
+//! Packets that are not authentic are rejected. Each sequence number is accepted once, and only if it is not too far
+//! below the highest number so far (RFC 4303, 3.4.3).
 //!
 //! # Arguments
 //! - SPI: the security parameters index, above 255. Positional, mandatory.
 //! - KEY: 20 or 36 bytes: a key of AES-128 or AES-256 and 4 bytes of salt. Positional, mandatory.
-//! - WINDOW: how many sequence numbers, from the highest one down, may come late: 1 to 128. Keyword, default 64.
+//! - WINDOW: how many sequence numbers, from the highest one down, are still accepted: 1 to 128. Keyword, default 64.
 //!
 //! # Ports
-//! One agnostic input. Output 0, agnostic: what was inside. Output 1, push, may be left out: packets that do not
-//! get through, unchanged (with a bad padding, decrypted).
+//! One agnostic input. Output 0, agnostic: the packets inside. Output 1, push, optional: rejected packets, unchanged
+//! (but decrypted if only the padding is wrong).
 //!
 //! # Handlers
-//! - `drops` (read): packets that did not get through.
+//! - `drops` (read): rejected packets, dropped or sent to output 1.
 //!
 //! # Drops
 //! Without output 1:
 //! - truncated: the packet is too short.
 //! - no match: another SPI.
 //! - not authentic: the tag is wrong.
-//! - expired: its sequence number is too old.
-//! - replayed: its sequence number came before.
-//! - bad header length: the padding is not what it should be.
+//! - expired: the sequence number is too old, or 0.
+//! - replayed: the sequence number was already received.
+//! - bad header length: the padding is wrong.
 //!
 //! # Example
 //! ```click
@@ -94,7 +94,7 @@ impl Element for IpsecEspGcmDecap {
     }
 
     fn take_state(&self, old: &Self, _init: &Init<'_>) {
-        // With the same tunnel, what came before must not come again.
+        // For the same tunnel, numbers that were already received must stay rejected.
         if self.spi == old.spi {
             let before = *old.window();
             *self.window() = before;
@@ -112,7 +112,7 @@ impl IpsecEspGcmDecap {
         if spi != self.spi {
             return Err(Reason::NoMatch);
         }
-        // What comes again is not worth a decryption.
+        // Reject replayed packets before the cost of decryption.
         self.window().check(sequence)?;
         let (front, behind) = packet
             .data_mut()

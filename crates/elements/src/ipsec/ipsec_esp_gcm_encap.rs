@@ -4,20 +4,20 @@
 //! `IPsecESPGCMEncap(SPI, KEY [, keywords NEXT_HEADER, SEQUENCE])`
 //!
 //! # Description
-//! Makes each packet the payload of an ESP packet (RFC 4303), encrypted and authenticated by AES-GCM with a tag of
-//! 16 bytes (RFC 4106), as any IPsec gateway can read. An IPEncap with protocol 50, or an IP6Encap, belongs behind
-//! it. Sequence numbers count up by one, and so do the initialization vectors. After the last number nothing is
-//! sent any more: the tunnel needs a new key.
+//! Makes each packet the payload of an ESP packet (RFC 4303), encrypted and authenticated with AES-GCM and a 16-byte
+//! tag (RFC 4106), as any IPsec gateway can read. Put an IPEncap with protocol 50, or an IP6Encap, downstream. Sequence
+//! numbers and initialization vectors count up by one. After the last sequence number, all packets are dropped: the
+//! tunnel needs a new key.
 //!
-//! A key must not be used for two tunnels, or again after a restart, for then vectors come twice and the secret is
-//! lost: SEQUENCE lets a program go on where another one ended.
+//! Never use a key for two tunnels, or again after a restart: initialization vectors would repeat, and the encryption
+//! would be broken. SEQUENCE lets a program continue where an earlier one stopped.
 //!
 //! # Arguments
 //! - SPI: the security parameters index, above 255 (RFC 4303, 2.1). Positional, mandatory.
 //! - KEY: 20 or 36 bytes: a key of AES-128 or AES-256 and 4 bytes of salt (RFC 4106, 8.1). Positional, mandatory.
-//!   `\<...>` takes them in hexadecimal.
-//! - NEXT_HEADER: what the packets are, an IP protocol by number or name. Keyword; default: 4 or 41 as they begin
-//!   as IPv4 or IPv6 does, 59 (nothing) otherwise.
+//!   `\<...>` gives them in hexadecimal.
+//! - NEXT_HEADER: what the packets are, an IP protocol by number or name. Keyword; default: 4 or 41 if they begin as
+//!   IPv4 or IPv6 does, 59 (nothing) otherwise.
 //! - SEQUENCE: the first sequence number, at least 1. Keyword, default 1.
 //!
 //! # Ports
@@ -64,7 +64,7 @@ pub struct IpsecEspGcmEncap {
 
 register!(IpsecEspGcmEncap, "ipsec_esp_gcm_encap.rs");
 
-/// What payloads are a multiple of (RFC 4303, 2.4).
+/// The payload's length is a multiple of this (RFC 4303, 2.4).
 const UNIT: usize = 4;
 
 impl Element for IpsecEspGcmEncap {
@@ -103,7 +103,7 @@ impl IpsecEspGcmEncap {
         if packet.len() > usize::from(u16::MAX) {
             return Err(Reason::TooBig);
         }
-        // It would take centuries to count to the end of these.
+        // This counter takes centuries to wrap.
         let count = self.sequence.fetch_add(1, Relaxed);
         let sequence = u32::try_from(count).map_err(|_| Reason::Limited)?;
         let front = esp::front(self.spi, sequence, count.to_be_bytes());
@@ -116,7 +116,7 @@ impl IpsecEspGcmEncap {
     }
 }
 
-/// What a packet is, by its first four bits.
+/// The protocol of a packet, from its first four bits.
 fn kind_of(bytes: &[u8]) -> u8 {
     match bytes.first().map(|byte| byte >> 4) {
         Some(4) => protocol::IPIP,
@@ -140,7 +140,7 @@ mod tests {
         r"\<abbccddef00112233445566778899aabab1bcddef00112233445566778899aab 11223344>";
 
     proptest! {
-        /// Decap undoes encap; a change of any bit, or the same packet again, does not get through.
+        /// Decap undoes encap, and rejects packets with a changed bit and replayed packets.
         #[test]
         fn decap_undoes_encap(
             data in prop::collection::vec(any::<u8>(), 0..300),
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_do_not_wrap() {
+    fn sequence_numbers_do_not_wrap() {
         let mut rig =
             Rig::new(&format!("IPsecESPGCMEncap(4096, {KEY}, SEQUENCE 0xffffffff)"), 1, 1).unwrap();
         assert_eq!(rig.push(0, &["a", "b"])[0].len(), 1);

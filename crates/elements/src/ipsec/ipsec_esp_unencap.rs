@@ -1,19 +1,19 @@
-//! IPsecESPUnencap - takes packets out of ESP
+//! IPsecESPUnencap - removes ESP headers and padding, and drops replayed packets
 //!
 //! # Synopsis
 //! `IPsecESPUnencap()`
 //!
 //! # Description
-//! Takes off what IPsecESPEncap put around a packet: 16 bytes in front, the padding and its length behind. The
-//! packet is to be decrypted and its digest checked before.
+//! Removes what IPsecESPEncap added to a packet: 16 bytes at the front, and the padding with its length at the end. The
+//! packet must already be decrypted and its digest checked.
 //!
-//! A sequence number is taken once, and only if it is not too far below the highest one so far; the window's
-//! size is that of the security association, which the packet's IPSEC_SA_DATA_REFERENCE annotation names (128
-//! at most). Click starts anew when the first number comes again, and so takes everything once more; this
-//! element does not.
+//! Each sequence number is accepted once, and only if it is not too far below the highest number so far. The size of
+//! this window is that of the security association, which the packet's IPSEC_SA_DATA_REFERENCE annotation names (at
+//! most 128). Click resets its window when the first number arrives again, and so accepts every packet a second time;
+//! this element does not.
 //!
 //! # Arguments
-//! None.
+//! None. Any arguments are accepted and ignored.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.
@@ -22,11 +22,11 @@
 //! None of its own.
 //!
 //! # Drops
-//! - header not set: no annotation names an association.
+//! - header not set: no annotation names a security association.
 //! - truncated: the packet is too short for ESP.
-//! - expired: its sequence number is too old, or 0.
-//! - replayed: its sequence number came before.
-//! - bad header length, bad protocol field: the padding is not what it should be.
+//! - expired: the sequence number is too old, or 0.
+//! - replayed: the sequence number was already received.
+//! - bad header length, bad protocol field: the padding length, or the padding itself, is wrong.
 //!
 //! # Example
 //! ```click
@@ -73,10 +73,10 @@ impl Element for IpsecEspUnencap {
     }
 }
 
-/// Takes a packet out.
+/// Removes ESP from a packet.
 ///
 /// # Errors
-/// Why it cannot be, and Click's words for it if it has some.
+/// The reason that this fails, and Click's message for it, if it has one.
 fn unwrap(packet: &mut Packet) -> Result<(), (Reason, &'static str)> {
     let association = Association::of(packet)
         .ok_or((Reason::NoHeader, "Null reference to Security Association Table"))?;

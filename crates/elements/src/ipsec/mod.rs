@@ -1,5 +1,5 @@
-//! IPsec: ESP (RFC 4303) as Click has it, with security associations that RadixIPsecLookup hands out, and ESP
-//! with AES-GCM (RFC 4106).
+//! IPsec: ESP (RFC 4303) as in Click, with security associations that RadixIPsecLookup assigns to packets, and
+//! ESP with AES-GCM (RFC 4106).
 
 mod association;
 mod digest;

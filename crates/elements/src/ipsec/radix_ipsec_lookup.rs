@@ -1,44 +1,40 @@
-//! RadixIPsecLookup - routes packets, some of them through IPsec tunnels
+//! RadixIPsecLookup - routes IP packets by longest prefix match, into and out of IPsec tunnels
 //!
 //! # Synopsis
 //! `RadixIPsecLookup(ADDR/MASK [GATEWAY] OUTPUT [SPI ENCRYPT_KEY AUTH_KEY REPLAY OOSIZE], ...)`
 //!
 //! # Description
-//! Looks up each packet's destination annotation, as RadixIPLookup does: the route of the longest prefix that
-//! holds the address decides. Sends the packet by the route's output, and sets the annotation to the route's
-//! gateway, if it has one. A route with an SPI is a tunnel, a security association of ESP. Packets start with
-//! their IP header.
+//! Looks up each packet's destination annotation, as RadixIPLookup does. The route with the longest matching prefix
+//! wins. Sends the packet to the route's output, and sets the annotation to the route's gateway, if it has one. A route
+//! with an SPI is a tunnel, a security association of ESP. Packets must start with their IP header.
 //!
-//! - Output 1 is for packets into tunnels: their annotations get the route's SPI and association, for
-//!   IPsecESPEncap.
-//! - Output 0 is for packets out of tunnels: an ESP packet's annotation gets the association whose SPI it names,
-//!   for IPsecESPUnencap. Packets with an SPI that no route has are reported and dropped; packets that are not
-//!   ESP leave by output 2 in place of 0.
-//! - Other outputs are as those of RadixIPLookup.
+//! - Output 1 is for packets into tunnels: their annotations get the route's SPI and association, for IPsecESPEncap.
+//! - Output 0 is for packets out of tunnels: an ESP packet's annotation gets the association with the packet's SPI, for
+//!   IPsecESPUnencap. If no route has that SPI, a message is printed and the packet is dropped. Packets that are not
+//!   ESP go to output 2 instead of 0.
+//! - Other outputs work as in RadixIPLookup.
 //!
 //! # Arguments
-//! - Routes, one an argument: a network, or an address for itself alone; perhaps a gateway, `-` being none; an
-//!   output; for a tunnel its index, two keys of 16 characters, the first sequence number, at least 1, and the
-//!   size of the window of sequence numbers that are taken, up to 128. Of several routes for one network the last
-//!   counts.
+//! - Routes, one per argument: a network, or a single address; an optional gateway, where `-` means none; an output;
+//!   for a tunnel its index, two keys of 16 characters, the first sequence number, at least 1, and the size of the
+//!   window of sequence numbers that are accepted, up to 128. If several routes have the same network, the last counts.
 //!
 //! # Ports
 //! One push input, any number of push outputs.
 //!
 //! # Handlers
-//! - `table` (read): the routes, one a line, tunnels with index and keys.
-//! - `lookup` (read): the output and the gateway, if there is one, for the address that is given; -1 when there is
-//!   no route.
-//! - `add` (write): adds a route, written as an argument. Fails when its network has one.
+//! - `table` (read): the routes, one per line, tunnels with index and keys.
+//! - `lookup` (read): the output and the gateway, if there is one, for the given address; -1 if there is no route.
+//! - `add` (write): adds a route, written as an argument. Fails if its network already has one.
 //! - `set` (write): adds a route, or replaces its network's.
-//! - `remove` (write): removes the route of a network, `ADDR/MASK`.
-//! - `ctrl` (write): carries out `add ...`, `set ...` and `remove ...` commands, one a line; all, or none when one
-//!   of them fails.
+//! - `remove` (write): removes the route of a network, `ADDR/MASK`. Fails if there is none.
+//! - `ctrl` (write): executes `add ...`, `set ...` and `remove ...` commands, one per line; if one fails, none takes
+//!   effect.
 //!
 //! # Drops
-//! - no route: no route's network holds the destination annotation, or a packet is not ESP and there is no output 2.
-//! - no match: an SPI that no route has.
-//! - truncated: no whole IP header and SPI, for output 0.
+//! - no route: no route's network contains the destination annotation, or a packet is not ESP and there is no output 2.
+//! - no match: no route has the packet's SPI.
+//! - truncated: a packet for output 0 has an incomplete IP header or SPI.
 //!
 //! # Example
 //! ```click
@@ -80,11 +76,11 @@ pub struct RadixIpsecLookup {
 
 register!(RadixIpsecLookup, "radix_ipsec_lookup.rs");
 
-/// Outputs that mean something.
+/// Outputs with a special meaning.
 const FROM_TUNNELS: usize = 0;
 const INTO_TUNNELS: usize = 1;
 const TO_HOST: usize = 2;
-/// Most packets without a route that are reported.
+/// Maximum number of packets without a route that are reported.
 const MOST_COMPLAINTS: u32 = 5;
 
 impl Element for RadixIpsecLookup {
@@ -98,7 +94,7 @@ impl Element for RadixIpsecLookup {
         for (number, text) in (1..).zip(&args.rest()) {
             match Route::read(text, args.scope(), outputs) {
                 Some(route) => {
-                    // It takes the place of another one, if there is one.
+                    // It replaces an earlier route of the same network.
                     let _ = routes.apply(Change::Set(route));
                 }
                 None => args.error(
@@ -157,7 +153,7 @@ impl Element for RadixIpsecLookup {
 }
 
 impl RadixIpsecLookup {
-    /// Annotates a packet, and says where it leaves.
+    /// Annotates a packet, and returns its output.
     fn port_for(
         &self,
         cx: &Context,
@@ -223,7 +219,7 @@ impl RadixIpsecLookup {
         }
     }
 
-    /// Makes all changes or none.
+    /// Applies all changes or none.
     fn apply(&self, changes: Vec<Change>) -> Result<(), HandlerError> {
         let _turn = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut routes = Routes::clone(&self.routes.load());
@@ -235,7 +231,7 @@ impl RadixIpsecLookup {
     }
 }
 
-/// The security parameters index of an ESP packet; nothing for other IP packets.
+/// The security parameters index of an ESP packet; `None` for other IP packets.
 fn index_of(bytes: &[u8]) -> Result<Option<u32>, Reason> {
     let (ip, _) = Ipv4Header::view(bytes).ok_or(Reason::Truncated)?;
     if ip.protocol != protocol::ESP {

@@ -1,8 +1,8 @@
-//! The window of sequence numbers that a receiver takes, each once (RFC 4303, 3.4.3).
+//! The window of sequence numbers that a receiver accepts, each once (RFC 4303, 3.4.3).
 
 use millrace_core::Reason;
 
-/// What was received: the highest number, and which of those just below it.
+/// The highest number received, and which of the numbers just below it were received.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReplayWindow {
     size: u32,
@@ -12,18 +12,18 @@ pub(super) struct ReplayWindow {
 }
 
 impl ReplayWindow {
-    /// The most numbers that a window can span.
+    /// The maximum size of a window.
     pub(super) const MOST: u32 = u128::BITS;
 
-    /// A window of so many numbers; none above `highest` was received.
+    /// A window of `size` numbers; no number above `highest` was received.
     pub(super) fn new(size: u32, highest: u32) -> Self {
         Self { size: size.min(Self::MOST), highest, seen: 0 }
     }
 
-    /// Whether a number may come now.
+    /// Checks whether a number is acceptable.
     ///
     /// # Errors
-    /// It came before, or it is too old to know.
+    /// The number was already received, or it is 0 or too old to tell.
     pub(super) fn check(&self, number: u32) -> Result<(), Reason> {
         if number == 0 {
             return Err(Reason::Expired);
@@ -36,10 +36,10 @@ impl ReplayWindow {
         }
     }
 
-    /// Notes that a number came.
+    /// Records that a number was received.
     ///
     /// # Errors
-    /// As [`check`](Self::check); then nothing changes.
+    /// Those of [`check`](Self::check); in that case nothing changes.
     pub(super) fn take(&mut self, number: u32) -> Result<(), Reason> {
         self.check(number)?;
         match number.checked_sub(self.highest) {
@@ -63,9 +63,9 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Against a list of all that came.
+        /// Compares the window with a list of all numbers received.
         #[test]
-        fn each_number_is_taken_once(
+        fn each_number_is_accepted_once(
             size in 1u32..=128,
             numbers in prop::collection::vec(0u32..400, 0..300),
         ) {
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn edges() {
+    fn accepts_and_rejects_at_the_edges_of_the_window() {
         let mut window = ReplayWindow::new(128, 5);
         assert_eq!(window.take(5), Ok(()));
         assert_eq!(window.take(5), Err(Reason::Replayed));

@@ -1,4 +1,4 @@
-//! The routes of RadixIPsecLookup, some of which are tunnels.
+//! The routes of RadixIPsecLookup; some of them are tunnels.
 
 use std::fmt::Write;
 use std::net::Ipv4Addr;
@@ -14,14 +14,14 @@ use super::association::{Association, KEY_LEN};
 #[derive(Clone)]
 pub(super) struct Route {
     pub(super) prefix: Ipv4Prefix,
-    /// The next hop; unspecified for none.
+    /// The next hop; unspecified if there is none.
     pub(super) gateway: Ipv4Addr,
     pub(super) port: usize,
-    /// The tunnel's, if it is one.
+    /// The security association, if the route is a tunnel.
     pub(super) association: Option<Arc<Association>>,
 }
 
-/// Routes in Click's order: a new one takes the place of the one that was removed last.
+/// Routes in Click's order: a new route takes the place of the most recently removed one.
 #[derive(Clone, Default)]
 pub(super) struct Routes {
     places: Vec<Option<Route>>,
@@ -36,22 +36,22 @@ pub(super) enum Change {
 }
 
 impl Routes {
-    /// The route of the longest prefix that holds an address.
+    /// The route with the longest prefix that contains an address.
     pub(super) fn find(&self, address: Ipv4Addr) -> Option<&Route> {
         let covering = self.all().filter(|route| route.prefix.contains(address));
         covering.max_by_key(|route| u32::from(route.prefix.mask()))
     }
 
-    /// The association that has this index.
+    /// The association with this index.
     pub(super) fn association(&self, spi: u32) -> Option<&Arc<Association>> {
         let mut all = self.all().filter_map(|route| route.association.as_ref());
         all.find(|association| association.spi == spi)
     }
 
-    /// Makes a change.
+    /// Applies a change.
     ///
     /// # Errors
-    /// It conflicts with the routes that there are.
+    /// The change conflicts with the existing routes.
     pub(super) fn apply(&mut self, change: Change) -> Result<(), String> {
         match change {
             Change::Add(route) => match self.of(route.prefix) {
@@ -83,7 +83,7 @@ impl Routes {
         }
     }
 
-    /// What the handler `table` says.
+    /// The text of the handler `table`.
     pub(super) fn table(&self) -> String {
         let mut text = String::new();
         self.all().for_each(|route| route.write_row(&mut text));
@@ -110,8 +110,8 @@ impl Routes {
 }
 
 impl Route {
-    /// Reads `ADDR/MASK [GATEWAY] OUTPUT [SPI ENCRYPT_KEY AUTH_KEY REPLAY OOSIZE]`. Nothing when it is no such
-    /// thing, or the element has no such output.
+    /// Reads `ADDR/MASK [GATEWAY] OUTPUT [SPI ENCRYPT_KEY AUTH_KEY REPLAY OOSIZE]`. Returns `None` if the syntax is
+    /// wrong or the element has no such output.
     pub(super) fn read(text: &ArgText, scope: &Scope<'_>, outputs: usize) -> Option<Self> {
         let words = text.words();
         let (network, rest) = words.split_first()?;

@@ -1,4 +1,4 @@
-//! Rewriting addresses alone.
+//! Rewrites addresses without ports.
 
 use millrace_core::headers::Ipv4Header;
 use millrace_core::{Packet, Setup};
@@ -8,7 +8,7 @@ use super::flow_table::View;
 use super::rewriter::time;
 use super::transport::{update_transport, updated, write_addresses};
 
-/// Reads how long the mappings of addresses are kept.
+/// Reads the timeout and the guarantee of address mappings.
 pub(super) fn policy(setup: &mut Setup<'_>, seconds: u64) -> Policy {
     let timeout = time(setup, "TIMEOUT").unwrap_or(seconds * 1000);
     let guarantee = time(setup, "GUARANTEE").unwrap_or(5000);

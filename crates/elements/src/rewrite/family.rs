@@ -1,4 +1,4 @@
-//! How the kinds of rewriters differ where it is not about speed: keys, what may be mapped, texts.
+//! The differences between kinds of rewriters outside the fast path: keys, permitted mappings, text.
 
 use std::net::Ipv4Addr;
 
@@ -12,27 +12,27 @@ pub(super) enum Family {
     Ip,
     Tcp,
     Udp,
-    /// By source address, and by destination address the replies.
+    /// By source address; replies by destination address.
     Address,
     /// By both addresses.
     AddressPair,
     Ping,
 }
 
-/// The identifier of echo requests as a flow of Click's has it in the place of the destination port: one more, as
-/// a little-endian machine counts.
+/// The value that Click's flows of echo requests have as destination port: the identifier plus one, as a
+/// little-endian machine counts.
 pub(super) fn next_identifier(identifier: u16) -> u16 {
     identifier.swap_bytes().wrapping_add(1).swap_bytes()
 }
 
 impl Family {
-    /// Whether the destination of packets in a direction is annotated.
+    /// Whether the destination annotation is set for packets in a direction.
     #[inline(always)]
     pub(super) fn annotates(self, reply: bool) -> bool {
         reply || self != Self::Address
     }
 
-    /// The flow of replies to a mapping, of which the rewriter has chosen the destination port.
+    /// The flow of replies to a mapping, after the rewriter has chosen its destination port.
     pub(super) fn reply_of(self, reply: FlowId) -> FlowId {
         match self {
             Self::Ping => reply.with_source_port(next_identifier(reply.destination_port())),
@@ -40,7 +40,7 @@ impl Family {
         }
     }
 
-    /// What a flow may become.
+    /// The flow that a flow becomes; `None` if this kind of rewriter cannot make it.
     pub(super) fn accept(self, to: FlowId) -> Option<FlowId> {
         match self {
             Self::Ip | Self::Tcp | Self::Udp => Some(to),
@@ -50,7 +50,7 @@ impl Family {
         }
     }
 
-    /// What is added to the checksums of the IP header and of the transport header.
+    /// The amounts to add to the checksums of the IP header and of the transport header.
     pub(super) fn deltas(self, from: FlowId, to: FlowId) -> (u16, u16) {
         let words = |id: u64, at: u32| u64::from((id >> (16 * at)) as u16);
         let difference = |from: u64, to: u64, count: u32| {
@@ -70,7 +70,7 @@ impl Family {
         (fold(addresses), fold(addresses + ports))
     }
 
-    /// Which map a flow of this protocol is looked up in, and by what keys.
+    /// The map and the keys by which a flow of this protocol is looked up.
     pub(super) fn lookup(
         self,
         number: u8,
@@ -98,7 +98,7 @@ impl Family {
         })
     }
 
-    /// A line of a dump, without what is the same for all: what a flow becomes.
+    /// The part of a dump's line that differs between kinds of rewriters: the flow and what it becomes.
     pub(super) fn line(self, from: FlowId, to: FlowId) -> String {
         let address = |address: u32| Ipv4Addr::from(address);
         match self {
@@ -121,7 +121,7 @@ impl Family {
     }
 }
 
-/// A sum folded to 16 bits; 0 when it changes nothing.
+/// A sum folded to 16 bits; 0 if it changes nothing.
 fn fold(sum: u64) -> u16 {
     let mut sum = sum;
     while sum > 0xffff {

@@ -1,12 +1,13 @@
-//! The mappings that one capacity counts, and which of them goes when there are too many.
+//! The mappings under one capacity, and the choice of the one to evict when there are too many.
 //!
-//! Packets write nothing but the time into a mapping. Who has to go is found out when one must: mappings stand
-//! in two heaps, those whose guarantee may still hold and the others, by a time that is never later than the one
-//! they expire at. What comes to the top too early is put back with its true time. So the mapping that goes is the
-//! one that Click's heaps, which every packet changes, would give.
+//! Packets do not update the order of expiry; they write only the time and the state of a mapping. The mapping to
+//! evict is found when one must go. Two heaps hold the mappings, one for those whose guarantee may still hold and
+//! one for the others. They are ordered by a time that is never later than the actual expiry. An entry that
+//! reaches the top too early is put back with its actual time. So the evicted mapping is the same as with Click's
+//! heaps, which every packet updates.
 //!
-//! Memory: 16 bytes a mapping and heap entry beside the table's, twice as many at most, and the same for
-//! entries that have been replaced.
+//! Memory: 16 bytes per heap entry, in addition to the table: one entry per mapping, and at most as many replaced
+//! entries; the heaps reserve at most twice that.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -23,12 +24,12 @@ use crate::flows::key::{FlowId, Key};
 /// How long the mappings of one map are kept, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Policy {
-    /// For so long after a packet the mapping stays, whatever comes; 0 for no guarantee.
+    /// How long after its last packet the mapping cannot be evicted; 0 for no guarantee.
     pub(super) guarantee: u64,
     pub(super) timeouts: Timeouts,
 }
 
-/// How long after its last packet a mapping expires, by what was seen of the flow.
+/// How long after its last packet a mapping expires, depending on what was seen of the flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Timeouts {
     Plain(u64),
@@ -36,29 +37,29 @@ pub(super) enum Timeouts {
     Tcp { no_data: u64, data: u64, done: u64 },
 }
 
-/// What was seen of a flow: marks of TCP connections, a count of UDP packets.
+/// What was seen of a flow: flags of TCP connections, a count of UDP packets.
 pub(super) mod seen {
-    /// The connection is at an end: this bit of the forward direction, the next one of the replies.
+    /// The connection has ended: this bit for the forward direction, the next one for replies.
     pub(in crate::rewrite) const DONE: u32 = 1;
     pub(in crate::rewrite) const BOTH_DONE: u32 = 3;
-    /// There was data: this bit of the forward direction, the next one of the replies.
+    /// There was data: this bit for the forward direction, the next one for replies.
     pub(in crate::rewrite) const DATA: u32 = 4;
     pub(in crate::rewrite) const BOTH_DATA: u32 = 12;
-    /// Datagrams: twice their number up to 6, and 1 more when there was a reply.
+    /// Datagrams: twice their number, up to 6, plus 1 if there was a reply.
     pub(in crate::rewrite) const STREAMING: u32 = 7;
-    /// The bits that these take.
+    /// The bits that these use.
     pub(in crate::rewrite) const MASK: u32 = 0xff;
 }
 
-/// In the state of a mapping, beside what was seen: where the annotation for replies stands.
+/// The position of the annotation for replies in the state of a mapping.
 pub(super) const ANNO_SHIFT: u32 = 8;
-/// A mark: sequence numbers are shifted.
+/// A flag: sequence numbers are shifted.
 pub(super) const SHIFTED: u32 = 1 << 16;
-/// Where the protocol stands.
+/// The position of the protocol.
 const PROTOCOL_SHIFT: u32 = 24;
 
 impl Timeouts {
-    /// The time for a flow of which this was seen.
+    /// The timeout of a flow in this state.
     pub(super) fn of(&self, state: u32) -> u64 {
         match *self {
             Self::Plain(time) => time,
@@ -75,11 +76,11 @@ impl Timeouts {
 pub(super) struct FlowSet {
     pub(super) table: FlowTable,
     book: Lock<Book>,
-    /// Of mappings that are marked so.
+    /// The shifts of mappings with the flag [`SHIFTED`].
     shifts: Lock<HashMap<u32, SequenceShifts>>,
 }
 
-/// What only one thread at a time may change.
+/// The state that only one thread at a time may change.
 struct Book {
     capacity: i32,
     live: usize,
@@ -93,7 +94,7 @@ struct Book {
 
 type Heap = BinaryHeap<Reverse<Entry>>;
 
-/// In a heap: a time, and the mapping if it still has this ticket.
+/// A heap entry: a time and a mapping. It is valid while the mapping still has this ticket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Entry {
     time: u64,
@@ -104,9 +105,9 @@ struct Entry {
 /// One of the maps in the table.
 struct Map {
     policy: Policy,
-    /// By input: mappings, and flows that got none.
+    /// For each input: mappings, and flows that got none.
     inputs: Vec<InputCounts>,
-    /// Keys in the map, and buckets that Click's table would have.
+    /// The number of keys in the map, and the number of buckets that Click's table would have.
     keys: usize,
     buckets: usize,
 }
@@ -118,7 +119,7 @@ pub(super) struct InputCounts {
     pub(super) failures: u32,
 }
 
-/// What a rewriter wants to add.
+/// A mapping that a rewriter wants to add.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
     pub(super) map: u32,
@@ -149,18 +150,18 @@ impl FlowSet {
         }
     }
 
-    /// The right to change mappings, which one thread has at a time.
+    /// Locks the mappings for changes, by one thread at a time.
     pub(super) fn lock(&self) -> Changing<'_> {
         let book = self.book.lock();
         Changing { set: self, book }
     }
 
-    /// How sequence numbers are shifted.
+    /// The shifts of sequence numbers.
     pub(super) fn shifts(&self) -> MutexGuard<'_, HashMap<u32, SequenceShifts>> {
         self.shifts.lock()
     }
 
-    /// Bytes that the mappings take.
+    /// Bytes of memory that the mappings use.
     #[cfg(test)]
     pub(super) fn memory(&self) -> usize {
         let book = self.lock().book;
@@ -169,14 +170,14 @@ impl FlowSet {
     }
 }
 
-/// A set of mappings in the hands of who changes it.
+/// A set of mappings, locked for changes.
 pub(super) struct Changing<'s> {
     set: &'s FlowSet,
     book: MutexGuard<'s, Book>,
 }
 
 impl Changing<'_> {
-    /// Adds a map, for a rewriter with so many inputs; returns its number.
+    /// Adds a map, for a rewriter with `inputs` inputs; returns its number.
     pub(super) fn add_map(&mut self, policy: Policy, inputs: usize) -> u32 {
         let inputs = vec![InputCounts::default(); inputs];
         self.book.maps.push(Map { policy, inputs, keys: 0, buckets: 1 });
@@ -187,16 +188,16 @@ impl Changing<'_> {
         self.set.table.find(key)
     }
 
-    /// Whether a packet of this flow would be rewritten.
+    /// Whether the flow has a mapping.
     pub(super) fn contains(&self, map: u32, flow: FlowId) -> bool {
         self.set.table.contains(Key { flow, space: map })
     }
 
-    /// Adds a mapping, and takes another one out if there are too many. The new one is refused when all others
-    /// are guaranteed; that counts as a failure.
+    /// Adds a mapping, and evicts another one if there are too many. If all others are guaranteed, refuses the new
+    /// one and counts a failure.
     pub(super) fn add(&mut self, wanted: &Wanted, now: u64) -> Option<u32> {
         let keys = [wanted.from, wanted.to.reversed()];
-        // The replies belong to the newest flow.
+        // Replies belong to the newest flow.
         let old = self.find(Key { flow: keys[1], space: wanted.map });
         if let Some(old) = old.map(|view| view.found.record) {
             self.destroy(old);
@@ -222,7 +223,7 @@ impl Changing<'_> {
         let pair = keys[0] != keys[1];
         match pair {
             true => self.set.table.enter(reply),
-            // Later packets count as replies.
+            // The flow is its own reply: later packets count as replies.
             false => self.set.table.redirect(forward, reply),
         }
         if let Some(map) = self.book.maps.get_mut(wanted.map as usize) {
@@ -249,7 +250,7 @@ impl Changing<'_> {
         Some(number)
     }
 
-    /// Counts a flow that gets no mapping.
+    /// Counts a flow that got no mapping.
     pub(super) fn count_failure(&mut self, map: u32, input: usize) {
         let map = self.book.maps.get_mut(map as usize);
         if let Some(counts) = map.and_then(|map| map.inputs.get_mut(input)) {
@@ -257,7 +258,7 @@ impl Changing<'_> {
         }
     }
 
-    /// What an input of a rewriter counted in one of its maps.
+    /// The counts of an input in one of the rewriter's maps.
     pub(super) fn counts(&self, map: u32, input: usize) -> InputCounts {
         let map = self.book.maps.get(map as usize);
         map.and_then(|map| map.inputs.get(input)).copied().unwrap_or_default()
@@ -277,7 +278,7 @@ impl Changing<'_> {
         self.reap(now);
     }
 
-    /// Takes out what has expired, and what there is no room for.
+    /// Removes expired mappings, and those above the capacity.
     pub(super) fn reap(&mut self, now: u64) {
         self.end_guarantees(now);
         while let Some(first) = self.first_of_others(now) {
@@ -296,13 +297,13 @@ impl Changing<'_> {
         }
     }
 
-    /// Takes out every mapping.
+    /// Removes every mapping.
     pub(super) fn clear(&mut self) {
         let all: Vec<u32> = self.set.table.records().map(|(number, _)| number).collect();
         all.into_iter().for_each(|number| self.destroy(number));
     }
 
-    /// Takes out the mappings that an input made, in these maps.
+    /// Removes the mappings that an input made in these maps.
     pub(super) fn clear_input(&mut self, maps: &[u32], input: usize) {
         let records = self.set.table.records();
         let of_input = |record: &Record| {
@@ -313,12 +314,12 @@ impl Changing<'_> {
         all.into_iter().for_each(|number| self.destroy(number));
     }
 
-    /// How many maps there are, of all rewriters.
+    /// The number of maps of all rewriters.
     pub(super) fn maps(&self) -> usize {
         self.book.maps.len()
     }
 
-    /// Keeps of the mappings in these maps those that `keep` says, from now on by other policies.
+    /// Keeps the mappings in these maps for which `keep` returns true, and gives the maps new policies.
     pub(super) fn keep(
         &mut self,
         maps: &[u32],
@@ -349,7 +350,7 @@ impl Changing<'_> {
         }
     }
 
-    /// Sets how many inputs the rewriter of these maps has.
+    /// Sets the number of inputs of these maps' rewriter.
     pub(super) fn set_inputs(&mut self, maps: &[u32], inputs: usize) {
         for map in maps {
             if let Some(map) = self.book.maps.get_mut(*map as usize) {
@@ -358,14 +359,14 @@ impl Changing<'_> {
         }
     }
 
-    /// Puts a mapping anew into the order of expiry: it may expire earlier than it was to.
+    /// Puts a mapping into the order of expiry again, because it may expire earlier than before.
     pub(super) fn requeue(&mut self, number: u32, now: u64) {
         if self.set.table.record(number).is_some_and(Record::is_live) {
             self.queue(number, now);
         }
     }
 
-    /// The keys of a map in the order in which Click's table has them.
+    /// The keys of a map, in the order of Click's table.
     pub(super) fn in_order(&self, map: u32) -> Vec<(u32, bool)> {
         let records = self.set.table.records().filter(|(_, record)| record.map() == map);
         let mut records: Vec<_> = records.collect();
@@ -387,7 +388,7 @@ impl Changing<'_> {
         order.into_keys().collect()
     }
 
-    /// How long a mapping is kept if no packet comes: until when, in milliseconds.
+    /// When a mapping expires if no packet arrives, in milliseconds.
     pub(super) fn expiry(&self, number: u32) -> Option<u64> {
         let record = self.set.table.record(number)?;
         let policy = self.policy(record)?;
@@ -418,18 +419,18 @@ impl Changing<'_> {
         self.book.maps.get(record.map() as usize).map(|map| map.policy)
     }
 
-    /// Until when a mapping is guaranteed.
+    /// When the guarantee of a mapping ends.
     fn guaranteed_until(&self, number: u32) -> Option<u64> {
         let record = self.set.table.record(number)?;
         let guarantee = self.policy(record)?.guarantee;
         (guarantee > 0).then(|| record.touched.load(Relaxed) + guarantee)
     }
 
-    /// Gives a mapping its place in a heap, and the one that it may have had is void. When most places are, they
-    /// are cleared away.
+    /// Puts a mapping into a heap, which invalidates its earlier entry. When most entries are invalid, removes
+    /// them.
     fn queue(&mut self, number: u32, now: u64) {
         let Some(record) = self.set.table.record(number) else { return };
-        // The highest one belongs to nobody.
+        // The highest ticket is never issued.
         self.book.next_ticket = self.book.next_ticket.wrapping_add(1) % u32::MAX;
         let ticket = self.book.next_ticket;
         record.ticket.store(ticket, Relaxed);
@@ -453,7 +454,7 @@ impl Changing<'_> {
         }
     }
 
-    /// Moves mappings whose guarantee has ended to the others.
+    /// Moves mappings whose guarantee has ended to the heap `others`.
     fn end_guarantees(&mut self, now: u64) {
         while let Some(&Reverse(first)) = self.book.guaranteed.peek() {
             if first.time > now {
@@ -466,7 +467,7 @@ impl Changing<'_> {
         }
     }
 
-    /// The mapping without guarantee that expires first.
+    /// The mapping without a guarantee that expires first.
     fn first_of_others(&mut self, now: u64) -> Option<u32> {
         loop {
             let Reverse(first) = *self.book.others.peek()?;
@@ -510,9 +511,9 @@ pub(super) fn protocol_of(state: u32) -> u8 {
     (state >> PROTOCOL_SHIFT) as u8
 }
 
-/// A table as Click's, chains of entries in buckets, which tells the order of the lines in dumps.
+/// A model of Click's table, chains of entries in buckets, which gives the order of the lines in dumps.
 struct ClickOrder {
-    /// Each chain from its end to its front.
+    /// Each chain, from its end to its front.
     buckets: Vec<Vec<(u32, (u32, bool))>>,
     len: usize,
 }

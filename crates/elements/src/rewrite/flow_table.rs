@@ -1,19 +1,19 @@
-//! The table of flows: mappings that are found by either of two keys.
+//! The flow table: mappings that are found by either of two keys.
 //!
 //! # Layout
-//! A mapping is a [record](Records) of one cache line; the [index](Index) is that of all tables of flows, and a key's
-//! space is the number of the map.
+//! A mapping is a [record](Records) of one cache line. The [index](Index) is the one that all flow tables use; a
+//! key's space is the number of the map.
 //!
 //! # Threads
 //! Any number of threads look up without waiting and without writing. One thread at a time changes the table
-//! (the caller has a lock for that). A record has a version, odd while it is changed or free: who reads a record
-//! looks at the version before and after, as with a seqlock, and takes a record that changed for one not found.
+//! (the caller holds a lock for that). A record has a version, which is odd while the record changes or is free. A
+//! reader checks the version before and after, as with a seqlock, and treats a record that changed as not found.
 //! A reader that finds nothing has to look again with the lock.
 //!
 //! # Memory
-//! 64 bytes a record, with free ones at most as many again and 64; 8 bytes an entry, two entries a record, and
-//! the index at least three eighths full once it has grown. That is at most 171 bytes a mapping beyond the first
-//! hundred.
+//! 64 bytes per record, with at most as many free records again, plus 64; 8 bytes per index entry, two entries per
+//! record, and an index at least three eighths full once it has grown. That is at most 171 bytes per mapping beyond
+//! the first hundred.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -26,7 +26,7 @@ use crate::flows::index::{Found, Index};
 use crate::flows::key::{FlowId, Key};
 use crate::flows::records::Records;
 
-/// A mapping. What is not said of one direction holds for both.
+/// A mapping. Fields without a stated direction apply to both.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct Record {
@@ -35,23 +35,23 @@ pub(super) struct Record {
     /// The keys: of the flow, of its replies.
     addresses: [AtomicU64; 2],
     ports: [AtomicU32; 2],
-    /// What is added to the checksum of the IP header (upper half) and of the transport header, forward.
+    /// The amounts to add to the checksums of the IP header (upper half) and of the transport header, forward.
     deltas: AtomicU32,
-    /// Where packets leave: forward (upper half), replies.
+    /// The outputs: forward (upper half), replies.
     outputs: AtomicU32,
-    /// When the last packet came, in milliseconds.
+    /// When the last packet arrived, in milliseconds.
     pub(super) touched: AtomicU64,
-    /// What was seen of the flow, 8 bits; an annotation for replies, 8 bits; marks.
+    /// What was seen of the flow, 8 bits; an annotation for replies, 8 bits; flags; the protocol, 8 bits.
     pub(super) state: AtomicU32,
     /// The input that made the mapping.
     pub(super) input: AtomicU32,
-    /// The number of the mapping, counted from the first.
+    /// The number of the mapping, counted from the first one.
     pub(super) born: AtomicU32,
-    /// What the order of expiry knows of it.
+    /// The number of its valid entry in the order of expiry.
     pub(super) ticket: AtomicU32,
 }
 
-/// What a new mapping is.
+/// The contents of a new mapping.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NewMapping {
     pub(super) keys: [FlowId; 2],
@@ -64,14 +64,14 @@ pub(super) struct NewMapping {
     pub(super) born: u32,
 }
 
-/// What is done with a packet of a flow.
+/// How a packet of a flow is rewritten.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct View<'t> {
     pub(super) record: &'t Record,
     pub(super) found: Found,
-    /// The flow that the packet becomes part of.
+    /// The flow that the packet is rewritten to.
     pub(super) to: FlowId,
-    /// What is added to the checksum of the IP header and of the transport header.
+    /// The amounts to add to the checksums of the IP header and of the transport header.
     pub(super) deltas: (u16, u16),
     pub(super) output: u16,
     pub(super) state: u32,
@@ -94,7 +94,7 @@ impl Record {
         }
     }
 
-    /// Whether a mapping stands here.
+    /// Whether the record holds a mapping.
     pub(super) fn is_live(&self) -> bool {
         self.version.load(Relaxed) & 1 == 0
     }
@@ -116,25 +116,25 @@ impl Record {
         FlowId { addresses: addresses.load(Relaxed), ports: ports.load(Relaxed) }
     }
 
-    /// A key as the table knows it.
+    /// A key as the table uses it.
     fn table_key(&self, reply: bool) -> Key {
         Key { flow: self.key(reply), space: self.map() }
     }
 
-    /// Gives replies the annotation of another mapping, which has this state.
+    /// Copies the annotation for replies from another mapping, whose state is `state`.
     pub(super) fn take_annotation(&self, state: u32) {
         let mask = 0xff << ANNO_SHIFT;
         self.state.fetch_and(!mask, Relaxed);
         self.state.fetch_or(state & mask, Relaxed);
     }
 
-    /// Where packets leave: forward, replies.
+    /// The outputs: forward, replies.
     pub(super) fn outputs(&self) -> [u16; 2] {
         let outputs = self.outputs.load(Relaxed);
         [(outputs >> 16) as u16, outputs as u16]
     }
 
-    /// What is done with packets of one direction.
+    /// How packets of one direction are rewritten.
     #[inline(always)]
     fn view(&self, found: Found) -> View<'_> {
         let (deltas, outputs) = (self.deltas.load(Relaxed), self.outputs.load(Relaxed));
@@ -164,7 +164,7 @@ impl FlowTable {
         }
     }
 
-    /// The index as it is now, for lookups of a batch.
+    /// The current index, for lookups of a batch.
     #[inline]
     pub(super) fn index(&self) -> Guard<Arc<Index>> {
         self.index.load()
@@ -176,7 +176,7 @@ impl FlowTable {
         self.records.get(number)
     }
 
-    /// What is done with a packet, if the record is that of its flow. None also when the record changes.
+    /// How a packet is rewritten, if the record is that of its flow; `None` if not, or if the record changes.
     #[inline(always)]
     pub(super) fn view(&self, found: Found, key: Key) -> Option<View<'_>> {
         let record = self.record(found.record)?;
@@ -188,28 +188,28 @@ impl FlowTable {
         (same && unchanged).then_some(view)
     }
 
-    /// Looks a key up, thoroughly. With the lock, what is not found is not there.
+    /// Looks up a key in all possible places. With the lock, a key that is not found does not exist.
     pub(super) fn find(&self, key: Key) -> Option<View<'_>> {
         let index = self.index();
         let found = index.probe_all(index.hash(key)).map(|(found, _)| found).collect::<Vec<_>>();
         found.into_iter().find_map(|found| self.view(found, key))
     }
 
-    /// Whether a key is there. With the lock.
+    /// Whether a key exists. Requires the lock.
     pub(super) fn contains(&self, key: Key) -> bool {
         let index = self.index();
         index.probe_all(index.hash(key)).any(|(found, _)| self.view(found, key).is_some())
     }
 
-    /// Adds a record for a mapping that nobody finds yet; `free` is the number of a free one. With the lock.
-    /// None when the table has as many as it can have.
+    /// Adds a record for a mapping, which lookups do not find yet; `free` is the number of a free record. Requires
+    /// the lock. Returns `None` if the table cannot hold more records.
     pub(super) fn add(&self, free: Option<u32>, new: &NewMapping) -> Option<u32> {
         let number = match free {
             Some(number) => number,
             None => self.records.add(Record::free)?,
         };
         let record = self.record(number)?;
-        // Who sees any of what follows sees that the record is free.
+        // A thread that sees any of the stores below also sees that the record is free.
         fence(Release);
         record.map.store(new.map, Relaxed);
         for (to, key) in record.addresses.iter().zip(&new.keys) {
@@ -230,7 +230,7 @@ impl FlowTable {
         Some(number)
     }
 
-    /// Lets a record be found by one of its keys. With the lock.
+    /// Enters one of a record's keys into the index. Requires the lock.
     pub(super) fn enter(&self, found: Found) {
         let Some(record) = self.record(found.record) else { return };
         let key = record.table_key(found.reply);
@@ -246,14 +246,14 @@ impl FlowTable {
         }
     }
 
-    /// Lets the entry for a key lead to the other key of the same record. With the lock.
+    /// Makes the index entry of a key lead to the other key of the same record. Requires the lock.
     pub(super) fn redirect(&self, from: Found, to: Found) {
         let Some(record) = self.record(from.record) else { return };
         let index = self.index();
         index.redirect(index.hash(record.table_key(from.reply)), from, to);
     }
 
-    /// Takes a mapping out: its record is free. With the lock.
+    /// Removes a mapping and frees its record. Requires the lock.
     pub(super) fn remove(&self, number: u32) {
         let Some(record) = self.record(number).filter(|record| record.is_live()) else { return };
         record.version.fetch_add(1, AcqRel);
@@ -268,7 +268,7 @@ impl FlowTable {
         self.records.iter().filter(|(_, record)| record.is_live())
     }
 
-    /// Bytes that records and index take.
+    /// Bytes of memory that the records and the index use.
     #[cfg(test)]
     pub(super) fn memory(&self) -> usize {
         self.records.memory() + self.index().memory()

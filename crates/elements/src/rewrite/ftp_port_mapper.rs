@@ -1,21 +1,22 @@
-//! FTPPortMapper - rewrites the PORT commands of FTP connections that pass a rewriter
+//! FTPPortMapper - translates the PORT commands of FTP connections through NAT
 //!
 //! # Synopsis
 //! `FTPPortMapper(CONTROL_REWRITER, DATA_REWRITER, DATA_REWRITER_INPUT)`
 //!
 //! # Description
-//! In active FTP (RFC 959) the client tells the server, by the command PORT, the address and port that the server
-//! is to connect to. Behind an address translator that is an address nobody outside can reach. Packets of FTP
-//! control connections pass this element on their way to CONTROL_REWRITER. When one begins with a PORT command,
-//! - DATA_REWRITER gets a mapping for the data connection, as if a packet of it had come to its input
-//!   DATA_REWRITER_INPUT: from the address and port of the command to the destination of the packet and the port
-//!   before that of the control connection;
-//! - address and port in the command become those that the mapping says;
-//! - lengths and checksums are made right, and CONTROL_REWRITER shifts sequence numbers from the next packet on,
-//!   for the command may have become longer or shorter.
+//! In active FTP (RFC 959), the client's PORT command gives the address and port that the server connects to. Behind an
+//! address translator, nothing outside can reach that address. Send the packets of FTP control connections through this
+//! element on their way to CONTROL_REWRITER. If a packet begins with a PORT command:
+//! - DATA_REWRITER gets a mapping for the data connection, as if a packet of it had arrived at its input
+//!   DATA_REWRITER_INPUT: from the address and port in the command to the packet's destination address and the port one
+//!   below that of the control connection.
+//! - The address and port in the command become those of the mapping.
+//! - Lengths and checksums are corrected. CONTROL_REWRITER shifts the sequence numbers of later packets, because the
+//!   command may have become longer or shorter.
 //!
-//! Headers keep their addresses and ports. A packet with any other contents, with a command that does not end in it,
-//! or of a connection that CONTROL_REWRITER has no mapping for passes unchanged.
+//! This element does not change the addresses and ports in headers. A packet passes unchanged if it does not begin with
+//! a PORT command, if the command does not end within the packet, if CONTROL_REWRITER has no mapping for its
+//! connection, or if DATA_REWRITER makes no mapping.
 //!
 //! # Arguments
 //! - CONTROL_REWRITER: a TCPRewriter or IPRewriter, downstream of this element. Mandatory.
@@ -100,7 +101,7 @@ impl Element for FtpPortMapper {
         if self.input >= data.inputs().len() {
             return Err("DATA_REWRITER_INPUT out of range".into());
         }
-        // It is initialised once.
+        // An element is initialised only once.
         let _ = self.rewriters.set([control, data]);
         Ok(())
     }
@@ -114,7 +115,7 @@ impl PerPacket for FtpPortMapper {
 }
 
 impl FtpPortMapper {
-    /// Rewrites a PORT command, if the packet has one. None when it stays as it is.
+    /// Rewrites a PORT command, if the packet has one. Returns `None` if the packet stays unchanged.
     fn translate(&self, at: &mut Moment, packet: &mut Packet) -> Option<()> {
         let [control, data] = self.rewriters.get()?;
         let (flow, protocol) = transport::read(packet).ok()?;
@@ -140,7 +141,7 @@ impl FtpPortMapper {
             [payload.get(..place.start)?, text.as_bytes(), payload.get(place.end..)?].concat();
         let by = i32::try_from(new.len()).ok()? - i32::try_from(old_payload).ok()?;
         let sequence = u32::from_be_bytes(*tcp.get(4..)?.first_chunk()?);
-        // Numbers behind this packet are shifted.
+        // The shift starts after this packet.
         let from = sequence.wrapping_add(u32::try_from(old_payload).ok()?);
         set.shifts().entry(found.record).or_default().add(found.reply, from, by);
         Rewriter::mark_shifted(&view);
@@ -149,14 +150,14 @@ impl FtpPortMapper {
     }
 }
 
-/// Puts another payload into a segment, and makes lengths and checksums right.
+/// Replaces the payload of a segment, and corrects lengths and checksums.
 fn write(packet: &mut Packet, (header_len, payload_at): (usize, usize), new: &[u8]) -> Option<()> {
     let old = packet.network_data()?.len() - payload_at;
     match new.len().checked_sub(old) {
         Some(more) => {
             packet.append(more);
         }
-        // It is no longer than the packet.
+        // This is at most the length of the packet.
         None => drop(packet.trim(old - new.len())),
     }
     let bytes = packet.network_data_mut()?;
@@ -177,7 +178,7 @@ fn write(packet: &mut Packet, (header_len, payload_at): (usize, usize), new: &[u
     Some(())
 }
 
-/// What a PORT command says, and where its argument stands.
+/// The address and port in a PORT command, and the position of its argument.
 #[derive(Debug, PartialEq, Eq)]
 struct Command {
     address: u32,
@@ -220,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_are_read() {
+    fn commands_are_parsed() {
         let command = |text: &str| Command::parse(text.as_bytes());
         let wanted = Command { address: 0x0102_0304, port: 5 * 256 + 6, place: 7..18 };
         assert_eq!(command("port   1,2,3,4,5,6\r\n"), Some(wanted));

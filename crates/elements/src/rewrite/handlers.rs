@@ -53,7 +53,7 @@ pub(super) fn common<E: Element>(handlers: &mut Handlers<E>, of: fn(&E) -> &Rewr
     });
 }
 
-/// Handlers that dump one of the maps.
+/// The handlers that dump one of the maps.
 pub(super) fn tables<E: Element>(
     handlers: &mut Handlers<E>,
     of: fn(&E) -> &Rewriter,
@@ -65,7 +65,7 @@ pub(super) fn tables<E: Element>(
     }
 }
 
-/// The handler that says what becomes of a TCP flow.
+/// The handler that returns what a TCP flow is rewritten to.
 pub(super) fn lookup<E: Element>(handlers: &mut Handlers<E>, of: fn(&E) -> &Rewriter, name: &str) {
     handlers.try_read(name, move |element, call| {
         let text = call.text();
@@ -147,7 +147,7 @@ impl Rewriter {
         let [star, other] = if reply { ["", "*"] } else { ["*", ""] };
         let now = millis(call.now());
         let expiry = changing.expiry(number).unwrap_or(now);
-        // As Click counts: in 32 bits, past 0.
+        // As in Click, the difference has 32 bits and wraps below 0.
         let left = (expiry + 500).wrapping_sub(now) as u32 / 1000;
         let input = record.input.load(Relaxed);
         let _ = writeln!(text, " [{star}{forward} {other}{back}] i{input} exp{left}");
@@ -155,7 +155,7 @@ impl Rewriter {
 }
 
 impl Placed {
-    /// What an input counted, in all maps.
+    /// The counts of an input in all maps.
     fn counts(&self, changing: &Changing<'_>, input: usize) -> InputCounts {
         let counts = self.maps.iter().map(|&map| changing.counts(map, input));
         counts.fold(InputCounts::default(), |sum, counts| InputCounts {

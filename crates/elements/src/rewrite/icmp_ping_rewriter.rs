@@ -1,25 +1,25 @@
-//! ICMPPingRewriter - rewrites the addresses and identifiers of ICMP echo requests and replies
+//! ICMPPingRewriter - translates the addresses and identifiers of ICMP echo requests and replies (NAT)
 //!
 //! # Synopsis
 //! `ICMPPingRewriter(INPUTSPEC1, ..., INPUTSPECn [, keywords])`
 //!
 //! # Description
-//! Lets pings through a network address translator. An echo request of an unknown flow (source address,
-//! destination address, identifier) gets a mapping as the INPUTSPEC of its input says, with the identifier in the
-//! place of the source port: `pattern SADDR SPORT - - FOUTPUT ROUTPUT` or `pattern SADDR - SPORT FOUTPUT ROUTPUT`,
-//! where SPORT is as a rule a range. The other INPUTSPECs are those of IPRewriter. Replies to the rewritten request
-//! become replies to the first one.
+//! Lets pings pass a network address translator. An echo request of an unknown flow (source address, destination
+//! address, identifier) gets a mapping by the INPUTSPEC of its input, where the identifier takes the place of the
+//! source port: `pattern SADDR SPORT - - FOUTPUT ROUTPUT` or `pattern SADDR - SPORT FOUTPUT ROUTPUT`. SPORT is usually
+//! a range. The other INPUTSPECs are those of IPRewriter. Replies to the rewritten request become replies to the
+//! original request.
 //!
-//! Packets must have their IP header marked. Echo replies that nobody waits for, packets that are no echo
-//! requests or replies, and second and later fragments are dropped, unless they come to a `pass` input. Checksums
-//! are updated.
+//! Packets must have their network header position set. Echo replies without a mapping, packets that are not echo
+//! requests or replies, and second and later fragments are dropped, unless they arrive at a `pass` input. Checksums are
+//! updated.
 //!
-//! IPRewriter's manual says how threads share mappings and what memory they take.
+//! IPRewriter's manual describes how threads share mappings, and how much memory mappings need.
 //!
 //! # Arguments
 //! - INPUTSPEC: one for each input.
-//! - TIMEOUT: how long a flow may be silent. Keyword, seconds, default 5 minutes.
-//! - GUARANTEE: how long after its last packet a flow keeps its mapping in any case. Keyword, default 5 seconds.
+//! - TIMEOUT: idle timeout of a flow. Keyword, seconds, default 5 minutes.
+//! - GUARANTEE: how long a flow is guaranteed to keep its mapping after its last packet. Keyword, default 5 seconds.
 //! - REAP_INTERVAL, MAPPING_CAPACITY, DST_ANNO, REPLY_ANNO, SET_AGGREGATE, HANDLE_MIGRATION: as IPRewriter.
 //!
 //! # Ports
@@ -33,13 +33,13 @@
 //!   write), `clear` (write): as IPRewriter.
 //!
 //! # Drops
-//! - filtered: the flow is new and the INPUTSPEC is `drop`.
-//! - table full: no identifier is free, or no room for a mapping.
+//! - filtered: the flow is new, and the INPUTSPEC is `drop`.
+//! - table full: no identifier is free, or there is no room for a mapping.
 //! - unexpected: an echo reply without a mapping.
-//! - no match: no echo request or reply.
-//! - fragment: not the first fragment.
-//! - truncated, bad header length: there is no identifier.
-//! - header not set: the IP header is not marked.
+//! - no match: neither an echo request nor an echo reply.
+//! - fragment: a second or later fragment.
+//! - truncated, bad header length: the packet ends before the identifier, or its IP header length is invalid.
+//! - header not set: the network header position is not set.
 //!
 //! # Example
 //! ```click
@@ -104,8 +104,8 @@ impl Element for IcmpPingRewriter {
     }
 }
 
-/// Both addresses and the identifier, which stands in a flow beside its successor: in front of it in requests,
-/// behind it in replies.
+/// Flows of both addresses and the identifier. In requests, the identifier is the source port and its successor
+/// the destination port; in replies it is the other way round.
 struct Echo;
 
 const ECHO_REPLY: u8 = 0;
@@ -153,7 +153,7 @@ impl Dialect for Echo {
     }
 }
 
-/// A checksum of 0 is that of a message whose words do not sum up to 0: one of nothing but zeros has the other one.
+/// Corrects the checksum of a message of all zeros: it is 0xffff, not 0.
 pub(super) fn not_negative_zero(icmp: &mut [u8]) {
     if icmp.iter().all(|byte| *byte == 0)
         && let Some(sum) = field(icmp, 2)

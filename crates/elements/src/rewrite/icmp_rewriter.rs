@@ -1,41 +1,42 @@
-//! ICMPRewriter - rewrites ICMP errors by the mappings of rewriters
+//! ICMPRewriter - translates ICMP errors about packets that a rewriter changed (NAT)
 //!
 //! # Synopsis
 //! `ICMPRewriter(MAPS [, DST_ANNO, REPLY_ANNO])`
 //!
 //! # Description
-//! An ICMP error quotes the packet that it is about. When a rewriter has changed that packet, the error is about
-//! the changed one. This element looks for a mapping in the rewriters MAPS, in order, and rewrites the error so
-//! that it is about the original packet: the quoted addresses, ports or echo identifier, the checksums quoted and
-//! of the message, and the destination of the error if it is the quoted source. Types: destination unreachable,
-//! source quench, redirect, time exceeded, parameter problem.
+//! An ICMP error quotes the packet that it is about. If a rewriter has changed that packet, the error quotes the
+//! changed packet. This element looks for a mapping in the rewriters MAPS, in order, and rewrites the error so that it
+//! is about the original packet. It rewrites the quoted addresses, the quoted ports or echo identifier, and the
+//! checksums of the quoted packet and of the message. It also rewrites the destination of the error if that is the
+//! quoted source. It handles destination unreachable, source quench, redirect, time exceeded and parameter problem.
 //!
-//! Of quoted packets that have no ports here (other protocols, second and later fragments, less than eight bytes
-//! behind the header) addresses alone are looked up, which IPAddrRewriter and IPAddrPairRewriter know.
+//! If a quoted packet has no usable ports (another protocol, a second or later fragment, fewer than eight bytes after
+//! the header), only its addresses are looked up. IPAddrRewriter and IPAddrPairRewriter have such mappings.
 //!
-//! Errors for which there is no mapping, errors with too little in them, and ICMP messages of other types leave
-//! unchanged by output 1, if there is one. Packets that are no ICMP are dropped. Packets must have their IP
-//! header marked.
+//! Errors without a mapping, incomplete errors, and ICMP messages of other types go to output 1 unchanged, if it is
+//! connected and no rewriter in MAPS has a PORT; otherwise they are dropped. Packets that are not ICMP are dropped.
+//! Packets must have their network header position set.
 //!
 //! # Arguments
-//! - MAPS: rewriters, separated by spaces. With `NAME:PORT` rewritten errors leave by output PORT plus the output
-//!   that the mapping gives to the packets it is about; else by output 0. Mandatory.
+//! - MAPS: rewriters, separated by spaces. With `NAME:PORT`, rewritten errors go to output PORT plus the mapping's
+//!   output for replies to the quoted packet; otherwise to output 0. Mandatory.
 //! - DST_ANNO: whether the destination annotation is set to the new destination. Keyword, default true.
-//! - REPLY_ANNO: a byte of the annotations, which errors about packets of a flow get as replies to it would.
-//!   Keyword, default none.
+//! - REPLY_ANNO: an annotation byte, by name or offset. Errors about packets of a flow get the same value there as
+//!   replies to it. Keyword, default none.
 //!
 //! # Ports
-//! One push input; output 0, push: rewritten errors; output 1, push, may be left out: what is not rewritten. More
+//! One push input; output 0, push: rewritten errors; output 1, push, optional: packets that are not rewritten. More
 //! outputs for MAPS with ports.
 //!
 //! # Handlers
 //! None of its own.
 //!
 //! # Drops
-//! - unexpected: without output 1, an error for which there is no mapping, or no error.
-//! - truncated: without output 1, an error that quotes less than an IP header.
-//! - no match: no ICMP.
-//! - header not set: the IP header is not marked.
+//! - unexpected: without output 1, an error without a mapping, or not an error.
+//! - truncated: without output 1, an incomplete packet, or an error that quotes less than an IP header.
+//! - bad header length: without output 1, the length in the IP header is below 20 bytes.
+//! - no match: not ICMP.
+//! - header not set: the network header position is not set.
 //!
 //! # Example
 //! ```click
@@ -66,7 +67,7 @@ use crate::flows::key::FlowId;
 /// The element; its manual is at the top of the file.
 pub struct IcmpRewriter {
     named: Arc<Named>,
-    /// Names of rewriters, and where the ports of each begin.
+    /// The names of rewriters, and the first output of each.
     maps: Vec<(String, Option<usize>)>,
     outputs: usize,
     dst_anno: bool,
@@ -76,7 +77,7 @@ pub struct IcmpRewriter {
 
 register!(IcmpRewriter, "icmp_rewriter.rs");
 
-/// A rewriter, and where its ports begin.
+/// A rewriter, and its first output.
 type Map = (Arc<Rewriter>, Option<usize>);
 
 impl Element for IcmpRewriter {
@@ -127,7 +128,7 @@ impl Element for IcmpRewriter {
             }
             rewriters.push((rewriter, *port));
         }
-        // It is initialised once.
+        // An element is initialised only once.
         let _ = self.rewriters.set(rewriters);
         Ok(())
     }
@@ -161,14 +162,14 @@ const TIME_EXCEEDED: u8 = 11;
 const PARAMETER_PROBLEM: u8 = 12;
 const ICMP_LEN: usize = 8;
 
-/// What an error quotes.
+/// The packet that an error quotes.
 struct Quoted {
     /// The flow of replies to the quoted packet.
     replies: FlowId,
     protocol: u8,
-    /// Where it stands in the message.
+    /// The position of the quoted IP header in the message.
     header: Range<usize>,
-    /// Whether the ports, or the identifier, are there and part of the flow.
+    /// Whether the quoted packet has ports, or an identifier, that are part of the flow.
     has_ports: bool,
 }
 
@@ -213,7 +214,7 @@ impl Quoted {
 }
 
 impl IcmpRewriter {
-    /// Rewrites an error; returns its output, or why it is none that can be.
+    /// Rewrites an error; returns its output, or the reason that it cannot be rewritten.
     fn rewrite(&self, packet: &mut Packet) -> Result<usize, Reason> {
         let bytes = packet.network_data().ok_or(Reason::NoHeader)?;
         let (head, icmp) = transport::split(bytes)?;
@@ -244,7 +245,7 @@ impl IcmpRewriter {
     }
 }
 
-/// What the replies to the quoted packet become: what the mapping does not know stays as it is.
+/// The flow that the replies to the quoted packet become. Fields that the mapping does not cover stay unchanged.
 fn rewritten(quoted: &Quoted, key: FlowId, to: FlowId) -> FlowId {
     let mut to = to;
     if key.source() == 0 && to.source() == 0 {
@@ -259,7 +260,7 @@ fn rewritten(quoted: &Quoted, key: FlowId, to: FlowId) -> FlowId {
     to
 }
 
-/// Sends an error to another destination if it goes to this one.
+/// Changes the destination of an error from `from` to `to`; returns false if it has another destination.
 fn redirect(bytes: &mut [u8], from: u32, to: u32) -> bool {
     let Some(destination) = field::<4>(bytes, 16) else { return false };
     if *destination != from.to_be_bytes() {
@@ -272,7 +273,7 @@ fn redirect(bytes: &mut [u8], from: u32, to: u32) -> bool {
     true
 }
 
-/// Rewrites what an error quotes, given what the replies to it become.
+/// Rewrites the packet that an error quotes; `to` is the flow that its replies become.
 fn translate(icmp: &mut [u8], quoted: &Quoted, to: FlowId) -> Option<()> {
     let original = to.reversed();
     let mut all = Delta::default();
@@ -289,7 +290,7 @@ fn translate(icmp: &mut [u8], quoted: &Quoted, to: FlowId) -> Option<()> {
         let mut ports = Delta::default();
         let is_echo = quoted.protocol == protocol::ICMP;
         match is_echo {
-            // The identifier stands at both places of a flow; see ICMPPingRewriter.
+            // The identifier determines both ports of a flow; see ICMPPingRewriter.
             true => ports.exchange(field::<2>(inner, 4)?, to.destination_port().to_be_bytes()),
             false => ports.exchange(field::<4>(inner, 0)?, original.ports.to_be_bytes()),
         }
@@ -300,7 +301,7 @@ fn translate(icmp: &mut [u8], quoted: &Quoted, to: FlowId) -> Option<()> {
             protocol::UDP if field(inner, 6) != Some(&mut [0, 0]) => Some(6),
             _ => None,
         };
-        // It may not be quoted.
+        // The checksum may be beyond the quoted bytes.
         if let Some(sum_at) = sum_at
             && let Some(sum) = field::<2>(inner, sum_at)
         {
@@ -320,19 +321,19 @@ fn translate(icmp: &mut [u8], quoted: &Quoted, to: FlowId) -> Option<()> {
     Some(())
 }
 
-/// How a sum of words changes.
+/// The change of a sum of words.
 #[derive(Clone, Copy, Default)]
 struct Delta(u64);
 
 impl Delta {
-    /// Notes that words changed.
+    /// Adds the change of these words.
     fn note(&mut self, old: &[u8], new: &[u8]) {
         for (old, new) in old.as_chunks().0.iter().zip(new.as_chunks().0) {
             self.0 += u64::from(!u16::from_be_bytes(*old)) + u64::from(u16::from_be_bytes(*new));
         }
     }
 
-    /// Puts words in the place of others.
+    /// Replaces words, and adds the change.
     fn exchange<const N: usize>(&mut self, place: &mut [u8; N], new: [u8; N]) {
         self.note(&*place, &new);
         *place = new;
@@ -356,7 +357,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_message_is_too_strange(
+        fn withstands_any_message(
             mut icmp: Vec<u8>, kind in 0u8..16, cut in 0usize..80, addresses: u64, ports: u32,
         ) {
             let quoted = Datagram { protocol: [1, 6, 17, 33, 47][usize::from(kind) % 5], ..Datagram::udp(&icmp) };

@@ -1,4 +1,4 @@
-//! What a rewriter does with a flow that it has no mapping for: an argument for each input.
+//! What a rewriter does with a flow that has no mapping: one argument for each input.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -11,33 +11,33 @@ use super::pattern::Pattern;
 use super::rewriter::Rewriter;
 use crate::flows::key::FlowId;
 
-/// What an input does.
+/// What an input does with an unknown flow.
 #[derive(Clone)]
 pub(super) enum Input {
     Drop,
     /// The packet leaves unchanged.
     Pass(u16),
-    /// A mapping that changes nothing.
+    /// Makes a mapping that changes nothing.
     Keep(Outputs),
     Pattern(Arc<Pattern>, Outputs),
     Mapper(Arc<dyn Mapper>),
 }
 
-/// Where packets leave: of the flow, of its replies.
+/// The output of the flow, and the output of its replies.
 pub(super) type Outputs = [u16; 2];
 
-/// Something that says how new flows are rewritten (RoundRobinIPMapper and the like).
+/// Chooses how new flows are rewritten (RoundRobinIPMapper, SourceIPHashMapper).
 pub(super) trait Mapper: Send + Sync {
-    /// What a flow becomes, and where it goes; none when it is dropped.
+    /// The flow that a flow becomes, and its outputs; `None` if it is dropped.
     fn rewrite(&self, flow: FlowId, request: &mut Request<'_>) -> Option<(FlowId, Outputs)>;
 
-    /// The outputs that it may choose, by pattern.
+    /// The outputs that it may choose, for each pattern.
     fn outputs(&self) -> Vec<Outputs>;
 }
 
-/// What is needed to choose.
+/// The input of a choice.
 pub(super) struct Request<'r> {
-    /// Whether replies to a flow would be taken for those to another one.
+    /// Whether a flow of replies already belongs to another mapping.
     pub(super) taken: &'r dyn Fn(FlowId) -> bool,
     pub(super) random: &'r mut Rng,
 }
@@ -48,22 +48,22 @@ impl Request<'_> {
     }
 }
 
-/// Patterns, mappers and rewriters of a configuration, by the full names of patterns and elements.
+/// The patterns, mappers and rewriters of a configuration, by their full names.
 #[derive(Default)]
 pub(super) struct Named {
     patterns: Lock<HashMap<String, Arc<Pattern>>>,
     mappers: Lock<HashMap<String, Arc<dyn Mapper>>>,
-    /// They hold this in their turn: a router that ends is to take both with it.
+    /// Weak, because rewriters hold this structure: a router that ends must free both.
     rewriters: Lock<HashMap<String, Weak<Rewriter>>>,
 }
 
 impl Named {
-    /// The pattern that a name means.
+    /// The pattern with a name, as seen from `scope`.
     pub(super) fn pattern(&self, name: &str, scope: &Scope<'_>) -> Option<Arc<Pattern>> {
         nearest(&self.patterns.lock(), name, scope)
     }
 
-    /// Gives a pattern a name in the compound of `scope`.
+    /// Names a pattern in the compound element of `scope`.
     pub(super) fn add_pattern(&self, name: &str, pattern: Arc<Pattern>, scope: &Scope<'_>) {
         let full = format!("{}{name}", scope.prefix());
         self.patterns.lock().insert(full, pattern);
@@ -77,7 +77,7 @@ impl Named {
         self.rewriters.lock().insert(name.to_owned(), Arc::downgrade(rewriter));
     }
 
-    /// The rewriter that a name means.
+    /// The rewriter with a name, as seen from `scope`.
     pub(super) fn rewriter(&self, name: &str, scope: &Scope<'_>) -> Option<Arc<Rewriter>> {
         nearest(&self.rewriters.lock(), name, scope)?.upgrade()
     }
@@ -88,7 +88,7 @@ fn nearest<T: Clone>(all: &HashMap<String, T>, name: &str, scope: &Scope<'_>) ->
 }
 
 impl Input {
-    /// Reads an argument of a rewriter with so many outputs.
+    /// Reads an argument of a rewriter that has `outputs` outputs.
     ///
     /// # Errors
     /// What is wrong.
@@ -132,7 +132,7 @@ impl Input {
         }
     }
 
-    /// What the handlers `pattern0` and `patterns` show.
+    /// The text that the handlers `pattern0` and `patterns` show.
     pub(super) fn to_text(&self) -> String {
         match self {
             Self::Drop => "<drop>".to_owned(),
@@ -144,7 +144,7 @@ impl Input {
     }
 }
 
-/// Reads a pattern, or the name of one, and two outputs behind it.
+/// Reads a pattern, or the name of one, followed by two outputs.
 ///
 /// # Errors
 /// What is wrong.
@@ -178,7 +178,7 @@ fn parse_outputs(words: &[ArgText], scope: &Scope<'_>) -> Result<Outputs, String
     }
 }
 
-/// The number of an output; one that no element has when it is negative or too high.
+/// The number of an output; `u16::MAX`, which no element has, if `number` is negative or too high.
 fn port_of(number: i32) -> u16 {
     u16::try_from(number).unwrap_or(u16::MAX)
 }

@@ -1,28 +1,28 @@
-//! IPAddrPairRewriter - rewrites the source and destination addresses of IP packets
+//! IPAddrPairRewriter - translates the source and destination addresses of IP packets (NAT without ports)
 //!
 //! # Synopsis
 //! `IPAddrPairRewriter(INPUTSPEC1, ..., INPUTSPECn [, keywords])`
 //!
 //! # Description
-//! As IPAddrRewriter, but a mapping is known by both addresses of a packet, and may change both: one host may be
-//! seen under several addresses, by those it talks to.
+//! Like IPAddrRewriter, but a mapping is identified by both addresses of a packet and may change both. A host can thus
+//! appear under different addresses to different peers.
 //!
-//! A packet of an unknown pair is treated as the INPUTSPEC of its input says:
+//! For a packet with an unknown pair, the INPUTSPEC of its input decides:
 //!
 //! - `drop`, `discard`, `pass [OUTPUT]`, `keep FOUTPUT ROUTPUT`, `ELEMENT`: as IPRewriter.
 //! - `pattern SADDR[-SADDR2] DADDR FOUTPUT ROUTPUT`: maps the source address as IPAddrRewriter does, and the
-//!   destination address to DADDR; either stays as it is where the pattern says `-`.
-//! - `pattern NAME FOUTPUT ROUTPUT`: the same by a pattern of IPRewriterPatterns.
+//!   destination address to DADDR. An address given as `-` stays unchanged.
+//! - `pattern NAME FOUTPUT ROUTPUT`: the same with a pattern of IPRewriterPatterns.
 //!
-//! Packets must have their IP header marked; fragments are rewritten, too. Checksums are updated, those of TCP and
-//! UDP included. The destination annotation is set to the new destination.
+//! Packets must have their network header position set. Fragments are rewritten, too. Checksums are updated, including
+//! those of TCP and UDP. The destination annotation is set to the new destination.
 //!
-//! IPRewriter's manual says how threads share mappings and what memory they take.
+//! IPRewriter's manual describes how threads share mappings, and how much memory mappings need.
 //!
 //! # Arguments
 //! - INPUTSPEC: one for each input.
-//! - TIMEOUT: how long a pair may be unused. Keyword, seconds, default 2 hours.
-//! - GUARANTEE: how long after its last packet a pair keeps its mapping in any case. Keyword, default 5 seconds.
+//! - TIMEOUT: idle timeout of a pair. Keyword, seconds, default 2 hours.
+//! - GUARANTEE: how long a pair is guaranteed to keep its mapping after its last packet. Keyword, default 5 seconds.
 //! - REAP_INTERVAL, MAPPING_CAPACITY, REPLY_ANNO, SET_AGGREGATE, HANDLE_MIGRATION: as IPRewriter.
 //!
 //! # Ports
@@ -35,7 +35,7 @@
 //!   write), `clear` (write): as IPRewriter.
 //!
 //! # Drops
-//! As IPAddrRewriter.
+//! As IPAddrRewriter, but a pattern may also change the destination address.
 //!
 //! # Example
 //! ```click

@@ -1,45 +1,46 @@
-//! IPAddrRewriter - rewrites the source addresses of IP packets
+//! IPAddrRewriter - translates the source addresses of IP packets (NAT without ports)
 //!
 //! # Synopsis
 //! `IPAddrRewriter(INPUTSPEC1, ..., INPUTSPECn [, keywords])`
 //!
 //! # Description
-//! A network address translator without ports: hosts inside get addresses of their own outside, for as long as
-//! they use them. A mapping is found by the source address of a packet, which is then rewritten, or else by its
-//! destination address, which is rewritten back. A packet that has neither is treated as the INPUTSPEC of its
-//! input says:
+//! A network address translator without ports: each inside host gets an outside address of its own for as long as it
+//! uses it. If a mapping has the packet's source address, the source address is rewritten. Otherwise, if a mapping has
+//! the packet's destination address, the destination address is rewritten back. Otherwise the INPUTSPEC of the packet's
+//! input decides:
 //!
 //! - `drop`, `discard`, `pass [OUTPUT]`, `keep FOUTPUT ROUTPUT`, `ELEMENT`: as IPRewriter.
-//! - `pattern SADDR[-SADDR2] - FOUTPUT ROUTPUT`: maps the source address to SADDR, or to a free address of a range
-//!   or a network `ADDR/LEN` (without its first and last address). Any free one is taken, or with a `#` behind the
-//!   range the next one in turn. The destination must be `-`. When no address is free the packet is dropped.
-//! - `pattern NAME FOUTPUT ROUTPUT`: the same by a pattern of IPRewriterPatterns.
+//! - `pattern SADDR[-SADDR2] - FOUTPUT ROUTPUT`: maps the source address to SADDR, or to a free address of a range or
+//!   of a network `ADDR/LEN` (without its first and last address). The free address is chosen at random, or in turn if
+//!   `#` follows the range. The destination must be `-`. If no address is free, the packet is dropped.
+//! - `pattern NAME FOUTPUT ROUTPUT`: the same with a pattern of IPRewriterPatterns.
 //!
-//! Packets must have their IP header marked; fragments are rewritten, too. Checksums are updated, those of TCP and
-//! UDP included. The destination annotation of replies is set to the new destination.
+//! Packets must have their network header position set. Fragments are rewritten, too. Checksums are updated, including
+//! those of TCP and UDP. The destination annotation of replies is set to the new destination.
 //!
-//! IPRewriter's manual says how threads share mappings and what memory they take.
+//! IPRewriter's manual describes how threads share mappings, and how much memory mappings need.
 //!
 //! # Arguments
 //! - INPUTSPEC: one for each input.
-//! - TIMEOUT: how long an address may be unused. Keyword, seconds, default 2 hours.
-//! - GUARANTEE: how long after its last packet an address keeps its mapping in any case. Keyword, default 5 seconds.
+//! - TIMEOUT: idle timeout of an address. Keyword, seconds, default 2 hours.
+//! - GUARANTEE: how long an address is guaranteed to keep its mapping after its last packet. Keyword, default 5
+//!   seconds.
 //! - REAP_INTERVAL, MAPPING_CAPACITY, REPLY_ANNO, SET_AGGREGATE, HANDLE_MIGRATION: as IPRewriter.
 //!
 //! # Ports
 //! As many push inputs as INPUTSPECs, any number of push outputs.
 //!
 //! # Handlers
-//! - `table` (read): the mappings, one line for each direction, such as
-//!   `10.0.0.2 => 1.0.0.1 [*0 1] i0 exp7200`. Also `mappings`.
+//! - `table` (read): the mappings, one line for each direction, such as `10.0.0.2 => 1.0.0.1 [*0 1] i0 exp7200`. Also
+//!   `mappings`.
 //! - `table_size`, `nmappings`, `mapping_failures`, `patterns`, `size` (read), `pattern0`, ..., `capacity` (read,
 //!   write), `clear` (write): as IPRewriter.
 //!
 //! # Drops
-//! - filtered: neither address is known, and the INPUTSPEC is `drop`.
-//! - table full: no address is free, or no room for a mapping; or the pattern changes more than the source.
-//! - truncated, bad header length: it is no IP packet.
-//! - header not set: the IP header is not marked.
+//! - filtered: neither address has a mapping, and the INPUTSPEC is `drop`.
+//! - table full: no address is free, or there is no room for a mapping; or the pattern changes more than the source.
+//! - truncated, bad header length: the IP header is incomplete, or its length is invalid.
+//! - header not set: the network header position is not set.
 //!
 //! # Example
 //! ```click

@@ -1,94 +1,96 @@
-//! IPRewriter - rewrites the addresses and ports of TCP and UDP packets
+//! IPRewriter - translates the addresses and ports of TCP and UDP packets (NAT)
 //!
 //! # Synopsis
 //! `IPRewriter(INPUTSPEC1, ..., INPUTSPECn [, keywords])`
 //!
 //! # Description
-//! A network address and port translator. It keeps mappings: a flow (source address and port, destination address
-//! and port, TCP or UDP) is rewritten to another one and leaves by an output, and so do the replies to that other
-//! flow, which become replies to the first one. A packet of a flow that has a mapping is rewritten by it,
-//! whatever the input. A packet of an unknown flow is treated as the INPUTSPEC of its input says:
+//! A network address and port translator. A mapping rewrites the packets of one flow (source address and port,
+//! destination address and port, TCP or UDP) to another flow, and sends them to an output. It also rewrites the replies
+//! to that other flow, which become replies to the original flow. A packet whose flow has a mapping is rewritten by it,
+//! at whatever input it arrives. For a packet of an unknown flow, the INPUTSPEC of its input decides:
 //!
-//! - `drop` or `discard`: it is dropped.
-//! - `pass [OUTPUT]` (also `nochange`, `passthrough`): it leaves unchanged by OUTPUT, 0 unless given. No
-//!   mapping is made.
-//! - `keep FOUTPUT ROUTPUT`: makes a mapping that changes nothing. Packets of the flow leave by FOUTPUT, replies
-//!   by ROUTPUT.
+//! - `drop` or `discard`: drops the packet.
+//! - `pass [OUTPUT]` (also `nochange`, `passthrough`): sends the packet unchanged to OUTPUT, default 0. Makes no
+//!   mapping.
+//! - `keep FOUTPUT ROUTPUT`: makes a mapping that changes nothing. Packets of the flow go to FOUTPUT, replies to
+//!   ROUTPUT.
 //! - `pattern SADDR SPORT DADDR DPORT FOUTPUT ROUTPUT`: makes a mapping by the pattern. A field given as `-` stays
-//!   as it is. SPORT may be a range `L-H`: the flow keeps its source port if that is in the range and no other
-//!   mapping with the same destination has it, and gets any free port otherwise. With a `#` behind the range,
-//!   ports are given out in turn; with a `?`, by chance. When no port is free the packet is dropped.
-//!   A pattern may also be `SADDR DADDR`, where SADDR may be a range `A1-A2` or a network, with the same marks;
-//!   or `SADDR DADDR SPORT`.
-//! - `pattern NAME FOUTPUT ROUTPUT`: the same by a pattern of IPRewriterPatterns.
-//! - `ELEMENT`: mappings are made as a mapper says, such as RoundRobinIPMapper.
+//!   unchanged. SPORT may be a range `L-H`: the flow keeps its source port if that is in the range and no other mapping
+//!   with the same destination has it, and gets a random free port otherwise. If `#` follows the range, ports are
+//!   assigned in turn; if `?` follows it, at random. If no port is free, the packet is dropped. A pattern may also be
+//!   `SADDR DADDR`, where SADDR may be a range `A1-A2` or a network, with the same marks; or `SADDR DADDR SPORT`.
+//! - `pattern NAME FOUTPUT ROUTPUT`: the same with a pattern of IPRewriterPatterns.
+//! - `ELEMENT`: a mapper, such as RoundRobinIPMapper, chooses the mapping.
 //!
-//! Packets must have their IP header marked. Those that are neither TCP nor UDP, second and later fragments, and
-//! those too short to have ports are dropped, unless they come to a `pass` input. Checksums are updated for what
-//! changed (RFC 1624); a UDP checksum of 0, which means none, stays.
+//! Packets must have their network header position set. Packets that are neither TCP nor UDP, second and later
+//! fragments, and packets too short for ports are dropped, unless they arrive at a `pass` input. Checksums are updated
+//! for what changed (RFC 1624); a UDP checksum of 0, which means none, stays 0.
 //!
-//! Mappings that have expired are taken out every REAP_INTERVAL, and when there is no room for a new one; until
-//! then they still hold. When the capacity is reached, the mapping that expires first goes, of those whose
-//! guarantee has ended; if there is none, the new flow is refused and its packet dropped.
+//! Expired mappings are removed every REAP_INTERVAL; until then they still work. At capacity, a new mapping replaces
+//! the one that expires first among those whose guarantee has ended. If there is none, the new flow is refused and its
+//! packet dropped.
 //!
-//! All threads share one table, so that it does not matter on which thread replies arrive. Lookups of a whole
-//! batch run together, wait for nothing and write nothing but the time of the last packet. New flows take a lock
-//! for as long as it takes to choose a port and to enter the mapping; a thread that looks up at this moment
-//! does not wait, and one that misses the new mapping takes the lock and looks again.
+//! All threads share one table, so replies may arrive on any thread. The lookups of a batch run together. They never
+//! wait, and they write only the time of the last packet and the state of the flow. A new flow holds a lock while it
+//! chooses a port and adds the mapping. Lookups on other threads do not wait for it; a thread that misses the new
+//! mapping takes the lock and looks again.
 //!
-//! In a hot swap a rewriter takes over the mappings of the one with its name and class: all whose input and outputs
-//! it has, too, whatever its INPUTSPECs are. A pattern that is the same goes on in its range.
+//! On a hot swap, a rewriter takes over the mappings of the rewriter with the same name and class, except those whose
+//! input or outputs it lacks. INPUTSPECs do not matter. An unchanged pattern continues at its position in the range.
 //!
-//! A mapping takes 64 bytes, two entries of an index and one in the order of expiry: less than 256 bytes, and 170
-//! on average. The table grows by doubling and keeps its size.
+//! A mapping uses a 64-byte record, two index entries and one entry in the order of expiry: less than 256 bytes, and
+//! 170 on average. The table grows by doubling and never shrinks.
 //!
 //! # Arguments
 //! - INPUTSPEC: one for each input.
-//! - TCP_TIMEOUT (or TIMEOUT): how long a TCP connection may be silent when there was data both ways. Keyword,
+//! - TCP_TIMEOUT (or TIMEOUT): idle timeout of a TCP connection that has carried data in both directions. Keyword,
 //!   seconds, default 24 hours.
-//! - TCP_DONE_TIMEOUT: how long after its end (FIN both ways, or RST). Keyword, default 4 minutes.
-//! - TCP_NODATA_TIMEOUT: how long when there was no data one way. Keyword, default 5 minutes.
-//! - TCP_GUARANTEE (or GUARANTEE): how long after its last packet a connection keeps its mapping in any case.
+//! - TCP_DONE_TIMEOUT: idle timeout of a TCP connection that has ended (FIN in both directions, or RST). Keyword,
+//!   default 4 minutes.
+//! - TCP_NODATA_TIMEOUT: idle timeout of a TCP connection that has not carried data in both directions. Keyword,
+//!   default 5 minutes.
+//! - TCP_GUARANTEE (or GUARANTEE): how long a connection is guaranteed to keep its mapping after its last packet.
 //!   Keyword, default 5 seconds.
-//! - UDP_TIMEOUT: how long a UDP flow may be silent. Keyword, default 5 minutes.
-//! - UDP_STREAMING_TIMEOUT: the same when there were three packets and a reply. Keyword, default UDP_TIMEOUT.
+//! - UDP_TIMEOUT: idle timeout of a UDP flow. Keyword, default 5 minutes.
+//! - UDP_STREAMING_TIMEOUT: idle timeout of a UDP flow with at least three packets, one of them a reply. Keyword,
+//!   default UDP_TIMEOUT.
 //! - UDP_GUARANTEE: as TCP_GUARANTEE. Keyword, default 5 seconds.
-//! - REAP_INTERVAL (or REAP_TIME): how often mappings that have expired are taken out, 0 for never. Keyword,
-//!   default 15 minutes.
-//! - MAPPING_CAPACITY (or CAPACITY): the most mappings; or another rewriter, whose capacity is shared. Keyword,
-//!   default 2147483647.
+//! - REAP_INTERVAL (or REAP_TIME): how often expired mappings are removed, 0 for never. Keyword, default 15 minutes.
+//! - MAPPING_CAPACITY (or CAPACITY): the maximum number of mappings, or another rewriter whose capacity to share.
+//!   Keyword, default 2147483647.
 //! - DST_ANNO: whether the destination annotation is set to the new destination. Keyword, default true.
-//! - REPLY_ANNO: a byte of the annotations, by name or offset. Replies get the value there that the packet had
-//!   which made the mapping. Keyword, default none.
+//! - REPLY_ANNO: an annotation byte, by name or offset. Replies get the value that the packet which made the mapping
+//!   had there. Keyword, default none.
 //! - SET_AGGREGATE: whether the aggregate annotation is set to the number of the mapping. Keyword, default false.
-//! - HANDLE_MIGRATION: taken for FastClick's sake; flows may change threads at any time. Keyword.
+//! - HANDLE_MIGRATION: accepted and ignored, for FastClick compatibility: flows may change threads at any time.
+//!   Keyword.
 //!
 //! # Ports
 //! As many push inputs as INPUTSPECs, any number of push outputs.
 //!
 //! # Handlers
 //! - `tcp_table`, `udp_table` (read): the mappings, one line for each direction, such as
-//!   `(1.0.0.1, 20, 2.0.0.2, 30) => (3.0.0.3, 1024, 2.0.0.2, 30) [*0 1] i0 exp300`: outputs, with a star at the one
-//!   that the line is about; the input that made the mapping; seconds until it expires. Lines are in the order
-//!   that Click's tables have. Also `tcp_mappings`, `udp_mappings`.
-//! - `tcp_lookup` (read): given `SADDR SPORT DADDR DPORT`, what the TCP flow is rewritten to, in the same form;
-//!   nothing when there is no mapping.
-//! - `table_size` (read): this rewriter's mappings. Also `nmappings`.
-//! - `mapping_failures` (read): flows that got no mapping because no port was free, or for want of room.
-//! - `patterns` (read): the inputs, a line each, with the number of their mappings in brackets.
-//! - `pattern0`, `pattern1`, ... (read, write): one input. Writing an INPUTSPEC removes the mappings that the old
-//!   one made.
-//! - `size` (read): the mappings that count against the capacity.
+//!   `(1.0.0.1, 20, 2.0.0.2, 30) => (3.0.0.3, 1024, 2.0.0.2, 30) [*0 1] i0 exp300`: the outputs, with a star at the
+//!   output of the line's direction; the input that made the mapping; the seconds until it expires. Lines are in the
+//!   order of Click's tables. Also `tcp_mappings`, `udp_mappings`.
+//! - `tcp_lookup` (read): given `SADDR SPORT DADDR DPORT`, what the TCP flow is rewritten to, in the same form; empty
+//!   if there is no mapping.
+//! - `table_size` (read): the number of this rewriter's mappings. Also `nmappings`.
+//! - `mapping_failures` (read): flows that got no mapping because no port was free or there was no room.
+//! - `patterns` (read): the inputs, one per line, with the number of their mappings in brackets.
+//! - `pattern0`, `pattern1`, ... (read, write): one input. Writing an INPUTSPEC removes the mappings that the old one
+//!   made.
+//! - `size` (read): the number of mappings that count against the capacity.
 //! - `capacity` (read, write): the capacity.
 //! - `clear` (write): removes all mappings that count against the capacity.
 //!
 //! # Drops
-//! - filtered: the flow is new and the INPUTSPEC is `drop`.
-//! - table full: no port is free, or no room for a mapping.
+//! - filtered: the flow is new, and the INPUTSPEC is `drop`.
+//! - table full: no port is free, or there is no room for a mapping.
 //! - no match: neither TCP nor UDP.
-//! - fragment: not the first fragment.
-//! - truncated, bad header length: there are no ports.
-//! - header not set: the IP header is not marked.
+//! - fragment: a second or later fragment.
+//! - truncated, bad header length: the packet ends before its ports, or its IP header length is invalid.
+//! - header not set: the network header position is not set.
 //!
 //! # Example
 //! ```click
@@ -162,7 +164,7 @@ impl Element for IpRewriter {
     }
 }
 
-/// TCP and UDP, each in a map of its own.
+/// TCP and UDP, each in its own map.
 struct Ports;
 
 impl Dialect for Ports {
@@ -194,7 +196,7 @@ mod tests {
     use super::IpRewriter;
 
     #[test]
-    fn a_router_that_ends_takes_its_mappings_with_it() {
+    fn a_router_that_ends_frees_its_mappings() {
         let rig = Rig::new("IPRewriter(keep 0 0)", 1, 1).unwrap();
         let router = rig.router();
         let rewriter = (0..router.len()).find_map(|id| router.element::<IpRewriter>(id)).unwrap();

@@ -1,12 +1,12 @@
-//! IPRewriterPatterns - gives names to patterns of rewriters
+//! IPRewriterPatterns - defines named patterns for rewriters and mappers
 //!
 //! # Synopsis
 //! `IPRewriterPatterns(NAME PATTERN, ...)`
 //!
 //! # Description
-//! Lets the arguments of rewriters and mappers use NAME for a pattern: `pattern NAME FOUTPUT ROUTPUT`. All that
-//! use a name share the pattern, and with it the place in a range whose ports are given out in turn. A name holds
-//! in the compound where the element stands and within.
+//! Lets the arguments of rewriters and mappers use NAME for a pattern: `pattern NAME FOUTPUT ROUTPUT`. All users of a
+//! name share the pattern, including its position in a range whose ports are assigned in turn. A name is visible in the
+//! compound element that contains this element, and in compound elements inside it.
 //!
 //! # Arguments
 //! - NAME PATTERN: a name, and `SADDR SPORT DADDR DPORT`, `SADDR DADDR` or `SADDR DADDR SPORT` as in IPRewriter. Any

@@ -9,17 +9,17 @@ use millrace_core::Arg;
 use millrace_core::args::{ArgText, Scope};
 use millrace_core::net::Ipv4Prefix;
 
-/// New addresses and ports; what is 0 stays as it is.
+/// New addresses and ports; a field of 0 means that the packet's value stays.
 #[derive(Debug, Default)]
 pub(super) struct Pattern {
     source: u32,
     source_port: u16,
     destination: u32,
     destination_port: u16,
-    /// Whether the pattern speaks of ports.
+    /// Whether the pattern has ports.
     with_ports: bool,
     range: Range,
-    /// Where in the range to begin, for a sequential choice.
+    /// The next offset in the range, for a sequential choice.
     next: AtomicU32,
 }
 
@@ -31,20 +31,20 @@ struct Range {
     choice: Choice,
 }
 
-/// Which one of a range a flow gets.
+/// How a flow's port or address is chosen from a range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Choice {
-    /// The port that it has, if that is free; any otherwise.
+    /// The flow's own port if that is free, else a random one.
     #[default]
     SameFirst,
     /// The next one in turn.
     Sequential,
-    /// Any.
+    /// A random one.
     Random,
 }
 
 impl Choice {
-    /// The choice by the mark at the end of a range, and the range without it.
+    /// The choice given by the mark at the end of a range, and the range without the mark.
     fn split(text: &str) -> (Option<Self>, &str) {
         if let Some(text) = text.strip_suffix('#') {
             (Some(Self::Sequential), text)
@@ -129,15 +129,15 @@ impl Pattern {
         self.range = Range { top, choice: choice.unwrap_or(self.range.choice) };
     }
 
-    /// Begins in the range where another pattern has ended, if it has the same one.
+    /// Continues in the range where `old` stopped, if both patterns are the same.
     pub(super) fn go_on_from(&self, old: &Self) {
         if self.range == old.range && self.to_string() == old.to_string() {
             self.next.store(old.next.load(Relaxed), Relaxed);
         }
     }
 
-    /// What a flow becomes. `taken` says of the flow of the replies whether it is one already; `random` gives a
-    /// number up to another one. None when every choice is taken.
+    /// The flow that a flow becomes; `None` if every choice is taken. `taken` returns whether a flow of replies
+    /// already exists; `random` returns a random number from 0 to its argument.
     pub(super) fn rewrite(
         &self,
         flow: FlowId,
@@ -184,7 +184,7 @@ impl Pattern {
     }
 }
 
-/// The addresses of a network that hosts may have, the first and how many follow.
+/// The host addresses of a network: the first one, and how many follow.
 fn addresses_of(prefix: Ipv4Prefix) -> Option<(u32, u32)> {
     let (network, mask) = (u32::from(prefix.network()), u32::from(prefix.mask()));
     if u32::from(prefix.address()) == 0 || mask == 0 || prefix.length().is_none() {
@@ -193,7 +193,7 @@ fn addresses_of(prefix: Ipv4Prefix) -> Option<(u32, u32)> {
     Some(match !mask {
         0 => (prefix.address().into(), 0),
         1 => (network, 1),
-        // Without the first and the last, which are the network's and for all.
+        // Without the first and the last address: the network address and the broadcast address.
         hosts => (network | 1, hosts - 2),
     })
 }
@@ -206,7 +206,7 @@ fn one_port(text: &ArgText, scope: &Scope<'_>) -> Option<u16> {
     value(text, scope).filter(|port| *port > 0)
 }
 
-/// As Click's handlers show it, marks for the choice left out.
+/// The text in Click's handlers, which omits the mark for the choice.
 impl fmt::Display for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Range { top, .. } = self.range;
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_are_read_and_shown() {
+    fn patterns_are_parsed_and_shown() {
         for (text, shown) in [
             ("1.0.0.1 1024-65535# - -", "1.0.0.1 1024-65535 - -"),
             ("- - 2.0.0.2 80", "- - 2.0.0.2 80"),
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn the_own_port_comes_first_then_any_then_none() {
+    fn the_flows_own_port_is_preferred_to_a_random_one() {
         let pattern = pattern("7.0.0.1 100-102 - -").unwrap();
         let to = |taken: &[u16], port| {
             let taken = |reply: FlowId| taken.contains(&reply.destination_port());
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sequence_goes_round() {
+    fn a_sequence_wraps_around() {
         let pattern = pattern("7.0.0.1-7.0.0.3# -").unwrap();
         let random = |_| panic!("not by chance");
         let sources: Vec<u32> = (0..5)

@@ -1,4 +1,4 @@
-//! What all rewriters have in common: arguments, mappings, the way of a batch, handlers.
+//! Code shared by all rewriters: arguments, mappings, processing of batches, handlers.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, MutexGuard, OnceLock};
@@ -18,21 +18,21 @@ use super::input::{Input, Named, Request};
 use crate::flows::index::{Found, Hash, Index};
 use crate::flows::key::{FlowId, Key};
 
-/// A rewriter, whatever it rewrites.
+/// A rewriter of any kind.
 pub(super) struct Rewriter {
     pub(super) family: Family,
     pub(super) outputs: usize,
     pub(super) annotations: Annotations,
     inputs: Lock<Vec<Input>>,
-    /// What inputs that make no mappings do, for all threads to see.
+    /// What inputs do with unknown flows if they make no mappings; all threads can read this.
     gates: Vec<AtomicU32>,
-    /// For each map.
+    /// The policy of each map.
     policies: Vec<Policy>,
-    /// The mappings, unless another rewriter's capacity is shared.
+    /// The mappings, unless this rewriter shares the capacity of another one.
     own: Arc<FlowSet>,
     shares: Option<String>,
     placed: OnceLock<Placed>,
-    /// The mappings of the rewriter that this one has replaced.
+    /// The mappings of the rewriter that this one replaced.
     adopted: OnceLock<Placed>,
     reap_interval: Timestamp,
     timer: Timer,
@@ -48,53 +48,53 @@ pub(super) struct Placed {
 /// What a rewriter does with annotations.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Annotations {
-    /// Whether the destination is annotated.
+    /// Whether the destination annotation is set.
     pub(super) destination: bool,
-    /// The annotation that replies get from the packet that made the mapping.
+    /// The annotation that replies get from the first packet of the mapping.
     pub(super) reply: Option<usize>,
-    /// Whether packets are annotated with the number of their mapping.
+    /// Whether the aggregate annotation is set to the number of the mapping.
     pub(super) aggregate: bool,
 }
 
-/// What a class reads beside what all rewriters do.
+/// The arguments that only one class reads.
 pub(super) struct Own {
     pub(super) family: Family,
     pub(super) annotations: Annotations,
     pub(super) policies: Vec<Policy>,
 }
 
-/// What a class of rewriters does with every packet.
+/// The packet processing of a class of rewriters.
 pub(super) trait Dialect {
     /// The flow of a packet, and the map that it belongs to.
     fn read(packet: &Packet) -> Result<Seen, Reason>;
 
-    /// The flow by which a mapping for a packet is known, and another one by which it may be known, too.
+    /// The flow under which a packet's mapping is stored, and an alternative, if there is one.
     #[inline(always)]
     fn keys(flow: FlowId) -> (FlowId, Option<FlowId>) {
         (flow, None)
     }
 
-    /// Whether a mapping may be made for a packet of this flow.
+    /// Whether a packet of this flow may create a mapping.
     #[inline(always)]
     fn may_begin(flow: FlowId) -> bool {
         let _ = flow;
         true
     }
 
-    /// Rewrites a packet, and returns the state of the flow after it.
+    /// Rewrites a packet, and returns the new state of the flow.
     fn apply(rewriter: &Rewriter, set: &FlowSet, packet: &mut Packet, view: &View<'_>) -> u32;
 }
 
-/// What a rewriter sees of a packet.
+/// What a rewriter reads from a packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
     pub(super) flow: FlowId,
-    /// Which of the rewriter's maps.
+    /// The index of the rewriter's map.
     pub(super) map: usize,
     pub(super) protocol: u8,
 }
 
-/// The packets of a batch on their way through the table.
+/// The state of a batch's packets during lookup.
 #[derive(Default)]
 pub struct Lanes(Vec<Lane>);
 
@@ -106,14 +106,14 @@ struct Lane {
     seen: Result<Seen, Reason>,
 }
 
-/// A gate that leads to the lock.
+/// A gate that requires the lock.
 const CLOSED: u32 = 0;
 const DROP: u32 = 1;
-/// Plus the output by which packets pass.
+/// Plus the output of packets that pass.
 const PASS: u32 = 1 << 16;
 
 impl Rewriter {
-    /// Reads the arguments that every rewriter has; the class has read its own. What is left are the inputs.
+    /// Reads the arguments that every rewriter has, after the class has read its own. The rest are the inputs.
     pub(super) fn configure(setup: &mut Setup<'_>, own: Own) -> Result<Arc<Self>, Failed> {
         let named: Arc<Named> = setup.shared();
         let capacity: Option<Word> = setup.args.optional_keyword("CAPACITY");
@@ -165,7 +165,7 @@ impl Rewriter {
         Ok(rewriter)
     }
 
-    /// Finds the mappings' place, and starts to reap.
+    /// Finds the set of mappings, and starts reaping.
     pub(super) fn initialize(&self, init: &Init<'_>) -> Result<(), Refused> {
         let set = self.set(&init.router().scope_of(init.id()), 0)?;
         let inputs = self.inputs().clone();
@@ -184,7 +184,7 @@ impl Rewriter {
         let maps = self.policies.iter().map(|&policy| changing.add_map(policy, inputs.len()));
         let maps = maps.collect();
         drop(changing);
-        // It is initialised once.
+        // An element is initialised only once.
         let _ = self.placed.set(Placed { set, maps });
         if !self.reap_interval.is_zero() {
             self.timer.schedule_at(init.clock().now() + self.reap_interval);
@@ -199,7 +199,7 @@ impl Rewriter {
         other.ok_or(Refused("bad MAPPING_CAPACITY".to_owned()))?.set(scope, depth + 1)
     }
 
-    /// Takes out what has expired, as the timer says.
+    /// Removes expired mappings when the timer runs.
     pub(super) fn run_timer(&self, cx: &Context) {
         self.reap(cx.now());
         self.timer.schedule_at(cx.now() + self.reap_interval);
@@ -217,9 +217,9 @@ impl Rewriter {
         self.adopted.get().or_else(|| self.placed.get())
     }
 
-    /// Goes on with the mappings of another rewriter.
+    /// Continues with the mappings of another rewriter.
     pub(super) fn adopt(&self, placed: Placed) {
-        // A rewriter replaces one other.
+        // A rewriter replaces only one other.
         let _ = self.adopted.set(placed);
     }
 
@@ -231,7 +231,7 @@ impl Rewriter {
         self.inputs.lock()
     }
 
-    /// Puts another argument in the place of one, and takes out the mappings that were made by that.
+    /// Replaces the argument of an input, and removes the mappings that the old argument made.
     pub(super) fn exchange(
         &self,
         number: usize,
@@ -260,14 +260,14 @@ fn gate_of(input: &Input) -> u32 {
     }
 }
 
-/// A time as mappings have it.
+/// A time in the unit of mappings.
 pub(super) fn millis(time: Timestamp) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(0)
 }
 
-/// The way of packets.
+/// Packet processing.
 impl Rewriter {
-    /// Rewrites the packets of a batch that came by input `port`, and sends them on.
+    /// Rewrites the packets of a batch that arrived at input `port`, and forwards them.
     #[inline]
     pub(super) fn push<D: Dialect>(
         &self,
@@ -345,7 +345,7 @@ impl Rewriter {
         view.output
     }
 
-    /// Notes what was seen of a flow; its mapping may then expire earlier than before.
+    /// Records the new state of a flow; its mapping may then expire earlier than before.
     #[inline(never)]
     fn note(&self, placed: &Placed, view: &View<'_>, state: u32, now: u64) {
         view.record.state.fetch_or(state & !view.state, Relaxed);
@@ -358,7 +358,7 @@ impl Rewriter {
         }
     }
 
-    /// Takes a packet for which no mapping was found at first sight; returns its output.
+    /// Processes a packet for which the first lookup found no mapping; returns its output.
     #[cold]
     fn take_unknown<D: Dialect>(
         &self,
@@ -397,8 +397,8 @@ impl Rewriter {
         }
     }
 
-    /// Makes a mapping as an input says, unless there is one meanwhile. None when the input makes none, or there
-    /// is no room.
+    /// Makes a mapping by an input's argument, unless another thread has made one meanwhile. Returns `None` if the
+    /// input makes none or there is no room.
     fn make(
         &self,
         random: &mut Rng,
@@ -442,11 +442,11 @@ impl Rewriter {
             deltas: self.family.deltas(seen.flow, to),
         };
         let record = changing.add(&wanted, now)?;
-        // A flow that is its own reply is first seen going forward.
+        // The first packet of a flow that is its own reply counts as forward.
         Some(Found { record, reply: false })
     }
 
-    /// The mapping for a flow, looked up for somebody else; made as input `make` says when there is none.
+    /// Looks up the mapping of a flow for another element. If there is none and `make` names an input, makes one.
     pub(super) fn lookup(
         &self,
         protocol: u8,
@@ -488,7 +488,7 @@ impl Placed {
     }
 }
 
-/// Reads the arguments about annotations, as most classes have them.
+/// Reads the arguments about annotations that most classes have.
 pub(super) fn annotations(setup: &mut Setup<'_>, with_destination: bool) -> Annotations {
     let destination = match with_destination {
         true => setup.args.keyword("DST_ANNO", true),
@@ -496,12 +496,12 @@ pub(super) fn annotations(setup: &mut Setup<'_>, with_destination: bool) -> Anno
     };
     let reply: Option<Annotation<1>> = setup.args.optional_keyword("REPLY_ANNO");
     let aggregate = setup.args.keyword("SET_AGGREGATE", false);
-    // What every thread can reach has nowhere to go.
+    // All threads share the mappings, so there is nothing to migrate.
     let _: bool = setup.args.keyword("HANDLE_MIGRATION", false);
     Annotations { destination, reply: reply.map(|anno| anno.0), aggregate }
 }
 
-/// Reads a time in whole seconds; in milliseconds.
+/// Reads a time in whole seconds; returns milliseconds.
 pub(super) fn time(setup: &mut Setup<'_>, name: &str) -> Option<u64> {
     let time: Option<Seconds> = setup.args.optional_keyword(name);
     time.map(|time| time.as_secs().saturating_mul(1000).min(1 << 50))

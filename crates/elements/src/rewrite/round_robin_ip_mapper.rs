@@ -1,16 +1,16 @@
-//! RoundRobinIPMapper - lets patterns take turns in rewriting new flows
+//! RoundRobinIPMapper - assigns new flows to patterns in turn
 //!
 //! # Synopsis
 //! `RoundRobinIPMapper(PATTERN1, ..., PATTERNn)`
 //!
 //! # Description
 //! A mapper for rewriters such as IPRewriter, which name it as INPUTSPEC. Each new flow is rewritten by the next
-//! pattern in turn, as when connections are spread over servers. A pattern that has nothing free for a flow is
-//! passed over; when none has, the packet is dropped.
+//! pattern in turn, for example to distribute connections over servers. A pattern that has nothing free for a flow is
+//! skipped; if no pattern has, the packet is dropped.
 //!
 //! # Arguments
-//! - PATTERN: `SADDR SPORT DADDR DPORT FOUTPUT ROUTPUT` or `NAME FOUTPUT ROUTPUT`, as behind `pattern` in IPRewriter.
-//!   One is mandatory, any number are useful.
+//! - PATTERN: `SADDR SPORT DADDR DPORT FOUTPUT ROUTPUT` or `NAME FOUTPUT ROUTPUT`, as after `pattern` in IPRewriter. At
+//!   least one is mandatory; a single one causes a warning.
 //!
 //! # Ports
 //! None.
@@ -47,7 +47,7 @@ pub struct RoundRobinIpMapper;
 
 register!(RoundRobinIpMapper, "round_robin_ip_mapper.rs");
 
-/// The phase of mappers: behind the names of patterns, before the rewriters.
+/// The phase of mappers: after the names of patterns, before the rewriters.
 pub(super) const PHASE_MAPPER: i8 = Class::PHASE_DEFAULT - 1;
 
 impl Element for RoundRobinIpMapper {

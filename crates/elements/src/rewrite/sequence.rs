@@ -1,28 +1,28 @@
-//! How the sequence numbers of a TCP connection are shifted whose data was changed in length.
+//! Shifts of the sequence numbers of a TCP connection whose data changed in length.
 
 /// The shifts of both directions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct SequenceShifts([Vec<Shift>; 2]);
 
-/// From a sequence number on, so much is added. The newest shift of a direction comes last.
+/// `by` is added to sequence numbers from `from` on. The newest shift of a direction comes last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Shift {
-    /// None when it holds for every number.
+    /// `None` if the shift applies to every number.
     from: Option<u32>,
     by: i32,
 }
 
-/// Sequence numbers this far behind are taken for those that come again (RFC 9293, 3.4).
+/// Sequence numbers this far behind are treated as new ones after a wrap (RFC 9293, 3.4).
 const HORIZON: u32 = 1 << 30;
 
-/// Whether a sequence number is another one or comes after it.
+/// Whether a sequence number equals another one or comes after it.
 fn reached(number: u32, other: u32) -> bool {
     number.wrapping_sub(other) < 1 << 31
 }
 
 impl SequenceShifts {
-    /// Shifts the numbers of one direction by `by` more from `from` on. False when there is a shift that begins
-    /// later already.
+    /// Shifts the numbers of one direction by `by` more from `from` on. Returns false if there already is a shift
+    /// that begins later.
     pub(super) fn add(&mut self, reply: bool, from: u32, by: i32) -> bool {
         let shifts = self.of_mut(reply);
         if let Some(Shift { from: Some(last), .. }) = shifts.last() {
@@ -38,7 +38,7 @@ impl SequenceShifts {
         let old = |shift: &Shift| {
             shift.from.is_none_or(|first| reached(from, first.wrapping_add(HORIZON)))
         };
-        // Of those that are so old, the last one holds for all numbers before the next.
+        // Of the old shifts, only the last one matters: it applies to all numbers before the next shift.
         if let Some(base) = shifts.iter().rposition(old) {
             shifts.drain(..base);
             if let Some(base) = shifts.first_mut() {
@@ -48,14 +48,14 @@ impl SequenceShifts {
         true
     }
 
-    /// A sequence number that one side sends, as the other side shall see it.
+    /// Converts a sequence number that one side sends to the number that the other side must see.
     pub(super) fn sequence(&self, reply: bool, number: u32) -> u32 {
         let holds = |shift: &&Shift| shift.from.is_none_or(|from| reached(number, from));
         let shift = self.of(reply).iter().rev().find(holds);
         number.wrapping_add_signed(shift.map_or(0, |shift| shift.by))
     }
 
-    /// An acknowledgment that one side sends, as the other side shall see it.
+    /// Converts an acknowledgment that one side sends to the number that the other side must see.
     pub(super) fn acknowledgment(&self, reply: bool, number: u32) -> u32 {
         let back = |shift: &Shift| number.wrapping_sub(shift.by.cast_unsigned());
         let holds = |shift: &&Shift| shift.from.is_none_or(|from| reached(back(shift), from));
@@ -63,7 +63,7 @@ impl SequenceShifts {
         shift.map_or(number, back)
     }
 
-    /// Forgets from where on a shift holds when the numbers have gone far beyond.
+    /// Forgets where a shift starts once the numbers are far beyond.
     pub(super) fn age(&mut self, reply: bool, number: u32) {
         let shifts = self.of_mut(reply);
         if let Some(last) = shifts.last_mut()
@@ -79,7 +79,7 @@ impl SequenceShifts {
         self.of(reply).last().map_or(0, |shift| shift.by)
     }
 
-    /// Whether numbers of a direction are shifted at all.
+    /// Whether any numbers of a direction are shifted.
     pub(super) fn shifts(&self, reply: bool) -> bool {
         !self.of(reply).is_empty()
     }
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_far_behind_is_forgotten() {
+    fn the_start_of_an_old_shift_is_forgotten() {
         let mut shifts = SequenceShifts::default();
         assert!(shifts.add(true, u32::MAX - 5, 3));
         assert_eq!(shifts.sequence(true, 4), 7);

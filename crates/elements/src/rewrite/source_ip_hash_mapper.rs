@@ -1,18 +1,18 @@
-//! SourceIPHashMapper - lets the source address choose the pattern that rewrites new flows
+//! SourceIPHashMapper - assigns new flows to patterns by consistent hashing of the source address
 //!
 //! # Synopsis
 //! `SourceIPHashMapper(NNODES SEED, PATTERN1 ID1, ..., PATTERNn IDn)`
 //!
 //! # Description
 //! A mapper for rewriters such as IPRewriter, which name it as INPUTSPEC. All flows from one source address are
-//! rewritten by the same pattern, chosen by consistent hashing: each pattern, known by its ID, has NNODES places on a
-//! ring, and an address belongs to the pattern whose place follows the address's own. When a pattern comes or
-//! goes, most addresses keep theirs. Where the places are depends on SEED, NNODES and the IDs.
+//! rewritten by the same pattern, chosen by consistent hashing: each pattern, identified by its ID, has NNODES places
+//! on a ring, and an address belongs to the pattern whose place follows the address's own. When a pattern is added or
+//! removed, most addresses keep theirs. The places depend on SEED, NNODES and the IDs.
 //!
 //! # Arguments
-//! - NNODES SEED: how many places each pattern has, and a number that they depend on. Mandatory.
-//! - PATTERN ID: `SADDR SPORT DADDR DPORT FOUTPUT ROUTPUT ID` or `NAME FOUTPUT ROUTPUT ID`, the ID between 0 and
-//!   65534. One is mandatory, any number are useful.
+//! - NNODES SEED: the number of places of each pattern, and the seed of the hash. Mandatory.
+//! - PATTERN ID: `SADDR SPORT DADDR DPORT FOUTPUT ROUTPUT ID` or `NAME FOUTPUT ROUTPUT ID`, the ID between 0 and 65534.
+//!   At least one is mandatory; a single one causes a warning.
 //!
 //! # Ports
 //! None.
@@ -115,7 +115,7 @@ fn parse_ring(text: &ArgText, setup: &Setup<'_>) -> Result<(usize, u32), &'stati
 
 struct HashMapper {
     patterns: Vec<(Arc<Pattern>, Outputs)>,
-    /// Places in order, and the patterns that they belong to.
+    /// The places in order, each with the index of its pattern.
     ring: Vec<(u32, usize)>,
 }
 
@@ -133,16 +133,16 @@ impl Mapper for HashMapper {
     }
 }
 
-/// The place of an address on the ring, which is that of Click on a little-endian machine: the first byte of the
-/// address, most alike among neighbours, counts in the upper bits, too.
+/// The place of an address on the ring, the same as in Click on a little-endian machine. The first byte of the
+/// address, which neighbouring addresses share, also affects the upper bits.
 fn place_of(address: u32) -> u32 {
     let address = address.swap_bytes();
     let spread = address.wrapping_mul((address & 0xff) << 24 | 1);
     spread % i32::MAX.cast_unsigned()
 }
 
-/// The places of all patterns, in order. IDs take places in turn from 0 to the highest, so that the places of one do
-/// not depend on which others there are; as in Click, the patterns get the places of the IDs in rising order.
+/// The places of all patterns, in order. Places are drawn for every ID from 0 to the highest, so that the places of
+/// one ID do not depend on which others exist. As in Click, the patterns get the places of the IDs in rising order.
 fn ring(ids: &[u16], nodes: usize, seed: u32) -> Vec<(u32, usize)> {
     let mut random = LibcRandom::new(seed);
     let mut ring = Vec::new();
@@ -162,7 +162,7 @@ fn ring(ids: &[u16], nodes: usize, seed: u32) -> Vec<(u32, usize)> {
 }
 
 /// The random numbers of the C library's `random()`: an additive feedback generator over 31 words (Knuth, The Art
-/// of Computer Programming, volume 2, 3.2.2), seeded by a linear congruential one.
+/// of Computer Programming, volume 2, 3.2.2), seeded by a linear congruential generator.
 struct LibcRandom {
     words: [u32; 31],
     at: usize,
@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn random_numbers_are_those_of_the_c_library() {
+    fn random_numbers_match_the_c_library() {
         let mut random = LibcRandom::new(1);
         let first = [0; 4].map(|_| random.next());
         assert_eq!(first, [1_804_289_383, 846_930_886, 1_681_692_777, 1_714_636_915]);
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn most_addresses_keep_their_pattern_when_one_goes() {
+    fn most_addresses_keep_their_pattern_when_one_is_removed() {
         let three = ring(&[1, 2, 3], 50, 7);
         let two = ring(&[1, 3], 50, 7);
         let owner = |ring: &[(u32, usize)], place: u32| {

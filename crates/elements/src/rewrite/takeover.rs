@@ -1,4 +1,5 @@
-//! What moves from a rewriter to its successor in a hot swap: mappings, and where patterns are in their ranges.
+//! The state that moves from a rewriter to its successor on a hot swap: mappings, and the positions of patterns in
+//! their ranges.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -10,8 +11,8 @@ use super::input::Input;
 use super::rewriter::{Placed, Rewriter, millis};
 
 impl Rewriter {
-    /// Takes the mappings of a rewriter of the same class that this one replaces. Those of inputs or outputs
-    /// that there are no more are gone; times and capacity are the new ones.
+    /// Takes over the mappings of the rewriter of the same class that this one replaces, except those whose input
+    /// or outputs no longer exist. Timeouts and capacity are the new ones.
     pub(super) fn take_state(&self, old: &Self, init: &Init<'_>) {
         let inputs = self.inputs().clone();
         for (new, old) in inputs.iter().zip(old.inputs().iter()) {
@@ -24,7 +25,7 @@ impl Rewriter {
         let capacity = new.set.lock().capacity();
         let alone = |placed: &Placed| placed.set.lock().maps() == placed.maps.len();
         if alone(new) && alone(before) {
-            // A million mappings change hands as fast as one.
+            // Takes over a million mappings as fast as one.
             let mut changing = before.set.lock();
             changing.keep(&before.maps, self.policies(), |record| self.has_place_for(record), now);
             changing.set_inputs(&before.maps, inputs.len());
@@ -44,7 +45,7 @@ impl Rewriter {
         outputs && (record.input.load(Relaxed) as usize) < self.inputs().len()
     }
 
-    /// Copies the mappings of one map to another one, in the order of their making.
+    /// Copies the mappings of one map to another one, in the order in which they were made.
     fn copy(&self, before: &Placed, from: u32, new: &Placed, to: u32) {
         let records = before.set.table.records().filter(|(_, record)| record.map() == from);
         let mut records: Vec<_> =

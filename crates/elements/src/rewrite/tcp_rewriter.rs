@@ -1,22 +1,24 @@
-//! TCPRewriter - rewrites the addresses, ports and sequence numbers of TCP packets
+//! TCPRewriter - translates the addresses, ports and sequence numbers of TCP packets (NAT)
 //!
 //! # Synopsis
 //! `TCPRewriter(INPUTSPEC1, ..., INPUTSPECn [, keywords])`
 //!
 //! # Description
-//! As IPRewriter, for TCP alone. Other elements may ask it to shift the sequence numbers of a connection from some
-//! number on, as FTPPortMapper does when it changes the length of data; acknowledgments of the other side, selective
-//! ones (RFC 2018) included, are shifted back.
+//! Like IPRewriter, but for TCP only. Other elements can ask it to shift the sequence numbers of a connection from a
+//! given number on. FTPPortMapper does so when it changes the length of data. Acknowledgments from the other side,
+//! including selective ones (RFC 2018), are shifted back.
 //!
-//! IPRewriter's manual has the INPUTSPECs, and says how threads share mappings and what memory they take.
+//! IPRewriter's manual describes the INPUTSPECs, how threads share mappings, and how much memory mappings need.
 //!
 //! # Arguments
 //! - INPUTSPEC: one for each input.
-//! - TCP_TIMEOUT (or TIMEOUT): how long a connection may be silent when there was data both ways. Keyword,
-//!   seconds, default 24 hours.
-//! - TCP_DONE_TIMEOUT: how long after its end (FIN both ways, or RST). Keyword, default 4 minutes.
-//! - TCP_NODATA_TIMEOUT: how long when there was no data one way. Keyword, default 5 minutes.
-//! - TCP_GUARANTEE (or GUARANTEE): how long after its last packet a connection keeps its mapping in any case.
+//! - TCP_TIMEOUT (or TIMEOUT): idle timeout of a connection that has carried data in both directions. Keyword, seconds,
+//!   default 24 hours.
+//! - TCP_DONE_TIMEOUT: idle timeout of a connection that has ended (FIN in both directions, or RST). Keyword, default 4
+//!   minutes.
+//! - TCP_NODATA_TIMEOUT: idle timeout of a connection that has not carried data in both directions. Keyword, default 5
+//!   minutes.
+//! - TCP_GUARANTEE (or GUARANTEE): how long a connection is guaranteed to keep its mapping after its last packet.
 //!   Keyword, default 5 seconds.
 //! - REAP_INTERVAL, MAPPING_CAPACITY, DST_ANNO, REPLY_ANNO, SET_AGGREGATE, HANDLE_MIGRATION: as IPRewriter.
 //!
@@ -24,14 +26,14 @@
 //! As many push inputs as INPUTSPECs, any number of push outputs.
 //!
 //! # Handlers
-//! - `table` (read): the mappings, as `tcp_table` of IPRewriter; a connection with shifted numbers has ` seq +N`.
-//!   Also `mappings`.
+//! - `table` (read): the mappings, as `tcp_table` of IPRewriter; a connection with shifted numbers has ` seq +N`. Also
+//!   `mappings`.
 //! - `lookup` (read): as `tcp_lookup` of IPRewriter.
 //! - `table_size`, `nmappings`, `mapping_failures`, `patterns`, `size` (read), `pattern0`, ..., `capacity` (read,
 //!   write), `clear` (write): as IPRewriter.
 //!
 //! # Drops
-//! As IPRewriter; also no match: not TCP.
+//! As IPRewriter, but no match: the packet is not TCP.
 //!
 //! # Example
 //! ```click
@@ -63,7 +65,7 @@ pub struct TcpRewriter(Arc<Rewriter>);
 
 register!(TcpRewriter, "tcp_rewriter.rs");
 
-/// Reads how long the mappings of TCP connections are kept.
+/// Reads the timeouts and the guarantee of TCP mappings.
 pub(super) fn tcp_policy(setup: &mut Setup<'_>) -> Policy {
     let no_data = time(setup, "TCP_NODATA_TIMEOUT").unwrap_or(300_000);
     let guarantee = time(setup, "TCP_GUARANTEE");

@@ -1,4 +1,4 @@
-//! Rewriters against a plain model, hostile packets, and many mappings.
+//! Tests of rewriters: against a simple model, with hostile packets, and with many mappings.
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
@@ -13,7 +13,7 @@ use crate::ip::test_packets::{Datagram, has_right_transport_checksum, read, with
 
 type End = (Ipv4Addr, u16);
 
-/// A datagram between two ends, all checksums computed from scratch.
+/// A datagram between two endpoints, with all checksums computed from scratch.
 fn datagram(tcp: bool, from: End, to: End, payload: &[u8]) -> Vec<u8> {
     let ip =
         Datagram { source: from.0, destination: to.0, ..Datagram::of(if tcp { 6 } else { 17 }) };
@@ -35,7 +35,7 @@ fn packet(bytes: &[u8]) -> Packet {
     packet
 }
 
-/// A translator as one would write it first.
+/// A straightforward translator.
 #[derive(Default)]
 struct Model {
     mappings: HashMap<(bool, End, End), (End, End, usize)>,
@@ -47,7 +47,7 @@ const OUTSIDE: Ipv4Addr = Ipv4Addr::new(7, 0, 0, 1);
 const PORTS: std::ops::RangeInclusive<u16> = 1000..=1003;
 
 impl Model {
-    /// What becomes of a packet, and where it goes.
+    /// The new endpoints of a packet, and its output.
     fn rewrite(
         &mut self,
         tcp: bool,
@@ -86,7 +86,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(100) })]
 
     #[test]
-    fn packets_are_those_of_the_model(
+    fn packets_match_the_model(
         packets in prop::collection::vec(
             (any::<bool>(), end(), end(), 0usize..2, prop::collection::vec(any::<u8>(), 0..20)),
             1..60,
@@ -95,14 +95,14 @@ proptest! {
     ) {
         let mut rig = Rig::new("IPRewriter(pattern 7.0.0.1 1000-1003# - - 0 1, drop)", 2, 2).unwrap();
         let mut model = Model::default();
-        // Packets of a burst have one input.
+        // All packets of a burst arrive at one input.
         for burst in packets.chunks(burst) {
             let input = burst[0].3;
             let mut expected = vec![Vec::new(), Vec::new()];
             let mut given = Vec::new();
             for (tcp, from, to, _, payload) in burst {
                 given.push(packet(&datagram(*tcp, *from, *to, payload)));
-                // A flow to itself is a case of its own; see the conform tests.
+                // A flow to itself is a special case; see the conform tests.
                 if from == to {
                     given.pop();
                     continue;
@@ -121,7 +121,7 @@ proptest! {
     }
 
     #[test]
-    fn checksums_stay_right(
+    fn checksums_stay_correct(
         tcp: bool, source: u32, sport in 1u16.., destination: u32, dport in 1u16.., payload: Vec<u8>,
     ) {
         let mut rig = Rig::new("IPRewriter(pattern 7.255.0.1 5-65535# 9.0.254.3 1 0 0)", 1, 1).unwrap();
@@ -137,7 +137,7 @@ proptest! {
 }
 
 #[test]
-fn hostile_packets_are_withstood() {
+fn rewriters_withstand_hostile_packets() {
     withstands("IPRewriter(pattern 7.0.0.1 1000-1003 - - 0 0, MAPPING_CAPACITY 40)", 1);
     withstands("TCPRewriter(keep 0 0, REPLY_ANNO 3)", 1);
     withstands("UDPRewriter(pattern - 5-9? 7.0.0.1 - 0 0, GUARANTEE 0, CAPACITY 3)", 1);
@@ -169,7 +169,7 @@ fn drops_have_reasons() {
     );
 }
 
-/// A set with one map, and what is added to it.
+/// A set with one map.
 fn set(capacity: i32) -> (FlowSet, u32) {
     let set = FlowSet::new(capacity);
     let policy = Policy { guarantee: 10, timeouts: Timeouts::Plain(1000) };
@@ -217,7 +217,7 @@ fn a_million_mappings_take_less_than_256_bytes_each() {
 }
 
 #[test]
-fn the_mapping_that_goes_is_the_one_that_expires_first() {
+fn the_mapping_that_expires_first_is_evicted() {
     let (set, map) = set(100);
     let mut touched: HashMap<u32, u64> = HashMap::new();
     let mut random = fastrand::Rng::with_seed(5);
@@ -248,9 +248,9 @@ fn the_mapping_that_goes_is_the_one_that_expires_first() {
     }
 }
 
-/// Flows to one server that all become the same flow: each takes the replies from the one before.
+/// Flows to one server that all become the same flow: each one replaces the mapping of the one before.
 #[test]
-fn flows_that_replace_each_other_take_no_memory() {
+fn flows_that_replace_each_other_use_no_more_memory() {
     let (set, map) = set(i32::MAX);
     let anew = |number| Wanted { to: wanted(map, 0).to, ..wanted(map, number) };
     for number in 0..100 {

@@ -1,4 +1,4 @@
-//! Reading and rewriting TCP, UDP and what looks like them.
+//! Reads and rewrites TCP, UDP, and protocols with ports at the same place.
 
 use millrace_core::headers::{Ipv4Header, protocol, tcp_flags};
 use millrace_core::{Packet, Reason};
@@ -8,7 +8,7 @@ use super::flow_table::View;
 use super::sequence::SequenceShifts;
 use crate::flows::key::FlowId;
 
-/// A packet's flow and protocol, when it has ports.
+/// The flow and the protocol of a packet that has ports.
 #[inline(always)]
 pub(super) fn read(packet: &Packet) -> Result<(FlowId, u8), Reason> {
     let bytes = packet.network_data().ok_or(Reason::NoHeader)?;
@@ -51,7 +51,8 @@ pub(super) fn addresses<const N: usize>(head: &[u8; N]) -> u64 {
     u64::from_be_bytes(*addresses.unwrap_or(&[0; 8]))
 }
 
-/// A checksum after words that it covers changed by `delta`, 0 when they did not (RFC 1624, equation 3).
+/// The checksum after the words that it covers changed by `delta`; a delta of 0 means no change (RFC 1624,
+/// equation 3).
 #[inline(always)]
 pub(crate) fn updated(checksum: u16, delta: u16) -> u16 {
     if delta == 0 || delta == 0xffff {
@@ -90,11 +91,11 @@ pub(crate) fn update_transport(number: u8, transport: &mut [u8], delta: u16) {
         protocol::TCP if transport.len() >= 18 => update(field(transport, 16), delta),
         protocol::UDP if transport.len() >= 8 => {
             if let Some(field) = field(transport, 6)
-                // None is none.
+                // A datagram without a checksum stays without one.
                 && *field != [0, 0]
             {
                 let checksum = updated(u16::from_be_bytes(*field), delta);
-                // 0 would mean that there is none (RFC 768).
+                // 0 would mean that there is no checksum (RFC 768).
                 *field = if checksum == 0 { 0xffff } else { checksum }.to_be_bytes();
             }
         }
@@ -107,7 +108,7 @@ pub(super) fn field<const N: usize>(bytes: &mut [u8], at: usize) -> Option<&mut 
     bytes.get_mut(at..)?.first_chunk_mut()
 }
 
-/// Rewrites a datagram with ports, and returns the state of the flow after it.
+/// Rewrites a datagram with ports, and returns the new state of the flow.
 #[inline(always)]
 pub(super) fn apply_udp(packet: &mut Packet, view: &View<'_>) -> u32 {
     let state = view.state;
@@ -123,7 +124,7 @@ pub(super) fn apply_udp(packet: &mut Packet, view: &View<'_>) -> u32 {
     state & !seen::MASK | count
 }
 
-/// Rewrites a TCP segment, and returns the state of the connection after it.
+/// Rewrites a TCP segment, and returns the new state of the connection.
 #[inline(always)]
 pub(super) fn apply_tcp(set: &FlowSet, packet: &mut Packet, view: &View<'_>) -> u32 {
     let state = view.state;
@@ -175,13 +176,13 @@ fn shift(set: &FlowSet, tcp: &mut [u8], header_len: usize, view: &View<'_>) {
     update(field(tcp, 16), delta);
 }
 
-/// Puts another number in the place of one; returns how the sum of the header changes.
+/// Replaces a number; returns the change of the header's sum.
 fn exchange(tcp: &mut [u8], at: usize, by: impl FnOnce(u32) -> u32) -> u64 {
     let Some(field) = field(tcp, at) else { return 0 };
     let old = u32::from_be_bytes(*field);
     let new = by(old);
     *field = new.to_be_bytes();
-    // A number that begins in the middle of a word counts for the sum as if its bytes were turned.
+    // A number that begins in the middle of a word contributes to the sum as if its bytes were rotated.
     let turned = |number: u32| if at.is_multiple_of(2) { number } else { number.rotate_left(8) };
     u64::from(!turned(old)) + u64::from(turned(new))
 }

@@ -1,21 +1,21 @@
-//! UDPRewriter - rewrites the addresses and ports of UDP and TCP packets
+//! UDPRewriter - translates the addresses and ports of UDP and TCP packets (NAT)
 //!
 //! # Synopsis
 //! `UDPRewriter(INPUTSPEC1, ..., INPUTSPECn [, keywords])`
 //!
 //! # Description
-//! As IPRewriter, with one table for all protocols that have ports in the place of UDP's: UDP, TCP and DCCP. A
-//! flow is known by addresses and ports alone, and connections are not followed. As a rule a UDPRewriter sees
+//! Like IPRewriter, but with one table for all protocols that have ports at the same place as UDP: UDP, TCP and DCCP. A
+//! flow is identified only by its addresses and ports, and connections are not tracked. Usually a UDPRewriter receives
 //! packets of one protocol.
 //!
-//! IPRewriter's manual has the INPUTSPECs, and says how threads share mappings and what memory they take.
+//! IPRewriter's manual describes the INPUTSPECs, how threads share mappings, and how much memory mappings need.
 //!
 //! # Arguments
 //! - INPUTSPEC: one for each input.
-//! - TIMEOUT (or UDP_TIMEOUT): how long a flow may be silent. Keyword, seconds, default 5 minutes.
-//! - STREAMING_TIMEOUT (or UDP_STREAMING_TIMEOUT): the same when there were three packets and a reply. Keyword,
-//!   default TIMEOUT.
-//! - GUARANTEE (or UDP_GUARANTEE): how long after its last packet a flow keeps its mapping in any case. Keyword,
+//! - TIMEOUT (or UDP_TIMEOUT): idle timeout of a flow. Keyword, seconds, default 5 minutes.
+//! - STREAMING_TIMEOUT (or UDP_STREAMING_TIMEOUT): idle timeout of a flow with at least three packets, one of them a
+//!   reply. Keyword, default TIMEOUT.
+//! - GUARANTEE (or UDP_GUARANTEE): how long a flow is guaranteed to keep its mapping after its last packet. Keyword,
 //!   default 5 seconds.
 //! - REAP_INTERVAL, MAPPING_CAPACITY, DST_ANNO, REPLY_ANNO, SET_AGGREGATE, HANDLE_MIGRATION: as IPRewriter.
 //!
@@ -28,7 +28,7 @@
 //!   write), `clear` (write): as IPRewriter.
 //!
 //! # Drops
-//! As IPRewriter; also no match: neither UDP nor TCP nor DCCP.
+//! As IPRewriter, but no match: the packet is not UDP, TCP or DCCP.
 //!
 //! # Example
 //! ```click

@@ -1,35 +1,34 @@
-//! CheckTCPHeader - checks TCP headers
+//! CheckTCPHeader - drops packets that lack a valid TCP header
 //!
 //! # Synopsis
 //! `CheckTCPHeader([keyword VERBOSE, DETAILS, CHECKSUM])`
 //!
 //! # Description
-//! Checks that each packet is TCP, and that the lengths and the checksum of its TCP header are right.
+//! Checks that each packet is TCP, and that the lengths and the checksum of its TCP header are correct.
 //!
-//! The packets must be IP packets whose IP header is known and sound: use CheckIPHeader in front.
+//! Packets must be IP packets with a valid IP header and their network header position set: put a CheckIPHeader
+//! upstream.
 //!
 //! A message is printed for the first bad packet.
 //!
 //! # Arguments
 //! - VERBOSE: whether to print a message for every bad packet. Keyword, default false.
 //! - DETAILS: whether there is a handler `drop_details`. Keyword, default false.
-//! - CHECKSUM: whether to check the checksum. Keyword, default true.
+//! - CHECKSUM: whether to verify the checksum. Keyword, default true.
 //!
 //! # Ports
-//! One agnostic input. Output 0, agnostic: sound packets. Output 1, push, may be left out: bad
-//! packets, unchanged.
+//! One agnostic input. Output 0, agnostic: valid packets. Output 1, push, optional: bad packets, unchanged.
 //!
 //! # Handlers
-//! - `count` (read): sound packets.
+//! - `count` (read): valid packets.
 //! - `drops` (read): bad packets, dropped or sent to output 1.
-//! - `drop_details` (read): bad packets by what was wrong, a number, a tab and the fault on each
-//!   line; only with DETAILS.
+//! - `drop_details` (read): bad packets by fault: the count, a tab and the fault on each line; only with DETAILS.
 //!
 //! # Drops
 //! Without output 1:
-//! - bad protocol field: the packet is not TCP, or its IP header is not known.
-//! - bad length: a length field is wrong, or says more than the packet has.
-//! - bad checksum: header and data do not sum up right.
+//! - bad protocol field: the packet is not TCP, or its network header position is not set.
+//! - bad length: a length field is wrong or exceeds the packet, or the packet is too short for a TCP header.
+//! - bad checksum: the checksum is wrong.
 //!
 //! # Example
 //! ```click
@@ -101,7 +100,7 @@ mod tests {
 
     use crate::ip::test_packets::{Datagram, has_right_transport_checksum, withstands};
 
-    /// A change of the data is found where an independent sum finds it.
+    /// Detects a change of the data exactly if an independent checksum does.
     #[test]
     fn agrees_with_etherparse() {
         let rig = RefCell::new(Rig::new("CheckTCPHeader", 1, 1).unwrap());

@@ -1,36 +1,35 @@
-//! CheckUDPHeader - checks UDP headers
+//! CheckUDPHeader - drops packets that lack a valid UDP header
 //!
 //! # Synopsis
 //! `CheckUDPHeader([keyword VERBOSE, DETAILS, CHECKSUM])`
 //!
 //! # Description
-//! Checks that each packet is UDP, and that the length and the checksum of its UDP header are right. A
-//! checksum of 0 is right: the sender computed none.
+//! Checks that each packet is UDP, and that the length and the checksum of its UDP header are correct. A checksum of 0
+//! is accepted: it means that the sender computed none.
 //!
-//! The packets must be IP packets whose IP header is known and sound: use CheckIPHeader in front.
+//! Packets must be IP packets with a valid IP header and their network header position set: put a CheckIPHeader
+//! upstream.
 //!
 //! A message is printed for the first bad packet.
 //!
 //! # Arguments
 //! - VERBOSE: whether to print a message for every bad packet. Keyword, default false.
 //! - DETAILS: whether there is a handler `drop_details`. Keyword, default false.
-//! - CHECKSUM: whether to check the checksum. Keyword, default true.
+//! - CHECKSUM: whether to verify the checksum. Keyword, default true.
 //!
 //! # Ports
-//! One agnostic input. Output 0, agnostic: sound packets. Output 1, push, may be left out: bad
-//! packets, unchanged.
+//! One agnostic input. Output 0, agnostic: valid packets. Output 1, push, optional: bad packets, unchanged.
 //!
 //! # Handlers
-//! - `count` (read): sound packets.
+//! - `count` (read): valid packets.
 //! - `drops` (read): bad packets, dropped or sent to output 1.
-//! - `drop_details` (read): bad packets by what was wrong, a number, a tab and the fault on each
-//!   line; only with DETAILS.
+//! - `drop_details` (read): bad packets by fault: the count, a tab and the fault on each line; only with DETAILS.
 //!
 //! # Drops
 //! Without output 1:
-//! - bad protocol field: the packet is not UDP, or its IP header is not known.
-//! - bad length: a length field is wrong, or says more than the packet has.
-//! - bad checksum: header and data do not sum up right.
+//! - bad protocol field: the packet is not UDP, or its network header position is not set.
+//! - bad length: the UDP length is below 8 bytes or exceeds the packet, or the packet is too short for a UDP header.
+//! - bad checksum: the checksum is wrong.
 //!
 //! # Example
 //! ```click
@@ -86,7 +85,7 @@ fn check(_ip: &Ipv4Header, packet: &Packet, checksum: bool) -> Result<(), Fault>
     if datagram.len() < UdpHeader::LEN {
         return Err(Fault::Length);
     }
-    // 0: the sender computed none.
+    // 0 means that the sender computed none.
     if checksum && udp.checksum.get() != 0 {
         let sum = pseudo_header(packet, datagram.len() as u16).add_bytes(datagram);
         return if sum.is_right() { Ok(()) } else { Err(Fault::Checksum) };
@@ -103,7 +102,7 @@ mod tests {
 
     use crate::ip::test_packets::{Datagram, has_right_transport_checksum, withstands};
 
-    /// A change of the data is found where an independent sum finds it.
+    /// Detects a change of the data exactly if an independent checksum does.
     #[test]
     fn agrees_with_etherparse() {
         let rig = RefCell::new(Rig::new("CheckUDPHeader", 1, 1).unwrap());

@@ -1,10 +1,10 @@
-//! DynamicUDPIPEncap - puts UDP and IP headers in front of packets, with changing ports
+//! DynamicUDPIPEncap - prepends UDP and IP headers with changing ports to packets
 //!
 //! # Synopsis
 //! `DynamicUDPIPEncap(SRC, SPORT, DST, DPORT [, CHECKSUM, INTERVAL])`
 //!
 //! # Description
-//! As UDPIPEncap; after every INTERVAL packets, both ports are one more. The identification counts up from 0,
+//! Like UDPIPEncap, but increments both ports by one after every INTERVAL packets. The identification counts up from 0,
 //! the time to live is 250, and the destination annotation is set to DST.
 //!
 //! # Arguments
@@ -13,7 +13,7 @@
 //! - DST: destination address. Positional, mandatory.
 //! - DPORT: destination port of the first packets, by number or name. Positional, mandatory.
 //! - CHECKSUM: whether to compute the UDP checksum. Positional, default true.
-//! - INTERVAL: after how many packets the ports change; 0 is never. Positional, default 0.
+//! - INTERVAL: number of packets after which the ports change; 0 for never. Positional, default 0.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.

@@ -1,5 +1,5 @@
-//! What FastUDPSource, FastUDPFlows and FastTCPFlows have in common: frames that differ in little, as many as
-//! the rate and the limit allow to whoever pulls.
+//! Code shared by FastUDPSource, FastUDPFlows and FastTCPFlows: nearly identical frames, emitted on pull as far as
+//! the rate and the limit allow.
 
 use std::net::Ipv4Addr;
 use std::sync::MutexGuard;
@@ -11,28 +11,28 @@ use millrace_core::net::EtherAddress;
 use millrace_core::{Context, HandlerError, Handlers, Init, Lock, Packet, Timestamp};
 use zerocopy::IntoBytes;
 
-/// When frames may be sent, and what has been.
+/// The rate, the limit and the progress of a source.
 pub(super) struct FastSource {
-    /// Said when the router starts.
+    /// Printed when the router starts.
     warnings: Vec<&'static str>,
     sending: Lock<Sending>,
 }
 
-/// What changes.
+/// The state that changes.
 pub(super) struct Sending {
-    /// Packets a second; none is as many as are asked for.
+    /// Packets per second; `None` for as many as are pulled.
     rate: Option<u32>,
     /// When the next packet is due.
     due: Timestamp,
     pub(super) limit: Option<u32>,
     pub(super) count: u32,
     active: bool,
-    /// When the first packet was sent, and the last one of the limit, in milliseconds.
+    /// When the first packet and the last packet of the limit were sent, in milliseconds.
     first: i64,
     last: i64,
 }
 
-/// What all frames have in common.
+/// The parts that all frames share.
 pub(super) struct Frame {
     len: usize,
     ethernet: EthernetHeader,
@@ -40,7 +40,7 @@ pub(super) struct Frame {
     destination: Ipv4Addr,
 }
 
-/// The arguments that all classes begin with.
+/// The arguments with which all classes begin.
 pub(super) struct Given {
     rate: u32,
     limit: i32,
@@ -60,7 +60,7 @@ impl Given {
         }
     }
 
-    /// Source and frame, once the other arguments are known.
+    /// Makes the source and the frame, once the other arguments are known.
     pub(super) fn finish(
         self,
         args: &mut Args<'_>,
@@ -99,14 +99,14 @@ impl Given {
     }
 }
 
-/// The least and the most bytes of a frame.
+/// The minimum and the maximum length of a frame.
 const LEAST: u32 = 60;
 const MOST: u32 = 14 + 65_535;
 
-/// The most flows at a time.
+/// Maximum number of flows at a time.
 pub(super) const MOST_FLOWS: u32 = 1 << 22;
 
-/// The most packets a second, Click's.
+/// Maximum packets per second, as in Click.
 const MOST_RATE: u32 = 1_000_000;
 
 impl FastSource {
@@ -166,16 +166,16 @@ impl Sending {
         self.limit.is_some_and(|limit| self.count >= limit)
     }
 
-    /// Whether a packet may be sent now; the limit is for the caller to ask about.
+    /// Whether a packet may be sent now; the caller checks the limit.
     pub(super) fn is_due(&self, now: Timestamp) -> bool {
         self.active && self.rate.is_none_or(|rate| rate > 0 && now >= self.due)
     }
 
-    /// Takes note that a packet is sent.
+    /// Records that a packet is sent.
     pub(super) fn sent(&mut self, cx: &mut Context, now: Timestamp) {
         cx.created(1);
         if let Some(rate) = self.rate {
-            // What was due long ago is not made up for.
+            // Packets that were due longer ago than this are not made up for.
             const MOST_BEHIND: Timestamp = Timestamp::from_secs(1);
             let gap = Timestamp::from_nanos(1_000_000_000 / i64::from(rate.max(1)));
             self.due = self.due.max(now - MOST_BEHIND) + gap;
@@ -192,7 +192,7 @@ impl Sending {
         }
     }
 
-    /// Packets a second over the time of the limit; 0 before it is reached.
+    /// Packets per second until the limit was reached; 0 before that.
     fn reached_rate(&self) -> i64 {
         match self.last {
             0 => 0,
@@ -202,13 +202,13 @@ impl Sending {
 }
 
 impl Frame {
-    /// Bytes behind the IP header.
+    /// Bytes after the IP header.
     pub(super) fn data_len(&self) -> u16 {
         (self.len - size_of::<EthernetHeader>() - Ipv4Header::LEN) as u16
     }
 
-    /// A frame with this transport header, whose checksum is zero, and zeros behind it; and the sum of what
-    /// the transport checksum covers.
+    /// A frame with this transport header, whose checksum is zero, followed by zeros; and the sum of the bytes
+    /// that the transport checksum covers.
     pub(super) fn packet(&self, protocol: u8, transport: &[u8]) -> Option<(Packet, Sum)> {
         let mut packet = Packet::with_len(self.len)?;
         let network = size_of::<EthernetHeader>();
@@ -234,7 +234,7 @@ impl Frame {
     }
 }
 
-/// A port as Click's flow sources choose it.
+/// A random port, chosen as by Click's flow sources.
 pub(super) fn random_port(random: &mut fastrand::Rng) -> u16 {
     random.u16(..u16::MAX)
 }

@@ -1,38 +1,38 @@
-//! FastTCPFlows - makes packets of many TCP flows as fast as they are pulled
+//! FastTCPFlows - generates packets of many TCP flows for measurements
 //!
 //! # Synopsis
 //! `FastTCPFlows(RATE, LIMIT, LENGTH, SRCETH, SRCIP, DSTETH, DSTIP, FLOWS, FLOWSIZE [, ACTIVE])`
 //!
 //! # Description
-//! Gives TCP packets with Ethernet and IP headers, for measurements. There are FLOWS flows at a time, with
-//! random ports; each packet is of a random one. The first packet of a flow is a SYN, the last of its FLOWSIZE
-//! is a FIN; those between have PSH and ACK set. After its FIN a flow gets new ports. Sequence numbers are
-//! random and the data is zeros: no host would take part.
+//! Emits TCP packets with Ethernet and IP headers, for measurements. There are FLOWS flows at a time, with random
+//! ports; each packet belongs to a random one. The first packet of a flow is a SYN, and the last of its FLOWSIZE
+//! packets is a FIN; those between have PSH and ACK set. After its FIN, a flow gets new ports. Sequence numbers are
+//! random and the payload is zeros, so no host would accept such a connection.
 //!
 //! When LIMIT is reached, a FIN follows for each flow that has not ended.
 //!
 //! # Arguments
-//! - RATE: packets a second, up to a million; 0 is as many as are asked for. Positional, mandatory.
-//! - LIMIT: how many packets are sent; less than 0 is no limit. Positional, mandatory.
-//! - LENGTH: bytes of a packet, with its Ethernet header; 60 at least. Positional, mandatory.
+//! - RATE: packets per second, up to a million; 0 for as many as are pulled. Positional, mandatory.
+//! - LIMIT: number of packets to send; negative for no limit. Positional, mandatory.
+//! - LENGTH: length of a packet in bytes, including its Ethernet header; at least 60. Positional, mandatory.
 //! - SRCETH: source Ethernet address. Positional, mandatory.
 //! - SRCIP: source address. Positional, mandatory.
 //! - DSTETH: destination Ethernet address. Positional, mandatory.
 //! - DSTIP: destination address. Positional, mandatory.
-//! - FLOWS: how many flows there are at a time, up to four million. Positional, mandatory.
-//! - FLOWSIZE: packets of a flow, 3 at least. Positional, mandatory.
-//! - ACTIVE: whether packets are given. Positional, default true.
+//! - FLOWS: number of flows at a time, up to four million. Positional, mandatory.
+//! - FLOWSIZE: number of packets of a flow, at least 3. Positional, mandatory.
+//! - ACTIVE: whether to emit packets. Positional, default true.
 //!
 //! # Ports
 //! One pull output.
 //!
 //! # Handlers
 //! - `count` (read): packets sent.
-//! - `rate` (read): packets a second that were reached over LIMIT packets; 0 before they are sent.
+//! - `rate` (read): packets per second achieved over LIMIT packets; 0 until they are sent.
 //! - `rate` (write): RATE; 0 sends none.
 //! - `limit` (write): LIMIT.
-//! - `reset` (write): counts from 0 again.
-//! - `active` (write): ACTIVE. When true is written, it counts from 0 again.
+//! - `reset` (write): restarts the count at 0.
+//! - `active` (write): ACTIVE. Writing true restarts the count at 0.
 //!
 //! # Drops
 //! None.
@@ -68,7 +68,7 @@ pub struct FastTcpFlows {
 #[derive(Clone, Copy)]
 struct Flow {
     ports: (u16, u16),
-    /// What its sequence numbers come from.
+    /// The seed of its sequence numbers.
     seed: u64,
     /// Packets sent.
     sent: u32,
@@ -125,7 +125,7 @@ impl Element for FastTcpFlows {
             let flags = self.advance(flow, sending.is_exhausted(), cx.random());
             let Some(packet) = self.packet(flow, flags) else { return };
             sending.sent(cx, now);
-            // There is room: it was asked for.
+            // There is room: the batch is shorter than `max`.
             let _ = batch.push(packet);
         }
     }
@@ -135,7 +135,7 @@ impl Element for FastTcpFlows {
     }
 }
 
-/// The fewest packets of a flow.
+/// Minimum number of packets of a flow.
 const LEAST_SIZE: u32 = 3;
 
 impl FastTcpFlows {
@@ -158,7 +158,7 @@ impl FastTcpFlows {
     }
 
     fn packet(&self, flow: &Flow, flags: u8) -> Option<Packet> {
-        // The same for all packets of a kind.
+        // All packets of a flow with the same flags have the same numbers.
         let mut numbers = fastrand::Rng::with_seed(flow.seed ^ u64::from(flags));
         let mut tcp = TcpHeader {
             src_port: flow.ports.0.into(),

@@ -1,36 +1,35 @@
-//! FastUDPFlows - makes packets of many UDP flows as fast as they are pulled
+//! FastUDPFlows - generates packets of many UDP flows for measurements
 //!
 //! # Synopsis
 //! `FastUDPFlows(RATE, LIMIT, LENGTH, SRCETH, SRCIP, DSTETH, DSTIP, FLOWS, FLOWSIZE [, CHECKSUM, ACTIVE])`
 //!
 //! # Description
-//! Gives UDP packets with Ethernet and IP headers, for measurements. There are FLOWS flows at a time, with
-//! random ports; each packet is of a random one. A flow of which FLOWSIZE packets have been sent gets new
-//! ports. The data is zeros.
+//! Emits UDP packets with Ethernet and IP headers, for measurements. There are FLOWS flows at a time, with random
+//! ports; each packet belongs to a random one. After FLOWSIZE packets, a flow gets new ports. The payload is zeros.
 //!
 //! # Arguments
-//! - RATE: packets a second, up to a million; 0 is as many as are asked for. Positional, mandatory.
-//! - LIMIT: how many packets are sent; less than 0 is no limit. Positional, mandatory.
-//! - LENGTH: bytes of a packet, with its Ethernet header; 60 at least. Positional, mandatory.
+//! - RATE: packets per second, up to a million; 0 for as many as are pulled. Positional, mandatory.
+//! - LIMIT: number of packets to send; negative for no limit. Positional, mandatory.
+//! - LENGTH: length of a packet in bytes, including its Ethernet header; at least 60. Positional, mandatory.
 //! - SRCETH: source Ethernet address. Positional, mandatory.
 //! - SRCIP: source address. Positional, mandatory.
 //! - DSTETH: destination Ethernet address. Positional, mandatory.
 //! - DSTIP: destination address. Positional, mandatory.
-//! - FLOWS: how many flows there are at a time, up to four million. Positional, mandatory.
-//! - FLOWSIZE: packets of a flow. Positional, mandatory.
+//! - FLOWS: number of flows at a time, up to four million. Positional, mandatory.
+//! - FLOWSIZE: number of packets of a flow. Positional, mandatory.
 //! - CHECKSUM: whether to compute UDP checksums. Positional, default true.
-//! - ACTIVE: whether packets are given. Positional, default true.
+//! - ACTIVE: whether to emit packets. Positional, default true.
 //!
 //! # Ports
 //! One pull output.
 //!
 //! # Handlers
 //! - `count` (read): packets sent.
-//! - `rate` (read): packets a second that were reached over LIMIT packets; 0 before they are sent.
+//! - `rate` (read): packets per second achieved over LIMIT packets; 0 until they are sent.
 //! - `rate` (write): RATE; 0 sends none.
 //! - `limit` (write): LIMIT.
-//! - `reset` (write): counts from 0 again.
-//! - `active` (write): ACTIVE. When true is written, it counts from 0 again.
+//! - `reset` (write): restarts the count at 0.
+//! - `active` (write): ACTIVE. Writing true restarts the count at 0.
 //!
 //! # Drops
 //! None.
@@ -118,7 +117,7 @@ impl Element for FastUdpFlows {
             flow.sent = flow.sent.wrapping_add(1);
             let Some(packet) = udp_packet(&self.frame, flow.ports, self.checksum) else { return };
             sending.sent(cx, now);
-            // There is room: it was asked for.
+            // There is room: the batch is shorter than `max`.
             let _ = batch.push(packet);
         }
     }

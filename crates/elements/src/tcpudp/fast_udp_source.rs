@@ -1,17 +1,17 @@
-//! FastUDPSource - makes UDP packets as fast as they are pulled
+//! FastUDPSource - generates UDP packets for measurements
 //!
 //! # Synopsis
 //! `FastUDPSource(RATE, LIMIT, LENGTH, SRCETH, SRCIP, SPORT, DSTETH, DSTIP, DPORT [, CHECKSUM, INTERVAL,
 //! ACTIVE])`
 //!
 //! # Description
-//! Gives UDP packets with Ethernet and IP headers, for measurements. The data is zeros; the identification is
-//! 0, the time to live 250.
+//! Emits UDP packets with Ethernet and IP headers, for measurements. The payload is zeros, the identification is 0, and
+//! the time to live is 250.
 //!
 //! # Arguments
-//! - RATE: packets a second, up to a million; 0 is as many as are asked for. Positional, mandatory.
-//! - LIMIT: how many packets are sent; less than 0 is no limit. Positional, mandatory.
-//! - LENGTH: bytes of a packet, with its Ethernet header; 60 at least. Positional, mandatory.
+//! - RATE: packets per second, up to a million; 0 for as many as are pulled. Positional, mandatory.
+//! - LIMIT: number of packets to send; negative for no limit. Positional, mandatory.
+//! - LENGTH: length of a packet in bytes, including its Ethernet header; at least 60. Positional, mandatory.
 //! - SRCETH: source Ethernet address. Positional, mandatory.
 //! - SRCIP: source address. Positional, mandatory.
 //! - SPORT: source port, by number or name. Positional, mandatory.
@@ -19,19 +19,19 @@
 //! - DSTIP: destination address. Positional, mandatory.
 //! - DPORT: destination port, by number or name. Positional, mandatory.
 //! - CHECKSUM: whether to compute the UDP checksum. Positional, default true.
-//! - INTERVAL: after how many packets both ports are one more; 0 is never. Positional, default 0.
-//! - ACTIVE: whether packets are given. Positional, default true.
+//! - INTERVAL: number of packets after which both ports increase by one; 0 for never. Positional, default 0.
+//! - ACTIVE: whether to emit packets. Positional, default true.
 //!
 //! # Ports
 //! One pull output.
 //!
 //! # Handlers
 //! - `count` (read): packets sent.
-//! - `rate` (read): packets a second that were reached over LIMIT packets; 0 before they are sent.
+//! - `rate` (read): packets per second achieved over LIMIT packets; 0 until they are sent.
 //! - `rate` (write): RATE; 0 sends none.
 //! - `limit` (write): LIMIT.
-//! - `reset` (write): counts from 0 again.
-//! - `active` (write): ACTIVE. When true is written, it counts from 0 again.
+//! - `reset` (write): restarts the count at 0.
+//! - `active` (write): ACTIVE. Writing true restarts the count at 0.
 //!
 //! # Drops
 //! None.
@@ -100,7 +100,7 @@ impl Element for FastUdpSource {
             let ports = (src_port.wrapping_add(step), dst_port.wrapping_add(step));
             let Some(packet) = udp_packet(&self.frame, ports, self.checksum) else { return };
             sending.sent(cx, now);
-            // There is room: it was asked for.
+            // There is room: the batch is shorter than `max`.
             let _ = batch.push(packet);
         }
     }

@@ -4,13 +4,13 @@
 //! `SetTCPChecksum([FIXOFF])`
 //!
 //! # Description
-//! Computes the checksum of each TCP segment, over the length that its IP header gives, and stores
-//! it there. Packets must have their IP header marked and be TCP in IP; the protocol field is not
-//! looked at. A message is printed for packets with bad lengths.
+//! Computes the checksum of each TCP segment, over the length that its IP header gives, and stores it in the TCP
+//! header. Packets must be TCP over IP and have their network header position set; the protocol field is not checked. A
+//! message is printed for packets with bad lengths.
 //!
 //! # Arguments
-//! - FIXOFF: whether to correct a TCP header length that cannot be: one below 20 bytes becomes 20,
-//!   one beyond the segment becomes the segment's length. Positional, default false.
+//! - FIXOFF: whether to correct an impossible TCP header length: one below 20 bytes becomes 20, one beyond the segment
+//!   becomes the segment's length. Positional, default false.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.
@@ -19,9 +19,9 @@
 //! None of its own.
 //!
 //! # Drops
-//! - bad length: the IP datagram has no room for a TCP header, or exceeds the packet.
-//! - fragment: only a part of the segment is there.
-//! - header not set: the packet's headers are not known.
+//! - bad length: the IP datagram is too short for a TCP header, or exceeds the packet.
+//! - fragment: the packet holds only a part of the segment.
+//! - header not set: the header positions are not set.
 //!
 //! # Example
 //! ```click
@@ -73,7 +73,7 @@ impl SetTcpChecksum {
         }
         let len = usize::from(ip.total_len.get()).checked_sub(ip.header_len());
         let len = len.filter(|len| *len >= TcpHeader::LEN).ok_or(Reason::BadLength)?;
-        // An IP datagram is no longer than 65,535 bytes.
+        // An IP datagram is at most 65,535 bytes long.
         let pseudo = pseudo_header(packet, len as u16);
         let bytes = packet.transport_data_mut().ok_or(Reason::NoHeader)?;
         let segment = bytes.get_mut(..len).ok_or(Reason::BadLength)?;
@@ -102,7 +102,7 @@ impl SetTcpChecksum {
 /// Corrects the header length of a segment of `len` bytes.
 fn fix_header_len(tcp: &mut TcpHeader, len: usize) {
     let right = tcp.header_len().clamp(TcpHeader::LEN, len);
-    // At most 60 bytes: the length comes from the field, or is less.
+    // At most 60 bytes: the length is that of the field or less.
     tcp.data_offset = ((right / 4) as u8) << 4 | tcp.data_offset & 0xf;
 }
 
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn header_lengths_are_corrected_when_asked_for() {
+    fn fixoff_corrects_header_lengths() {
         for (length, payload, corrected) in
             [(0x40, &b""[..], 0x50), (0xf1, b"1234567", 0x61), (0x60, b"1234567", 0x60)]
         {
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_summed_is_dropped() {
+    fn packets_without_a_whole_segment_are_dropped() {
         let fragment = Datagram { fragment_offset: 1, ..blank(b"data") };
         let mut cut = blank(b"data").packet();
         cut.truncate(43);
@@ -168,7 +168,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_checksum_is_what_etherparse_computes(
+        fn the_checksum_agrees_with_etherparse(
             data in prop::collection::vec(any::<u8>(), 0..200),
         ) {
             let out = summed("SetTCPChecksum", blank(&data).packet());

@@ -4,29 +4,28 @@
 //! `SetUDPChecksum`
 //!
 //! # Description
-//! Computes the checksum of each UDP datagram, over the UDP length that its header gives, and
-//! stores it there. Packets must have their IP header marked and be UDP in IP; the protocol field
-//! is not looked at.
+//! Computes the checksum of each UDP datagram, over the length in its UDP header, and stores it in the UDP header.
+//! Packets must be UDP over IP and have their network header position set; the protocol field is not checked.
 //!
-//! A fragment, or a packet shorter than its UDP length says, goes to output 1. Without output 1 it
-//! is dropped, and a message is printed for the first one.
+//! A fragment, or a packet shorter than its UDP length, goes to output 1. Without output 1 it is dropped, and a message
+//! is printed for the first one.
 //!
 //! # Arguments
 //! None.
 //!
 //! # Ports
-//! One agnostic input. Output 0, agnostic: UDP datagrams. Output 1, push, may be left out: the
-//! packets whose checksum cannot be computed.
+//! One agnostic input. Output 0, agnostic: UDP datagrams. Output 1, push, optional: packets whose checksum cannot be
+//! computed.
 //!
 //! # Handlers
 //! None of its own.
 //!
 //! # Drops
 //! Without output 1:
-//! - fragment: only a part of the UDP datagram is there.
+//! - fragment: the packet holds only a part of the UDP datagram.
 //! - truncated: the packet ends before its UDP header does.
 //! - bad length: the UDP length is less than 8 bytes, or exceeds the packet.
-//! - header not set: the packet's headers are not known.
+//! - header not set: the header positions are not set.
 //!
 //! # Example
 //! ```click
@@ -147,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_summed_goes_to_the_second_output_unchanged() {
+    fn packets_without_a_whole_datagram_go_to_output_1_unchanged() {
         let mut rig = Rig::new("SetUDPChecksum", 1, 2).unwrap();
         let out = rig.push_packets(0, wrong());
         assert_eq!((out[0].len(), out[1].len()), (0, 5));
@@ -169,7 +168,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_checksum_is_what_etherparse_computes(
+        fn the_checksum_agrees_with_etherparse(
             data in prop::collection::vec(any::<u8>(), 0..200),
         ) {
             let mut rig = Rig::new("SetUDPChecksum", 1, 1).unwrap();

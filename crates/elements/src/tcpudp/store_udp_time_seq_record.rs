@@ -1,20 +1,20 @@
-//! StoreUDPTimeSeqRecord - writes number and time into UDP payloads
+//! StoreUDPTimeSeqRecord - writes sequence numbers and timestamps into UDP payloads
 //!
 //! # Synopsis
 //! `StoreUDPTimeSeqRecord(OFFSET [, keyword DELTA])`
 //!
 //! # Description
-//! Numbers UDP packets and writes the time into them, so that a second one on the way, with DELTA, can
-//! write how long they took. Works for IPv4, and for IPv6 without extension headers; no header needs to
-//! be marked. The UDP checksum is made to fit.
+//! Writes a sequence number and the current time into UDP packets. A second such element on their way, with DELTA, then
+//! writes how long they took. Works for IPv4, and for IPv6 without extension headers; no header position needs to be
+//! set. The UDP checksum is updated.
 //!
-//! The payload begins then with five 32-bit numbers in network byte order: the packet's number, from 1
-//! on; the seconds and the nanoseconds of the time; and seconds and nanoseconds of the difference.
+//! The payload then begins with five 32-bit numbers in network byte order: the packet's number, from 1 on; the seconds
+//! and the nanoseconds of the time; and the seconds and the nanoseconds of the difference.
 //!
 //! # Arguments
-//! - OFFSET: where the IP header is, in bytes from the packet's start. Positional, mandatory.
-//! - DELTA: whether to write the difference to the time that is there, instead of number and time. Default
-//!   false.
+//! - OFFSET: the position of the IP header, in bytes from the packet's start. Positional, mandatory.
+//! - DELTA: whether to write the difference from the time in the packet, instead of the number and the time. Keyword,
+//!   default false.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.
@@ -23,9 +23,9 @@
 //! - `count` (read): packets written to. `reset` (write): sets it to 0.
 //!
 //! # Drops
-//! - bad length: there are no 20 bytes of UDP payload.
-//! - bad version: it is neither IPv4 nor IPv6; a message is printed.
-//! - filtered: what follows the IPv6 header is not UDP.
+//! - bad length: the UDP payload is shorter than 20 bytes.
+//! - bad version: the packet is neither IPv4 nor IPv6; a message is printed.
+//! - filtered: the next header of an IPv6 packet is not UDP (the protocol of an IPv4 packet is not checked).
 //!
 //! # Example
 //! ```click
@@ -57,7 +57,7 @@ pub struct StoreUdpTimeSeqRecord {
     count: AtomicU64,
 }
 
-/// Bytes of the record.
+/// Length of the record in bytes.
 const RECORD: usize = 20;
 const UDP: usize = 8;
 
@@ -117,7 +117,7 @@ impl StoreUdpTimeSeqRecord {
             };
             let difference = now - Timestamp::new(word(4).into(), word(8));
             put(record, 12, difference);
-            // The place was zero.
+            // These bytes were zero before.
             sum += i64::from(checksum(record.get(12..).unwrap_or_default()));
         } else {
             sum -= i64::from(checksum(record));
@@ -128,13 +128,13 @@ impl StoreUdpTimeSeqRecord {
             put(record, 4, now);
             sum += i64::from(checksum(record));
         }
-        // In ones' complement; what would be all ones is written as no checksum.
+        // Reduced in ones' complement; all ones becomes 0, which means no checksum.
         let sum = sum.rem_euclid(0xffff) as u16;
         [*high, *low] = sum.to_be_bytes();
         Ok(())
     }
 
-    /// Where the UDP header is; the record is there, too.
+    /// Returns the position of the UDP header, if the packet has room for the record after it.
     fn udp(&self, data: &[u8]) -> Result<usize, Reason> {
         let offset = self.offset as usize;
         let ip = data.get(offset..).filter(|ip| ip.len() >= 8).ok_or(Reason::BadLength)?;

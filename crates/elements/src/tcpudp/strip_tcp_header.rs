@@ -1,11 +1,11 @@
-//! StripTCPHeader - takes the TCP header off packets
+//! StripTCPHeader - removes the TCP header from packets
 //!
 //! # Synopsis
 //! `StripTCPHeader()`
 //!
 //! # Description
-//! Removes as many bytes from the front of each packet as its TCP header with options has. Packets should
-//! begin with it: use StripIPHeader in front. UnstripTCPHeader brings the header back.
+//! Removes the length of the TCP header, including options, from the front of each packet. Packets should begin with
+//! their TCP header: put a StripIPHeader upstream. UnstripTCPHeader restores the header.
 //!
 //! # Arguments
 //! None.
@@ -17,7 +17,7 @@
 //! None of its own.
 //!
 //! # Drops
-//! - header not set: the packet's transport header is not known, or goes beyond the packet.
+//! - header not set: the transport header position is not set, or the header goes beyond the packet.
 //!
 //! # Example
 //! ```click

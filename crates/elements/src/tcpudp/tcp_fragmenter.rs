@@ -1,15 +1,15 @@
-//! TCPFragmenter - cuts large TCP packets into several
+//! TCPFragmenter - splits large TCP packets into several smaller ones
 //!
 //! # Synopsis
 //! `TCPFragmenter([keyword MTU])`
 //!
 //! # Description
-//! Cuts TCP/IP packets that are as long as MTU or longer, IP header included, into packets of up to MTU bytes
-//! each with a part of the data: the headers are copied, lengths, sequence numbers and checksums are right.
-//! Other packets pass unchanged. Flags are those of the packet that is cut, in all of its parts.
+//! Splits each TCP/IP packet of MTU bytes or more, counted from its IP header, into packets of at most MTU bytes, each
+//! with a part of the data. Every part gets a copy of the headers, including the flags; lengths, sequence numbers and
+//! checksums are corrected. Other packets pass unchanged, and so do packets whose headers alone fill the MTU.
 //!
 //! # Arguments
-//! - MTU: most bytes of a packet from its IP header on, at least 1. Keyword, mandatory.
+//! - MTU: maximum bytes of a packet from its IP header on, at least 1. Keyword, mandatory.
 //!
 //! # Ports
 //! One push input, one push output.
@@ -19,7 +19,7 @@
 //!
 //! # Drops
 //! - header not set: the packet's IP or TCP header is not known.
-//! - bad length: too long, and with length fields that contradict each other or the packet.
+//! - bad length: the packet is too long, and its length fields contradict each other or the packet.
 //! - no buffer: there was no memory for a part.
 //!
 //! # Example
@@ -47,11 +47,11 @@ register!(TcpFragmenter, "tcp_fragmenter.rs");
 
 /// Where a packet can be cut.
 struct Cut {
-    /// Bytes in front of the TCP data.
+    /// Bytes before the TCP data.
     data_at: usize,
     /// Bytes of TCP data.
     data_len: usize,
-    /// The most bytes of data of a part.
+    /// Maximum bytes of data in a part.
     most: usize,
 }
 
@@ -144,9 +144,9 @@ mod tests {
     use crate::ip::test_packets::{Datagram, has_right_transport_checksum, read, withstands};
 
     proptest! {
-        /// The parts are sound, none is too long, and their data is that of the packet.
+        /// The parts are valid, none is too long, and together they hold the packet's data.
         #[test]
-        fn parts_make_the_whole(mtu in 41u16..200, data in prop::collection::vec(any::<u8>(), 0..400)) {
+        fn the_parts_hold_all_of_the_data(mtu in 41u16..200, data in prop::collection::vec(any::<u8>(), 0..400)) {
             let mut rig = Rig::new(&format!("TCPFragmenter(MTU {mtu})"), 1, 1).unwrap();
             let out = rig.push_packets(0, vec![Datagram::tcp(&data).packet()]).remove(0);
             let mut joined = Vec::new();

@@ -1,11 +1,11 @@
-//! TCPIPSend - sends TCP packets on demand
+//! TCPIPSend - generates TCP packets on demand through a handler
 //!
 //! # Synopsis
 //! `TCPIPSend()`
 //!
 //! # Description
-//! Sends TCP/IP packets without data as the handler `send` asks. They have the don't-fragment flag, a time to
-//! live of 255, an identification of 0 and a window of 32120.
+//! Sends TCP/IP packets without payload when the handler `send` is written. They have the don't-fragment flag, a time
+//! to live of 255, an identification of 0 and a window of 32120.
 //!
 //! # Arguments
 //! None.
@@ -14,9 +14,9 @@
 //! One push output.
 //!
 //! # Handlers
-//! - `send` (write): sends packets: `SRC SPORT DST DPORT SEQNO ACKNO FLAGS [COUNT STOP]`, with spaces between.
-//!   FLAGS is the byte of control bits as a number; COUNT says how many packets, 1 when it is left out; STOP
-//!   whether to stop the program then.
+//! - `send` (write): sends packets: `SRC SPORT DST DPORT SEQNO ACKNO FLAGS [COUNT STOP]`, separated by spaces. FLAGS is
+//!   the byte of control bits as a number; COUNT is the number of packets, default 1; STOP is whether to stop the
+//!   program afterwards, default false.
 //!
 //! # Drops
 //! None.
@@ -42,13 +42,13 @@ use zerocopy::IntoBytes;
 
 /// The element; its manual is at the top of the file.
 pub struct TcpIpSend {
-    /// What is to be sent.
+    /// The packets to send.
     orders: Lock<Vec<Order>>,
-    /// Runs where packets can be sent.
+    /// Runs on the element's thread, where packets can be sent.
     timer: Timer,
 }
 
-/// Packets to be sent.
+/// Packets to send.
 struct Order {
     bytes: Vec<u8>,
     count: u32,

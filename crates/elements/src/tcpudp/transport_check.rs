@@ -1,5 +1,5 @@
-//! What CheckTCPHeader, CheckUDPHeader and CheckICMPHeader have in common: arguments, counts, handlers, and
-//! what becomes of packets that fail.
+//! Code shared by CheckTCPHeader, CheckUDPHeader and CheckICMPHeader: arguments, counts, handlers, and the
+//! rejection of bad packets.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -13,7 +13,7 @@ use crate::ip::network_header;
 /// A configured check.
 pub(crate) struct TransportCheck {
     kind: &'static Kind,
-    /// What stands before the message.
+    /// The prefix of messages.
     speaker: String,
     checksum: bool,
     verbose: bool,
@@ -22,13 +22,13 @@ pub(crate) struct TransportCheck {
     reported: AtomicBool,
 }
 
-/// What differs from protocol to protocol.
+/// What differs between protocols.
 pub(crate) struct Kind {
     pub(crate) class: &'static str,
     pub(crate) protocol: u8,
-    /// The protocol in words.
+    /// The name of the protocol.
     pub(crate) name: &'static str,
-    /// Whether messages begin with the element.
+    /// Whether messages begin with the element's name.
     pub(crate) says_who: bool,
     /// Whether there is an argument CHECKSUM.
     pub(crate) has_checksum_argument: bool,
@@ -51,7 +51,7 @@ pub(crate) enum Fault {
 impl Fault {
     const ALL: [Self; 3] = [Self::Protocol, Self::Length, Self::Checksum];
 
-    /// The fault in Click's words, which programs that read `drop_details` know.
+    /// Click's text for the fault, which programs that read `drop_details` expect.
     fn text(self, protocol: &str) -> String {
         match self {
             Self::Protocol => format!("not {protocol}"),
@@ -84,8 +84,8 @@ impl TransportCheck {
         Ok(Self { kind, speaker, checksum, verbose, details, counts, reported })
     }
 
-    /// Leaves in `batch` the packets of the protocol that `check` finds sound. It gets the IP header and
-    /// what follows in the packet, and whether to look at the checksum.
+    /// Leaves in `batch` the packets of the protocol that `check` accepts. Its arguments are the IP header, the
+    /// packet, and whether to verify the checksum.
     #[inline]
     pub(crate) fn process(
         &self,

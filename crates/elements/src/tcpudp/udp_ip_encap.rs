@@ -1,21 +1,20 @@
-//! UDPIPEncap - puts UDP and IP headers in front of packets
+//! UDPIPEncap - prepends UDP and IP headers to packets
 //!
 //! # Synopsis
 //! `UDPIPEncap(SRC, SPORT, DST, DPORT [, CHECKSUM])`
 //!
 //! # Description
-//! Puts a UDP header and an IP header in front of each packet, from address SRC and port SPORT to
-//! address DST and port DPORT, and sets the destination annotation to DST. The identification
-//! counts up from 0, the time to live is 250, lengths and checksums are right.
+//! Prepends a UDP header and an IP header to each packet, from address SRC and port SPORT to address DST and port
+//! DPORT, and sets the destination annotation to DST. The identification counts up from 0, and the time to live is 250.
+//! Lengths and checksums are computed.
 //!
 //! # Arguments
 //! - SRC: source address. Positional, mandatory.
 //! - SPORT: source port by number or name. Positional, mandatory.
-//! - DST: destination address, or `DST_ANNO`: what each packet's destination annotation says.
-//!   Positional, mandatory.
+//! - DST: destination address, or `DST_ANNO` to use each packet's destination annotation. Positional, mandatory.
 //! - DPORT: destination port by number or name. Positional, mandatory.
-//! - CHECKSUM: whether to compute the UDP checksum; if not, it is 0, which says that there is none.
-//!   Positional, default true.
+//! - CHECKSUM: whether to compute the UDP checksum; if not, it is 0, which means that there is none. Positional,
+//!   default true.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output.
@@ -146,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_headers_are_as_configured() {
+    fn arguments_set_the_headers() {
         let mut rig = Rig::new("UDPIPEncap(1.0.0.1, 1234, 2.0.0.2, domain)", 1, 1).unwrap();
         let packets = [&b"one"[..], b""].map(|data| Packet::from_bytes(data).unwrap());
         let out = rig.push_packets(0, packets.into()).remove(0);
@@ -166,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn the_checksum_can_be_left_out_and_the_annotation_say_where_to() {
+    fn the_checksum_is_optional_and_the_annotation_can_be_the_destination() {
         let mut rig = Rig::new("UDPIPEncap(1.0.0.1, 1, DST_ANNO, 2, false)", 1, 1).unwrap();
         let mut packet = Packet::from_bytes(b"data").unwrap();
         packet.set_dst_ip([9, 8, 7, 6].into());
@@ -176,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_can_be_changed() {
+    fn handlers_change_addresses_and_ports() {
         let mut rig = Rig::new("UDPIPEncap(1.0.0.1, 1, 2.0.0.2, 2)", 1, 1).unwrap();
         let changes = [("src", "3.3.3.3"), ("sport", "33"), ("dst", "DST_ANNO"), ("dport", "44")];
         for (handler, value) in changes {
@@ -192,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn no_datagram_is_longer_than_its_length_field_can_say() {
+    fn datagrams_longer_than_the_length_field_allows_are_dropped() {
         let mut rig = Rig::new("UDPIPEncap(1.0.0.1, 1, 2.0.0.2, 2)", 1, 1).unwrap();
         let out = rig.push(0, &[vec![0; 65_507], vec![0; 65_508]]);
         assert_eq!(out[0].len(), 1);
@@ -202,7 +201,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_checksum_is_what_etherparse_computes(
+        fn the_checksum_agrees_with_etherparse(
             source: [u8; 4],
             port: u16,
             data in prop::collection::vec(any::<u8>(), 0..200),

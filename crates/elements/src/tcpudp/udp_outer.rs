@@ -1,4 +1,4 @@
-//! The UDP and IP headers that UDPIPEncap and DynamicUDPIPEncap put in front of packets.
+//! The UDP and IP headers that UDPIPEncap and DynamicUDPIPEncap prepend to packets.
 
 use std::net::Ipv4Addr;
 
@@ -9,7 +9,7 @@ use zerocopy::IntoBytes;
 
 use crate::ip::outer_header::{Choice, Destination, OuterHeader};
 
-/// What differs from element to element.
+/// The header fields that differ between elements.
 #[derive(Clone)]
 pub(super) struct UdpOuter {
     pub(super) ip: OuterHeader,
@@ -33,7 +33,7 @@ impl UdpOuter {
         Self { ip, src_port, dst_port }
     }
 
-    /// The headers for a packet; none when a datagram cannot be so long.
+    /// The headers for a packet; `None` if the datagram would be too long.
     #[inline(always)]
     pub(super) fn headers(
         &self,
@@ -46,7 +46,7 @@ impl UdpOuter {
         let mut udp = UdpHeader {
             src_port: self.src_port.into(),
             dst_port: self.dst_port.into(),
-            // Shorter than the IP datagram, whose length was checked.
+            // The datagram is shorter than the IP datagram, whose length was checked.
             len: (len as u16).into(),
             checksum: 0.into(),
         };
@@ -64,5 +64,5 @@ impl UdpOuter {
     }
 }
 
-/// Bytes of both headers.
+/// Length of both headers in bytes.
 const HEADERS_LEN: usize = Ipv4Header::LEN + UdpHeader::LEN;

@@ -1,11 +1,11 @@
-//! UnstripTCPHeader - brings the TCP header back to the front of packets
+//! UnstripTCPHeader - restores the TCP header that StripTCPHeader removed
 //!
 //! # Synopsis
 //! `UnstripTCPHeader()`
 //!
 //! # Description
-//! Puts the TCP header back in front of packets from which StripTCPHeader took it. Packets that begin with
-//! their transport header, or in front of it, pass unchanged.
+//! Restores the TCP header to the front of packets from which StripTCPHeader removed it. Packets that begin at or
+//! before their transport header pass unchanged.
 //!
 //! # Arguments
 //! None.
@@ -17,7 +17,7 @@
 //! None of its own.
 //!
 //! # Drops
-//! - header not set: the packet's transport header is not known, or is not in front of the packet any more.
+//! - header not set: the transport header position is not set, or the header is no longer in front of the packet.
 //!
 //! # Example
 //! ```click

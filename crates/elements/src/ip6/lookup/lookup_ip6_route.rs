@@ -1,39 +1,37 @@
-//! LookupIP6Route - routes IPv6 packets by a table
+//! LookupIP6Route - routes IPv6 packets by longest prefix match
 //!
 //! # Synopsis
 //! `LookupIP6Route(DST/LEN [GATEWAY] OUTPUT, ...)`
 //!
 //! # Description
-//! Looks up each packet's IPv6 destination annotation: the route of the longest prefix that holds the
-//! address decides. Sends the packet by the route's output, and sets the annotation to the route's
-//! gateway, if it has one.
+//! Looks up each packet's IPv6 destination annotation in a routing table. The route with the longest matching prefix
+//! wins. Sends the packet to the route's output, and sets the annotation to the route's gateway, if it has one.
 //!
-//! The table is a tree in arrays that the processor's cache can hold; the packets of a batch are looked
-//! up side by side. Each change makes another tree, packets never wait for one. A group of changes by
-//! `ctrl` costs as much as one.
+//! The table is an array-based tree small enough for the processor's cache, and the packets of a batch are looked up in
+//! parallel. Each change builds a new tree, so packets never wait for a change. A group of changes through `ctrl` costs
+//! as much as one change.
 //!
 //! # Arguments
-//! - Routes, one an argument: a network, or an address for itself alone; perhaps a gateway, `-` or `::`
-//!   being none; an output. Of several routes for one network the first counts.
+//! - Routes, one per argument: a network, or a single address; an optional gateway, where `-` or `::` means none; an
+//!   output. If several routes have the same network, the first counts.
 //!
 //! # Ports
 //! One push input, any number of push outputs.
 //!
 //! # Handlers
-//! - `table` (read): the routes, one a line: network, gateway or `-`, output. They stand in the order of
-//!   adding; a new route takes the first place that is free.
-//! - `lookup` (read): the output and the gateway, if there is one, for the address that is given; -1 when
-//!   there is no route.
-//! - `add` (write): adds a route, `DST/LEN [GATEWAY] OUTPUT`. Fails when its network has one.
+//! - `table` (read): the routes, one per line: network, gateway or `-`, output. They are listed in the order they were
+//!   added; a new route takes the first free place.
+//! - `lookup` (read): the output and the gateway, if there is one, for the given address; -1 if there is no route.
+//! - `add` (write): adds a route, `DST/LEN [GATEWAY] OUTPUT`. Fails if its network already has one.
 //! - `set` (write): adds a route, or replaces its network's.
-//! - `remove` (write): removes the route of a network, `DST/LEN [GATEWAY OUTPUT]`. Fails when there is
-//!   none, or it is another one.
-//! - `ctrl` (write): carries out `add ...`, `set ...` and `remove ...` commands, one a line; all, or none
-//!   when one of them fails. Packets see the table before all commands or after them.
+//! - `remove` (write): removes the route of a network, `DST/LEN [GATEWAY OUTPUT]`. Fails if the network has no route,
+//!   or if its route does not match.
+//! - `ctrl` (write): executes `add ...`, `set ...` and `remove ...` commands, one per line; if one fails, none takes
+//!   effect. Packets see the table either before all commands or after them.
 //! - `flush` (write): removes all routes.
 //!
 //! # Drops
-//! - no route: no route's network holds the destination annotation.
+//! - no route: no route's network contains the destination annotation.
 //!
 //! # Example
 //! ```click
@@ -105,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_go_by_their_longest_prefix() {
+    fn the_longest_prefix_wins() {
         let routes =
             "2001:db8::/32 1, 2001:db8:1::/48 fe80::1 0, 2001:db8:1::7 2, 2001:db8:1::/80 - 1";
         let mut rig = Rig::new(&format!("LookupIP6Route({routes})"), 1, 3).unwrap();
@@ -125,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn routes_come_and_go() {
+    fn routes_can_be_added_and_removed() {
         let mut rig = Rig::new("LookupIP6Route", 1, 3).unwrap();
         let steps = [
             ("add", "2001:db8::/32 fe80::1 0", "0 fe80::1"),
@@ -144,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_is_listed_and_emptied() {
+    fn the_table_can_be_listed_and_flushed() {
         let routes = "::/0 fe80::1 0, 2001:db8:aaaa::/48 0, 2001:db8::/32 0";
         let mut rig = Rig::new(&format!("LookupIP6Route({routes})"), 1, 1).unwrap();
         rig.write("remove", "2001:db8:aaaa::/48").unwrap();
@@ -159,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_done_is_said() {
+    fn failed_commands_report_the_cause() {
         let mut rig = Rig::new("LookupIP6Route(2001:db8::/32 fe80::4 0)", 1, 1).unwrap();
         for (handler, text, message) in [
             ("add", "2001:db8::/32 0", "conflict with existing route ‘2001:db8::/32 fe80::4 0’"),

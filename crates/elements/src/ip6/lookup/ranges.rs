@@ -1,14 +1,14 @@
-//! The routes as ranges of addresses with one hop each: what the [tree](super::Tree) is laid out from.
+//! The routes as ranges of addresses with one hop each. The [tree](super::Tree) is built from these.
 
 use std::net::Ipv6Addr;
 
 use crate::ip::lookup::rib::Rib;
 use crate::ip::lookup::{Change, HopId};
 
-/// A network of IPv6.
+/// An IPv6 prefix.
 pub(super) type Prefix = crate::ip::lookup::Prefix<Ipv6Addr>;
 
-/// Every address, in ranges; neighbours have different hops.
+/// Every address, in ranges; adjacent ranges have different hops.
 #[derive(Debug)]
 pub(super) struct Ranges {
     /// The first address of each range, in order; the first one is `::`.
@@ -24,14 +24,14 @@ impl Ranges {
 
     /// The ranges of all routes.
     pub(super) fn of(rib: &Rib<Ipv6Addr>) -> Ranges {
-        // A route begins one range, and what is behind it another.
+        // A route starts one range at its first address, and another after its last.
         let mut ranges = Ranges::with_capacity(rib.len() * 2 + 1);
         ranges.paint(Prefix::around(0, 0), rib);
         ranges
     }
 
-    /// The ranges after changes of routes, when these are the ranges from before them. Networks that did
-    /// not change are copied.
+    /// The ranges after these changes of routes; `self` holds the ranges before them. Copies the networks
+    /// that did not change.
     pub(super) fn after(&self, changes: &[Change<Ipv6Addr>], rib: &Rib<Ipv6Addr>) -> Ranges {
         let mut ranges = Ranges::with_capacity(self.starts.len() + changes.len() * 2);
         let mut next = Some(0);
@@ -51,12 +51,12 @@ impl Ranges {
         ranges
     }
 
-    /// Each range by its first address, with its hop.
+    /// The first address and the hop of each range.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u128, HopId)> {
         self.starts.iter().copied().zip(self.hops.iter().copied())
     }
 
-    /// How many there are.
+    /// The number of ranges.
     pub(super) fn len(&self) -> usize {
         self.starts.len()
     }
@@ -70,7 +70,7 @@ impl Ranges {
         Ranges { starts: Vec::with_capacity(ranges), hops: Vec::with_capacity(ranges) }
     }
 
-    /// Adds the addresses from `first` to `last` as they were.
+    /// Copies the addresses from `first` to `last` from the old ranges.
     fn copy(&mut self, old: &Ranges, first: u128, last: u128) {
         let from = old.starts.partition_point(|&start| start <= first);
         let to = old.starts.partition_point(|&start| start <= last);
@@ -81,10 +81,10 @@ impl Ranges {
         self.hops.extend_from_slice(old.hops.get(from..to).unwrap_or_default());
     }
 
-    /// Adds the addresses of a network as the routes have them.
+    /// Adds the addresses of a network with the hops of the routes.
     fn paint(&mut self, network: Prefix, rib: &Rib<Ipv6Addr>) {
         let around = rib.cover(network).map_or(HopId::NONE, |(_, hop)| hop);
-        // The networks around the place that was reached, the smallest last.
+        // The networks that enclose the current position, the smallest last.
         let mut open: Vec<(Prefix, HopId)> = Vec::new();
         self.push(network.first(), around);
         let inside = rib.from(network).take_while(|(prefix, _)| prefix.first() <= network.last());
@@ -96,7 +96,7 @@ impl Ranges {
         self.close(&mut open, around, network.last());
     }
 
-    /// Ends the networks that end before an address. What is behind each belongs to the one around it.
+    /// Closes the networks that end before an address. After each, the enclosing network resumes.
     fn close(&mut self, open: &mut Vec<(Prefix, HopId)>, around: HopId, address: u128) {
         while let Some((prefix, _)) = open.pop_if(|(prefix, _)| prefix.last() < address) {
             let hop = open.last().map_or(around, |(_, hop)| *hop);
@@ -104,10 +104,10 @@ impl Ranges {
         }
     }
 
-    /// Starts a range at an address, at or behind the start of the last one.
+    /// Starts a range at an address, which is at or after the start of the last range.
     fn push(&mut self, start: u128, hop: HopId) {
         if self.starts.last() == Some(&start) {
-            // A smaller network starts where a larger one did, or where one ended.
+            // A smaller network starts where a larger one starts, or where another one ends.
             self.starts.pop();
             self.hops.pop();
         }
@@ -118,11 +118,11 @@ impl Ranges {
     }
 }
 
-/// The networks that changed without those within one of them, in order.
+/// The networks that changed, in order, without those inside another one.
 fn outermost(changes: &[Change<Ipv6Addr>]) -> Vec<Prefix> {
     let mut prefixes: Vec<Prefix> = changes.iter().map(|change| change.prefix).collect();
     prefixes.sort_unstable();
-    // A network stands before those within it.
+    // A network sorts before the networks inside it.
     prefixes.dedup_by(|next, kept| kept.contains(next.first()));
     prefixes
 }

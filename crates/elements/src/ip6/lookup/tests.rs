@@ -1,4 +1,4 @@
-//! The tree against a search through a plain list of routes, and against `prefix_trie`.
+//! Compares the tree with a linear search through a list of routes, and with `prefix_trie`.
 
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
@@ -13,7 +13,7 @@ use crate::ip::lookup::{Command, Hop, HopId, Order, Prefix, Route, RouteTable};
 type Prefix6 = Prefix<Ipv6Addr>;
 type Table = RouteTable<TreeWriter, Ipv6Addr>;
 
-/// The routes as a list, the longest match as its definition says.
+/// The routes as a list, with longest prefix match done literally as defined.
 #[derive(Clone, Debug, Default)]
 struct Naive(BTreeMap<Prefix6, Hop<Ipv6Addr>>);
 
@@ -52,7 +52,7 @@ fn route(prefix: Prefix6, number: u32) -> Route<Ipv6Addr> {
     Route { prefix, hop: hop(number) }
 }
 
-/// Networks of which many lie within others, or begin or end where others do.
+/// Networks, many of which lie inside others, or begin or end where others do.
 fn prefixes() -> impl Strategy<Value = Prefix6> {
     const BASES: [u128; 4] = [0, 0x2001_0db8 << 96, 0x2001_0db8_0000_0001 << 64, u128::MAX];
     let near = (
@@ -91,7 +91,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn the_tree_follows_the_definition(
+    fn the_tree_finds_the_longest_match(
         steps in prop::collection::vec(prefixes(), 3..40).prop_flat_map(|pool| {
             let step = (prop::sample::select(pool), 0u32..5, any::<bool>());
             prop::collection::vec(prop::collection::vec(step, 1..6), 1..25)
@@ -119,7 +119,7 @@ proptest! {
             naive.0.iter().map(|(&prefix, &hop)| Route { prefix, hop }).collect();
         prop_assert_eq!(table.routes(), &expected[..]);
 
-        // The same routes at once.
+        // The same routes, loaded all at once.
         let loaded = Table::new(Order::Address).unwrap();
         prop_assert_eq!(loaded.load(&expected), Ok(vec![]));
         check(&loaded, &naive, &seen);
@@ -128,7 +128,7 @@ proptest! {
     }
 }
 
-/// Tables of every height against another's trie.
+/// Compares tables of every height with another library's trie.
 #[test]
 fn large_tables_agree_with_prefix_trie() {
     let mut random = fastrand::Rng::with_seed(6);
@@ -137,7 +137,7 @@ fn large_tables_agree_with_prefix_trie() {
         let mut routes = Vec::new();
         for number in 0..count {
             let length = [random.u8(16..=48), 48, 64, random.u8(60..=128)][random.usize(..4)];
-            // Few of the first bits vary, so that networks lie within networks.
+            // Few of the first bits vary, so that networks nest.
             let address = 0x2001 << 112 | random.u128(..) >> 16 & !(0xfff << 68);
             let prefix = Prefix6::around(address, length);
             let key = (prefix.first(), prefix.length());
@@ -168,7 +168,7 @@ fn large_tables_agree_with_prefix_trie() {
 }
 
 #[test]
-fn more_hops_than_the_first_table_holds() {
+fn the_hop_table_grows() {
     let table = Table::new(Order::Address).unwrap();
     let prefix = |number: u32| Prefix6::around(u128::from(number) << 96, 48);
     for numbers in (1..2000).collect::<Vec<u32>>().chunks(100) {
@@ -180,7 +180,7 @@ fn more_hops_than_the_first_table_holds() {
     }
 }
 
-/// Threads look addresses up while routes come and go around them, hops and all: each batch sees the table
+/// Threads look up addresses while transactions replace routes and hops: each batch sees the table either
 /// before a transaction or after it.
 #[test]
 fn readers_see_whole_transactions() {

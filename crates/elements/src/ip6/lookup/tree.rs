@@ -1,15 +1,15 @@
 //! A B+-tree in arrays over ranges of addresses.
 //!
-//! Source: "PlanB" (NSDI '26), whose idea is to flatten the prefixes of a table to elementary intervals of
-//! the upper 64 bits, which hold nearly all of an Internet routing table, and to lay a B+-tree over them out
-//! level by level without pointers. A lookup then costs the same few cache lines whatever the prefix lengths
-//! are, and lookups of a batch go down side by side, so that one waits for memory while others search.
+//! Source: "PlanB" (NSDI '26). It flattens the prefixes of a table to elementary intervals of the upper 64 bits,
+//! which cover nearly all of an Internet routing table, and stores a B+-tree over the intervals level by level
+//! without pointers. A lookup touches the same few cache lines whatever the prefix lengths are. The lookups of a
+//! batch descend in parallel, so that one waits for memory while others search.
 //!
-//! A node is 16 keys, each the last address of a child or range; the child's place follows from the node's.
-//! 4,096 ranges are three levels, 65,536 are four. Where prefixes are longer than 64 bits, an interval
-//! leads to a list of the ranges of the lower 64 bits: a *tail*, which a binary search goes through.
+//! A node has 16 keys, each the last address of a child or range; a child's index follows from the node's.
+//! 4,096 ranges need three levels, 65,536 need four. Where prefixes are longer than 64 bits, an interval
+//! points to a list of the ranges of the lower 64 bits: a *tail*, which is searched by bisection.
 //!
-//! A change copies the ranges that stay and lays the tree out anew beside the one that readers have.
+//! A change copies the ranges that stay, and builds a new tree while readers use the old one.
 
 use std::hint::select_unpredictable;
 use std::net::Ipv6Addr;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use super::ranges::Ranges;
 use crate::ip::lookup::{Change, Error, Fib, FibWriter, HopId, Readers, Routes};
 
-/// The tree that packets' addresses are looked up in.
+/// The tree in which the addresses of packets are looked up.
 #[derive(Clone, Debug)]
 pub struct Tree(Arc<Levels>);
 
@@ -26,22 +26,23 @@ pub struct Tree(Arc<Levels>);
 struct Levels {
     /// The nodes of each level, the root's first. The last level's keys are the intervals' ends.
     levels: Vec<Box<[Node]>>,
-    /// What the intervals lead to, in the places of their ends.
+    /// The targets of the intervals, at the same indices as their ends.
     targets: Box<[Targets]>,
     tails: Tails,
 }
 
-/// Keys of a node.
+/// Number of keys in a node.
 const KEYS: usize = 16;
 
-/// Keys in order, the rest of the last node of a level filled up with the highest number.
+/// Keys in order. The last node of a level is padded with the highest number.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(128))]
 struct Node([u64; KEYS]);
 
 impl Node {
-    /// The first key that is not less; there is one, or the node above would have led elsewhere. Four steps
-    /// without a jump: comparing with all keys takes twice the time, with vectors too.
+    /// The index of the first key that is not less than `key`. There always is one, or the parent node would have
+    /// led elsewhere. The search takes four steps without a branch. Comparing with all keys takes twice the time,
+    /// even with vector instructions.
     #[inline(always)]
     fn search(&self, key: u64) -> usize {
         let mut place = 0;
@@ -53,17 +54,17 @@ impl Node {
     }
 }
 
-/// What intervals lead to: the number of a hop, or of a tail.
+/// The targets of intervals: each the number of a hop or of a tail.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct Targets([u32; KEYS]);
 
-/// The bit that makes a target the number of a tail. Numbers of hops are smaller.
+/// The bit that marks a target as the number of a tail. The numbers of hops are smaller.
 const TAIL: u32 = 1 << 31;
 
-/// Lookups that go down the tree side by side: enough to hide that each step waits for the one before it, and
-/// few enough that their places stay in registers. A lookup in four levels that are near takes 10.8 ns with 8,
-/// 12.3 with 16, 13.4 with 4 of them.
+/// Number of lookups that descend the tree in parallel: enough to hide the latency of dependent steps, and few
+/// enough that their positions stay in registers. A lookup in four cached levels takes 10.8 ns with 8 lanes,
+/// 12.3 ns with 16, and 13.4 ns with 4.
 const LANES: usize = 8;
 
 impl Fib<Ipv6Addr> for Tree {
@@ -92,7 +93,7 @@ impl Fib<Ipv6Addr> for Tree {
 }
 
 impl Levels {
-    /// Looks up to `N` addresses up as if they were so many: that takes less time than one after the other.
+    /// Looks up at most `N` addresses, padded to `N`: this is faster than one at a time.
     #[inline(always)]
     fn lookup_few<const N: usize>(&self, addresses: &[u128], hops: &mut [HopId]) {
         let mut padded = [0; N];
@@ -102,7 +103,7 @@ impl Levels {
         hops.iter_mut().zip(found).for_each(|(place, hop)| *place = hop);
     }
 
-    /// Looks addresses up side by side: all go down a level before any goes down the next one.
+    /// Looks up addresses in parallel: all descend one level before any descends the next.
     #[inline(always)]
     fn lookup_lanes<const N: usize>(&self, addresses: &[u128; N], hops: &mut [HopId; N]) {
         let mut places = [0usize; N];
@@ -119,7 +120,7 @@ impl Levels {
         }
     }
 
-    /// The hop of an address in the interval at a place.
+    /// The hop of an address in the interval at index `place`.
     #[inline(always)]
     fn hop(&self, place: usize, address: u128) -> HopId {
         let Some(targets) = self.targets.get(place / KEYS) else { return HopId::NONE };
@@ -130,12 +131,12 @@ impl Levels {
     }
 }
 
-/// The ranges of the lower 64 bits in each interval, of one address of the upper bits, that has several.
+/// The ranges of the lower 64 bits, for each interval that covers a single value of the upper bits and has several.
 #[derive(Debug, Default)]
 struct Tails {
-    /// The place of each tail's first range, and the end of them all.
+    /// The index of each tail's first range, and the end of the last tail.
     bounds: Vec<u32>,
-    /// The lower bits that each range starts with: 0 for the first of a tail.
+    /// The lower bits at which each range starts: 0 for the first range of a tail.
     starts: Vec<u64>,
     hops: Vec<HopId>,
 }
@@ -158,7 +159,7 @@ impl Tails {
     }
 }
 
-/// Lays trees out.
+/// Builds trees.
 impl Levels {
     fn of(ranges: &Ranges) -> Levels {
         let (intervals, tails) = intervals(ranges);
@@ -184,11 +185,11 @@ impl Levels {
     }
 }
 
-/// The intervals of the upper 64 bits, each by its start and what it leads to, and the tails.
+/// The start and the target of each interval of the upper 64 bits, and the tails.
 fn intervals(ranges: &Ranges) -> (Vec<(u64, u32)>, Tails) {
     let mut intervals: Vec<(u64, u32)> = Vec::with_capacity(ranges.len());
     let mut tails = Tails { bounds: vec![0], ..Tails::default() };
-    // The hop of the last address so far, and the upper bits of an interval whose tail is being written.
+    // The hop of the last address so far, and the upper bits of the interval whose tail is being written.
     let mut last = HopId::NONE;
     let mut open: Option<u64> = None;
     for (start, hop) in ranges.iter() {
@@ -198,7 +199,7 @@ fn intervals(ranges: &Ranges) -> (Vec<(u64, u32)>, Tails) {
         {
             tails.bounds.push(tails.starts.len() as u32);
             open = None;
-            // What is behind the tail, unless another range starts right there.
+            // The interval after the tail, unless another range starts right there.
             if (u128::from(tail) + 1) << 64 != start {
                 intervals.push((tail + 1, last.0));
             }
@@ -209,7 +210,7 @@ fn intervals(ranges: &Ranges) -> (Vec<(u64, u32)>, Tails) {
             (None, _) => {
                 let number = tails.bounds.len() as u32 - 1;
                 match intervals.last_mut() {
-                    // The interval begins with a range of its own, or with what was before.
+                    // The interval begins with a range of its own, or continues the range before.
                     Some(interval) if interval.0 == upper => interval.1 = TAIL | number,
                     _ => intervals.push((upper, TAIL | number)),
                 }
@@ -229,7 +230,7 @@ fn intervals(ranges: &Ranges) -> (Vec<(u64, u32)>, Tails) {
     (intervals, tails)
 }
 
-/// The levels above and with these ends of intervals, of which the last is the highest number.
+/// The levels of a tree over these interval ends, the last of which is the highest number.
 fn levels(ends: &[u64]) -> Vec<Box<[Node]>> {
     let mut levels = Vec::new();
     let mut keys = ends.to_vec();
