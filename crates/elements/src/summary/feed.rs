@@ -12,7 +12,7 @@ use millrace_core::{
 use super::lines::{Failure, LineFile};
 use super::reader::{Found, Remark};
 use super::several::{Several, Split};
-use crate::devices::pace::{self, Due, Pace};
+use crate::devices::playback::pace::{self, Due, Pace};
 use crate::standard::supply::task_handlers;
 
 /// A kind of file.

@@ -12,7 +12,7 @@ pub struct Port {
 }
 
 /// Reads DEVNAME.
-pub(super) fn port(args: &mut Args<'_>) -> Port {
+pub(crate) fn port(args: &mut Args<'_>) -> Port {
     let name: String = args.mandatory("DEVNAME");
     parse(&name).unwrap_or_else(|problem| {
         args.error("DEVNAME", format!("‘{name}’: {problem}"));
@@ -21,7 +21,7 @@ pub(super) fn port(args: &mut Args<'_>) -> Port {
 }
 
 /// Rejects FastClick's arguments that allow only one value here.
-pub(super) fn refuse_others(args: &mut Args<'_>) {
+pub(crate) fn refuse_others(args: &mut Args<'_>) {
     for keyword in ["VLAN_FILTER", "VLAN_STRIP", "VLAN_EXTEND", "LRO", "JUMBO"] {
         if args.positional(keyword, false) {
             let problem = format!("{keyword} is not set up here: use ethtool or ip link before");

@@ -44,7 +44,7 @@ impl Pace {
     }
 
     /// A pace whose percentage of the recorded one is given by a function.
-    pub(super) fn of(function: Expression) -> Self {
+    pub(crate) fn of(function: Expression) -> Self {
         let course = Course { function, start: None, next: Timestamp::ZERO };
         Self { acceleration: 0, origin: None, course: Some(course) }
     }

@@ -5,7 +5,7 @@ use millrace_io::pcap::LinkType;
 
 /// Sets the network header of a packet whose first header is of type `link_type`. Returns false and
 /// sets nothing if no complete IPv4 or IPv6 header follows.
-pub(super) fn force_ip(packet: &mut Packet, link_type: LinkType) -> bool {
+pub(crate) fn force_ip(packet: &mut Packet, link_type: LinkType) -> bool {
     let Some(offset) = link_type.ip_offset(packet.data()) else { return false };
     let Some(length) = packet.data().get(offset..).and_then(header_length) else { return false };
     let Ok(offset) = isize::try_from(offset) else { return false };

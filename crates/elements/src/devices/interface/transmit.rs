@@ -17,29 +17,29 @@ use super::backend::Source;
 use crate::standard::supply::task_handlers;
 
 /// An element that transmits to a device.
-pub(super) trait Transmits: Element {
+pub(crate) trait Transmits: Element {
     /// Its transmitting part.
     fn transmission(&self) -> &Transmission;
 }
 
 /// How to transmit.
-pub(super) struct Wanted {
-    pub(super) options: TxOptions,
+pub(crate) struct Wanted {
+    pub(crate) options: TxOptions,
     /// Maximum number of queues to open; None for one per thread that reaches the element.
-    pub(super) max_queues: Option<usize>,
+    pub(crate) max_queues: Option<usize>,
     /// Maximum number of packets pulled at a time.
-    pub(super) burst: usize,
+    pub(crate) burst: usize,
     /// Whether pushed packets wait for room in the device; otherwise they are dropped.
-    pub(super) blocking: bool,
+    pub(crate) blocking: bool,
     /// Whether packets are padded to the minimum Ethernet frame.
-    pub(super) pad: bool,
-    pub(super) debug: bool,
+    pub(crate) pad: bool,
+    pub(crate) debug: bool,
     /// Whether failing to open the device only causes a warning.
-    pub(super) optional: bool,
+    pub(crate) optional: bool,
 }
 
 /// The transmitting part of an element.
-pub(super) struct Transmission {
+pub(crate) struct Transmission {
     device: String,
     wanted: Wanted,
     /// Whether output 0 emits transmitted packets and output 1 rejected ones.
@@ -99,7 +99,7 @@ const LONGEST_BACKOFF: i64 = 256;
 
 impl Transmission {
     /// Requests a task and a timer.
-    pub(super) fn configure(setup: &mut Setup<'_>, device: String, wanted: Wanted) -> Self {
+    pub(crate) fn configure(setup: &mut Setup<'_>, device: String, wanted: Wanted) -> Self {
         let facts = Source::of(setup.service()).facts(&device, &wanted.options.method);
         setup.transmits(Transmitting {
             device: device.clone(),
@@ -124,13 +124,13 @@ impl Transmission {
     }
 
     /// Keeps this part from using the element's outputs.
-    pub(super) fn without_outputs(mut self) -> Self {
+    pub(crate) fn without_outputs(mut self) -> Self {
         self.has_outputs = false;
         self
     }
 
     /// Opens the device, with a queue for each thread that may transmit.
-    pub(super) fn initialize(&self, init: &Init<'_>) -> Result<(), Refused> {
+    pub(crate) fn initialize(&self, init: &Init<'_>) -> Result<(), Refused> {
         match self.open(init) {
             Err(refused) if self.wanted.optional => {
                 init.router().chatter(&format!("{}: {refused}; it drops packets", init.name()));
@@ -150,7 +150,7 @@ impl Transmission {
     }
 
     /// Starts to transmit to a device that has been opened.
-    pub(super) fn start(
+    pub(crate) fn start(
         &self,
         init: &Init<'_>,
         opened: Opened<dyn TxQueue>,
@@ -191,7 +191,7 @@ impl Transmission {
     }
 
     /// Transmits pushed packets. Leaves the batch empty.
-    pub(super) fn push(&self, cx: &mut Context, batch: &mut Batch) {
+    pub(crate) fn push(&self, cx: &mut Context, batch: &mut Batch) {
         self.pad(batch);
         self.transmit_pushed(cx, batch);
         if !batch.is_empty() {
@@ -200,22 +200,22 @@ impl Transmission {
     }
 
     /// Packets that the device dropped.
-    pub(super) fn lost(&self) -> u64 {
+    pub(crate) fn lost(&self) -> u64 {
         self.lanes().iter().map(|lane| lane.counts().lost).sum()
     }
 
     /// Packets transmitted since the counter was last reset.
-    pub(super) fn sent(&self) -> u64 {
+    pub(crate) fn sent(&self) -> u64 {
         self.sent.total().wrapping_sub(self.sent_before.load(Relaxed))
     }
 
     /// Pulls packets and transmits them. Returns whether it did any work.
-    pub(super) fn run(&self, cx: &mut Context) -> bool {
+    pub(crate) fn run(&self, cx: &mut Context) -> bool {
         self.run_with(cx, |_, _| {})
     }
 
     /// Like [`run`](Self::run), but calls `prepare` on the pulled packets.
-    pub(super) fn run_with(
+    pub(crate) fn run_with(
         &self,
         cx: &mut Context,
         mut prepare: impl FnMut(&mut Context, &mut Batch),
@@ -254,17 +254,17 @@ impl Transmission {
     }
 
     /// Called when there may be room again.
-    pub(super) fn run_timer(&self) {
+    pub(crate) fn run_timer(&self) {
         self.task.schedule();
     }
 
     /// Packets that wait for room.
-    pub(super) fn held(&self) -> usize {
+    pub(crate) fn held(&self) -> usize {
         self.lanes().iter().map(|lane| lane.waiting.get() as usize).sum()
     }
 
     /// Flushes and releases the queues.
-    pub(super) fn cleanup(&self) -> Result<(), Refused> {
+    pub(crate) fn cleanup(&self) -> Result<(), Refused> {
         let mut outcome = Ok(());
         for lane in self.lanes() {
             let mut port = lane.port.visit();
@@ -447,7 +447,7 @@ impl Port {
 }
 
 /// Registers the handlers that all such elements have.
-pub(super) fn handlers<E: Transmits>(handlers: &mut Handlers<E>) {
+pub(crate) fn handlers<E: Transmits>(handlers: &mut Handlers<E>) {
     handlers.read("count", |e, _| e.transmission().sent());
     handlers.write("reset_counts", |e, _| {
         let transmission = e.transmission();
@@ -499,4 +499,4 @@ macro_rules! methods {
     };
 }
 
-pub(super) use methods;
+pub(crate) use methods;

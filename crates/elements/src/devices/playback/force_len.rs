@@ -6,7 +6,7 @@ use millrace_io::pcap::{LinkType, MAX_CAPTURED};
 
 /// The length to give to packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ForceLen {
+pub(crate) enum ForceLen {
     /// The packet's length before the capture truncated it.
     Original,
     /// This many bytes including an Ethernet header, so 14 fewer for raw IP packets.
@@ -17,7 +17,7 @@ const ETHERNET_HEADER: usize = 14;
 
 impl ForceLen {
     /// The forced length of a packet that originally had `original` bytes.
-    pub(super) fn of(self, original: usize, link_type: LinkType) -> usize {
+    pub(crate) fn of(self, original: usize, link_type: LinkType) -> usize {
         match self {
             Self::Original => original.min(MAX_CAPTURED as usize),
             Self::Bytes(length) if link_type == LinkType::IP => length - ETHERNET_HEADER,
@@ -27,7 +27,7 @@ impl ForceLen {
 }
 
 /// Sets the length field of the IP header, if there is one, to match the packet.
-pub(super) fn fit_ip_header(packet: &mut Packet, link_type: LinkType) {
+pub(crate) fn fit_ip_header(packet: &mut Packet, link_type: LinkType) {
     let Some(ip) = link_type.ip_offset(packet.data()) else { return };
     let Some(header) = packet.data_mut().get_mut(ip..) else { return };
     let length = header.len();

@@ -15,26 +15,26 @@ use millrace_io::{Meter, Opened, QueueCounts, Queues, RxOptions, RxQueue, troubl
 use super::backend::Source;
 
 /// An element that receives from a device.
-pub(super) trait Receives: Element {
+pub(crate) trait Receives: Element {
     /// Its receiving part.
     fn reception(&self) -> &Reception;
 }
 
 /// What to receive, and how.
-pub(super) struct Wanted {
-    pub(super) options: RxOptions,
+pub(crate) struct Wanted {
+    pub(crate) options: RxOptions,
     /// Maximum number of packets received from a queue at a time.
-    pub(super) burst: usize,
-    pub(super) active: bool,
+    pub(crate) burst: usize,
+    pub(crate) active: bool,
     /// Whether failing to open the device only causes a warning.
-    pub(super) optional: bool,
+    pub(crate) optional: bool,
     /// The element's settings for queues and threads; `configure` fills in the device and its
     /// properties.
-    pub(super) receiving: Receiving,
+    pub(crate) receiving: Receiving,
 }
 
 /// The receiving part of an element.
-pub(super) struct Reception {
+pub(crate) struct Reception {
     device: String,
     options: RxOptions,
     burst: usize,
@@ -77,7 +77,7 @@ struct Line {
 
 impl Reception {
     /// Requests threads. Call this when all arguments have been read.
-    pub(super) fn configure(setup: &mut Setup<'_>, device: String, wanted: Wanted) -> Self {
+    pub(crate) fn configure(setup: &mut Setup<'_>, device: String, wanted: Wanted) -> Self {
         let facts = Source::of(setup.service()).facts(&device, &wanted.options.method);
         let sharing = wanted.receiving.max_threads.is_some();
         let receiver = setup.receiver(Receiving {
@@ -101,7 +101,7 @@ impl Reception {
     }
 
     /// Opens the device and starts to receive.
-    pub(super) fn initialize(&self, init: &Init<'_>) -> Result<(), Refused> {
+    pub(crate) fn initialize(&self, init: &Init<'_>) -> Result<(), Refused> {
         match self.open(init) {
             Err(refused) if self.optional => {
                 init.router().chatter(&format!("{}: {refused}; it receives nothing", init.name()));
@@ -120,22 +120,22 @@ impl Reception {
     }
 
     /// The number of queues in the plan.
-    pub(super) fn wanted_queues(&self) -> usize {
+    pub(crate) fn wanted_queues(&self) -> usize {
         self.receiver.queues().len()
     }
 
     /// The tasks that receive.
-    pub(super) fn tasks(&self) -> &[Task] {
+    pub(crate) fn tasks(&self) -> &[Task] {
         self.receiver.tasks()
     }
 
     /// Packets received since the counter was last reset.
-    pub(super) fn received(&self) -> u64 {
+    pub(crate) fn received(&self) -> u64 {
         self.received.total().wrapping_sub(self.received_before.load(Relaxed))
     }
 
     /// Starts to receive from a device that has been opened.
-    pub(super) fn start(
+    pub(crate) fn start(
         &self,
         init: &Init<'_>,
         opened: Opened<dyn RxQueue>,
@@ -182,7 +182,7 @@ impl Reception {
 
     /// Receives once from each queue of the running task, and passes the packets to `pass_on`.
     /// Returns whether any packets arrived.
-    pub(super) fn run(
+    pub(crate) fn run(
         &self,
         cx: &mut Context,
         mut pass_on: impl FnMut(&mut Context, &mut Batch),
@@ -229,7 +229,7 @@ impl Reception {
     }
 
     /// Releases the queues. Their counts are kept for the handlers.
-    pub(super) fn cleanup(&self) {
+    pub(crate) fn cleanup(&self) {
         for line in self.lines.get().iter().flat_map(|lines| &lines.queues) {
             line.close();
         }
@@ -253,18 +253,18 @@ impl Reception {
     }
 
     /// The number of open queues.
-    pub(super) fn open_queues(&self) -> usize {
+    pub(crate) fn open_queues(&self) -> usize {
         self.lines.get().map_or(0, |lines| lines.queues.len())
     }
 
     /// The threads that receive, for handlers.
-    pub(super) fn home_threads(&self) -> String {
+    pub(crate) fn home_threads(&self) -> String {
         let homes = self.tasks().iter().map(|task| task.home().to_string());
         homes.collect::<Vec<_>>().join(" ")
     }
 
     /// The sum of all queues' counters.
-    pub(super) fn counts(&self) -> QueueCounts {
+    pub(crate) fn counts(&self) -> QueueCounts {
         let lines = self.lines.get().into_iter().flat_map(|lines| &lines.queues);
         lines.fold(QueueCounts::default(), |sum, line| sum + line.counts())
     }
@@ -364,7 +364,7 @@ fn say(cx: &Context, message: &str) {
 }
 
 /// Registers the handlers that all such elements have.
-pub(super) fn handlers<E: Receives>(handlers: &mut Handlers<E>) {
+pub(crate) fn handlers<E: Receives>(handlers: &mut Handlers<E>) {
     handlers.read("count", |e, _| e.reception().received());
     handlers.write("reset_counts", |e, _| {
         let reception = e.reception();
@@ -391,7 +391,7 @@ pub(super) fn handlers<E: Receives>(handlers: &mut Handlers<E>) {
 }
 
 /// The cleanup that all such elements share.
-pub(super) fn cleanup<E: Receives>(element: &E, _router: &Router) -> Result<(), Refused> {
+pub(crate) fn cleanup<E: Receives>(element: &E, _router: &Router) -> Result<(), Refused> {
     element.reception().cleanup();
     Ok(())
 }

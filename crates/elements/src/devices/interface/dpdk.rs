@@ -14,19 +14,19 @@ use millrace_io::{DpdkOptions, Pause};
 const MAX_RING: u32 = 32_768;
 
 /// Reads PORT: a number, a PCI address, or a name.
-pub(super) fn port(args: &mut Args<'_>) -> String {
+pub(crate) fn port(args: &mut Args<'_>) -> String {
     let word: Word = args.mandatory("PORT");
     word.as_str().to_owned()
 }
 
 /// Reads NDESC; 0 selects the driver's default.
-pub(super) fn ring(args: &mut Args<'_>) -> Option<usize> {
+pub(crate) fn ring(args: &mut Args<'_>) -> Option<usize> {
     let entries: Option<u32> = args.in_range("NDESC", Kind::Keyword, 0..=MAX_RING);
     entries.filter(|entries| *entries > 0).map(|entries| entries as usize)
 }
 
 /// Reads the arguments that apply to the port as a whole.
-pub(super) fn options(args: &mut Args<'_>) -> DpdkOptions {
+pub(crate) fn options(args: &mut Args<'_>) -> DpdkOptions {
     let fast_free = args.keyword("FAST_FREE", true);
     DpdkOptions {
         mtu: args.in_range("MTU", Kind::Keyword, 68..=u16::MAX - 512),
@@ -54,14 +54,14 @@ fn pause(args: &mut Args<'_>) -> Option<Pause> {
 }
 
 /// Reads a FastClick option that must be off, and reports why if it is on.
-pub(super) fn refuse(args: &mut Args<'_>, keyword: &str, why: &str) {
+pub(crate) fn refuse(args: &mut Args<'_>, keyword: &str, why: &str) {
     if args.keyword(keyword, false) {
         args.error(keyword, format!("{keyword}: {why}"));
     }
 }
 
 /// An element that uses a port.
-pub(super) trait UsesPort: Element {
+pub(crate) trait UsesPort: Element {
     /// The port's name in the configuration.
     fn port_name(&self) -> &str;
 }
@@ -76,7 +76,7 @@ fn failed(error: io::Error) -> HandlerError {
 }
 
 /// Registers the handlers for the port and its link.
-pub(super) fn handlers<E: UsesPort>(handlers: &mut Handlers<E>) {
+pub(crate) fn handlers<E: UsesPort>(handlers: &mut Handlers<E>) {
     handlers.try_read("device", |e, _| Ok(find(e)?.number()));
     handlers.try_read("driver", |e, _| Ok(find(e)?.driver().to_owned()));
     handlers.try_read("vendor", |e, _| Ok(find(e)?.vendor()));
@@ -114,7 +114,7 @@ pub(super) fn handlers<E: UsesPort>(handlers: &mut Handlers<E>) {
 }
 
 /// Registers a handler that reads one of the port's counters.
-pub(super) fn counter<E: UsesPort>(
+pub(crate) fn counter<E: UsesPort>(
     handlers: &mut Handlers<E>,
     name: &str,
     count: fn(&PortStats) -> u64,
@@ -123,7 +123,7 @@ pub(super) fn counter<E: UsesPort>(
 }
 
 /// Registers `queue_count`: packets waiting in the receive rings.
-pub(super) fn queue_count<E: UsesPort>(handlers: &mut Handlers<E>) {
+pub(crate) fn queue_count<E: UsesPort>(handlers: &mut Handlers<E>) {
     handlers.try_read("queue_count", |e, call| {
         let port = find(e)?;
         if !call.text().is_empty() {

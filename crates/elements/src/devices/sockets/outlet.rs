@@ -12,7 +12,7 @@ use millrace_core::{
 };
 
 /// The sending side of a socket element.
-pub(super) struct Outlet {
+pub(crate) struct Outlet {
     /// Packets accepted but not sent yet. The first may have been sent in part.
     backlog: Lock<VecDeque<Packet>>,
     /// Set if the input is pull.
@@ -25,7 +25,7 @@ pub(super) struct Outlet {
 
 /// The outcome for a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(crate) enum Fate {
     Sent,
     /// There is no room now; the part that was sent has been stripped.
     Waits,
@@ -35,7 +35,7 @@ pub(super) enum Fate {
 
 /// Counts the datagrams that a socket sent.
 #[derive(Default)]
-pub(super) struct Sent {
+pub(crate) struct Sent {
     count: u64,
     /// The last error, so that the same error is reported only once.
     complaint: String,
@@ -43,13 +43,13 @@ pub(super) struct Sent {
 
 impl Sent {
     /// The number of packets sent.
-    pub(super) fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.count
     }
 
     /// Handles the outcome for a datagram: sent (`true`, counted), no room (`false`), or rejected
     /// (reported).
-    pub(super) fn note(&mut self, cx: &Context, sent: io::Result<bool>) -> Fate {
+    pub(crate) fn note(&mut self, cx: &Context, sent: io::Result<bool>) -> Fate {
         match sent {
             Ok(true) => {
                 self.count += 1;
@@ -71,7 +71,7 @@ impl Sent {
 
 /// The socket that an outlet sends through. The element locks it. Lock order: the sink before the
 /// backlog.
-pub(super) trait Sink {
+pub(crate) trait Sink {
     /// Whether there is a peer to send to. If not, nothing is pulled, and pushed packets are
     /// dropped.
     fn is_open(&self) -> bool;
@@ -90,7 +90,7 @@ const PAUSE: Timestamp = Timestamp::from_nanos(200_000);
 
 impl Outlet {
     /// Requests a task, the element's first, and a timer.
-    pub(super) fn configure(setup: &mut Setup<'_>) -> Self {
+    pub(crate) fn configure(setup: &mut Setup<'_>) -> Self {
         let outlet = Self {
             backlog: Lock::default(),
             upstream: OnceLock::new(),
@@ -102,7 +102,7 @@ impl Outlet {
         outlet
     }
 
-    pub(super) fn initialize(&self, init: &Init<'_>) {
+    pub(crate) fn initialize(&self, init: &Init<'_>) {
         if init.is_pull_input(0) {
             // An element is initialised once.
             let _ = self.upstream.set(init.listen(0, &self.task));
@@ -111,27 +111,27 @@ impl Outlet {
     }
 
     /// The task that sends.
-    pub(super) fn task(&self) -> &Task {
+    pub(crate) fn task(&self) -> &Task {
         &self.task
     }
 
     /// Tells pushers whether there is room.
-    pub(super) fn room(&self) -> &Notifier {
+    pub(crate) fn room(&self) -> &Notifier {
         &self.room
     }
 
     /// The number of waiting packets.
-    pub(super) fn held(&self) -> usize {
+    pub(crate) fn held(&self) -> usize {
         self.backlog.lock().len()
     }
 
     /// Called when there may be room, or a peer to send to.
-    pub(super) fn wake(&self) {
+    pub(crate) fn wake(&self) {
         self.task.schedule();
     }
 
     /// Sends pushed packets, or makes them wait for room. Leaves the batch empty.
-    pub(super) fn push(&self, cx: &mut Context, batch: &mut Batch, sink: &mut dyn Sink) {
+    pub(crate) fn push(&self, cx: &mut Context, batch: &mut Batch, sink: &mut dyn Sink) {
         if !sink.is_open() {
             return cx.drop_batch(batch, Reason::DeviceError);
         }
@@ -164,7 +164,7 @@ impl Outlet {
     }
 
     /// Sends the waiting packets, and packets that can be pulled. `sink` returns the locked sink.
-    pub(super) fn run<S: Sink, G: std::ops::DerefMut<Target = S>>(
+    pub(crate) fn run<S: Sink, G: std::ops::DerefMut<Target = S>>(
         &self,
         cx: &mut Context,
         burst: usize,
@@ -224,12 +224,12 @@ impl Outlet {
     }
 
     /// Called when the retry delay is over.
-    pub(super) fn run_timer(&self) {
+    pub(crate) fn run_timer(&self) {
         self.task.schedule();
     }
 
     /// Whether there may be packets to pull.
-    pub(super) fn signal(&self, router: &Router) -> bool {
+    pub(crate) fn signal(&self, router: &Router) -> bool {
         self.upstream.get().is_some_and(|upstream| upstream.active(router))
     }
 

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use millrace_io::{Backend, Devices, Machine};
 
 /// A backend shared with other elements, or the machine's own.
-pub(super) enum Source {
+pub(crate) enum Source {
     Given(Arc<Devices>),
     Own(Machine),
 }
 
 impl Source {
     /// The given backend, or the machine's if none is given.
-    pub(super) fn of(given: Option<Arc<Devices>>) -> Self {
+    pub(crate) fn of(given: Option<Arc<Devices>>) -> Self {
         given.map_or(Self::Own(Machine), Self::Given)
     }
 }

@@ -8,47 +8,47 @@ use millrace_core::memory::copies::{self, CopyCause};
 use millrace_core::{Context, Init, Packet, Reason, Refused, Timestamp};
 use millrace_io::pcap::{Error, ErrorKind, LinkType, Reader, Record};
 
-use super::force_ip::force_ip;
 use super::force_len::{ForceLen, fit_ip_header};
 use super::pace::{Due, Pace};
 use super::window::{Place, Window};
+use crate::devices::interface::force_ip::force_ip;
 use crate::summary::lines::reason;
 
 /// A probability of 1, in fixed point.
-pub(super) const CERTAIN: u32 = 1 << 28;
+pub(crate) const CERTAIN: u32 = 1 << 28;
 
 /// How the file is played.
 #[derive(Debug)]
-pub(super) struct Wishes {
-    pub(super) force_ip: bool,
-    pub(super) force_len: Option<ForceLen>,
+pub(crate) struct Wishes {
+    pub(crate) force_ip: bool,
+    pub(crate) force_len: Option<ForceLen>,
     /// The probability that a packet is played, in units of 1/[`CERTAIN`].
-    pub(super) sample: u32,
+    pub(crate) sample: u32,
     /// Bytes of packets to read into memory before the first one is sent.
-    pub(super) preload: usize,
+    pub(crate) preload: usize,
 }
 
 /// A file during playback.
-pub(super) struct Trace {
+pub(crate) struct Trace {
     /// None before the run starts and after it ends.
-    pub(super) reader: Option<Reader>,
-    pub(super) window: Window,
-    pub(super) pace: Option<Pace>,
+    pub(crate) reader: Option<Reader>,
+    pub(crate) window: Window,
+    pub(crate) pace: Option<Pace>,
     /// Packets that were read but not sent. The first may not be due yet, or lie beyond the end.
     pending: VecDeque<Loaded>,
     preloaded: AtomicBool,
 }
 
 /// A packet that was read.
-pub(super) struct Loaded {
-    pub(super) packet: Packet,
-    pub(super) has_ip: bool,
+pub(crate) struct Loaded {
+    pub(crate) packet: Packet,
+    pub(crate) has_ip: bool,
     /// Where its record starts.
-    pub(super) position: u64,
+    pub(crate) position: u64,
 }
 
 /// Why there are no more packets for now.
-pub(super) enum Pause {
+pub(crate) enum Pause {
     /// The requested number of packets was read.
     Enough,
     /// The next one is due at this time.
@@ -60,7 +60,7 @@ pub(super) enum Pause {
 }
 
 impl Trace {
-    pub(super) fn new(window: Window, pace: Option<Pace>) -> Self {
+    pub(crate) fn new(window: Window, pace: Option<Pace>) -> Self {
         Self {
             reader: None,
             window,
@@ -71,7 +71,7 @@ impl Trace {
     }
 
     /// The next packet that is due.
-    pub(super) fn next(&mut self, wishes: &Wishes, cx: &mut Context) -> Result<Loaded, Pause> {
+    pub(crate) fn next(&mut self, wishes: &Wishes, cx: &mut Context) -> Result<Loaded, Pause> {
         if wishes.preload > 0 && !self.preloaded.swap(true, Relaxed) {
             self.preload(wishes, cx);
         }
@@ -95,12 +95,12 @@ impl Trace {
     }
 
     /// Whether packets were read but not sent.
-    pub(super) fn has_pending(&self) -> bool {
+    pub(crate) fn has_pending(&self) -> bool {
         !self.pending.is_empty()
     }
 
     /// Discards the packets that were read but not sent.
-    pub(super) fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         self.pending.clear();
         self.preloaded.store(false, Relaxed);
     }
@@ -188,7 +188,7 @@ fn packet_of(record: &Record<'_>, force_len: Option<ForceLen>) -> Option<Packet>
 }
 
 /// The reason why a file cannot be read, in Click's words if Click has any.
-pub(super) fn refuse(init: &mut Init<'_>, name: &str, error: &Error) -> Refused {
+pub(crate) fn refuse(init: &mut Init<'_>, name: &str, error: &Error) -> Refused {
     match error.kind() {
         ErrorKind::Io { action: "open", error } => Refused(format!("{name}: {}", reason(error))),
         ErrorKind::Empty => init.refuse_at(name, "empty file"),
@@ -197,6 +197,6 @@ pub(super) fn refuse(init: &mut Init<'_>, name: &str, error: &Error) -> Refused 
 }
 
 /// A file's name for messages.
-pub(super) fn print_name(name: &FileName) -> &str {
+pub(crate) fn print_name(name: &FileName) -> &str {
     if name.0 == "-" { "<stdin>" } else { &name.0 }
 }

@@ -5,7 +5,7 @@ use millrace_core::args::{Kind, Word};
 use millrace_io::{Rule, XdpHook, XdpOptions};
 
 /// Reads MODE, ZEROCOPY, BUSY_POLL, and FastClick's PROG and TRACE.
-pub(super) fn configure(args: &mut Args<'_>) -> XdpOptions {
+pub(crate) fn configure(args: &mut Args<'_>) -> XdpOptions {
     let hook = hook(args);
     let busy_poll: Option<u32> = args.in_range("BUSY_POLL", Kind::Keyword, 0..=1_000_000);
     let options = XdpOptions {
@@ -19,7 +19,7 @@ pub(super) fn configure(args: &mut Args<'_>) -> XdpOptions {
 }
 
 /// Reads a list of rules.
-pub(super) fn rules(args: &mut Args<'_>, keyword: &str) -> Vec<Rule> {
+pub(crate) fn rules(args: &mut Args<'_>, keyword: &str) -> Vec<Rule> {
     let text: String = args.keyword(keyword, String::new());
     Rule::list(&text).unwrap_or_else(|error| {
         args.error(keyword, error.to_string());

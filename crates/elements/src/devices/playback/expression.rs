@@ -8,7 +8,7 @@ use std::fmt;
 
 /// A function of `x`.
 #[derive(Clone, Debug)]
-pub(super) struct Expression(Term);
+pub(crate) struct Expression(Term);
 
 #[derive(Clone, Debug)]
 enum Term {
@@ -20,7 +20,7 @@ enum Term {
 
 /// A parse error and its position, in bytes from the start of the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Wrong {
+pub(crate) struct Wrong {
     what: &'static str,
     at: usize,
 }
@@ -33,7 +33,7 @@ impl fmt::Display for Wrong {
 
 impl Expression {
     /// Parses a function.
-    pub(super) fn parse(text: &str) -> Result<Self, Wrong> {
+    pub(crate) fn parse(text: &str) -> Result<Self, Wrong> {
         let mut parser = Parser { text, at: 0, depth: 0 };
         let term = parser.sum()?;
         match parser.peek() {
@@ -43,7 +43,7 @@ impl Expression {
     }
 
     /// The value for `x`.
-    pub(super) fn at(&self, x: f64) -> f64 {
+    pub(crate) fn at(&self, x: f64) -> f64 {
         self.0.at(x)
     }
 }

@@ -15,7 +15,7 @@ use millrace_core::{
 };
 
 /// An element that replays packets.
-pub(super) trait Replays: Element {
+pub(crate) trait Replays: Element {
     /// Its packets.
     fn recording(&self) -> &Recording;
 
@@ -24,9 +24,9 @@ pub(super) trait Replays: Element {
 }
 
 /// The recorded packets and the replay settings.
-pub(super) struct Recording {
+pub(crate) struct Recording {
     /// Maximum number of packets sent at a time.
-    pub(super) burst: usize,
+    pub(crate) burst: usize,
     limit: Option<usize>,
     use_signal: bool,
     verbose: bool,
@@ -44,7 +44,7 @@ pub(super) struct Recording {
 
 /// The packets themselves.
 #[derive(Default)]
-pub(super) struct Reel {
+pub(crate) struct Reel {
     packets: Vec<Option<Packet>>,
     /// The input that each packet came from; empty if there is only one input.
     ports: Vec<u16>,
@@ -68,14 +68,14 @@ struct Cursor {
 
 /// The progress of loading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Loading {
+pub(crate) enum Loading {
     Done,
     /// More packets may arrive.
     Waiting,
 }
 
 /// What a cursor points to.
-pub(super) enum Next {
+pub(crate) enum Next {
     /// A packet, recorded at this time.
     Packet(Timestamp),
     /// The end of the round for this cursor; other cursors are not done yet.
@@ -87,18 +87,18 @@ pub(super) enum Next {
 }
 
 /// A packet to send.
-pub(super) struct Taken {
-    pub(super) packet: Packet,
+pub(crate) struct Taken {
+    pub(crate) packet: Packet,
     /// The input that it came from.
-    pub(super) port: u16,
+    pub(crate) port: u16,
     /// Whether it is a share of a packet that is kept, and so an additional packet.
-    pub(super) is_share: bool,
+    pub(crate) is_share: bool,
 }
 
 impl Recording {
     /// Reads STOP, STOP_TIME, QUICK_CLONE, BURST, VERBOSE, FREEONTERMINATE, LIMIT, ACTIVE and
     /// USE_SIGNAL.
-    pub(super) fn configure(setup: &mut Setup<'_>, cursors: usize) -> Self {
+    pub(crate) fn configure(setup: &mut Setup<'_>, cursors: usize) -> Self {
         let args = &mut setup.args;
         let rounds: i64 = args.keyword("STOP", -1);
         let stop_after: Seconds = args.keyword("STOP_TIME", Seconds::ZERO);
@@ -137,29 +137,29 @@ impl Recording {
     }
 
     /// Listens to the inputs on behalf of `task`.
-    pub(super) fn initialize(&self, init: &Init<'_>, task: &Task) {
+    pub(crate) fn initialize(&self, init: &Init<'_>, task: &Task) {
         let inputs = self.reel().heads.len();
         // An element is initialised once.
         let _ = self.inputs.set((0..inputs).map(|port| init.listen(port, task)).collect());
     }
 
-    pub(super) fn reel(&self) -> MutexGuard<'_, Reel> {
+    pub(crate) fn reel(&self) -> MutexGuard<'_, Reel> {
         self.reel.lock()
     }
 
-    pub(super) fn is_active(&self) -> bool {
+    pub(crate) fn is_active(&self) -> bool {
         self.active.load(Relaxed)
     }
 
     /// The number of packets held now.
-    pub(super) fn held(&self) -> usize {
+    pub(crate) fn held(&self) -> usize {
         let reel = self.reel();
         let heads: usize = reel.heads.iter().map(|batch| batch.len()).sum();
         reel.packets.iter().flatten().count() + heads + reel.thrown_out
     }
 
     /// Pulls packets into memory until an input has no more.
-    pub(super) fn load(&self, cx: &mut Context) -> Loading {
+    pub(crate) fn load(&self, cx: &mut Context) -> Loading {
         let mut reel = self.reel();
         cx.dropped(std::mem::take(&mut reel.thrown_out), Reason::Discarded);
         if self.loaded.load(Relaxed) {
@@ -235,7 +235,7 @@ impl Recording {
     }
 
     /// The item at a cursor. With `output`, the cursor sees only packets of that input.
-    pub(super) fn next(
+    pub(crate) fn next(
         &self,
         cx: &Context,
         reel: &mut Reel,
@@ -258,7 +258,7 @@ impl Recording {
 
     /// Returns the packet at a cursor and advances the cursor. None if there is no memory for a
     /// descriptor.
-    pub(super) fn take(&self, reel: &mut Reel, cursor: usize) -> Option<Taken> {
+    pub(crate) fn take(&self, reel: &mut Reel, cursor: usize) -> Option<Taken> {
         let is_share = self.keep || self.rounds.load(Relaxed) != 1;
         let place = reel.cursors.get_mut(cursor)?;
         let at = place.at;
@@ -270,7 +270,7 @@ impl Recording {
     }
 
     /// Counts `n` packets as sent, of which `new` are shares.
-    pub(super) fn sent(&self, cx: &mut Context, n: usize, new: usize) {
+    pub(crate) fn sent(&self, cx: &mut Context, n: usize, new: usize) {
         self.count.fetch_add(n as u64, Relaxed);
         cx.created(new);
     }
@@ -289,19 +289,19 @@ impl Recording {
     }
 
     /// Whether STOP_TIME has elapsed. The time starts at the first call.
-    pub(super) fn is_over(&self, reel: &mut Reel, now: Timestamp) -> bool {
+    pub(crate) fn is_over(&self, reel: &mut Reel, now: Timestamp) -> bool {
         let started = *reel.started.get_or_insert(now);
         !self.stop_after.is_zero() && now - started >= self.stop_after
     }
 
     /// The time at which STOP_TIME has elapsed.
-    pub(super) fn end(&self, reel: &Reel) -> Option<Timestamp> {
+    pub(crate) fn end(&self, reel: &Reel) -> Option<Timestamp> {
         let end = reel.started? + self.stop_after;
         (!self.stop_after.is_zero()).then_some(end)
     }
 
     /// Stops the program.
-    pub(super) fn stop(&self, cx: &Context) {
+    pub(crate) fn stop(&self, cx: &Context) {
         if self.active.swap(false, Relaxed) {
             cx.router().request_stop();
         }
@@ -313,7 +313,7 @@ impl Recording {
     }
 
     /// Registers the handlers `active`, `reset`, `loaded`, `stop` and `count`.
-    pub(super) fn handlers<E: Replays>(handlers: &mut Handlers<E>) {
+    pub(crate) fn handlers<E: Replays>(handlers: &mut Handlers<E>) {
         handlers.read("active", |e, _| e.recording().is_active());
         handlers.write("active", |e, call| {
             e.recording().active.store(call.parse()?, Relaxed);

@@ -4,7 +4,7 @@ use millrace_core::args::Seconds;
 use millrace_core::{Args, Timestamp};
 
 /// The part of a trace between two times.
-pub(super) struct Window {
+pub(crate) struct Window {
     start: Start,
     end: Option<End>,
     edges: Option<Edges>,
@@ -38,7 +38,7 @@ struct Edges {
 
 /// The position of a packet relative to the part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(crate) enum Place {
     Before,
     Within,
     Beyond,
@@ -46,7 +46,7 @@ pub(super) enum Place {
 
 impl Window {
     /// Reads START, START_AFTER, END, END_AFTER and INTERVAL. A time of 0 counts as not given.
-    pub(super) fn configure(args: &mut Args<'_>) -> Self {
+    pub(crate) fn configure(args: &mut Args<'_>) -> Self {
         let start: Timestamp = args.keyword("START", Timestamp::ZERO);
         let start_after: Seconds = args.keyword("START_AFTER", Seconds::ZERO);
         let end: Timestamp = args.keyword("END", Timestamp::ZERO);
@@ -73,13 +73,13 @@ impl Window {
     }
 
     /// Whether there is an end other than the end of the file.
-    pub(super) fn has_end(&self) -> bool {
+    pub(crate) fn has_end(&self) -> bool {
         self.end.is_some()
     }
 
     /// The position of a packet with this time. The first call must be for the first packet of the
     /// file.
-    pub(super) fn place(&mut self, time: Timestamp) -> Place {
+    pub(crate) fn place(&mut self, time: Timestamp) -> Place {
         let (start, end) = (&self.start, &self.end);
         let edges = self.edges.get_or_insert_with(|| Edges::new(start, end.as_ref(), time));
         if edges.first.is_some_and(|first| time < first) {
@@ -90,14 +90,14 @@ impl Window {
     }
 
     /// Ignores the end from now on, because it was reached.
-    pub(super) fn pass_end(&mut self) {
+    pub(crate) fn pass_end(&mut self) {
         if let Some(edges) = &mut self.edges {
             edges.ends = false;
         }
     }
 
     /// Moves the end, whether or not it was reached. Returns false if there is none.
-    pub(super) fn extend(&mut self, by: Timestamp) -> bool {
+    pub(crate) fn extend(&mut self, by: Timestamp) -> bool {
         match (&mut self.edges, &mut self.end) {
             (_, None) => return false,
             (Some(edges), Some(_)) => {

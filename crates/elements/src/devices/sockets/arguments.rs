@@ -8,7 +8,7 @@ use millrace_io::socket::{Address, Options, UnixAddress};
 
 /// The transport of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Transport {
+pub(crate) enum Transport {
     Tcp,
     Udp,
     Unix,
@@ -17,7 +17,7 @@ pub(super) enum Transport {
 
 impl Transport {
     /// Whether it transports a stream of bytes instead of packets.
-    pub(super) fn is_stream(self) -> bool {
+    pub(crate) fn is_stream(self) -> bool {
         matches!(self, Self::Tcp | Self::Unix)
     }
 
@@ -33,25 +33,25 @@ impl Transport {
 }
 
 /// The addresses and settings of a socket.
-pub(super) struct Endpoint {
-    pub(super) transport: Transport,
+pub(crate) struct Endpoint {
+    pub(crate) transport: Transport,
     /// The peer of a client; a server's own address.
-    pub(super) remote: Address,
+    pub(crate) remote: Address,
     /// A client's own address.
-    pub(super) local: Option<Address>,
-    pub(super) is_client: bool,
-    pub(super) options: Options,
-    pub(super) snap_length: usize,
-    pub(super) headroom: usize,
-    pub(super) burst: usize,
-    pub(super) timestamp: bool,
-    pub(super) verbose: bool,
+    pub(crate) local: Option<Address>,
+    pub(crate) is_client: bool,
+    pub(crate) options: Options,
+    pub(crate) snap_length: usize,
+    pub(crate) headroom: usize,
+    pub(crate) burst: usize,
+    pub(crate) timestamp: bool,
+    pub(crate) verbose: bool,
     allow: Option<ElementRef>,
     deny: Option<ElementRef>,
 }
 
 impl Endpoint {
-    pub(super) fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+    pub(crate) fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let has_output = setup.outputs() > 0;
         let args = &mut setup.args;
         let name: String = args.mandatory("TYPE");
@@ -89,7 +89,7 @@ impl Endpoint {
     }
 
     /// Checks that ALLOW and DENY name elements with routes.
-    pub(super) fn check_tables(&self, init: &Init<'_>) -> Result<(), Refused> {
+    pub(crate) fn check_tables(&self, init: &Init<'_>) -> Result<(), Refused> {
         for ElementRef(id) in [self.allow, self.deny].into_iter().flatten() {
             if init.router().read_of(id, "lookup", b"0.0.0.0").is_err() {
                 let name = init.router().name_of(id);
@@ -100,7 +100,7 @@ impl Endpoint {
     }
 
     /// Whether a server accepts traffic from an address.
-    pub(super) fn allows(&self, router: &Router, from: Ipv4Addr) -> bool {
+    pub(crate) fn allows(&self, router: &Router, from: Ipv4Addr) -> bool {
         let has_route = |table: Option<ElementRef>| {
             let answer = router.read_of(table?.0, "lookup", from.to_string().as_bytes()).ok()?;
             (answer != b"-1").then_some(())
@@ -110,17 +110,17 @@ impl Endpoint {
 }
 
 /// The arguments that all socket elements share.
-pub(super) struct Common {
-    pub(super) options: Options,
-    pub(super) snap_length: usize,
-    pub(super) headroom: usize,
-    pub(super) burst: usize,
-    pub(super) timestamp: bool,
+pub(crate) struct Common {
+    pub(crate) options: Options,
+    pub(crate) snap_length: usize,
+    pub(crate) headroom: usize,
+    pub(crate) burst: usize,
+    pub(crate) timestamp: bool,
 }
 
 impl Common {
     /// Reads SNAPLEN, HEADROOM, BURST, TIMESTAMP, SNDBUF and RCVBUF.
-    pub(super) fn read(args: &mut Args<'_>) -> Self {
+    pub(crate) fn read(args: &mut Args<'_>) -> Self {
         let buffer = |args: &mut Args<'_>, name: &str| {
             let bytes = args.in_range(name, Kind::Keyword, 0..=i32::MAX as u32);
             bytes.map(|bytes| bytes as usize)

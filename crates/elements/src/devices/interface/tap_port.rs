@@ -20,13 +20,13 @@ use super::receive::{self, Reception};
 use super::transmit::{self, Transmission};
 
 /// An element that has such an interface.
-pub(super) trait HasTap: Element {
+pub(crate) trait HasTap: Element {
     /// Its interface.
     fn port(&self) -> &TapPort;
 }
 
 /// An element's end of the interface.
-pub(super) struct TapPort {
+pub(crate) struct TapPort {
     options: TapOptions,
     mtu: usize,
     reception: Reception,
@@ -45,7 +45,7 @@ const SHORTEST_MTU: u32 = 20;
 impl TapPort {
     /// Reads the arguments, which are the same for both kinds. TAP can turn a KernelTun into a
     /// KernelTap and vice versa.
-    pub(super) fn configure(setup: &mut Setup<'_>, kind: TapKind) -> Result<Self, Failed> {
+    pub(crate) fn configure(setup: &mut Setup<'_>, kind: TapKind) -> Result<Self, Failed> {
         let args = &mut setup.args;
         let ipv4: Ipv4Prefix = args.mandatory("ADDR");
         let gateway: Option<std::net::Ipv4Addr> = args.optional("GATEWAY");
@@ -85,7 +85,7 @@ impl TapPort {
     }
 
     /// Makes the port of an interface.
-    pub(super) fn new(
+    pub(crate) fn new(
         setup: &mut Setup<'_>,
         options: TapOptions,
         burst: usize,
@@ -120,7 +120,7 @@ impl TapPort {
     }
 
     /// Creates the interface.
-    pub(super) fn initialize(&self, init: &Init<'_>) -> Result<(), Refused> {
+    pub(crate) fn initialize(&self, init: &Init<'_>) -> Result<(), Refused> {
         let queues = self.reception.wanted_queues().max(1);
         let options = TapOptions { queues, ..self.options.clone() };
         let opened = Source::of(init.service()).open_tap(&options);
@@ -132,7 +132,7 @@ impl TapPort {
     }
 
     /// Emits the packets that the running task receives, or transmits those that it pulls.
-    pub(super) fn run(&self, cx: &mut Context) -> bool {
+    pub(crate) fn run(&self, cx: &mut Context) -> bool {
         // The pulling task is the first one.
         if cx.index() == 0 {
             return self.transmission.run_with(cx, |cx, batch| self.prepare(cx, batch));
@@ -145,20 +145,20 @@ impl TapPort {
         })
     }
 
-    pub(super) fn push(&self, cx: &mut Context, batch: &mut Batch) {
+    pub(crate) fn push(&self, cx: &mut Context, batch: &mut Batch) {
         self.prepare(cx, batch);
         self.transmission.push(cx, batch);
     }
 
-    pub(super) fn run_timer(&self) {
+    pub(crate) fn run_timer(&self) {
         self.transmission.run_timer();
     }
 
-    pub(super) fn held(&self) -> usize {
+    pub(crate) fn held(&self) -> usize {
         self.transmission.held()
     }
 
-    pub(super) fn cleanup(&self) -> Result<(), Refused> {
+    pub(crate) fn cleanup(&self) -> Result<(), Refused> {
         self.reception.cleanup();
         self.transmission.cleanup()
     }
@@ -216,13 +216,13 @@ fn sort_out(cx: &mut Context, batch: &mut Batch) {
 }
 
 /// Reads DEVNAME, or DEV_NAME, its old name.
-pub(super) fn device_name(args: &mut Args<'_>) -> Option<String> {
+pub(crate) fn device_name(args: &mut Args<'_>) -> Option<String> {
     let old: Option<String> = args.optional_keyword("DEV_NAME");
     args.optional_keyword("DEVNAME").or(old)
 }
 
 /// Reads N_QUEUES, MAXTHREADS and THREADOFFSET.
-pub(super) fn receiving(args: &mut Args<'_>) -> Receiving {
+pub(crate) fn receiving(args: &mut Args<'_>) -> Receiving {
     /// `MAX_TAP_QUEUES` of the kernel.
     const MAX_QUEUES: u32 = 256;
     let queues = args.in_range("N_QUEUES", Kind::Keyword, 1..=MAX_QUEUES);
@@ -237,7 +237,7 @@ pub(super) fn receiving(args: &mut Args<'_>) -> Receiving {
 }
 
 /// Registers the handlers that both kinds have.
-pub(super) fn handlers<E: HasTap>(handlers: &mut Handlers<E>) {
+pub(crate) fn handlers<E: HasTap>(handlers: &mut Handlers<E>) {
     handlers.read("dev_name", |e, _| e.port().name.get().cloned().unwrap_or_default());
     handlers.read("packets", |e, _| e.port().reception.received());
     handlers.read("sent", |e, _| e.port().transmission.sent());

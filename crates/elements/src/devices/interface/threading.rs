@@ -9,7 +9,7 @@ use millrace_core::stats::MAX_THREADS;
 const MAX_QUEUES: u32 = 4096;
 
 /// Reads the arguments about queues and threads; `receiving` holds the defaults.
-pub(super) fn configure(args: &mut Args<'_>, receiving: Receiving) -> Receiving {
+pub(crate) fn configure(args: &mut Args<'_>, receiving: Receiving) -> Receiving {
     let first: Option<u32> = args.in_range("QUEUE", Kind::Keyword, 0..=MAX_QUEUES - 1);
     let count = bound(args, "N_QUEUES", MAX_QUEUES as i32);
     let threads = bound(args, "MAXTHREADS", MAX_THREADS as i32);
