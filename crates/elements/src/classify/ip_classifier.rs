@@ -78,9 +78,9 @@ use millrace_core::{
     Batch, Call, Class, Context, Element, Failed, Handlers, Reason, Setup, register,
 };
 
-use super::arguments::Patterns;
-use super::in_force::{self, Exchangeable, InForce};
 use super::ip_packet;
+use super::patterns::arguments::Patterns;
+use super::patterns::in_force::{self, Exchangeable, InForce};
 use super::program::FilterProgram;
 
 /// The element; its manual is at the top of the file.
@@ -90,7 +90,7 @@ pub struct IpClassifier {
 }
 
 /// The patterns in force and what they were compiled to.
-pub(super) struct Current {
+pub(crate) struct Current {
     patterns: Vec<String>,
     program: FilterProgram,
 }

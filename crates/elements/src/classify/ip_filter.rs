@@ -67,6 +67,8 @@
 //! # See also
 //! IPClassifier, Classifier, CheckIPHeader, MarkIPHeader, AddressInfo
 
+mod rule_list;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
@@ -78,11 +80,11 @@ use millrace_core::{
     Refused, Setup, register,
 };
 
-use super::arguments::Patterns;
-use super::in_force::{self, Exchangeable, InForce};
 use super::ip_packet::{self, FlowKey};
+use super::patterns::arguments::Patterns;
+use super::patterns::in_force::{self, Exchangeable, InForce};
 use super::program::FilterProgram;
-use super::rule_list::RuleList;
+use rule_list::RuleList;
 
 /// The element; its manual is at the top of the file.
 pub struct IpFilter {
@@ -95,7 +97,7 @@ pub struct IpFilter {
 }
 
 /// The rules in force and what they were compiled to.
-pub(super) struct Current {
+pub(crate) struct Current {
     /// As configured.
     rules: Arc<[String]>,
     caching: bool,

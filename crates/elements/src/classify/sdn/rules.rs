@@ -1,5 +1,5 @@
 //! The rules of a classifier of seven fields: where they come from, how packets are read, and how they change while
-//! packets come. [`SDNClassifier`](super::sdn_classifier) and its form for GPUs share them.
+//! packets come. [`SDNClassifier`](crate::classify::sdn_classifier) and its form for GPUs share them.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -17,7 +17,7 @@ use millrace_gpu::kernel::CLASSIFY_REGIONS;
 use millrace_gpu::region::{Base, View};
 use millrace_match::rules::{Action, DROP, Key, LiveRules, Rule, RuleError, RuleSet};
 
-use super::in_force::{InForce, Version};
+use crate::classify::patterns::in_force::{InForce, Version};
 use crate::rule_file::{self, Fault, Origin};
 
 /// The arguments FILE, RULE and DEFAULT, and the rules in force.

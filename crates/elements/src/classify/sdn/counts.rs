@@ -1,11 +1,11 @@
-//! What a classifier of seven fields counts, and the handlers that show it. [`SDNClassifier`](super::sdn_classifier)
+//! What a classifier of seven fields counts, and the handlers that show it. [`SDNClassifier`](crate::classify::sdn_classifier)
 //! and its form for GPUs share them.
 
 use std::sync::OnceLock;
 
 use millrace_core::{Context, Count, Element, Handlers, Lock, PerThread};
 
-use super::sdn_rules::{FILTERED, NO_MATCH};
+use super::rules::{FILTERED, NO_MATCH};
 
 /// Packets by where they went.
 pub(crate) struct SdnCounts {
@@ -22,7 +22,7 @@ impl SdnCounts {
         Self { outputs, of_threads: PerThread::default(), before: Lock::default() }
     }
 
-    /// Counts packets by their ports, as [`Compiled::port`](super::sdn_rules::Compiled::port) says them.
+    /// Counts packets by their ports, as [`Compiled::port`](super::rules::Compiled::port) says them.
     #[inline]
     pub(crate) fn add(&self, cx: &Context, ports: impl Iterator<Item = u16>) {
         let zeros = || (0..self.outputs + 2).map(|_| Count::default()).collect();

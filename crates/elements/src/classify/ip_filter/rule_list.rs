@@ -5,7 +5,7 @@ use std::sync::Arc;
 use millrace_core::args::Scope;
 use millrace_core::element::HandlerError;
 
-use super::program::{FilterProgram, Finding};
+use crate::classify::program::{FilterProgram, Finding};
 
 /// Rules in their order, and what they were compiled to.
 #[derive(Clone)]

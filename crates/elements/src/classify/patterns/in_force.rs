@@ -10,7 +10,7 @@ use millrace_core::engine::InRound;
 use millrace_core::{Call, Element, Handlers, Lock, Published};
 
 /// What is in force, and can be exchanged while packets come.
-pub(super) struct InForce<T> {
+pub(crate) struct InForce<T> {
     current: Published<Version<T>>,
     /// How many versions there have been after the first.
     changes: AtomicU64,
@@ -28,29 +28,29 @@ pub(crate) struct Version<T> {
 }
 
 impl<T: Send + Sync + 'static> InForce<T> {
-    pub(super) fn new(what: T) -> Self {
+    pub(crate) fn new(what: T) -> Self {
         let current = Published::new(Version { what, written: None, number: 0 });
         Self { current, changes: 0.into(), writing: Lock::default() }
     }
 
     /// What is in force, for packets of this round.
     #[inline(always)]
-    pub(super) fn get<'a>(&'a self, at: &'a impl InRound) -> &'a Version<T> {
+    pub(crate) fn get<'a>(&'a self, at: &'a impl InRound) -> &'a Version<T> {
         self.current.get(at)
     }
 
     /// Keeps others from putting something else in force.
-    pub(super) fn lock(&self) -> MutexGuard<'_, ()> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, ()> {
         self.writing.lock()
     }
 
     /// What is in force, for longer than a moment.
-    pub(super) fn keep(&self) -> Arc<Version<T>> {
+    pub(crate) fn keep(&self) -> Arc<Version<T>> {
         self.current.load()
     }
 
     /// Puts something else in force; `written` is the configuration that says so.
-    pub(super) fn exchange(&self, what: T, written: Option<String>) {
+    pub(crate) fn exchange(&self, what: T, written: Option<String>) {
         let number = self.changes.fetch_add(1, Relaxed) + 1;
         self.current.store(Arc::new(Version { what, written, number }));
     }
@@ -66,7 +66,7 @@ impl<T> Deref for Version<T> {
 }
 
 /// A classifier whose configuration can be written.
-pub(super) trait Exchangeable: Element {
+pub(crate) trait Exchangeable: Element {
     /// What its configuration becomes.
     type Rules: Send + Sync + 'static;
 
@@ -85,7 +85,7 @@ pub(super) trait Exchangeable: Element {
 }
 
 /// The handlers `program` and `config`.
-pub(super) fn handlers<E: Exchangeable>(handlers: &mut Handlers<E>) {
+pub(crate) fn handlers<E: Exchangeable>(handlers: &mut Handlers<E>) {
     handlers.read("program", |element, _| E::program(&element.in_force().keep()));
     handlers.read("config", |element, call| {
         let rules = element.in_force().keep();

@@ -2,32 +2,32 @@
 
 use millrace_core::args::{ArgText, Args};
 
-use super::program::Finding;
+use crate::classify::program::Finding;
 
 /// The patterns or rules of a classifier.
-pub(super) struct Patterns {
+pub(crate) struct Patterns {
     texts: Vec<ArgText>,
     /// The texts without quotes.
-    pub(super) plain: Vec<String>,
+    pub(crate) plain: Vec<String>,
 }
 
 impl Patterns {
     /// Takes all arguments that have not been read.
-    pub(super) fn take(args: &mut Args<'_>) -> Self {
+    pub(crate) fn take(args: &mut Args<'_>) -> Self {
         let texts = args.rest();
         let plain = texts.iter().map(|text| String::from_utf8_lossy(&text.unquote()).into_owned());
         Self { plain: plain.collect(), texts }
     }
 
     /// Refuses another number of patterns than there are outputs.
-    pub(super) fn expect(&self, outputs: usize, args: &mut Args<'_>) {
+    pub(crate) fn expect(&self, outputs: usize, args: &mut Args<'_>) {
         if self.texts.len() != outputs {
             args.error((), format!("need {outputs} arguments, one per output port"));
         }
     }
 
     /// Records what was found about patterns at the place where it stands.
-    pub(super) fn report(&self, findings: &[Finding], args: &mut Args<'_>) {
+    pub(crate) fn report(&self, findings: &[Finding], args: &mut Args<'_>) {
         for finding in findings {
             let text = self.texts.get(finding.argument);
             let unchanged = |text: &&ArgText| {
@@ -47,7 +47,7 @@ impl Patterns {
     }
 
     /// Warns of patterns whose output no packet can leave on.
-    pub(super) fn warn_of_unused(&self, reaches: impl Fn(usize) -> bool, args: &mut Args<'_>) {
+    pub(crate) fn warn_of_unused(&self, reaches: impl Fn(usize) -> bool, args: &mut Args<'_>) {
         for (output, text) in self.texts.iter().enumerate() {
             if !reaches(output) {
                 args.warn(text, format!("output {output} matches no packets"));
