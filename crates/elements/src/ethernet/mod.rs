@@ -1,12 +1,10 @@
 //! Ethernet and ARP.
 
-mod address_place;
 mod arp_cache;
 pub mod arp_faker;
 pub mod arp_querier;
 pub mod arp_responder;
 pub mod arp_table;
-mod bridge_message;
 pub mod check_arp_header;
 pub mod ensure_ether;
 pub mod ether_encap;
@@ -17,7 +15,7 @@ pub mod ether_span_tree;
 pub mod ether_switch;
 pub mod ether_vlan_encap;
 pub mod get_ether_address;
-mod header_handlers;
+mod header;
 pub mod host_ether_filter;
 pub mod ip_multicast_ether_encap;
 mod learning;
@@ -29,7 +27,6 @@ pub mod store_ether_address;
 pub mod strip_ether_vlan_header;
 pub mod vlan_decap;
 pub mod vlan_encap;
-mod vlan_tag;
 
 use std::sync::Arc;
 

@@ -40,7 +40,7 @@ use millrace_core::{
     register,
 };
 
-use super::address_place::{LEN, Place};
+use super::header::address_place::{LEN, Place};
 
 /// The element; its manual is at the top of the file.
 pub struct StoreEtherAddress {

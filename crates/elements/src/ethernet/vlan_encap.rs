@@ -42,7 +42,7 @@ use millrace_core::{
     register,
 };
 
-use super::vlan_tag::{self, Tagging, VlanTag};
+use super::header::vlan_tag::{self, Tagging, VlanTag};
 use super::{ADDRESSES, TAG};
 
 /// The element; its manual is at the top of the file.

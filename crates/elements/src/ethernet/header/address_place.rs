@@ -7,10 +7,10 @@ use millrace_core::args::{ArgError, ArgText, Scope};
 /// Where an address starts, in bytes; `src` and `dst` are its places in an Ethernet header at the
 /// start of the packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place(pub(super) usize);
+pub(crate) struct Place(pub(crate) usize);
 
 /// Length of an address in bytes.
-pub(super) const LEN: usize = 6;
+pub(crate) const LEN: usize = 6;
 
 impl Arg for Place {
     const EXPECTS: &'static str = "an offset, ‘src’ or ‘dst’";

@@ -7,7 +7,7 @@ use millrace_core::{Published, View};
 
 /// The tag to add.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct VlanTag {
+pub(crate) struct VlanTag {
     /// Priority and number of the VLAN.
     tci: u16,
     /// Whether to use each packet's annotation instead.
@@ -45,14 +45,14 @@ impl Arg for Tci {
 
 impl VlanTag {
     /// Reads VLAN_TCI, VLAN_PCP, VLAN_ID and NATIVE_VLAN.
-    pub(super) fn configure(args: &mut Args<'_>) -> Self {
+    pub(crate) fn configure(args: &mut Args<'_>) -> Self {
         let tci = args.optional("VLAN_TCI");
         let tag = Self::with_tci(args, tci);
         Self { native: args.in_range("NATIVE_VLAN", Kind::Keyword, -1..=0xfff).unwrap_or(0), ..tag }
     }
 
     /// Reads VLAN_TCI, which must be a number, VLAN_PCP and VLAN_ID.
-    pub(super) fn configure_fixed(args: &mut Args<'_>) -> Self {
+    pub(crate) fn configure_fixed(args: &mut Args<'_>) -> Self {
         let tci = args.optional("VLAN_TCI").map(Tci::Fixed);
         Self::with_tci(args, tci)
     }
@@ -71,14 +71,14 @@ impl VlanTag {
 
     /// The tag for a packet; None if it belongs to the native VLAN.
     #[inline(always)]
-    pub(super) fn of(&self, packet: &View) -> Option<u16> {
+    pub(crate) fn of(&self, packet: &View) -> Option<u16> {
         let tci = if self.annotated { packet.vlan_tci() } else { self.tci };
         (i32::from(tci & ID) != self.native).then_some(tci)
     }
 
     /// The tag given by the arguments.
     #[inline(always)]
-    pub(super) fn tci(&self) -> u16 {
+    pub(crate) fn tci(&self) -> u16 {
         self.tci
     }
 
@@ -100,7 +100,7 @@ impl VlanTag {
 }
 
 /// An element that adds tags.
-pub(super) trait Tagging: Element {
+pub(crate) trait Tagging: Element {
     fn tag(&self) -> &Published<VlanTag>;
 
     /// The arguments before those of the tag, each followed by a comma.
@@ -128,7 +128,7 @@ fn number_up_to(call: &Call<'_>, highest: u16) -> Result<u16, HandlerError> {
 }
 
 /// Registers the handlers `config`, `vlan_tci`, `vlan_id` and `vlan_pcp`.
-pub(super) fn handlers<E: Tagging>(handlers: &mut Handlers<E>) {
+pub(crate) fn handlers<E: Tagging>(handlers: &mut Handlers<E>) {
     fn load<E: Tagging>(element: &E) -> VlanTag {
         *element.tag().load()
     }
@@ -174,7 +174,7 @@ pub(super) fn handlers<E: Tagging>(handlers: &mut Handlers<E>) {
 }
 
 /// Registers the handler `native_vlan`.
-pub(super) fn native_handlers<E: Tagging>(handlers: &mut Handlers<E>) {
+pub(crate) fn native_handlers<E: Tagging>(handlers: &mut Handlers<E>) {
     handlers.read("native_vlan", |element: &E, _| match element.tag().load().native {
         0 => String::new(),
         native => native.to_string(),

@@ -5,7 +5,7 @@ use millrace_core::headers::{EthernetHeader, U16};
 use millrace_core::{Args, Element, Handlers, Published};
 
 /// Reads ETHERTYPE, SRC and DST.
-pub(super) fn configure(args: &mut Args<'_>) -> EthernetHeader {
+pub(crate) fn configure(args: &mut Args<'_>) -> EthernetHeader {
     let ether_type = args.mandatory("ETHERTYPE");
     let src = args.mandatory("SRC");
     let dst = args.mandatory("DST");
@@ -13,7 +13,7 @@ pub(super) fn configure(args: &mut Args<'_>) -> EthernetHeader {
 }
 
 /// An element that has such a header.
-pub(super) trait WithHeader: Element {
+pub(crate) trait WithHeader: Element {
     fn header(&self) -> &Published<EthernetHeader>;
 }
 
@@ -26,7 +26,7 @@ fn change<E: WithHeader>(element: &E, change: impl Fn(&mut EthernetHeader)) {
 }
 
 /// Registers the handlers `src` and `dst`, and one for the type under each of the names.
-pub(super) fn handlers<E: WithHeader>(handlers: &mut Handlers<E>, type_names: &[&str]) {
+pub(crate) fn handlers<E: WithHeader>(handlers: &mut Handlers<E>, type_names: &[&str]) {
     handlers.read("src", |element: &E, _| element.header().load().src.to_string());
     handlers.write("src", |element: &E, call| {
         let src = call.parse()?;
