@@ -18,8 +18,8 @@ use millrace_core::Lock;
 
 use super::flow_table::{FlowTable, NewMapping, Record, View};
 use super::sequence::SequenceShifts;
-use crate::flows::index::Found;
 use crate::flows::key::{FlowId, Key};
+use crate::flows::table::index::Found;
 
 /// How long the mappings of one map are kept, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

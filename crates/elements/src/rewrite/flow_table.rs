@@ -22,9 +22,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, fence};
 use arc_swap::{ArcSwap, Guard};
 
 use super::flow_set::ANNO_SHIFT;
-use crate::flows::index::{Found, Index};
 use crate::flows::key::{FlowId, Key};
-use crate::flows::records::Records;
+use crate::flows::table::index::{Found, Index};
+use crate::flows::table::records::Records;
 
 /// A mapping. Fields without a stated direction apply to both.
 #[derive(Debug)]

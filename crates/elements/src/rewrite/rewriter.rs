@@ -15,8 +15,8 @@ use super::family::Family;
 use super::flow_set::{FlowSet, Policy, SHIFTED, Wanted, protocol_of};
 use super::flow_table::View;
 use super::input::{Input, Named, Request};
-use crate::flows::index::{Found, Hash, Index};
 use crate::flows::key::{FlowId, Key};
+use crate::flows::table::index::{Found, Hash, Index};
 
 /// A rewriter of any kind.
 pub(super) struct Rewriter {

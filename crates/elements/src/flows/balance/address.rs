@@ -9,14 +9,14 @@ use crate::rewrite::transport::{update_transport, updated};
 
 /// Which address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Which {
+pub(crate) enum Which {
     Source,
     Destination,
 }
 
 /// Writes an address into the IP header of a packet, and makes the checksums right that cover it. False for a
 /// packet without an IP header, which stays as it is.
-pub(super) fn write(packet: &mut View, which: Which, address: Ipv4Addr) -> bool {
+pub(crate) fn write(packet: &mut View, which: Which, address: Ipv4Addr) -> bool {
     let whole = packet.network_data().and_then(Ipv4Header::view).map(|(ip, _)| ip.header_len());
     let Some(bytes) = packet.network_data_mut().filter(|_| whole.is_some()) else { return false };
     let Some((header, transport)) = bytes.split_at_mut_checked(whole.unwrap_or(0)) else {

@@ -15,6 +15,9 @@
 //! Flows come and go under one lock. A flow that has timed out is never found. It is taken out when another one is added,
 //! some of the records at a time and each of them once an interval, and when a handler asks how many there are.
 
+pub(crate) mod index;
+pub(crate) mod records;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64, fence};
@@ -22,9 +25,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, fence};
 use millrace_core::engine::InRound;
 use millrace_core::{Lock, Published, Timestamp};
 
-use super::index::{Found, Index};
 use super::key::TableKey;
-use super::records::Records;
+use index::{Found, Index};
+use records::Records;
 
 /// States by key.
 pub(crate) struct Flows<K: TableKey, S: Slot> {

@@ -1,5 +1,7 @@
 //! Which of several targets the next flow gets.
 
+pub(crate) mod address;
+
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering::Relaxed};
 
 use millrace_core::args::Word;

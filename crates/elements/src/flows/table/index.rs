@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 
 use millrace_core::memory::prefetch;
 
-use super::key::{TableKey, fold};
+use crate::flows::key::{TableKey, fold};
 
 /// A record, found by one of its two keys. A record with one key alone is never found by the reply's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
