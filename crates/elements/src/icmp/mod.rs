@@ -7,7 +7,6 @@ pub mod icmp_ip_encap;
 pub mod icmp_ping_encap;
 pub mod icmp_ping_responder;
 pub mod icmp_ping_source;
-mod ping_times;
 mod type_and_code;
 
 pub(crate) use type_and_code::header_len;
