@@ -8,7 +8,7 @@ use millrace_core::{Batch, Context, Handlers, Published, Reason};
 use zerocopy::IntoBytes;
 
 use super::{header_len, type_and_code::is_numbered};
-use crate::ip::outer_header::{Choice, Destination, OuterHeader, source_handler};
+use crate::ip::header::outer::{Choice, Destination, OuterHeader, source_handler};
 
 /// The headers.
 pub(super) struct IcmpEncap {

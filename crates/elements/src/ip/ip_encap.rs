@@ -50,7 +50,7 @@ use millrace_core::{
 };
 use zerocopy::IntoBytes;
 
-use super::outer_header::{Choice, Destination, OuterHeader, source_handler};
+use super::header::outer::{Choice, Destination, OuterHeader, source_handler};
 
 /// The element; its manual is at the top of the file.
 pub struct IpEncap {

@@ -8,6 +8,7 @@ pub mod drop_broadcasts;
 pub mod erase_ip_payload;
 pub mod fix_ip_src;
 pub mod get_ip_address;
+pub(crate) mod header;
 pub mod header_check;
 pub mod ip_encap;
 pub mod ip_fragmenter;
@@ -19,7 +20,6 @@ pub mod ip_reassembler;
 pub mod lookup;
 pub mod mark_ip_ce;
 pub mod mark_ip_header;
-pub(crate) mod outer_header;
 pub mod rip_send;
 pub mod set_ip_address;
 pub mod set_ip_checksum;
@@ -30,9 +30,7 @@ pub mod store_ip_address;
 pub mod strip_ip_header;
 #[cfg(test)]
 pub(crate) mod test_packets;
-mod tos_bits;
 pub mod truncate_ip_payload;
 pub mod unstrip_ip_header;
-mod view;
 
-pub(crate) use view::{network_header, network_header_mut, pseudo_header};
+pub(crate) use header::view::{network_header, network_header_mut, pseudo_header};

@@ -42,7 +42,7 @@ use millrace_core::headers::{Header, Ipv4Header};
 use millrace_core::{Batch, Class, Context, Element, Failed, Reason, Setup, register};
 
 use super::udp_outer::UdpOuter;
-use crate::ip::outer_header::Destination;
+use crate::ip::header::outer::Destination;
 
 /// The element; its manual is at the top of the file.
 pub struct DynamicUdpIpEncap {

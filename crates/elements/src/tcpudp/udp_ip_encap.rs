@@ -49,7 +49,7 @@ use millrace_core::{
 };
 
 use super::udp_outer::UdpOuter;
-use crate::ip::outer_header::Destination;
+use crate::ip::header::outer::Destination;
 
 /// The element; its manual is at the top of the file.
 pub struct UdpIpEncap {

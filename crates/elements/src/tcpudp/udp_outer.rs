@@ -7,7 +7,7 @@ use millrace_core::checksum::Sum;
 use millrace_core::headers::{Header, Ipv4Header, UdpHeader, protocol};
 use zerocopy::IntoBytes;
 
-use crate::ip::outer_header::{Choice, Destination, OuterHeader};
+use crate::ip::header::outer::{Choice, Destination, OuterHeader};
 
 /// The header fields that differ between elements.
 #[derive(Clone)]

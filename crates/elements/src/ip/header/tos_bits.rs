@@ -5,29 +5,29 @@ use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use millrace_core::args::Args;
 use millrace_core::{Batch, Context, Failed, Handlers, Lock, Reason, Setup, checksum};
 
-use super::{network_header, network_header_mut};
+use crate::ip::{network_header, network_header_mut};
 
 /// The bits to set, and the text of the argument that gave them.
-pub(super) struct TosBits {
+pub(crate) struct TosBits {
     field: &'static Field,
     bits: AtomicU8,
     text: Lock<String>,
 }
 
 /// A part of the byte.
-pub(super) struct Field {
+pub(crate) struct Field {
     /// The name of the argument.
-    pub(super) argument: &'static str,
+    pub(crate) argument: &'static str,
     /// The name of the handler.
-    pub(super) handler: &'static str,
+    pub(crate) handler: &'static str,
     /// The bits that do not change.
-    pub(super) kept: u8,
+    pub(crate) kept: u8,
     /// Reads the argument: the bits, in their place.
-    pub(super) read: fn(&mut Args<'_>) -> u8,
+    pub(crate) read: fn(&mut Args<'_>) -> u8,
 }
 
 impl TosBits {
-    pub(super) fn configure(setup: &mut Setup<'_>, field: &'static Field) -> Result<Self, Failed> {
+    pub(crate) fn configure(setup: &mut Setup<'_>, field: &'static Field) -> Result<Self, Failed> {
         let args = &mut setup.args;
         let bits = (field.read)(args);
         args.complete()?;
@@ -35,7 +35,7 @@ impl TosBits {
         Ok(Self { field, bits: bits.into(), text: Lock::new(text.unwrap_or_default()) })
     }
 
-    pub(super) fn process(&self, cx: &mut Context, batch: &mut Batch) {
+    pub(crate) fn process(&self, cx: &mut Context, batch: &mut Batch) {
         let (bits, kept) = (self.bits.load(Relaxed), self.field.kept);
         batch.map_filter(|mut packet| {
             let Some(tos) = network_header(&packet).map(|ip| ip.tos) else {
@@ -55,7 +55,7 @@ impl TosBits {
     }
 
     /// Declares the handler of class `E`, which holds bits.
-    pub(super) fn handler<E: 'static>(
+    pub(crate) fn handler<E: 'static>(
         handlers: &mut Handlers<E>,
         field: &'static Field,
         of: fn(&E) -> &Self,
