@@ -48,12 +48,12 @@
 
 use millrace_core::{Class, Element, Failed, Handlers, Setup, register};
 
-use super::dir_24_8::Dir24x8Writer;
-use super::rib::Order;
 use super::routing::{
     Routing, RoutingElement, flush_handler, hashed_table_handler, read_handlers, routes_packets,
     write_handlers,
 };
+use super::tables::dir_24_8::Dir24x8Writer;
+use super::tables::rib::Order;
 
 /// The element; its manual is at the top of the file.
 pub struct DirectIpLookup(Routing<Dir24x8Writer>);

@@ -9,14 +9,14 @@ use millrace_core::{
     Way,
 };
 
-use super::address::Address;
-use super::command::{Command, Syntax, Verb};
-use super::error::Error;
-use super::fib::FibWriter;
-use super::linear::sorted;
-use super::rib::Order;
-use super::route::Route;
-use super::table::RouteTable;
+use super::routes::address::Address;
+use super::routes::command::{Command, Syntax, Verb};
+use super::routes::error::Error;
+use super::routes::route::Route;
+use super::tables::fib::FibWriter;
+use super::tables::linear::sorted;
+use super::tables::rib::Order;
+use super::tables::table::RouteTable;
 
 /// The routing table of an element, and the element's outputs.
 pub(crate) struct Routing<W: FibWriter<A>, A: Address = Ipv4Addr> {

@@ -2,7 +2,7 @@
 
 use std::net::Ipv6Addr;
 
-use crate::ip::lookup::rib::Rib;
+use crate::ip::lookup::tables::rib::Rib;
 use crate::ip::lookup::{Change, HopId};
 
 /// An IPv6 prefix.

@@ -35,7 +35,7 @@ impl Prefix {
 impl Prefix {
     /// The bucket of the hash table in which Click's DirectIPLookup keeps the route. It determines the order of Click's
     /// `table` handler.
-    pub(super) fn click_hash(self) -> u32 {
+    pub(crate) fn click_hash(self) -> u32 {
         const TABLE: u32 = 1 << 16;
         let (prefix, length) = (self.bits, u32::from(self.length));
         let mut hash = prefix ^ (length << 5) ^ (prefix >> (length >> 2)).wrapping_sub(length);

@@ -9,10 +9,10 @@
 use std::sync::atomic::AtomicU32;
 
 use super::entry::Entry;
-use super::error::Error;
 use super::fib::{Change, Fib, FibWriter, Part, Readers, Routes};
 use super::rib::Rib;
 use super::sweep::{Range, sweep};
+use crate::ip::lookup::routes::error::Error;
 
 /// A structure with a directory, and its writer's notes.
 pub trait Slotted: Send + Sized + 'static {

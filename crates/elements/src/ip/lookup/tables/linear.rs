@@ -3,11 +3,11 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use super::error::Error;
 use super::fib::{Change, Fib, FibWriter, Readers, Routes};
 use super::hops::HopId;
 use super::rib::Rib;
-use super::route::Prefix;
+use crate::ip::lookup::routes::error::Error;
+use crate::ip::lookup::routes::route::Prefix;
 
 #[derive(Clone, Copy, Debug)]
 struct Row {
@@ -107,7 +107,7 @@ list_writer!(SortedWriter, Sorted, |rib: &Rib| {
 
 /// The routes as SortedIPLookup lists them: each route precedes those whose networks contain its own; otherwise they
 /// are in the table's order.
-pub(super) fn sorted(rib: &Rib) -> Vec<(Prefix, HopId)> {
+pub(crate) fn sorted(rib: &Rib) -> Vec<(Prefix, HopId)> {
     let list = rib.list();
     let places: HashMap<Prefix, usize> =
         list.iter().enumerate().map(|(place, (prefix, _))| (*prefix, place)).collect();

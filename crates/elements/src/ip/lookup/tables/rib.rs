@@ -5,9 +5,9 @@ use std::net::Ipv4Addr;
 
 use prefix_trie::PrefixMap;
 
-use super::address::Address;
 use super::hops::HopId;
-use super::route::Prefix;
+use crate::ip::lookup::routes::address::Address;
+use crate::ip::lookup::routes::route::Prefix;
 
 /// All routes of a table: a map from networks to hops.
 ///
@@ -24,7 +24,7 @@ pub(crate) struct Rib<A: Address = Ipv4Addr> {
 pub(crate) struct Entry {
     pub(crate) hop: HopId,
     /// The route's place in the list of the `table` handler.
-    pub(super) slot: u32,
+    pub(crate) slot: u32,
 }
 
 /// The order in which the `table` handler lists routes and a linear search tries them. Click's classes keep arrays in

@@ -2,11 +2,11 @@
 
 use std::net::Ipv4Addr;
 
-use super::address::Address;
-use super::error::Error;
 use super::hops::HopId;
 use super::rib::Rib;
-use super::route::Prefix;
+use crate::ip::lookup::routes::address::Address;
+use crate::ip::lookup::routes::error::Error;
+use crate::ip::lookup::routes::route::Prefix;
 
 /// A forwarding structure, which finds the longest prefix that contains an address.
 ///
@@ -104,7 +104,7 @@ impl<A: Address> Change<A> {
     /// among all that exist before or after. If it is added or replaced, that is the first change that affects the
     /// address, and also the last. If it stays, no change affects the address. If it is removed, it hides all other
     /// changes until its removal, which is the last of them, and the hop found after that is final.
-    pub(super) fn rank(&self) -> (bool, u8, Prefix<A>) {
+    pub(crate) fn rank(&self) -> (bool, u8, Prefix<A>) {
         let length = self.prefix.length();
         match self.new.is_none() {
             false => (false, A::LENGTH - length, self.prefix),
@@ -116,18 +116,18 @@ impl<A: Address> Change<A> {
 /// The entries of an expanded table that a change affects, by the length of the prefix that each entry comes from, and
 /// their new value.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Repaint {
+pub(crate) struct Repaint {
     owners: (u8, u8),
     /// The new hop of the entries.
-    pub(super) hop: HopId,
+    pub(crate) hop: HopId,
     /// The length of the prefix that this hop comes from.
-    pub(super) length: u8,
+    pub(crate) length: u8,
 }
 
 impl Repaint {
     /// The effect of a change on the entries in its network's range. Entries of longer prefixes stay. A removed route
     /// is replaced by the route of the network around it.
-    pub(super) fn of(change: &Change, rib: &Rib) -> Repaint {
+    pub(crate) fn of(change: &Change, rib: &Rib) -> Repaint {
         let own = change.prefix.length();
         if change.new.is_none() {
             let (length, hop) = rib.cover(change.prefix).unwrap_or_default();
@@ -139,7 +139,7 @@ impl Repaint {
 
     /// Whether the change affects an entry that comes from a prefix of this length.
     #[inline]
-    pub(super) fn takes(&self, owner: u8) -> bool {
+    pub(crate) fn takes(&self, owner: u8) -> bool {
         self.owners.0 <= owner && owner <= self.owners.1
     }
 }

@@ -16,12 +16,12 @@ use millrace_core::isa;
 
 use super::blocks::Blocks;
 use super::entry::Entry;
-use super::error::Error;
 use super::fib::{Fib, Part};
 use super::hops::HopId;
 use super::memory::zeroed;
 use super::slotted::{PART, SlotWriter, Slotted};
 use super::sweep::Range;
+use crate::ip::lookup::routes::error::Error;
 
 /// The number of address bits that index the directory.
 const BITS: u8 = 18;

@@ -13,11 +13,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use super::error::Error;
 use super::fib::{Change, Fib, FibWriter, Part, Readers, Repaint, Routes};
 use super::hops::HopId;
 use super::memory::zeroed;
-use super::route::Prefix;
+use crate::ip::lookup::routes::error::Error;
+use crate::ip::lookup::routes::route::Prefix;
 
 /// Slots of the root.
 const ROOT: usize = 256;

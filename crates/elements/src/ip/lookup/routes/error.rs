@@ -44,7 +44,7 @@ pub enum Error<A: Address = Ipv4Addr> {
 
 impl<A: Address> Error<A> {
     /// The message for a configuration argument; arguments are counted from 1.
-    pub(super) fn of_argument(&self, number: usize) -> String {
+    pub(crate) fn of_argument(&self, number: usize) -> String {
         match self {
             Error::Syntax { .. } => {
                 format!("argument {number} should be ‘ADDR/MASK [GATEWAY] OUTPUT’")

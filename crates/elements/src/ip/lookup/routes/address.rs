@@ -15,7 +15,7 @@ use super::error::Error;
 use super::route::{Hop, Prefix};
 
 /// A packet's annotations.
-pub(super) type Annotations = [u8; ANNOTATION_LEN];
+pub(crate) type Annotations = [u8; ANNOTATION_LEN];
 
 /// An address of one family, and everything that depends on the family.
 pub trait Address:

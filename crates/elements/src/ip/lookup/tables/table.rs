@@ -8,13 +8,13 @@ use foldhash::fast::RandomState;
 use millrace_core::engine::InRound;
 use millrace_core::{Lock, Published};
 
-use super::address::Address;
-use super::command::Command;
-use super::error::Error;
 use super::fib::{Change, Fib, FibWriter, Part, Readers, Routes};
 use super::hops::{HopId, HopTable, Hops};
 use super::rib::{Order, Rib};
-use super::route::{Hop, Prefix, Route};
+use crate::ip::lookup::routes::address::Address;
+use crate::ip::lookup::routes::command::Command;
+use crate::ip::lookup::routes::error::Error;
+use crate::ip::lookup::routes::route::{Hop, Prefix, Route};
 
 /// Routes that threads can look up while handlers change them.
 ///
@@ -191,7 +191,7 @@ impl<W: FibWriter<A>, A: Address> RouteTable<W, A> {
     }
 
     /// Every route, in an order computed from the table's order.
-    pub(super) fn routes_by(&self, order: Sorting<A>) -> Vec<Route<A>> {
+    pub(crate) fn routes_by(&self, order: Sorting<A>) -> Vec<Route<A>> {
         let state = self.state();
         state.routes(order(&state.rib).into_iter())
     }

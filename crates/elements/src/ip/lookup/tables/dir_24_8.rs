@@ -27,12 +27,12 @@ use millrace_core::memory::prefer_huge_pages;
 use zerocopy::FromZeros;
 
 use super::entry::Entry;
-use super::error::Error;
 use super::fib::{Change, Fib, FibWriter, Part, Readers, Repaint, Routes};
 use super::hops::HopId;
 use super::memory::zeroed;
 use super::rib::Rib;
-use super::route::Prefix;
+use crate::ip::lookup::routes::error::Error;
+use crate::ip::lookup::routes::route::Prefix;
 
 /// Entries of the first table.
 const FIRST: usize = 1 << 24;

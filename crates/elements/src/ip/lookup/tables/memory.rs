@@ -2,7 +2,7 @@
 
 use zerocopy::FromZeros;
 
-use super::error::Error;
+use crate::ip::lookup::routes::error::Error;
 
 /// An array of zeros. The system allocates each page of it when the page is first written.
 ///

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::fib::{Change, Fib, FibWriter, Part, Readers, Routes};
 use super::rib::Rib;
-use super::*;
+use crate::ip::lookup::*;
 
 /// The routes as a list, searched by the definition of the longest match.
 #[derive(Clone, Debug, Default)]
@@ -585,6 +585,6 @@ fn in_a_sorted_list_each_network_precedes_those_around_it() {
         rib.set(Prefix::new(bits, length), HopId(1));
     }
     let sorted: Vec<String> =
-        linear::sorted(&rib).into_iter().map(|(prefix, _)| prefix.to_string()).collect();
+        super::linear::sorted(&rib).into_iter().map(|(prefix, _)| prefix.to_string()).collect();
     assert_eq!(sorted, ["18.0.0.0/8", "10.1.2.0/24", "10.1.0.0/16", "10.0.0.0/8", "0.0.0.0/0"]);
 }

@@ -1,11 +1,11 @@
 //! A sweep over the address space in order, which turns routes into ranges of addresses with the same hop.
 //!
-//! The structures with a directory ([`Ranges`](super::Ranges), [`Poptrie`](super::Poptrie)) divide the addresses into
+//! The structures with a directory ([`Ranges`](crate::ip::lookup::Ranges), [`Poptrie`](crate::ip::lookup::Poptrie)) divide the addresses into
 //! slots of equal size. Each slot is built from its own ranges only.
 
 use super::hops::HopId;
 use super::rib::Rib;
-use super::route::Prefix;
+use crate::ip::lookup::routes::route::Prefix;
 
 /// A range of addresses with the same hop. It ends where the next range starts, or at the end of the slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

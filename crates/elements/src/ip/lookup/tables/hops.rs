@@ -7,10 +7,10 @@ use std::collections::HashMap;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use super::address::Address;
-use super::error::Error;
 use super::memory::zeroed;
-use super::route::Hop;
+use crate::ip::lookup::routes::address::Address;
+use crate::ip::lookup::routes::error::Error;
+use crate::ip::lookup::routes::route::Hop;
 
 /// The number of a hop in its table; 0 means no route.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -30,7 +30,7 @@ impl HopId {
 /// The readers' side: hops by number. An entry is written before its number is published, and does not change while a
 /// reader may hold it.
 #[derive(Debug)]
-pub(super) struct HopTable<A: Address = Ipv4Addr> {
+pub(crate) struct HopTable<A: Address = Ipv4Addr> {
     entries: Box<[A::Cell]>,
 }
 
@@ -40,7 +40,7 @@ impl<A: Address> HopTable<A> {
     }
 
     #[inline]
-    pub(super) fn get(&self, id: HopId) -> Option<Hop<A>> {
+    pub(crate) fn get(&self, id: HopId) -> Option<Hop<A>> {
         A::load(self.entries.get(id.0 as usize)?)
     }
 
@@ -57,7 +57,7 @@ impl<A: Address> HopTable<A> {
 
 /// The writer's side: the number of each hop, and how many routes use it.
 #[derive(Debug)]
-pub(super) struct Hops<A: Address = Ipv4Addr> {
+pub(crate) struct Hops<A: Address = Ipv4Addr> {
     shared: Arc<HopTable<A>>,
     ids: HashMap<Hop<A>, HopId, foldhash::fast::RandomState>,
     /// Indexed by number.
@@ -75,13 +75,13 @@ struct Use<A: Address> {
 const FIRST_CAPACITY: usize = 256;
 
 /// The maximum number of different hops in a table.
-pub(super) const MAX_HOPS: u32 = 1 << 24;
+pub(crate) const MAX_HOPS: u32 = 1 << 24;
 
 /// The largest output number. One more than it must fit in half of an entry.
-pub(super) const MAX_PORT: u32 = u32::MAX - 1;
+pub(crate) const MAX_PORT: u32 = u32::MAX - 1;
 
 impl<A: Address> Hops<A> {
-    pub(super) fn new() -> Result<Hops<A>, Error<A>> {
+    pub(crate) fn new() -> Result<Hops<A>, Error<A>> {
         let none = Use { hop: Hop { gateway: A::UNSPECIFIED, port: 0 }, routes: 0 };
         Ok(Hops {
             shared: Arc::new(HopTable::new(FIRST_CAPACITY)?),
@@ -92,17 +92,17 @@ impl<A: Address> Hops<A> {
     }
 
     /// The readers' side.
-    pub(super) fn shared(&self) -> &Arc<HopTable<A>> {
+    pub(crate) fn shared(&self) -> &Arc<HopTable<A>> {
         &self.shared
     }
 
     /// One more than the highest number ever allocated.
-    pub(super) fn limit(&self) -> u32 {
+    pub(crate) fn limit(&self) -> u32 {
         self.uses.len() as u32
     }
 
     /// The hop with this number.
-    pub(super) fn get(&self, id: HopId) -> Option<Hop<A>> {
+    pub(crate) fn get(&self, id: HopId) -> Option<Hop<A>> {
         let entry = self.uses.get(id.0 as usize).filter(|entry| entry.routes > 0)?;
         Some(entry.hop)
     }
@@ -111,7 +111,7 @@ impl<A: Address> Hops<A> {
     ///
     /// # Errors
     /// There are too many different hops.
-    pub(super) fn acquire(&mut self, hop: Hop<A>) -> Result<HopId, Error<A>> {
+    pub(crate) fn acquire(&mut self, hop: Hop<A>) -> Result<HopId, Error<A>> {
         if let Some(&id) = self.ids.get(&hop) {
             self.uses_of(id, |entry| entry.routes += 1);
             return Ok(id);
@@ -136,7 +136,7 @@ impl<A: Address> Hops<A> {
     /// Releases the number of a hop for one route. Returns whether no route uses it any more. If so, the caller must
     /// [free](Hops::free) it when no reader can hold it.
     #[must_use]
-    pub(super) fn release(&mut self, id: HopId) -> bool {
+    pub(crate) fn release(&mut self, id: HopId) -> bool {
         let mut hop = None;
         self.uses_of(id, |entry| {
             entry.routes = entry.routes.saturating_sub(1);
@@ -150,12 +150,12 @@ impl<A: Address> Hops<A> {
     }
 
     /// Makes a released number available again.
-    pub(super) fn free(&mut self, id: HopId) {
+    pub(crate) fn free(&mut self, id: HopId) {
         self.free.push(id);
     }
 
     /// Whether numbers were allocated that readers cannot look up until they see a [grown](Hops::grow) table.
-    pub(super) fn has_outgrown(&self) -> bool {
+    pub(crate) fn has_outgrown(&self) -> bool {
         self.limit() > self.shared.capacity()
     }
 
@@ -163,7 +163,7 @@ impl<A: Address> Hops<A> {
     ///
     /// # Errors
     /// There is not enough memory.
-    pub(super) fn grow(&mut self) -> Result<(), Error<A>> {
+    pub(crate) fn grow(&mut self) -> Result<(), Error<A>> {
         let table = HopTable::new(self.limit().next_power_of_two() as usize * 2)?;
         for (id, entry) in (0..).zip(&self.uses) {
             if entry.routes > 0 {
@@ -175,7 +175,7 @@ impl<A: Address> Hops<A> {
     }
 
     /// Bytes of memory in use, on both sides.
-    pub(super) fn memory(&self) -> usize {
+    pub(crate) fn memory(&self) -> usize {
         self.shared.entries.len() * size_of::<A::Cell>()
             + self.uses.capacity() * size_of::<Use<A>>()
             + self.ids.capacity() * (size_of::<(Hop<A>, HopId)>() + 1)
