@@ -55,7 +55,7 @@ use millrace_core::{
 };
 use zerocopy::IntoBytes;
 
-use super::outer_header::{fill_icmp6_checksum, header};
+use super::header::outer::{fill_icmp6_checksum, header};
 
 /// The element; its manual is at the top of the file.
 pub struct Icmp6Error {

@@ -42,7 +42,7 @@ use millrace_core::{
 };
 use zerocopy::IntoBytes;
 
-use super::outer_header::{OuterHeader, address_handlers};
+use super::header::outer::{OuterHeader, address_handlers};
 
 /// The element; its manual is at the top of the file.
 pub struct Ip6Encap {

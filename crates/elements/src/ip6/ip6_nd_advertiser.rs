@@ -41,8 +41,8 @@ use millrace_core::headers::{ether_type, icmpv6_type, protocol};
 use millrace_core::net::{EtherAddress, Ipv6Prefix};
 use millrace_core::{Arg, Batch, Class, Context, Element, Failed, Packet, Reason, Setup, register};
 
+use super::header::outer::transport_sum;
 use super::neighbor::{Ends, NeighborMessage, TARGET_LINK_ADDRESS};
-use super::outer_header::transport_sum;
 
 /// The element; its manual is at the top of the file.
 pub struct Ip6NdAdvertiser {

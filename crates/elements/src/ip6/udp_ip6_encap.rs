@@ -43,7 +43,7 @@ use millrace_core::{
 };
 use zerocopy::IntoBytes;
 
-use super::outer_header::{OuterHeader, address_handlers, transport_sum};
+use super::header::outer::{OuterHeader, address_handlers, transport_sum};
 
 /// The element; its manual is at the top of the file.
 pub struct UdpIp6Encap {

@@ -11,12 +11,14 @@
 //!
 //! A change copies the ranges that stay, and builds a new tree while readers use the old one.
 
+mod ranges;
+
 use std::hint::select_unpredictable;
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 
-use super::ranges::Ranges;
 use crate::ip::lookup::{Change, Error, Fib, FibWriter, HopId, Readers, Routes};
+use ranges::Ranges;
 
 /// The tree in which the addresses of packets are looked up.
 #[derive(Clone, Debug)]

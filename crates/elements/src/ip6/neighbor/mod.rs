@@ -8,7 +8,7 @@ use millrace_core::headers::{EthernetHeader, Header, Ipv6Header, ether_type, pro
 use millrace_core::net::EtherAddress;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::outer_header::{fill_icmp6_checksum, header};
+use super::header::outer::{fill_icmp6_checksum, header};
 
 /// A neighbour solicitation or advertisement.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]

@@ -1,4 +1,4 @@
-//! The routes as ranges of addresses with one hop each. The [tree](super::Tree) is built from these.
+//! The routes as ranges of addresses with one hop each. The [tree](crate::ip6::lookup::Tree) is built from these.
 
 use std::net::Ipv6Addr;
 
