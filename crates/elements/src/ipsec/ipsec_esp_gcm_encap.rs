@@ -51,7 +51,7 @@ use millrace_core::{
 };
 
 use super::esp;
-use super::gcm::{Gcm, read_key};
+use super::esp::gcm::{Gcm, read_key};
 
 /// The element; its manual is at the top of the file.
 pub struct IpsecEspGcmEncap {

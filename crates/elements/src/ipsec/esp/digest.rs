@@ -5,24 +5,24 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use millrace_core::{Args, Batch, Context, Element, Handlers, Packet, Reason};
 
 /// Number of digest bytes in a packet (RFC 2404).
-pub(super) const DIGEST_LEN: usize = 12;
+pub(crate) const DIGEST_LEN: usize = 12;
 
 /// Whether digests are added or checked, and how many were wrong.
-pub(super) struct Digests {
+pub(crate) struct Digests {
     verify: bool,
     drops: AtomicU64,
 }
 
 impl Digests {
     /// Reads VERIFY: 0 means no, anything else yes.
-    pub(super) fn configure(args: &mut Args<'_>) -> Self {
+    pub(crate) fn configure(args: &mut Args<'_>) -> Self {
         let verify: i32 = args.mandatory("VERIFY");
         Self { verify: verify != 0, drops: AtomicU64::new(0) }
     }
 
     /// Adds digests, or checks and removes them. `digest` computes the digest of a packet; `fits` compares
     /// digests in constant time.
-    pub(super) fn process(
+    pub(crate) fn process(
         &self,
         cx: &mut Context,
         batch: &mut Batch,
@@ -55,7 +55,7 @@ impl Digests {
     }
 
     /// The handler `drops`.
-    pub(super) fn handlers<E: Element>(handlers: &mut Handlers<E>, of: fn(&E) -> &Self) {
+    pub(crate) fn handlers<E: Element>(handlers: &mut Handlers<E>, of: fn(&E) -> &Self) {
         handlers.read("drops", move |element, _| of(element).drops.load(Relaxed));
     }
 }

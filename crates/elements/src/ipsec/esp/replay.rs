@@ -4,7 +4,7 @@ use millrace_core::Reason;
 
 /// The highest number received, and which of the numbers just below it were received.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ReplayWindow {
+pub(crate) struct ReplayWindow {
     size: u32,
     highest: u32,
     /// Bit N: `highest - N` was received.
@@ -13,10 +13,10 @@ pub(super) struct ReplayWindow {
 
 impl ReplayWindow {
     /// The maximum size of a window.
-    pub(super) const MOST: u32 = u128::BITS;
+    pub(crate) const MOST: u32 = u128::BITS;
 
     /// A window of `size` numbers; no number above `highest` was received.
-    pub(super) fn new(size: u32, highest: u32) -> Self {
+    pub(crate) fn new(size: u32, highest: u32) -> Self {
         Self { size: size.min(Self::MOST), highest, seen: 0 }
     }
 
@@ -24,7 +24,7 @@ impl ReplayWindow {
     ///
     /// # Errors
     /// The number was already received, or it is 0 or too old to tell.
-    pub(super) fn check(&self, number: u32) -> Result<(), Reason> {
+    pub(crate) fn check(&self, number: u32) -> Result<(), Reason> {
         if number == 0 {
             return Err(Reason::Expired);
         }
@@ -40,7 +40,7 @@ impl ReplayWindow {
     ///
     /// # Errors
     /// Those of [`check`](Self::check); in that case nothing changes.
-    pub(super) fn take(&mut self, number: u32) -> Result<(), Reason> {
+    pub(crate) fn take(&mut self, number: u32) -> Result<(), Reason> {
         self.check(number)?;
         match number.checked_sub(self.highest) {
             Some(ahead) => {

@@ -1,5 +1,10 @@
 //! The parts of an ESP packet (RFC 4303, 2).
 
+pub(crate) mod association;
+pub(crate) mod digest;
+pub(crate) mod gcm;
+pub(crate) mod replay;
+
 /// Length of the index and the sequence number in bytes.
 pub(super) const HEADER_LEN: usize = 8;
 /// Length of the initialization vectors that these elements use.

@@ -13,26 +13,26 @@ use millrace_core::Packet;
 use super::replay::ReplayWindow;
 
 /// Length of each key in bytes.
-pub(super) const KEY_LEN: usize = 16;
+pub(crate) const KEY_LEN: usize = 16;
 
 /// A security association.
-pub(super) struct Association {
+pub(crate) struct Association {
     /// The number that annotations hold.
     number: u64,
-    pub(super) spi: u32,
-    pub(super) encryption_key: [u8; KEY_LEN],
-    pub(super) authentication_key: [u8; KEY_LEN],
-    pub(super) cipher: Aes128,
+    pub(crate) spi: u32,
+    pub(crate) encryption_key: [u8; KEY_LEN],
+    pub(crate) authentication_key: [u8; KEY_LEN],
+    pub(crate) cipher: Aes128,
     /// The first sequence number.
     start: u32,
     state: Mutex<State>,
 }
 
 /// The state that changes with each packet.
-pub(super) struct State {
+pub(crate) struct State {
     /// The next sequence number to send.
-    pub(super) next: u32,
-    pub(super) window: ReplayWindow,
+    pub(crate) next: u32,
+    pub(crate) window: ReplayWindow,
 }
 
 /// Every association in the program, by number.
@@ -41,7 +41,7 @@ static ALL: LazyLock<RwLock<HashMap<u64, Weak<Association>>>> = LazyLock::new(Rw
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 impl Association {
-    pub(super) fn new(
+    pub(crate) fn new(
         spi: u32,
         encryption_key: [u8; KEY_LEN],
         authentication_key: [u8; KEY_LEN],
@@ -63,25 +63,25 @@ impl Association {
     }
 
     /// The association that a packet's annotation names.
-    pub(super) fn of(packet: &Packet) -> Option<Arc<Self>> {
+    pub(crate) fn of(packet: &Packet) -> Option<Arc<Self>> {
         let all = ALL.read().unwrap_or_else(PoisonError::into_inner);
         all.get(&packet.perfctr())?.upgrade()
     }
 
     /// Sets a packet's annotation to this association.
-    pub(super) fn annotate(&self, packet: &mut Packet) {
+    pub(crate) fn annotate(&self, packet: &mut Packet) {
         packet.set_perfctr(self.number);
     }
 
     /// The sequence number for a packet. After the last number, the sequence restarts at the first, as in Click.
-    pub(super) fn next_sequence(&self) -> u32 {
+    pub(crate) fn next_sequence(&self) -> u32 {
         let mut state = self.state();
         let number = state.next;
         state.next = if number == 0 { self.start } else { number.wrapping_add(1) };
         number
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

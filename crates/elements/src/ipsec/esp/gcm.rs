@@ -4,14 +4,14 @@ use aes_gcm::aead::inout::InOutBuf;
 use aes_gcm::{AeadInOut, Aes128Gcm, Aes256Gcm, KeyInit, Tag};
 use millrace_core::Args;
 
-use super::esp::{FRONT_LEN, HEADER_LEN};
+use super::{FRONT_LEN, HEADER_LEN};
 
 /// Length of a tag in bytes.
-pub(super) const TAG_LEN: usize = 16;
+pub(crate) const TAG_LEN: usize = 16;
 const SALT_LEN: usize = 4;
 
 /// A cipher with its key and salt.
-pub(super) struct Gcm {
+pub(crate) struct Gcm {
     cipher: Cipher,
     salt: [u8; SALT_LEN],
 }
@@ -23,7 +23,7 @@ enum Cipher {
 }
 
 /// Reads KEY; `None` after an error.
-pub(super) fn read_key(args: &mut Args<'_>) -> Option<Gcm> {
+pub(crate) fn read_key(args: &mut Args<'_>) -> Option<Gcm> {
     let key: Vec<u8> = args.mandatory("KEY");
     let gcm = Gcm::new(&key);
     if gcm.is_none() && !args.has_errors() {
@@ -44,7 +44,7 @@ impl Gcm {
     }
 
     /// Encrypts the payload that follows `front`, and returns its tag.
-    pub(super) fn seal(
+    pub(crate) fn seal(
         &self,
         front: &[u8; FRONT_LEN],
         payload: &mut [u8],
@@ -60,7 +60,7 @@ impl Gcm {
 
     /// Decrypts the payload that follows `front`. If the tag is wrong, returns false and leaves the payload
     /// unchanged.
-    pub(super) fn open(
+    pub(crate) fn open(
         &self,
         front: &[u8; FRONT_LEN],
         payload: &mut [u8],

@@ -8,7 +8,7 @@ use millrace_core::Arg;
 use millrace_core::args::{ArgText, Ipv4Network, Scope};
 use millrace_core::net::Ipv4Prefix;
 
-use super::association::{Association, KEY_LEN};
+use crate::ipsec::esp::association::{Association, KEY_LEN};
 
 /// A route.
 #[derive(Clone)]
