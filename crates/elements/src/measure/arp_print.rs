@@ -41,7 +41,7 @@ use millrace_core::{
     register,
 };
 
-use super::printer::Printer;
+use super::printing::printer::Printer;
 
 /// The element; its manual is at the top of the file.
 pub struct ARPPrint {

@@ -47,7 +47,7 @@ use millrace_core::{
     PerThread, Refused, Setup, View, Way, register,
 };
 
-use super::ewma::fixed_text;
+use super::rate::ewma::fixed_text;
 use super::rate::{Rate, TICKS_PER_SECOND};
 use super::trigger::Trigger;
 

@@ -39,7 +39,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use millrace_core::headers::{Header, Ipv6Header};
 use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Packet, Setup, register};
 
-use super::contents;
+use super::printing::contents;
 
 /// The element; its manual is at the top of the file.
 pub struct Ip6Print {

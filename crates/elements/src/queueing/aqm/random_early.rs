@@ -2,7 +2,7 @@
 
 use millrace_core::{Args, Timestamp};
 
-use crate::measure::ewma::Ewma;
+use crate::measure::rate::ewma::Ewma;
 
 /// The settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

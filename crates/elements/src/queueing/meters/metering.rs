@@ -3,7 +3,7 @@
 use millrace_core::args::{Arg, Bandwidth};
 use millrace_core::{Batch, Context, Element, Failed, Handlers, Setup};
 
-use crate::measure::ewma::fixed_text;
+use crate::measure::rate::ewma::fixed_text;
 use crate::measure::rate::{Rate, TICKS_PER_SECOND};
 
 /// Measures a rate, and sends packets to the output for that rate.

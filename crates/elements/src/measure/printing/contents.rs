@@ -7,7 +7,7 @@ use millrace_core::args::{ArgError, ArgText, Scope};
 
 /// How contents are printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Contents {
+pub(crate) enum Contents {
     /// Not at all.
     #[default]
     None,
@@ -41,7 +41,7 @@ impl Arg for Contents {
 }
 
 /// Appends bytes in hexadecimal, in groups of four. Each line of `line` bytes begins with `next`.
-pub(super) fn hex(text: &mut String, bytes: &[u8], line: usize, next: &str) {
+pub(crate) fn hex(text: &mut String, bytes: &[u8], line: usize, next: &str) {
     for (at, byte) in bytes.iter().enumerate() {
         separate(text, at, 4, line, next);
         // Writing to a string cannot fail.
@@ -50,7 +50,7 @@ pub(super) fn hex(text: &mut String, bytes: &[u8], line: usize, next: &str) {
 }
 
 /// Appends bytes as text, in groups of eight. Each line of `line` bytes begins with `next`.
-pub(super) fn ascii(text: &mut String, bytes: &[u8], line: usize, next: &str) {
+pub(crate) fn ascii(text: &mut String, bytes: &[u8], line: usize, next: &str) {
     for (at, &byte) in bytes.iter().enumerate() {
         separate(text, at, 8, line, next);
         text.push(if (32..=126).contains(&byte) { byte.into() } else { '.' });

@@ -1,11 +1,13 @@
 //! Rates as Click measures them: an exponentially weighted moving average over milliseconds, each with a weight of
 //! 1/16, in fixed point.
 
+pub(crate) mod ewma;
+
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use millrace_core::{Context, Count, PerThread, Timestamp};
 
-use super::ewma::{Ewma, fixed_text};
+use ewma::{Ewma, fixed_text};
 
 /// A rate that several threads measure together, with `FRACTION` fractional bits.
 #[derive(Default)]

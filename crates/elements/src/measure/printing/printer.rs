@@ -9,7 +9,7 @@ use millrace_core::args::FileName;
 use millrace_core::{Args, Context, Element, Handlers, Lock, Packet, Refused};
 
 /// Prints lines to standard error or to a file.
-pub(super) struct Printer {
+pub(crate) struct Printer {
     label: String,
     timestamp: bool,
     active: AtomicBool,
@@ -19,7 +19,7 @@ pub(super) struct Printer {
 
 impl Printer {
     /// Reads LABEL, TIMESTAMP, ACTIVE and OUTFILE.
-    pub(super) fn configure(args: &mut Args<'_>) -> Self {
+    pub(crate) fn configure(args: &mut Args<'_>) -> Self {
         let label = args.positional("LABEL", String::new());
         let timestamp = args.keyword("TIMESTAMP", true);
         let active = args.keyword("ACTIVE", true);
@@ -29,7 +29,7 @@ impl Printer {
     }
 
     /// Opens the file.
-    pub(super) fn initialize(&self) -> Result<(), Refused> {
+    pub(crate) fn initialize(&self) -> Result<(), Refused> {
         if let Some(name) = &self.file_name {
             let path = name.as_path();
             let file = File::create(path)
@@ -40,12 +40,12 @@ impl Printer {
     }
 
     /// Whether lines are currently printed.
-    pub(super) fn is_active(&self) -> bool {
+    pub(crate) fn is_active(&self) -> bool {
         self.active.load(Relaxed)
     }
 
     /// The beginning of a packet's line: the label and the time.
-    pub(super) fn begin(&self, packet: &Packet) -> String {
+    pub(crate) fn begin(&self, packet: &Packet) -> String {
         let mut line = self.label.clone();
         if !line.is_empty() {
             line.push_str(": ");
@@ -58,7 +58,7 @@ impl Printer {
     }
 
     /// Prints a line.
-    pub(super) fn print(&self, cx: &Context, line: &str) {
+    pub(crate) fn print(&self, cx: &Context, line: &str) {
         let mut file = self.file.lock();
         match file.as_mut() {
             None => cx.router().chatter(line),
@@ -73,7 +73,7 @@ impl Printer {
     }
 
     /// The handler `active`.
-    pub(super) fn handlers<E: Element>(handlers: &mut Handlers<E>, of: fn(&E) -> &Self) {
+    pub(crate) fn handlers<E: Element>(handlers: &mut Handlers<E>, of: fn(&E) -> &Self) {
         handlers.read("active", move |element: &E, _| of(element).is_active());
         handlers.write("active", move |element: &E, call| {
             of(element).active.store(call.parse()?, Relaxed);
@@ -82,7 +82,7 @@ impl Printer {
     }
 
     /// Closes the file.
-    pub(super) fn cleanup(&self) -> Result<(), Refused> {
+    pub(crate) fn cleanup(&self) -> Result<(), Refused> {
         match self.file.lock().take() {
             Some(mut file) => Ok(file.flush()?),
             None => Ok(()),
