@@ -69,7 +69,7 @@ impl<D: Discipline> Element for Kept<D> {
 }
 
 impl<D> Kept<D> {
-    pub(super) fn store(&self) -> &Store {
+    pub(crate) fn store(&self) -> &Store {
         &self.store
     }
 }

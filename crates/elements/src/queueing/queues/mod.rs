@@ -1,6 +1,5 @@
 //! Queues: they store pushed packets until the packets are pulled.
 
-mod chunks;
 pub mod cpu_queue;
 pub mod front_drop_queue;
 pub mod kept;
@@ -10,6 +9,5 @@ pub mod notifier_queue;
 pub mod queue;
 pub mod quick_note_queue;
 pub mod simple_queue;
-pub(crate) mod storage;
 pub mod store;
 pub mod thread_safe_queue;

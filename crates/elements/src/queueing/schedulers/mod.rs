@@ -1,8 +1,7 @@
 //! Schedulers: elements that choose which of several inputs to pull from.
 
 pub mod drr_sched;
-mod heap;
-mod lane;
+mod inputs;
 pub mod prio_sched;
 pub mod round_robin_multi_sched;
 pub mod round_robin_sched;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use millrace_core::{Args, Batch, Class, Context, Element, Failed, Setup};
 
-use super::lane::Lane;
+use super::inputs::lane::Lane;
 
 /// The differences between classes of schedulers.
 pub trait Order: Send + Sync + 'static {

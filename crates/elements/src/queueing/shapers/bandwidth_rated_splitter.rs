@@ -33,7 +33,7 @@
 
 use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Setup, register};
 
-use super::pace::Unit;
+use super::rate::pace::Unit;
 use super::splitting::Splitting;
 
 /// The element; its manual is at the top of the file.

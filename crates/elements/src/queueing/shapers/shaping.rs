@@ -5,8 +5,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use millrace_core::args::Bandwidth;
 use millrace_core::{Batch, Context, Element, Failed, Handlers, Packet, Setup, Timer};
 
-use super::gap_rate::GapRate;
-use super::pace::Unit;
+use super::rate::gap_rate::GapRate;
+use super::rate::pace::Unit;
 
 /// Passes pulls on at a limited rate.
 pub(super) struct Shaping {

@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use millrace_core::{Batch, Context, Element, Failed, Handlers, Setup};
 
-use super::pace::{Pace, Unit};
+use super::rate::pace::{Pace, Unit};
 
 /// Sends packets within the rate to output 0, the others to output 1.
 pub(super) struct Splitting(Mutex<Pace>);

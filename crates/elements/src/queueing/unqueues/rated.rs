@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use millrace_core::element::Listening;
 use millrace_core::{Context, Element, Failed, Handlers, Init, Setup, Task, Timer};
 
-use super::super::shapers::pace::{Pace, Unit};
+use crate::queueing::shapers::rate::pace::{Pace, Unit};
 use crate::standard::supply::task_handlers;
 
 /// Pulls a packet when one is due, and pushes it on.

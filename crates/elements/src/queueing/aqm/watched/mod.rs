@@ -6,7 +6,7 @@ use millrace_core::args::Kind;
 use millrace_core::element::{Call, Init};
 use millrace_core::{Args, Batch, Context, HandlerError, Reason, Refused, Router};
 
-use crate::queueing::queues::storage::{Sources, Storage, Storages};
+use crate::queueing::storage::{Sources, Storage, Storages};
 
 /// The queues that an element watches.
 pub(super) struct Watched {

@@ -1,7 +1,7 @@
 //! A binary heap in a vector that moves its items exactly as Click's does: the order of equal items is visible.
 
 /// Moves the last item of `row` to its place in the heap formed by the items before it.
-pub(super) fn push<T>(row: &mut [T], before: impl Fn(&T, &T) -> bool) {
+pub(crate) fn push<T>(row: &mut [T], before: impl Fn(&T, &T) -> bool) {
     let mut at = row.len().saturating_sub(1);
     while at > 0 {
         let parent = (at - 1) / 2;
@@ -14,7 +14,7 @@ pub(super) fn push<T>(row: &mut [T], before: impl Fn(&T, &T) -> bool) {
 }
 
 /// Removes the first item of a heap.
-pub(super) fn pop<T>(row: &mut Vec<T>, before: impl Fn(&T, &T) -> bool) -> Option<T> {
+pub(crate) fn pop<T>(row: &mut Vec<T>, before: impl Fn(&T, &T) -> bool) -> Option<T> {
     if row.is_empty() {
         return None;
     }

@@ -19,13 +19,13 @@ pub struct Lane {
 
 impl Lane {
     /// Prepares lanes for `inputs` inputs for a pull.
-    pub(super) fn begin(lanes: &mut Vec<Self>, inputs: usize) {
+    pub(crate) fn begin(lanes: &mut Vec<Self>, inputs: usize) {
         lanes.resize_with(inputs, Self::default);
         lanes.iter_mut().for_each(|lane| lane.is_out = false);
     }
 
     /// Pulls from the input until there are `wanted` packets, or the input has none.
-    pub(super) fn fill(&mut self, cx: &mut Context, input: usize, wanted: usize, some: &mut Batch) {
+    pub(crate) fn fill(&mut self, cx: &mut Context, input: usize, wanted: usize, some: &mut Batch) {
         while !self.is_out && self.packets.len() < wanted {
             self.is_out = cx.pull(input, wanted - self.packets.len(), some) == 0;
             self.packets.extend(some.drain());
@@ -33,7 +33,7 @@ impl Lane {
     }
 
     /// Like [`fill`](Self::fill), but tries again even if the input had no packets before.
-    pub(super) fn refill(
+    pub(crate) fn refill(
         &mut self,
         cx: &mut Context,
         input: usize,
@@ -45,27 +45,27 @@ impl Lane {
     }
 
     /// Whether the input had no packets during this pull.
-    pub(super) fn is_out(&self) -> bool {
+    pub(crate) fn is_out(&self) -> bool {
         self.is_out
     }
 
     /// How many packets there are.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.packets.len()
     }
 
     /// Whether there are none.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.packets.is_empty()
     }
 
     /// Takes the first packet.
-    pub(super) fn next(&mut self) -> Option<Packet> {
+    pub(crate) fn next(&mut self) -> Option<Packet> {
         self.packets.pop_front()
     }
 
     /// Moves up to `count` packets to a batch, as many as fit. Returns how many.
-    pub(super) fn give(&mut self, count: usize, batch: &mut Batch) -> usize {
+    pub(crate) fn give(&mut self, count: usize, batch: &mut Batch) -> usize {
         let count = count.min(self.packets.len()).min(batch.room());
         for packet in self.packets.drain(..count) {
             // There is room.

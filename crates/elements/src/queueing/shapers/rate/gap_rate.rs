@@ -5,7 +5,7 @@ use millrace_core::Timestamp;
 
 /// Counts what passes in each second.
 #[derive(Clone, Debug)]
-pub(super) struct GapRate {
+pub(crate) struct GapRate {
     rate: u64,
     /// The gap between two units, in 4096ths of a microsecond.
     gap: u64,
@@ -18,27 +18,27 @@ pub(super) struct GapRate {
 const SHIFT: u32 = 12;
 
 /// The highest rate.
-pub(super) const MOST: u64 = 1_000_000 << SHIFT;
+pub(crate) const MOST: u64 = 1_000_000 << SHIFT;
 
 impl GapRate {
     /// A rate per second, limited to [`MOST`].
-    pub(super) fn new(rate: u64) -> Self {
+    pub(crate) fn new(rate: u64) -> Self {
         let rate = rate.min(MOST);
         let gap = MOST.checked_div(rate).unwrap_or(MOST + 1);
         Self { rate, gap, count: 0, second: None }
     }
 
-    pub(super) fn rate(&self) -> u64 {
+    pub(crate) fn rate(&self) -> u64 {
         self.rate
     }
 
     /// Forgets the units passed.
-    pub(super) fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.second = None;
     }
 
     /// Whether a unit can pass at `now`.
-    pub(super) fn is_due(&mut self, now: Timestamp) -> bool {
+    pub(crate) fn is_due(&mut self, now: Timestamp) -> bool {
         let part = u64::from(now.usec()) << SHIFT;
         let due = i64::try_from(part / self.gap).unwrap_or(i64::MAX);
         match self.second {
@@ -59,7 +59,7 @@ impl GapRate {
     }
 
     /// When to try again if nothing was due at `now`; `None` means never, for a rate of 0.
-    pub(super) fn due_at(&self, now: Timestamp) -> Option<Timestamp> {
+    pub(crate) fn due_at(&self, now: Timestamp) -> Option<Timestamp> {
         let count = u64::try_from(self.count).ok().filter(|_| self.rate > 0)?;
         let micros = count.saturating_mul(self.gap).div_ceil(1 << SHIFT).min(1_000_000);
         let second = Timestamp::from_secs(now.sec());
@@ -67,7 +67,7 @@ impl GapRate {
     }
 
     /// Counts `n` units that have passed.
-    pub(super) fn passed(&mut self, n: u64) {
+    pub(crate) fn passed(&mut self, n: u64) {
         self.count = self.count.saturating_add_unsigned(n);
     }
 }

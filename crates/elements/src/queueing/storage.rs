@@ -6,15 +6,15 @@ use millrace_core::args::{Kind, Raw};
 use millrace_core::element::Init;
 use millrace_core::{Args, Refused, Router};
 
-use super::front_drop_queue::FrontDropQueue;
-use super::kept::{Discipline, Kept};
-use super::mixed_queue::MixedQueue;
-use super::ms_queue::MSQueue;
-use super::notifier_queue::NotifierQueue;
-use super::queue::Queue;
-use super::quick_note_queue::QuickNoteQueue;
-use super::simple_queue::SimpleQueue;
-use super::thread_safe_queue::ThreadSafeQueue;
+use super::queues::front_drop_queue::FrontDropQueue;
+use super::queues::kept::{Discipline, Kept};
+use super::queues::mixed_queue::MixedQueue;
+use super::queues::ms_queue::MSQueue;
+use super::queues::notifier_queue::NotifierQueue;
+use super::queues::queue::Queue;
+use super::queues::quick_note_queue::QuickNoteQueue;
+use super::queues::simple_queue::SimpleQueue;
+use super::queues::thread_safe_queue::ThreadSafeQueue;
 use crate::queueing::unqueues::link_unqueue::LinkUnqueue;
 
 /// An element that stores packets.

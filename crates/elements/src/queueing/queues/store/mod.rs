@@ -1,10 +1,12 @@
 //! Code shared by the queues that several threads use: packets behind a lock, counts, and notifiers for both sides.
 
+mod chunks;
+
 use millrace_core::{
     Batch, BiasedMutex, Context, Count, Element, Failed, Handlers, Notifier, Reason, Setup,
 };
 
-use super::chunks::Chunks;
+use chunks::Chunks;
 
 /// A sequence of packets with its notifiers. Any number of threads can insert and remove packets; if one thread does
 /// both, locking costs it nothing.
@@ -231,12 +233,12 @@ impl Store {
     }
 
     /// Packets that are stored.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.shown.len.get() as usize
     }
 
     /// The maximum number of packets.
-    pub(super) fn capacity(&self) -> usize {
+    pub(crate) fn capacity(&self) -> usize {
         self.shown.capacity.get() as usize
     }
 
