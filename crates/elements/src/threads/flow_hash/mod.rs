@@ -1,13 +1,16 @@
 //! The hash that selects a thread or output for a packet: the same for all packets of a flow.
 
+mod dissect;
+mod toeplitz;
+
 use std::hash::{BuildHasher, Hasher};
 
 use foldhash::fast::FixedState;
 use millrace_core::Args;
 use millrace_core::args::Word;
 
-use super::dissect::{Flow, Kind, Start, flow_of};
-use super::toeplitz::{MICROSOFT, SYMMETRIC, Toeplitz};
+use dissect::{Flow, Kind, Start, flow_of};
+use toeplitz::{MICROSOFT, SYMMETRIC, Toeplitz};
 
 /// How to hash the flow of a packet, as configured.
 pub(super) struct FlowHash {
@@ -125,7 +128,7 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::super::dissect::tests::{WRAPS, Wanted, frame, wanted, wrap};
+    use super::dissect::tests::{WRAPS, Wanted, frame, wanted, wrap};
     use super::*;
 
     fn hasher(symmetric: bool, toeplitz: bool) -> FlowHash {
