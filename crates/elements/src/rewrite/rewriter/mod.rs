@@ -1,5 +1,10 @@
 //! Code shared by all rewriters: arguments, mappings, processing of batches, handlers.
 
+pub(crate) mod handlers;
+pub(crate) mod input;
+pub(crate) mod pattern;
+mod takeover;
+
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, MutexGuard, OnceLock};
 
@@ -11,12 +16,12 @@ use millrace_core::{
     Timestamp,
 };
 
-use super::family::Family;
-use super::flow_set::{FlowSet, Policy, SHIFTED, Wanted, protocol_of};
-use super::flow_table::View;
-use super::input::{Input, Named, Request};
+use super::mappings::family::Family;
+use super::mappings::flow_set::{FlowSet, Policy, SHIFTED, Wanted, protocol_of};
+use super::mappings::flow_table::View;
 use crate::flows::key::{FlowId, Key};
 use crate::flows::table::index::{Found, Hash, Index};
+use input::{Input, Named, Request};
 
 /// A rewriter of any kind.
 pub(super) struct Rewriter {
@@ -330,7 +335,7 @@ impl Rewriter {
             packet.set_dst_ip(view.to.destination().into());
         }
         if let Some(reply) = reply.filter(|_| view.found.reply) {
-            packet.set_anno_u8(reply, (view.state >> super::flow_set::ANNO_SHIFT) as u8);
+            packet.set_anno_u8(reply, (view.state >> super::mappings::flow_set::ANNO_SHIFT) as u8);
         }
         if aggregate {
             packet.set_aggregate(view.record.born.load(Relaxed));

@@ -5,15 +5,15 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use millrace_core::Init;
 
-use super::flow_set::{ANNO_SHIFT, Wanted, protocol_of};
-use super::flow_table::Record;
 use super::input::Input;
-use super::rewriter::{Placed, Rewriter, millis};
+use super::{Placed, Rewriter, millis};
+use crate::rewrite::mappings::flow_set::{ANNO_SHIFT, Wanted, protocol_of};
+use crate::rewrite::mappings::flow_table::Record;
 
 impl Rewriter {
     /// Takes over the mappings of the rewriter of the same class that this one replaces, except those whose input
     /// or outputs no longer exist. Timeouts and capacity are the new ones.
-    pub(super) fn take_state(&self, old: &Self, init: &Init<'_>) {
+    pub(crate) fn take_state(&self, old: &Self, init: &Init<'_>) {
         let inputs = self.inputs().clone();
         for (new, old) in inputs.iter().zip(old.inputs().iter()) {
             if let (Input::Pattern(new, _), Input::Pattern(old, _)) = (new, old) {

@@ -7,13 +7,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use millrace_core::element::ANY_HANDLER;
 use millrace_core::{Call, Element, HandlerError, Handlers};
 
-use super::flow_set::{Changing, InputCounts, SHIFTED};
-use super::flow_table::Record;
-use super::rewriter::{Placed, Rewriter, millis};
+use super::{Placed, Rewriter, millis};
 use crate::flows::key::{FlowId, Key};
+use crate::rewrite::mappings::flow_set::{Changing, InputCounts, SHIFTED};
+use crate::rewrite::mappings::flow_table::Record;
 
 /// The handlers that every rewriter has.
-pub(super) fn common<E: Element>(handlers: &mut Handlers<E>, of: fn(&E) -> &Rewriter) {
+pub(crate) fn common<E: Element>(handlers: &mut Handlers<E>, of: fn(&E) -> &Rewriter) {
     for name in ["table_size", "nmappings"] {
         handlers.read(name, move |element, _| of(element).sum(|counts| counts.mappings));
     }
@@ -54,7 +54,7 @@ pub(super) fn common<E: Element>(handlers: &mut Handlers<E>, of: fn(&E) -> &Rewr
 }
 
 /// The handlers that dump one of the maps.
-pub(super) fn tables<E: Element>(
+pub(crate) fn tables<E: Element>(
     handlers: &mut Handlers<E>,
     of: fn(&E) -> &Rewriter,
     names: [&str; 2],
@@ -66,7 +66,7 @@ pub(super) fn tables<E: Element>(
 }
 
 /// The handler that returns what a TCP flow is rewritten to.
-pub(super) fn lookup<E: Element>(handlers: &mut Handlers<E>, of: fn(&E) -> &Rewriter, name: &str) {
+pub(crate) fn lookup<E: Element>(handlers: &mut Handlers<E>, of: fn(&E) -> &Rewriter, name: &str) {
     handlers.try_read(name, move |element, call| {
         let text = call.text();
         let mut args = millrace_core::Args::of_words(&(&*text).into(), call.scope());

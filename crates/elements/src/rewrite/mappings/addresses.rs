@@ -5,11 +5,11 @@ use millrace_core::{Packet, Setup};
 
 use super::flow_set::{Policy, Timeouts};
 use super::flow_table::View;
-use super::rewriter::time;
 use super::transport::{update_transport, updated, write_addresses};
+use crate::rewrite::rewriter::time;
 
 /// Reads the timeout and the guarantee of address mappings.
-pub(super) fn policy(setup: &mut Setup<'_>, seconds: u64) -> Policy {
+pub(crate) fn policy(setup: &mut Setup<'_>, seconds: u64) -> Policy {
     let timeout = time(setup, "TIMEOUT").unwrap_or(seconds * 1000);
     let guarantee = time(setup, "GUARANTEE").unwrap_or(5000);
     Policy { guarantee, timeouts: Timeouts::Plain(timeout) }
@@ -17,7 +17,7 @@ pub(super) fn policy(setup: &mut Setup<'_>, seconds: u64) -> Policy {
 
 /// Writes both addresses of a mapping into a packet.
 #[inline(always)]
-pub(super) fn apply_both(packet: &mut Packet, view: &View<'_>) {
+pub(crate) fn apply_both(packet: &mut Packet, view: &View<'_>) {
     let Some(bytes) = packet.network_data_mut() else { return };
     let Some((head, transport)) = write_addresses(bytes, view) else { return };
     if u16::from_be_bytes([head[6], head[7]]) & Ipv4Header::OFFSET_MASK == 0 {
@@ -27,7 +27,7 @@ pub(super) fn apply_both(packet: &mut Packet, view: &View<'_>) {
 
 /// Writes the one address of a mapping into a packet: the source, or the destination of replies.
 #[inline(always)]
-pub(super) fn apply_one(packet: &mut Packet, view: &View<'_>) {
+pub(crate) fn apply_one(packet: &mut Packet, view: &View<'_>) {
     let Some(bytes) = packet.network_data_mut() else { return };
     let Some(len) = bytes.first().map(|first| usize::from(first & 0xf) * 4) else { return };
     let Some((header, transport)) = bytes.split_at_mut_checked(len) else { return };

@@ -11,7 +11,7 @@ use millrace_core::net::Ipv4Prefix;
 
 /// New addresses and ports; a field of 0 means that the packet's value stays.
 #[derive(Debug, Default)]
-pub(super) struct Pattern {
+pub(crate) struct Pattern {
     source: u32,
     source_port: u16,
     destination: u32,
@@ -61,7 +61,7 @@ impl Pattern {
     ///
     /// # Errors
     /// What is wrong.
-    pub(super) fn parse(words: &[ArgText], scope: &Scope<'_>) -> Result<Self, &'static str> {
+    pub(crate) fn parse(words: &[ArgText], scope: &Scope<'_>) -> Result<Self, &'static str> {
         let (source, source_port, destination, destination_port) = match words {
             [source, destination] => (source, None, destination, None),
             [source, destination, port] => (source, Some(port), destination, None),
@@ -130,7 +130,7 @@ impl Pattern {
     }
 
     /// Continues in the range where `old` stopped, if both patterns are the same.
-    pub(super) fn go_on_from(&self, old: &Self) {
+    pub(crate) fn go_on_from(&self, old: &Self) {
         if self.range == old.range && self.to_string() == old.to_string() {
             self.next.store(old.next.load(Relaxed), Relaxed);
         }
@@ -138,7 +138,7 @@ impl Pattern {
 
     /// The flow that a flow becomes; `None` if every choice is taken. `taken` returns whether a flow of replies
     /// already exists; `random` returns a random number from 0 to its argument.
-    pub(super) fn rewrite(
+    pub(crate) fn rewrite(
         &self,
         flow: FlowId,
         taken: impl Fn(FlowId) -> bool,

@@ -23,22 +23,22 @@ use crate::flows::table::index::Found;
 
 /// How long the mappings of one map are kept, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Policy {
+pub(crate) struct Policy {
     /// How long after its last packet the mapping cannot be evicted; 0 for no guarantee.
-    pub(super) guarantee: u64,
-    pub(super) timeouts: Timeouts,
+    pub(crate) guarantee: u64,
+    pub(crate) timeouts: Timeouts,
 }
 
 /// How long after its last packet a mapping expires, depending on what was seen of the flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Timeouts {
+pub(crate) enum Timeouts {
     Plain(u64),
     Udp { plain: u64, streaming: u64 },
     Tcp { no_data: u64, data: u64, done: u64 },
 }
 
 /// What was seen of a flow: flags of TCP connections, a count of UDP packets.
-pub(super) mod seen {
+pub(crate) mod seen {
     /// The connection has ended: this bit for the forward direction, the next one for replies.
     pub(in crate::rewrite) const DONE: u32 = 1;
     pub(in crate::rewrite) const BOTH_DONE: u32 = 3;
@@ -52,15 +52,15 @@ pub(super) mod seen {
 }
 
 /// The position of the annotation for replies in the state of a mapping.
-pub(super) const ANNO_SHIFT: u32 = 8;
+pub(crate) const ANNO_SHIFT: u32 = 8;
 /// A flag: sequence numbers are shifted.
-pub(super) const SHIFTED: u32 = 1 << 16;
+pub(crate) const SHIFTED: u32 = 1 << 16;
 /// The position of the protocol.
 const PROTOCOL_SHIFT: u32 = 24;
 
 impl Timeouts {
     /// The timeout of a flow in this state.
-    pub(super) fn of(&self, state: u32) -> u64 {
+    pub(crate) fn of(&self, state: u32) -> u64 {
         match *self {
             Self::Plain(time) => time,
             Self::Udp { streaming, .. } if state & seen::MASK >= seen::STREAMING => streaming,
@@ -73,8 +73,8 @@ impl Timeouts {
 }
 
 /// Mappings under one capacity; several rewriters may share it.
-pub(super) struct FlowSet {
-    pub(super) table: FlowTable,
+pub(crate) struct FlowSet {
+    pub(crate) table: FlowTable,
     book: Lock<Book>,
     /// The shifts of mappings with the flag [`SHIFTED`].
     shifts: Lock<HashMap<u32, SequenceShifts>>,
@@ -114,26 +114,26 @@ struct Map {
 
 /// What an input counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct InputCounts {
-    pub(super) mappings: u32,
-    pub(super) failures: u32,
+pub(crate) struct InputCounts {
+    pub(crate) mappings: u32,
+    pub(crate) failures: u32,
 }
 
 /// A mapping that a rewriter wants to add.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wanted {
-    pub(super) map: u32,
-    pub(super) from: FlowId,
-    pub(super) to: FlowId,
-    pub(super) outputs: [u16; 2],
-    pub(super) input: usize,
-    pub(super) protocol: u8,
-    pub(super) anno: u8,
-    pub(super) deltas: (u16, u16),
+pub(crate) struct Wanted {
+    pub(crate) map: u32,
+    pub(crate) from: FlowId,
+    pub(crate) to: FlowId,
+    pub(crate) outputs: [u16; 2],
+    pub(crate) input: usize,
+    pub(crate) protocol: u8,
+    pub(crate) anno: u8,
+    pub(crate) deltas: (u16, u16),
 }
 
 impl FlowSet {
-    pub(super) fn new(capacity: i32) -> Self {
+    pub(crate) fn new(capacity: i32) -> Self {
         Self {
             table: FlowTable::new(),
             book: Lock::new(Book {
@@ -151,19 +151,19 @@ impl FlowSet {
     }
 
     /// Locks the mappings for changes, by one thread at a time.
-    pub(super) fn lock(&self) -> Changing<'_> {
+    pub(crate) fn lock(&self) -> Changing<'_> {
         let book = self.book.lock();
         Changing { set: self, book }
     }
 
     /// The shifts of sequence numbers.
-    pub(super) fn shifts(&self) -> MutexGuard<'_, HashMap<u32, SequenceShifts>> {
+    pub(crate) fn shifts(&self) -> MutexGuard<'_, HashMap<u32, SequenceShifts>> {
         self.shifts.lock()
     }
 
     /// Bytes of memory that the mappings use.
     #[cfg(test)]
-    pub(super) fn memory(&self) -> usize {
+    pub(crate) fn memory(&self) -> usize {
         let book = self.lock().book;
         let entries = book.guaranteed.capacity() + book.others.capacity();
         self.table.memory() + entries * size_of::<Entry>() + book.free.capacity() * 4
@@ -171,31 +171,31 @@ impl FlowSet {
 }
 
 /// A set of mappings, locked for changes.
-pub(super) struct Changing<'s> {
+pub(crate) struct Changing<'s> {
     set: &'s FlowSet,
     book: MutexGuard<'s, Book>,
 }
 
 impl Changing<'_> {
     /// Adds a map, for a rewriter with `inputs` inputs; returns its number.
-    pub(super) fn add_map(&mut self, policy: Policy, inputs: usize) -> u32 {
+    pub(crate) fn add_map(&mut self, policy: Policy, inputs: usize) -> u32 {
         let inputs = vec![InputCounts::default(); inputs];
         self.book.maps.push(Map { policy, inputs, keys: 0, buckets: 1 });
         u32::try_from(self.book.maps.len() - 1).unwrap_or(u32::MAX)
     }
 
-    pub(super) fn find(&self, key: Key) -> Option<View<'_>> {
+    pub(crate) fn find(&self, key: Key) -> Option<View<'_>> {
         self.set.table.find(key)
     }
 
     /// Whether the flow has a mapping.
-    pub(super) fn contains(&self, map: u32, flow: FlowId) -> bool {
+    pub(crate) fn contains(&self, map: u32, flow: FlowId) -> bool {
         self.set.table.contains(Key { flow, space: map })
     }
 
     /// Adds a mapping, and evicts another one if there are too many. If all others are guaranteed, refuses the new
     /// one and counts a failure.
-    pub(super) fn add(&mut self, wanted: &Wanted, now: u64) -> Option<u32> {
+    pub(crate) fn add(&mut self, wanted: &Wanted, now: u64) -> Option<u32> {
         let keys = [wanted.from, wanted.to.reversed()];
         // Replies belong to the newest flow.
         let old = self.find(Key { flow: keys[1], space: wanted.map });
@@ -251,7 +251,7 @@ impl Changing<'_> {
     }
 
     /// Counts a flow that got no mapping.
-    pub(super) fn count_failure(&mut self, map: u32, input: usize) {
+    pub(crate) fn count_failure(&mut self, map: u32, input: usize) {
         let map = self.book.maps.get_mut(map as usize);
         if let Some(counts) = map.and_then(|map| map.inputs.get_mut(input)) {
             counts.failures = counts.failures.wrapping_add(1);
@@ -259,27 +259,27 @@ impl Changing<'_> {
     }
 
     /// The counts of an input in one of the rewriter's maps.
-    pub(super) fn counts(&self, map: u32, input: usize) -> InputCounts {
+    pub(crate) fn counts(&self, map: u32, input: usize) -> InputCounts {
         let map = self.book.maps.get(map as usize);
         map.and_then(|map| map.inputs.get(input)).copied().unwrap_or_default()
     }
 
     /// The number of mappings.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.book.live
     }
 
-    pub(super) fn capacity(&self) -> i32 {
+    pub(crate) fn capacity(&self) -> i32 {
         self.book.capacity
     }
 
-    pub(super) fn set_capacity(&mut self, capacity: i32, now: u64) {
+    pub(crate) fn set_capacity(&mut self, capacity: i32, now: u64) {
         self.book.capacity = capacity;
         self.reap(now);
     }
 
     /// Removes expired mappings, and those above the capacity.
-    pub(super) fn reap(&mut self, now: u64) {
+    pub(crate) fn reap(&mut self, now: u64) {
         self.end_guarantees(now);
         while let Some(first) = self.first_of_others(now) {
             if self.expiry(first).is_some_and(|expiry| expiry > now) {
@@ -298,13 +298,13 @@ impl Changing<'_> {
     }
 
     /// Removes every mapping.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         let all: Vec<u32> = self.set.table.records().map(|(number, _)| number).collect();
         all.into_iter().for_each(|number| self.destroy(number));
     }
 
     /// Removes the mappings that an input made in these maps.
-    pub(super) fn clear_input(&mut self, maps: &[u32], input: usize) {
+    pub(crate) fn clear_input(&mut self, maps: &[u32], input: usize) {
         let records = self.set.table.records();
         let of_input = |record: &Record| {
             maps.contains(&record.map()) && record.input.load(Relaxed) as usize == input
@@ -315,12 +315,12 @@ impl Changing<'_> {
     }
 
     /// The number of maps of all rewriters.
-    pub(super) fn maps(&self) -> usize {
+    pub(crate) fn maps(&self) -> usize {
         self.book.maps.len()
     }
 
     /// Keeps the mappings in these maps for which `keep` returns true, and gives the maps new policies.
-    pub(super) fn keep(
+    pub(crate) fn keep(
         &mut self,
         maps: &[u32],
         policies: &[Policy],
@@ -351,7 +351,7 @@ impl Changing<'_> {
     }
 
     /// Sets the number of inputs of these maps' rewriter.
-    pub(super) fn set_inputs(&mut self, maps: &[u32], inputs: usize) {
+    pub(crate) fn set_inputs(&mut self, maps: &[u32], inputs: usize) {
         for map in maps {
             if let Some(map) = self.book.maps.get_mut(*map as usize) {
                 map.inputs.resize(inputs, InputCounts::default());
@@ -360,14 +360,14 @@ impl Changing<'_> {
     }
 
     /// Puts a mapping into the order of expiry again, because it may expire earlier than before.
-    pub(super) fn requeue(&mut self, number: u32, now: u64) {
+    pub(crate) fn requeue(&mut self, number: u32, now: u64) {
         if self.set.table.record(number).is_some_and(Record::is_live) {
             self.queue(number, now);
         }
     }
 
     /// The keys of a map, in the order of Click's table.
-    pub(super) fn in_order(&self, map: u32) -> Vec<(u32, bool)> {
+    pub(crate) fn in_order(&self, map: u32) -> Vec<(u32, bool)> {
         let records = self.set.table.records().filter(|(_, record)| record.map() == map);
         let mut records: Vec<_> = records.collect();
         let newest = self.book.born;
@@ -389,7 +389,7 @@ impl Changing<'_> {
     }
 
     /// When a mapping expires if no packet arrives, in milliseconds.
-    pub(super) fn expiry(&self, number: u32) -> Option<u64> {
+    pub(crate) fn expiry(&self, number: u32) -> Option<u64> {
         let record = self.set.table.record(number)?;
         let policy = self.policy(record)?;
         Some(record.touched.load(Relaxed) + policy.timeouts.of(record.state.load(Relaxed)))
@@ -507,7 +507,7 @@ fn is_valid(table: &FlowTable, entry: &Entry) -> bool {
 }
 
 /// The protocol in the state of a mapping.
-pub(super) fn protocol_of(state: u32) -> u8 {
+pub(crate) fn protocol_of(state: u32) -> u8 {
     (state >> PROTOCOL_SHIFT) as u8
 }
 

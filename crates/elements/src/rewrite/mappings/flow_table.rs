@@ -29,7 +29,7 @@ use crate::flows::table::records::Records;
 /// A mapping. Fields without a stated direction apply to both.
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub(super) struct Record {
+pub(crate) struct Record {
     version: AtomicU32,
     map: AtomicU32,
     /// The keys: of the flow, of its replies.
@@ -40,41 +40,41 @@ pub(super) struct Record {
     /// The outputs: forward (upper half), replies.
     outputs: AtomicU32,
     /// When the last packet arrived, in milliseconds.
-    pub(super) touched: AtomicU64,
+    pub(crate) touched: AtomicU64,
     /// What was seen of the flow, 8 bits; an annotation for replies, 8 bits; flags; the protocol, 8 bits.
-    pub(super) state: AtomicU32,
+    pub(crate) state: AtomicU32,
     /// The input that made the mapping.
-    pub(super) input: AtomicU32,
+    pub(crate) input: AtomicU32,
     /// The number of the mapping, counted from the first one.
-    pub(super) born: AtomicU32,
+    pub(crate) born: AtomicU32,
     /// The number of its valid entry in the order of expiry.
-    pub(super) ticket: AtomicU32,
+    pub(crate) ticket: AtomicU32,
 }
 
 /// The contents of a new mapping.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct NewMapping {
-    pub(super) keys: [FlowId; 2],
-    pub(super) map: u32,
-    pub(super) deltas: (u16, u16),
-    pub(super) outputs: [u16; 2],
-    pub(super) touched: u64,
-    pub(super) state: u32,
-    pub(super) input: u32,
-    pub(super) born: u32,
+pub(crate) struct NewMapping {
+    pub(crate) keys: [FlowId; 2],
+    pub(crate) map: u32,
+    pub(crate) deltas: (u16, u16),
+    pub(crate) outputs: [u16; 2],
+    pub(crate) touched: u64,
+    pub(crate) state: u32,
+    pub(crate) input: u32,
+    pub(crate) born: u32,
 }
 
 /// How a packet of a flow is rewritten.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct View<'t> {
-    pub(super) record: &'t Record,
-    pub(super) found: Found,
+pub(crate) struct View<'t> {
+    pub(crate) record: &'t Record,
+    pub(crate) found: Found,
     /// The flow that the packet is rewritten to.
-    pub(super) to: FlowId,
+    pub(crate) to: FlowId,
     /// The amounts to add to the checksums of the IP header and of the transport header.
-    pub(super) deltas: (u16, u16),
-    pub(super) output: u16,
-    pub(super) state: u32,
+    pub(crate) deltas: (u16, u16),
+    pub(crate) output: u16,
+    pub(crate) state: u32,
 }
 
 impl Record {
@@ -95,18 +95,18 @@ impl Record {
     }
 
     /// Whether the record holds a mapping.
-    pub(super) fn is_live(&self) -> bool {
+    pub(crate) fn is_live(&self) -> bool {
         self.version.load(Relaxed) & 1 == 0
     }
 
     /// The map that the mapping belongs to.
-    pub(super) fn map(&self) -> u32 {
+    pub(crate) fn map(&self) -> u32 {
         self.map.load(Relaxed)
     }
 
     /// A key of the mapping.
     #[inline(always)]
-    pub(super) fn key(&self, reply: bool) -> FlowId {
+    pub(crate) fn key(&self, reply: bool) -> FlowId {
         let [forward_addresses, reply_addresses] = &self.addresses;
         let [forward_ports, reply_ports] = &self.ports;
         let (addresses, ports) = match reply {
@@ -122,14 +122,14 @@ impl Record {
     }
 
     /// Copies the annotation for replies from another mapping, whose state is `state`.
-    pub(super) fn take_annotation(&self, state: u32) {
+    pub(crate) fn take_annotation(&self, state: u32) {
         let mask = 0xff << ANNO_SHIFT;
         self.state.fetch_and(!mask, Relaxed);
         self.state.fetch_or(state & mask, Relaxed);
     }
 
     /// The outputs: forward, replies.
-    pub(super) fn outputs(&self) -> [u16; 2] {
+    pub(crate) fn outputs(&self) -> [u16; 2] {
         let outputs = self.outputs.load(Relaxed);
         [(outputs >> 16) as u16, outputs as u16]
     }
@@ -151,13 +151,13 @@ impl Record {
 }
 
 /// The table; see the top of the file.
-pub(super) struct FlowTable {
+pub(crate) struct FlowTable {
     index: ArcSwap<Index>,
     records: Records<Record>,
 }
 
 impl FlowTable {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             index: ArcSwap::from_pointee(Index::new(8, fastrand::u64(..))),
             records: Records::new(),
@@ -166,19 +166,19 @@ impl FlowTable {
 
     /// The current index, for lookups of a batch.
     #[inline]
-    pub(super) fn index(&self) -> Guard<Arc<Index>> {
+    pub(crate) fn index(&self) -> Guard<Arc<Index>> {
         self.index.load()
     }
 
     /// The record with a number.
     #[inline(always)]
-    pub(super) fn record(&self, number: u32) -> Option<&Record> {
+    pub(crate) fn record(&self, number: u32) -> Option<&Record> {
         self.records.get(number)
     }
 
     /// How a packet is rewritten, if the record is that of its flow; `None` if not, or if the record changes.
     #[inline(always)]
-    pub(super) fn view(&self, found: Found, key: Key) -> Option<View<'_>> {
+    pub(crate) fn view(&self, found: Found, key: Key) -> Option<View<'_>> {
         let record = self.record(found.record)?;
         let before = record.version.load(Acquire);
         let view = record.view(found);
@@ -189,21 +189,21 @@ impl FlowTable {
     }
 
     /// Looks up a key in all possible places. With the lock, a key that is not found does not exist.
-    pub(super) fn find(&self, key: Key) -> Option<View<'_>> {
+    pub(crate) fn find(&self, key: Key) -> Option<View<'_>> {
         let index = self.index();
         let found = index.probe_all(index.hash(key)).map(|(found, _)| found).collect::<Vec<_>>();
         found.into_iter().find_map(|found| self.view(found, key))
     }
 
     /// Whether a key exists. Requires the lock.
-    pub(super) fn contains(&self, key: Key) -> bool {
+    pub(crate) fn contains(&self, key: Key) -> bool {
         let index = self.index();
         index.probe_all(index.hash(key)).any(|(found, _)| self.view(found, key).is_some())
     }
 
     /// Adds a record for a mapping, which lookups do not find yet; `free` is the number of a free record. Requires
     /// the lock. Returns `None` if the table cannot hold more records.
-    pub(super) fn add(&self, free: Option<u32>, new: &NewMapping) -> Option<u32> {
+    pub(crate) fn add(&self, free: Option<u32>, new: &NewMapping) -> Option<u32> {
         let number = match free {
             Some(number) => number,
             None => self.records.add(Record::free)?,
@@ -231,7 +231,7 @@ impl FlowTable {
     }
 
     /// Enters one of a record's keys into the index. Requires the lock.
-    pub(super) fn enter(&self, found: Found) {
+    pub(crate) fn enter(&self, found: Found) {
         let Some(record) = self.record(found.record) else { return };
         let key = record.table_key(found.reply);
         let hash_of = |index: &Index, found: Found| {
@@ -247,14 +247,14 @@ impl FlowTable {
     }
 
     /// Makes the index entry of a key lead to the other key of the same record. Requires the lock.
-    pub(super) fn redirect(&self, from: Found, to: Found) {
+    pub(crate) fn redirect(&self, from: Found, to: Found) {
         let Some(record) = self.record(from.record) else { return };
         let index = self.index();
         index.redirect(index.hash(record.table_key(from.reply)), from, to);
     }
 
     /// Removes a mapping and frees its record. Requires the lock.
-    pub(super) fn remove(&self, number: u32) {
+    pub(crate) fn remove(&self, number: u32) {
         let Some(record) = self.record(number).filter(|record| record.is_live()) else { return };
         record.version.fetch_add(1, AcqRel);
         let index = self.index();
@@ -264,13 +264,13 @@ impl FlowTable {
     }
 
     /// Every mapping.
-    pub(super) fn records(&self) -> impl Iterator<Item = (u32, &Record)> {
+    pub(crate) fn records(&self) -> impl Iterator<Item = (u32, &Record)> {
         self.records.iter().filter(|(_, record)| record.is_live())
     }
 
     /// Bytes of memory that the records and the index use.
     #[cfg(test)]
-    pub(super) fn memory(&self) -> usize {
+    pub(crate) fn memory(&self) -> usize {
         self.records.memory() + self.index().memory()
     }
 }

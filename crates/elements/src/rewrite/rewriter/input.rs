@@ -7,13 +7,13 @@ use fastrand::Rng;
 use millrace_core::args::{ArgText, Scope};
 use millrace_core::{Arg, Lock};
 
+use super::Rewriter;
 use super::pattern::Pattern;
-use super::rewriter::Rewriter;
 use crate::flows::key::FlowId;
 
 /// What an input does with an unknown flow.
 #[derive(Clone)]
-pub(super) enum Input {
+pub(crate) enum Input {
     Drop,
     /// The packet leaves unchanged.
     Pass(u16),
@@ -24,10 +24,10 @@ pub(super) enum Input {
 }
 
 /// The output of the flow, and the output of its replies.
-pub(super) type Outputs = [u16; 2];
+pub(crate) type Outputs = [u16; 2];
 
 /// Chooses how new flows are rewritten (RoundRobinIPMapper, SourceIPHashMapper).
-pub(super) trait Mapper: Send + Sync {
+pub(crate) trait Mapper: Send + Sync {
     /// The flow that a flow becomes, and its outputs; `None` if it is dropped.
     fn rewrite(&self, flow: FlowId, request: &mut Request<'_>) -> Option<(FlowId, Outputs)>;
 
@@ -36,21 +36,21 @@ pub(super) trait Mapper: Send + Sync {
 }
 
 /// The input of a choice.
-pub(super) struct Request<'r> {
+pub(crate) struct Request<'r> {
     /// Whether a flow of replies already belongs to another mapping.
-    pub(super) taken: &'r dyn Fn(FlowId) -> bool,
-    pub(super) random: &'r mut Rng,
+    pub(crate) taken: &'r dyn Fn(FlowId) -> bool,
+    pub(crate) random: &'r mut Rng,
 }
 
 impl Request<'_> {
-    pub(super) fn by(&mut self, pattern: &Pattern, flow: FlowId) -> Option<FlowId> {
+    pub(crate) fn by(&mut self, pattern: &Pattern, flow: FlowId) -> Option<FlowId> {
         pattern.rewrite(flow, self.taken, |top| self.random.u32(0..=top))
     }
 }
 
 /// The patterns, mappers and rewriters of a configuration, by their full names.
 #[derive(Default)]
-pub(super) struct Named {
+pub(crate) struct Named {
     patterns: Lock<HashMap<String, Arc<Pattern>>>,
     mappers: Lock<HashMap<String, Arc<dyn Mapper>>>,
     /// Weak, because rewriters hold this structure: a router that ends must free both.
@@ -59,26 +59,26 @@ pub(super) struct Named {
 
 impl Named {
     /// The pattern with a name, as seen from `scope`.
-    pub(super) fn pattern(&self, name: &str, scope: &Scope<'_>) -> Option<Arc<Pattern>> {
+    pub(crate) fn pattern(&self, name: &str, scope: &Scope<'_>) -> Option<Arc<Pattern>> {
         nearest(&self.patterns.lock(), name, scope)
     }
 
     /// Names a pattern in the compound element of `scope`.
-    pub(super) fn add_pattern(&self, name: &str, pattern: Arc<Pattern>, scope: &Scope<'_>) {
+    pub(crate) fn add_pattern(&self, name: &str, pattern: Arc<Pattern>, scope: &Scope<'_>) {
         let full = format!("{}{name}", scope.prefix());
         self.patterns.lock().insert(full, pattern);
     }
 
-    pub(super) fn add_mapper(&self, name: &str, mapper: Arc<dyn Mapper>) {
+    pub(crate) fn add_mapper(&self, name: &str, mapper: Arc<dyn Mapper>) {
         self.mappers.lock().insert(name.to_owned(), mapper);
     }
 
-    pub(super) fn add_rewriter(&self, name: &str, rewriter: &Arc<Rewriter>) {
+    pub(crate) fn add_rewriter(&self, name: &str, rewriter: &Arc<Rewriter>) {
         self.rewriters.lock().insert(name.to_owned(), Arc::downgrade(rewriter));
     }
 
     /// The rewriter with a name, as seen from `scope`.
-    pub(super) fn rewriter(&self, name: &str, scope: &Scope<'_>) -> Option<Arc<Rewriter>> {
+    pub(crate) fn rewriter(&self, name: &str, scope: &Scope<'_>) -> Option<Arc<Rewriter>> {
         nearest(&self.rewriters.lock(), name, scope)?.upgrade()
     }
 }
@@ -92,7 +92,7 @@ impl Input {
     ///
     /// # Errors
     /// What is wrong.
-    pub(super) fn parse(
+    pub(crate) fn parse(
         text: &ArgText,
         outputs: usize,
         named: &Named,
@@ -133,7 +133,7 @@ impl Input {
     }
 
     /// The text that the handlers `pattern0` and `patterns` show.
-    pub(super) fn to_text(&self) -> String {
+    pub(crate) fn to_text(&self) -> String {
         match self {
             Self::Drop => "<drop>".to_owned(),
             Self::Pass(_) => "<nochange>".to_owned(),
@@ -148,7 +148,7 @@ impl Input {
 ///
 /// # Errors
 /// What is wrong.
-pub(super) fn parse_pattern(
+pub(crate) fn parse_pattern(
     words: &[ArgText],
     named: &Named,
     scope: &Scope<'_>,

@@ -7,7 +7,7 @@ use millrace_core::headers::protocol;
 
 /// A kind of rewriter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Family {
+pub(crate) enum Family {
     /// TCP in one map, UDP in another.
     Ip,
     Tcp,
@@ -21,19 +21,19 @@ pub(super) enum Family {
 
 /// The value that Click's flows of echo requests have as destination port: the identifier plus one, as a
 /// little-endian machine counts.
-pub(super) fn next_identifier(identifier: u16) -> u16 {
+pub(crate) fn next_identifier(identifier: u16) -> u16 {
     identifier.swap_bytes().wrapping_add(1).swap_bytes()
 }
 
 impl Family {
     /// Whether the destination annotation is set for packets in a direction.
     #[inline(always)]
-    pub(super) fn annotates(self, reply: bool) -> bool {
+    pub(crate) fn annotates(self, reply: bool) -> bool {
         reply || self != Self::Address
     }
 
     /// The flow of replies to a mapping, after the rewriter has chosen its destination port.
-    pub(super) fn reply_of(self, reply: FlowId) -> FlowId {
+    pub(crate) fn reply_of(self, reply: FlowId) -> FlowId {
         match self {
             Self::Ping => reply.with_source_port(next_identifier(reply.destination_port())),
             _ => reply,
@@ -41,7 +41,7 @@ impl Family {
     }
 
     /// The flow that a flow becomes; `None` if this kind of rewriter cannot make it.
-    pub(super) fn accept(self, to: FlowId) -> Option<FlowId> {
+    pub(crate) fn accept(self, to: FlowId) -> Option<FlowId> {
         match self {
             Self::Ip | Self::Tcp | Self::Udp => Some(to),
             Self::Address => Some(to).filter(|to| to.ports == 0 && to.destination() == 0),
@@ -51,7 +51,7 @@ impl Family {
     }
 
     /// The amounts to add to the checksums of the IP header and of the transport header.
-    pub(super) fn deltas(self, from: FlowId, to: FlowId) -> (u16, u16) {
+    pub(crate) fn deltas(self, from: FlowId, to: FlowId) -> (u16, u16) {
         let words = |id: u64, at: u32| u64::from((id >> (16 * at)) as u16);
         let difference = |from: u64, to: u64, count: u32| {
             let terms = (0..count).map(|at| (words(from, at) ^ 0xffff) + words(to, at));
@@ -71,7 +71,7 @@ impl Family {
     }
 
     /// The map and the keys by which a flow of this protocol is looked up.
-    pub(super) fn lookup(
+    pub(crate) fn lookup(
         self,
         number: u8,
         flow: FlowId,
@@ -99,7 +99,7 @@ impl Family {
     }
 
     /// The part of a dump's line that differs between kinds of rewriters: the flow and what it becomes.
-    pub(super) fn line(self, from: FlowId, to: FlowId) -> String {
+    pub(crate) fn line(self, from: FlowId, to: FlowId) -> String {
         let address = |address: u32| Ipv4Addr::from(address);
         match self {
             Self::Ip | Self::Tcp | Self::Udp => format!("{from} => {to}"),

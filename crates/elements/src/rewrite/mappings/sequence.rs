@@ -2,7 +2,7 @@
 
 /// The shifts of both directions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct SequenceShifts([Vec<Shift>; 2]);
+pub(crate) struct SequenceShifts([Vec<Shift>; 2]);
 
 /// `by` is added to sequence numbers from `from` on. The newest shift of a direction comes last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ fn reached(number: u32, other: u32) -> bool {
 impl SequenceShifts {
     /// Shifts the numbers of one direction by `by` more from `from` on. Returns false if there already is a shift
     /// that begins later.
-    pub(super) fn add(&mut self, reply: bool, from: u32, by: i32) -> bool {
+    pub(crate) fn add(&mut self, reply: bool, from: u32, by: i32) -> bool {
         let shifts = self.of_mut(reply);
         if let Some(Shift { from: Some(last), .. }) = shifts.last() {
             if !reached(from, *last) {
@@ -49,14 +49,14 @@ impl SequenceShifts {
     }
 
     /// Converts a sequence number that one side sends to the number that the other side must see.
-    pub(super) fn sequence(&self, reply: bool, number: u32) -> u32 {
+    pub(crate) fn sequence(&self, reply: bool, number: u32) -> u32 {
         let holds = |shift: &&Shift| shift.from.is_none_or(|from| reached(number, from));
         let shift = self.of(reply).iter().rev().find(holds);
         number.wrapping_add_signed(shift.map_or(0, |shift| shift.by))
     }
 
     /// Converts an acknowledgment that one side sends to the number that the other side must see.
-    pub(super) fn acknowledgment(&self, reply: bool, number: u32) -> u32 {
+    pub(crate) fn acknowledgment(&self, reply: bool, number: u32) -> u32 {
         let back = |shift: &Shift| number.wrapping_sub(shift.by.cast_unsigned());
         let holds = |shift: &&Shift| shift.from.is_none_or(|from| reached(back(shift), from));
         let shift = self.of(!reply).iter().rev().find(holds);
@@ -64,7 +64,7 @@ impl SequenceShifts {
     }
 
     /// Forgets where a shift starts once the numbers are far beyond.
-    pub(super) fn age(&mut self, reply: bool, number: u32) {
+    pub(crate) fn age(&mut self, reply: bool, number: u32) {
         let shifts = self.of_mut(reply);
         if let Some(last) = shifts.last_mut()
             && last.from.is_some_and(|from| reached(number, from.wrapping_add(HORIZON)))
@@ -75,12 +75,12 @@ impl SequenceShifts {
     }
 
     /// The newest shift of a direction.
-    pub(super) fn newest(&self, reply: bool) -> i32 {
+    pub(crate) fn newest(&self, reply: bool) -> i32 {
         self.of(reply).last().map_or(0, |shift| shift.by)
     }
 
     /// Whether any numbers of a direction are shifted.
-    pub(super) fn shifts(&self, reply: bool) -> bool {
+    pub(crate) fn shifts(&self, reply: bool) -> bool {
         !self.of(reply).is_empty()
     }
 

@@ -10,7 +10,7 @@ use crate::flows::key::FlowId;
 
 /// The flow and the protocol of a packet that has ports.
 #[inline(always)]
-pub(super) fn read(packet: &Packet) -> Result<(FlowId, u8), Reason> {
+pub(crate) fn read(packet: &Packet) -> Result<(FlowId, u8), Reason> {
     let bytes = packet.network_data().ok_or(Reason::NoHeader)?;
     // A header without options, and not a fragment.
     if let Some(head) = bytes.first_chunk::<28>()
@@ -37,7 +37,7 @@ fn read_slowly(bytes: &[u8]) -> Result<(FlowId, u8), Reason> {
 }
 
 /// The fixed part of an IP header, and what follows the header.
-pub(super) fn split(bytes: &[u8]) -> Result<(&[u8; 20], &[u8]), Reason> {
+pub(crate) fn split(bytes: &[u8]) -> Result<(&[u8; 20], &[u8]), Reason> {
     let head: &[u8; 20] = bytes.first_chunk().ok_or(Reason::Truncated)?;
     match usize::from(head[0] & 0xf) * 4 {
         len if len < head.len() => Err(Reason::BadHeaderLength),
@@ -46,7 +46,7 @@ pub(super) fn split(bytes: &[u8]) -> Result<(&[u8; 20], &[u8]), Reason> {
 }
 
 #[inline(always)]
-pub(super) fn addresses<const N: usize>(head: &[u8; N]) -> u64 {
+pub(crate) fn addresses<const N: usize>(head: &[u8; N]) -> u64 {
     let addresses = head.get(12..20).and_then(<[u8]>::first_chunk);
     u64::from_be_bytes(*addresses.unwrap_or(&[0; 8]))
 }
@@ -63,7 +63,7 @@ pub(crate) fn updated(checksum: u16, delta: u16) -> u16 {
 }
 
 #[inline(always)]
-pub(super) fn update(field: Option<&mut [u8; 2]>, delta: u16) {
+pub(crate) fn update(field: Option<&mut [u8; 2]>, delta: u16) {
     if let Some(field) = field {
         *field = updated(u16::from_be_bytes(*field), delta).to_be_bytes();
     }
@@ -71,7 +71,7 @@ pub(super) fn update(field: Option<&mut [u8; 2]>, delta: u16) {
 
 /// Writes new addresses into an IP header, and returns what follows the header.
 #[inline(always)]
-pub(super) fn write_addresses<'p>(
+pub(crate) fn write_addresses<'p>(
     bytes: &'p mut [u8],
     view: &View<'_>,
 ) -> Option<(&'p mut [u8; 20], &'p mut [u8])> {
@@ -104,13 +104,13 @@ pub(crate) fn update_transport(number: u8, transport: &mut [u8], delta: u16) {
 }
 
 #[inline(always)]
-pub(super) fn field<const N: usize>(bytes: &mut [u8], at: usize) -> Option<&mut [u8; N]> {
+pub(crate) fn field<const N: usize>(bytes: &mut [u8], at: usize) -> Option<&mut [u8; N]> {
     bytes.get_mut(at..)?.first_chunk_mut()
 }
 
 /// Rewrites a datagram with ports, and returns the new state of the flow.
 #[inline(always)]
-pub(super) fn apply_udp(packet: &mut Packet, view: &View<'_>) -> u32 {
+pub(crate) fn apply_udp(packet: &mut Packet, view: &View<'_>) -> u32 {
     let state = view.state;
     let Some(bytes) = packet.network_data_mut() else { return state };
     let Some((head, transport)) = write_addresses(bytes, view) else { return state };
@@ -126,7 +126,7 @@ pub(super) fn apply_udp(packet: &mut Packet, view: &View<'_>) -> u32 {
 
 /// Rewrites a TCP segment, and returns the new state of the connection.
 #[inline(always)]
-pub(super) fn apply_tcp(set: &FlowSet, packet: &mut Packet, view: &View<'_>) -> u32 {
+pub(crate) fn apply_tcp(set: &FlowSet, packet: &mut Packet, view: &View<'_>) -> u32 {
     let state = view.state;
     let Some(bytes) = packet.network_data_mut() else { return state };
     let Some((head, transport)) = write_addresses(bytes, view) else { return state };
