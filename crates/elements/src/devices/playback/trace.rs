@@ -12,7 +12,7 @@ use super::force_len::{ForceLen, fit_ip_header};
 use super::pace::{Due, Pace};
 use super::window::{Place, Window};
 use crate::devices::interface::force_ip::force_ip;
-use crate::summary::lines::reason;
+use crate::summary::reading::lines::reason;
 
 /// A probability of 1, in fixed point.
 pub(crate) const CERTAIN: u32 = 1 << 28;

@@ -11,27 +11,27 @@ use millrace_core::headers::{Header, Ipv4Header, protocol};
 use millrace_core::{Packet, Timestamp};
 
 /// A packet under way.
-pub(super) struct Draft<'s> {
+pub(crate) struct Draft<'s> {
     /// Names in texts mean what they do here.
-    pub(super) scope: Scope<'s>,
+    pub(crate) scope: Scope<'s>,
     /// The version of the dump.
-    pub(super) minor_version: u32,
-    pub(super) protocol: u8,
+    pub(crate) minor_version: u32,
+    pub(crate) protocol: u8,
     /// Whether packets have IP and transport headers even if no field says so.
-    pub(super) has_flow: bool,
-    pub(super) timestamp: Timestamp,
-    pub(super) first_timestamp: Timestamp,
-    pub(super) extra_packets: u32,
-    pub(super) paint: u8,
-    pub(super) aggregate: Option<u32>,
+    pub(crate) has_flow: bool,
+    pub(crate) timestamp: Timestamp,
+    pub(crate) first_timestamp: Timestamp,
+    pub(crate) extra_packets: u32,
+    pub(crate) paint: u8,
+    pub(crate) aggregate: Option<u32>,
     /// The length that the packet had, from its first byte on; 0 if that is not known.
-    pub(super) wanted_len: u32,
+    pub(crate) wanted_len: u32,
     /// Whether IP is what the packet carries.
-    pub(super) is_ip: bool,
-    pub(super) has_icmp_type: bool,
-    pub(super) has_icmp_code: bool,
-    pub(super) has_ip_options: bool,
-    pub(super) has_tcp_options: bool,
+    pub(crate) is_ip: bool,
+    pub(crate) has_icmp_type: bool,
+    pub(crate) has_icmp_code: bool,
+    pub(crate) has_ip_options: bool,
+    pub(crate) has_tcp_options: bool,
     has_ether: bool,
     /// Where the network header starts.
     network: Option<usize>,
@@ -42,7 +42,7 @@ pub(super) struct Draft<'s> {
 }
 
 impl<'s> Draft<'s> {
-    pub(super) fn new(scope: Scope<'s>, minor_version: u32, protocol: u8) -> Self {
+    pub(crate) fn new(scope: Scope<'s>, minor_version: u32, protocol: u8) -> Self {
         Self {
             scope,
             minor_version,
@@ -68,7 +68,7 @@ impl<'s> Draft<'s> {
     }
 
     /// Makes the packet longer.
-    pub(super) fn grow(&mut self, count: usize) {
+    pub(crate) fn grow(&mut self, count: usize) {
         self.len += count;
         if self.bytes.len() < self.len {
             self.bytes.resize(self.len, 0);
@@ -76,12 +76,12 @@ impl<'s> Draft<'s> {
     }
 
     /// Makes the packet so long that it ends `count` bytes behind `offset`, if it is shorter.
-    pub(super) fn reach(&mut self, offset: usize, count: usize) {
+    pub(crate) fn reach(&mut self, offset: usize, count: usize) {
         self.grow((offset + count).saturating_sub(self.len));
     }
 
     /// Puts bytes at `offset`, which may lie behind the end.
-    pub(super) fn set(&mut self, offset: usize, bytes: &[u8]) {
+    pub(crate) fn set(&mut self, offset: usize, bytes: &[u8]) {
         let end = offset + bytes.len();
         if self.bytes.len() < end {
             self.bytes.resize(end, 0);
@@ -93,7 +93,7 @@ impl<'s> Draft<'s> {
 
     /// Moves what lies behind `offset` by `count` bytes, and zeroes the gap. What moves beyond the end
     /// is lost.
-    pub(super) fn insert(&mut self, offset: usize, count: usize) {
+    pub(crate) fn insert(&mut self, offset: usize, count: usize) {
         if let Some(rest) = self.bytes.get_mut(offset..self.len)
             && count <= rest.len()
         {
@@ -102,16 +102,16 @@ impl<'s> Draft<'s> {
         }
     }
 
-    pub(super) fn byte(&self, offset: usize) -> u8 {
+    pub(crate) fn byte(&self, offset: usize) -> u8 {
         self.bytes.get(offset).copied().unwrap_or_default()
     }
 
-    pub(super) fn half(&self, offset: usize) -> u16 {
+    pub(crate) fn half(&self, offset: usize) -> u16 {
         u16::from_be_bytes([self.byte(offset), self.byte(offset + 1)])
     }
 
     /// Where the Ethernet header is, which is made if there is none.
-    pub(super) fn ether(&mut self) -> usize {
+    pub(crate) fn ether(&mut self) -> usize {
         if !self.has_ether {
             self.has_ether = true;
             self.bytes.splice(0..0, [0; 14]);
@@ -124,12 +124,12 @@ impl<'s> Draft<'s> {
     }
 
     /// Where the network header starts, 0 if there is none.
-    pub(super) fn network(&self) -> usize {
+    pub(crate) fn network(&self) -> usize {
         self.network.unwrap_or_default()
     }
 
     /// Where what follows the IP header starts.
-    pub(super) fn transport(&self) -> usize {
+    pub(crate) fn transport(&self) -> usize {
         self.transport
     }
 
@@ -137,7 +137,7 @@ impl<'s> Draft<'s> {
         self.len.saturating_sub(self.network())
     }
 
-    pub(super) fn transport_len(&self) -> usize {
+    pub(crate) fn transport_len(&self) -> usize {
         self.len.saturating_sub(self.transport)
     }
 
@@ -147,7 +147,7 @@ impl<'s> Draft<'s> {
 
     /// Makes an IP header if there is none. Returns where it is, if the packet is of this protocol or
     /// there is none to be of.
-    pub(super) fn ip(&mut self, protocol: Option<u8>) -> Option<usize> {
+    pub(crate) fn ip(&mut self, protocol: Option<u8>) -> Option<usize> {
         if !self.is_ip {
             return None;
         }
@@ -163,35 +163,35 @@ impl<'s> Draft<'s> {
         protocol.is_none_or(|wanted| found == 0 || found == wanted).then_some(at)
     }
 
-    pub(super) fn ip_protocol(&self) -> u8 {
+    pub(crate) fn ip_protocol(&self) -> u8 {
         self.byte(self.network() + 9)
     }
 
-    pub(super) fn ip_header_len(&self) -> usize {
+    pub(crate) fn ip_header_len(&self) -> usize {
         usize::from(self.byte(self.network()) & 0xf) * 4
     }
 
     /// Sets the length of the IP header, in bytes.
-    pub(super) fn set_ip_header_len(&mut self, length: usize) {
+    pub(crate) fn set_ip_header_len(&mut self, length: usize) {
         self.set(self.network(), &[0x40 | (length / 4) as u8 & 0xf]);
     }
 
     /// Sets where what follows the IP header starts.
-    pub(super) fn set_transport(&mut self, offset: usize) {
+    pub(crate) fn set_transport(&mut self, offset: usize) {
         self.transport = offset;
     }
 
-    pub(super) fn ip_len(&self) -> usize {
+    pub(crate) fn ip_len(&self) -> usize {
         self.half(self.network() + 2).into()
     }
 
-    pub(super) fn is_first_fragment(&self) -> bool {
+    pub(crate) fn is_first_fragment(&self) -> bool {
         self.half(self.network() + 6) & Ipv4Header::OFFSET_MASK == 0
     }
 
     /// Makes a transport header as the protocol has it, where there is an IP header. Returns where it
     /// is; later fragments have none.
-    pub(super) fn transport_header(&mut self) -> Option<usize> {
+    pub(crate) fn transport_header(&mut self) -> Option<usize> {
         if !self.is_first_fragment() {
             return None;
         }
@@ -222,7 +222,7 @@ impl<'s> Draft<'s> {
     }
 
     /// Fills in what no field gave, and makes the packet; none when there is no memory for it.
-    pub(super) fn finish(mut self, checksums: bool) -> Option<Packet> {
+    pub(crate) fn finish(mut self, checksums: bool) -> Option<Packet> {
         if self.has_flow {
             self.ip(None);
         }

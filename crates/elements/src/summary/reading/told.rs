@@ -7,25 +7,25 @@ use millrace_core::headers::{Header, Ipv4Header, protocol};
 use millrace_core::{Packet, Timestamp};
 
 /// Bytes of its IP header.
-pub(super) const IP_LEN: usize = Ipv4Header::LEN;
+pub(crate) const IP_LEN: usize = Ipv4Header::LEN;
 
 /// A packet as a line tells of it.
-pub(super) struct Told {
-    pub(super) timestamp: Timestamp,
+pub(crate) struct Told {
+    pub(crate) timestamp: Timestamp,
     /// Its headers.
-    pub(super) bytes: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
     /// The length of what follows them, if it is told.
-    pub(super) payload_len: Option<u32>,
+    pub(crate) payload_len: Option<u32>,
 }
 
 impl Told {
-    pub(super) fn set(&mut self, offset: usize, bytes: &[u8]) {
+    pub(crate) fn set(&mut self, offset: usize, bytes: &[u8]) {
         if let Some(place) = self.bytes.get_mut(offset..offset + bytes.len()) {
             place.copy_from_slice(bytes);
         }
     }
 
-    pub(super) fn byte(&self, offset: usize) -> u8 {
+    pub(crate) fn byte(&self, offset: usize) -> u8 {
         self.bytes.get(offset).copied().unwrap_or_default()
     }
 
@@ -35,15 +35,15 @@ impl Told {
     }
 
     /// The flags and fragment offset.
-    pub(super) fn fragment(&self) -> u16 {
+    pub(crate) fn fragment(&self) -> u16 {
         u16::from_be_bytes([self.byte(6), self.byte(7)])
     }
 
-    pub(super) fn protocol(&self) -> u8 {
+    pub(crate) fn protocol(&self) -> u8 {
         self.byte(9)
     }
 
-    pub(super) fn into_packet(mut self, checksums: bool) -> Option<Packet> {
+    pub(crate) fn into_packet(mut self, checksums: bool) -> Option<Packet> {
         let extra = self.payload_len.unwrap_or_default();
         let length = (self.bytes.len() as u32).wrapping_add(extra) as u16;
         self.set(2, &length.to_be_bytes());

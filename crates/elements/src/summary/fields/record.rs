@@ -7,7 +7,7 @@ use super::field::Field;
 use super::seen::{Seen, Wishes};
 
 /// Which fields are written, and how.
-pub(super) struct Recorder {
+pub(crate) struct Recorder {
     fields: Vec<&'static Field>,
     /// Whether a field wants the IP header to be looked at.
     of_ip: bool,
@@ -20,7 +20,7 @@ const TEXT: u32 = 1 << 31;
 
 impl Recorder {
     /// Finds the fields; those that there are not are errors.
-    pub(super) fn configure(
+    pub(crate) fn configure(
         args: &mut Args<'_>,
         names: &str,
         wishes: Wishes,
@@ -44,17 +44,17 @@ impl Recorder {
         Self::new(fields, wishes, binary)
     }
 
-    pub(super) fn new(fields: Vec<&'static Field>, wishes: Wishes, binary: bool) -> Self {
+    pub(crate) fn new(fields: Vec<&'static Field>, wishes: Wishes, binary: bool) -> Self {
         let of_ip = fields.iter().any(|field| field.of_ip);
         Self { fields, of_ip, wishes, binary }
     }
 
-    pub(super) fn wishes(&self) -> Wishes {
+    pub(crate) fn wishes(&self) -> Wishes {
         self.wishes
     }
 
     /// The lines that say which fields follow, and that records are binary.
-    pub(super) fn description(&self) -> String {
+    pub(crate) fn description(&self) -> String {
         let names = self.fields.iter().map(|field| match field.name {
             "ntimestamp" if !self.binary => "timestamp",
             name => name,
@@ -67,7 +67,7 @@ impl Recorder {
     }
 
     /// Writes a packet. Its extra length annotation is changed as Click does it.
-    pub(super) fn write(&self, packet: &mut Packet, out: &mut Vec<u8>) {
+    pub(crate) fn write(&self, packet: &mut Packet, out: &mut Vec<u8>) {
         let mut seen = Seen::new(packet, self.wishes);
         if self.of_ip {
             seen.look();
@@ -103,7 +103,7 @@ impl Recorder {
     }
 
     /// Writes a line of text that is no packet.
-    pub(super) fn write_line(&self, line: &[u8], out: &mut Vec<u8>) {
+    pub(crate) fn write_line(&self, line: &[u8], out: &mut Vec<u8>) {
         if self.binary {
             out.extend_from_slice(&((line.len() + 4) as u32 | TEXT).to_be_bytes());
         }

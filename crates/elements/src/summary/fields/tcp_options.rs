@@ -8,7 +8,7 @@ use super::text::is_space;
 
 /// Which options are meant, by kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Which {
+pub(crate) enum Which {
     All,
     /// Those that are neither padding nor timestamps.
     NotTimestamps,
@@ -26,7 +26,7 @@ impl Which {
 }
 
 /// Writes options: `.` for none, `?` for those that are malformed. Padding is not shown.
-pub(super) fn show(out: &mut Vec<u8>, options: &[u8], which: Which) {
+pub(crate) fn show(out: &mut Vec<u8>, options: &[u8], which: Which) {
     let start = out.len();
     for option in each(options) {
         let separator = if out.len() > start { ";" } else { "" };
@@ -47,7 +47,7 @@ pub(super) fn show(out: &mut Vec<u8>, options: &[u8], which: Which) {
 }
 
 /// Whether an option has the length that its kind must have.
-pub(super) fn is_sound(option: &[u8]) -> bool {
+pub(crate) fn is_sound(option: &[u8]) -> bool {
     match option.first().copied().unwrap_or_default() {
         tcp_option::MAXIMUM_SEGMENT_SIZE => option.len() == 4,
         tcp_option::WINDOW_SCALE => option.len() == 3,
@@ -90,7 +90,7 @@ fn show_one(out: &mut Vec<u8>, option: &[u8], separator: &str) {
 }
 
 /// The options of these kinds, as they stand.
-pub(super) fn select(options: &[u8], which: Which) -> Vec<u8> {
+pub(crate) fn select(options: &[u8], which: Which) -> Vec<u8> {
     if which == Which::All {
         return options.to_vec();
     }
@@ -100,7 +100,7 @@ pub(super) fn select(options: &[u8], which: Which) -> Vec<u8> {
 }
 
 /// Reads options.
-pub(super) fn parse(text: &[u8], which: Which) -> Option<Vec<u8>> {
+pub(crate) fn parse(text: &[u8], which: Which) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     if text == b"." {
         return Some(out);

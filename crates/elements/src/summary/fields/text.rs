@@ -6,12 +6,12 @@ use millrace_core::args::{self, Scope};
 use millrace_lang::config;
 
 /// White space, as C has it.
-pub(super) fn is_space(byte: u8) -> bool {
+pub(crate) fn is_space(byte: u8) -> bool {
     byte == b' ' || (b'\t'..=b'\r').contains(&byte)
 }
 
 /// The whole text as a number in decimal, hexadecimal (`0x`) or octal (`0`).
-pub(super) fn number(text: &[u8]) -> Option<u64> {
+pub(crate) fn number(text: &[u8]) -> Option<u64> {
     // Most numbers are short and plain.
     if (1..=18).contains(&text.len())
         && (text.len() == 1 || text.first() != Some(&b'0'))
@@ -28,7 +28,7 @@ pub(super) fn number(text: &[u8]) -> Option<u64> {
 
 /// The number that a text starts with, and how many bytes it takes: 0 when there is none. A number
 /// beyond 32 bits is the largest that there is.
-pub(super) fn leading_number(text: &[u8], radix: Option<u32>) -> (u32, usize) {
+pub(crate) fn leading_number(text: &[u8], radix: Option<u32>) -> (u32, usize) {
     let (radix, start) = match (radix, text) {
         (Some(radix), _) => (radix, 0),
         (None, [b'0', b'x' | b'X', next, ..]) if next.is_ascii_hexdigit() => (16, 2),
@@ -50,7 +50,7 @@ pub(super) fn leading_number(text: &[u8], radix: Option<u32>) -> (u32, usize) {
 
 /// The first `count` fields of a line, what unquoted spaces separate; those that are missing are
 /// empty. A space at the start of the line makes the first one empty.
-pub(super) fn fields<'l>(line: &'l [u8], count: usize, mut each: impl FnMut(&'l [u8])) {
+pub(crate) fn fields<'l>(line: &'l [u8], count: usize, mut each: impl FnMut(&'l [u8])) {
     let mut rest = line;
     for _ in 0..count {
         let end = field_len(rest);
@@ -92,7 +92,7 @@ fn end_of_quoted(text: &[u8], start: usize) -> usize {
 }
 
 /// A text without its quotes, its escapes expanded.
-pub(super) fn unquote(text: &[u8]) -> Vec<u8> {
+pub(crate) fn unquote(text: &[u8]) -> Vec<u8> {
     config::unquote(&as_text(text))
 }
 
@@ -111,13 +111,13 @@ fn as_text(bytes: &[u8]) -> Cow<'_, str> {
 }
 
 /// The words of a line.
-pub(super) fn words(line: &[u8]) -> Vec<String> {
+pub(crate) fn words(line: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(line);
     config::split_words(&text).into_iter().map(|word| word.text.to_owned()).collect()
 }
 
 /// Whether a line is a command of this name, with something behind.
-pub(super) fn is_command(line: &[u8], name: &str) -> bool {
+pub(crate) fn is_command(line: &[u8], name: &str) -> bool {
     line.strip_prefix(name.as_bytes()).and_then(<[u8]>::first).is_some_and(|&byte| is_space(byte))
 }
 

@@ -5,66 +5,66 @@ use millrace_core::headers::{Header, Ipv4Header, protocol};
 
 /// How packets are looked at.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wishes {
+pub(crate) struct Wishes {
     /// Whether a packet with fewer bytes than its IP header says is bad.
-    pub(super) careful: bool,
+    pub(crate) careful: bool,
     /// Whether lengths include the extra length annotation.
-    pub(super) extra_length: bool,
+    pub(crate) extra_length: bool,
     /// Whether somebody wants to know what is bad.
-    pub(super) bad: bool,
+    pub(crate) bad: bool,
 }
 
 /// A packet, and what was found out about it.
-pub(super) struct Seen<'p> {
-    pub(super) packet: &'p Packet,
-    pub(super) wishes: Wishes,
+pub(crate) struct Seen<'p> {
+    pub(crate) packet: &'p Packet,
+    pub(crate) wishes: Wishes,
     /// From the IP header, if there is a good one, to the end of the datagram or the packet.
-    pub(super) ip: Option<Ip<'p>>,
+    pub(crate) ip: Option<Ip<'p>>,
     /// From the transport header to the same end, if it is of this protocol.
-    pub(super) tcp: Option<&'p [u8]>,
-    pub(super) udp: Option<&'p [u8]>,
-    pub(super) icmp: Option<&'p [u8]>,
+    pub(crate) tcp: Option<&'p [u8]>,
+    pub(crate) udp: Option<&'p [u8]>,
+    pub(crate) icmp: Option<&'p [u8]>,
     /// Bytes behind the IP datagram.
-    pub(super) tail: usize,
+    pub(crate) tail: usize,
     /// The extra length annotation, and what becomes of it.
-    pub(super) extra_length: u32,
+    pub(crate) extra_length: u32,
     /// The first thing that is bad.
-    pub(super) bad: Option<String>,
+    pub(crate) bad: Option<String>,
 }
 
 /// An IP header and what follows, and fields of it that are always there.
 #[derive(Clone, Copy)]
-pub(super) struct Ip<'p> {
-    pub(super) bytes: &'p [u8],
-    pub(super) header_len: usize,
-    pub(super) total_len: usize,
+pub(crate) struct Ip<'p> {
+    pub(crate) bytes: &'p [u8],
+    pub(crate) header_len: usize,
+    pub(crate) total_len: usize,
     /// Where the header is, from the data on.
-    pub(super) offset: isize,
+    pub(crate) offset: isize,
     /// Where what follows the header is, from the header on.
-    pub(super) transport: usize,
+    pub(crate) transport: usize,
 }
 
 impl Ip<'_> {
     /// Flags and fragment offset; 0 where they were not captured.
-    pub(super) fn flags_fragment(&self) -> u16 {
+    pub(crate) fn flags_fragment(&self) -> u16 {
         self.bytes
             .get(6..8)
             .and_then(|bytes| bytes.first_chunk())
             .map_or(0, |b| u16::from_be_bytes(*b))
     }
 
-    pub(super) fn is_first_fragment(&self) -> bool {
+    pub(crate) fn is_first_fragment(&self) -> bool {
         self.flags_fragment() & Ipv4Header::OFFSET_MASK == 0
     }
 
-    pub(super) fn protocol(&self) -> Option<u8> {
+    pub(crate) fn protocol(&self) -> Option<u8> {
         self.bytes.get(9).copied()
     }
 }
 
 /// What a field lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Missing {
+pub(crate) enum Missing {
     Ethernet,
     Ip,
     /// So many bytes of this protocol's header.
@@ -74,7 +74,7 @@ pub(super) enum Missing {
 }
 
 impl<'p> Seen<'p> {
-    pub(super) fn new(packet: &'p Packet, wishes: Wishes) -> Self {
+    pub(crate) fn new(packet: &'p Packet, wishes: Wishes) -> Self {
         Self {
             packet,
             wishes,
@@ -89,17 +89,17 @@ impl<'p> Seen<'p> {
     }
 
     /// Bytes of the packet without what follows the IP datagram.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.packet.len() - self.tail.min(self.packet.len())
     }
 
     /// Bytes of the packet without what follows the IP datagram.
-    pub(super) fn data(&self) -> &'p [u8] {
+    pub(crate) fn data(&self) -> &'p [u8] {
         self.packet.data().get(..self.len()).unwrap_or_default()
     }
 
     /// Looks at IP and transport headers.
-    pub(super) fn look(&mut self) {
+    pub(crate) fn look(&mut self) {
         let Some(offset) = self.packet.network_header() else { return };
         let bytes = self.packet.network_data().unwrap_or_default();
         self.ip = self.look_at_ip(bytes, offset);
@@ -178,7 +178,7 @@ impl<'p> Seen<'p> {
 
     /// Says that a field is missing, and whether that makes the packet a bad one.
     #[cold]
-    pub(super) fn missing<T>(&mut self, missing: Missing) -> Option<T> {
+    pub(crate) fn missing<T>(&mut self, missing: Missing) -> Option<T> {
         if self.wishes.bad
             && self.bad.is_none()
             && let Some(what) = self.defect(missing)
@@ -220,41 +220,41 @@ impl<'p> Seen<'p> {
     }
 
     /// The TCP header, if so many bytes of it are there.
-    pub(super) fn tcp(&mut self, length: usize) -> Option<&'p [u8]> {
+    pub(crate) fn tcp(&mut self, length: usize) -> Option<&'p [u8]> {
         let header = self.tcp.filter(|header| header.len() >= length);
         header.or_else(|| self.missing(Missing::Transport(protocol::TCP, length)))
     }
 
     /// The UDP header, if so many bytes of it are there.
-    pub(super) fn udp(&mut self, length: usize) -> Option<&'p [u8]> {
+    pub(crate) fn udp(&mut self, length: usize) -> Option<&'p [u8]> {
         let header = self.udp.filter(|header| header.len() >= length);
         header.or_else(|| self.missing(Missing::Transport(protocol::UDP, length)))
     }
 
     /// The ICMP header, if so many bytes of it are there.
-    pub(super) fn icmp(&mut self, length: usize) -> Option<&'p [u8]> {
+    pub(crate) fn icmp(&mut self, length: usize) -> Option<&'p [u8]> {
         let header = self.icmp.filter(|header| header.len() >= length);
         header.or_else(|| self.missing(Missing::Transport(protocol::ICMP, length)))
     }
 
     /// The IP header, if so many bytes of it are there.
-    pub(super) fn ip(&mut self, length: usize) -> Option<&'p [u8]> {
+    pub(crate) fn ip(&mut self, length: usize) -> Option<&'p [u8]> {
         let header = self.ip.map(|ip| ip.bytes).filter(|header| header.len() >= length);
         header.or_else(|| self.missing(Missing::Ip))
     }
 }
 
 /// The 8 bits at `offset`; 0 beyond the end.
-pub(super) fn u8_at(bytes: &[u8], offset: usize) -> u64 {
+pub(crate) fn u8_at(bytes: &[u8], offset: usize) -> u64 {
     bytes.get(offset).copied().unwrap_or_default().into()
 }
 
 /// The 16 bits at `offset`; 0 beyond the end.
-pub(super) fn u16_at(bytes: &[u8], offset: usize) -> u64 {
+pub(crate) fn u16_at(bytes: &[u8], offset: usize) -> u64 {
     u8_at(bytes, offset) << 8 | u8_at(bytes, offset + 1)
 }
 
 /// The 32 bits at `offset`; 0 beyond the end.
-pub(super) fn u32_at(bytes: &[u8], offset: usize) -> u64 {
+pub(crate) fn u32_at(bytes: &[u8], offset: usize) -> u64 {
     u16_at(bytes, offset) << 16 | u16_at(bytes, offset + 2)
 }

@@ -7,41 +7,41 @@ use super::text::leading_number;
 const MAX_LEN: usize = 40;
 
 /// A text that is read from its start.
-pub(super) struct Cursor<'t> {
-    pub(super) rest: &'t [u8],
+pub(crate) struct Cursor<'t> {
+    pub(crate) rest: &'t [u8],
 }
 
 impl Cursor<'_> {
-    pub(super) fn next(&self) -> Option<u8> {
+    pub(crate) fn next(&self) -> Option<u8> {
         self.rest.first().copied()
     }
 
-    pub(super) fn at(&self, offset: usize) -> Option<u8> {
+    pub(crate) fn at(&self, offset: usize) -> Option<u8> {
         self.rest.get(offset).copied()
     }
 
-    pub(super) fn has_digit_at(&self, offset: usize) -> bool {
+    pub(crate) fn has_digit_at(&self, offset: usize) -> bool {
         self.at(offset).is_some_and(|byte| byte.is_ascii_digit())
     }
 
-    pub(super) fn skip(&mut self, count: usize) {
+    pub(crate) fn skip(&mut self, count: usize) {
         self.rest = self.rest.get(count..).unwrap_or_default();
     }
 
     /// Takes a word off, if the text goes on with it.
-    pub(super) fn eat(&mut self, word: &str) -> bool {
+    pub(crate) fn eat(&mut self, word: &str) -> bool {
         let rest = self.rest.strip_prefix(word.as_bytes());
         self.rest = rest.unwrap_or(self.rest);
         rest.is_some()
     }
 
     /// Takes a word off, if the text goes on with it and does not end there.
-    pub(super) fn eat_before(&mut self, word: &str) -> bool {
+    pub(crate) fn eat_before(&mut self, word: &str) -> bool {
         self.rest.len() > word.len() && self.eat(word)
     }
 
     /// Takes a number off, up to `most`.
-    pub(super) fn number(&mut self, radix: Option<u32>, most: u32) -> Option<u32> {
+    pub(crate) fn number(&mut self, radix: Option<u32>, most: u32) -> Option<u32> {
         let (number, length) = leading_number(self.rest, radix);
         if length == 0 || number > most {
             return None;
@@ -51,7 +51,7 @@ impl Cursor<'_> {
     }
 
     /// Takes an option off that is written as a number and perhaps the bytes of its data: `99=0:5`.
-    pub(super) fn numbered(&mut self, out: &mut Vec<u8>) -> Option<()> {
+    pub(crate) fn numbered(&mut self, out: &mut Vec<u8>) -> Option<()> {
         out.push(self.number(None, 255)? as u8);
         if self.next() != Some(b'=') || !self.has_digit_at(1) {
             return Some(());
@@ -69,7 +69,7 @@ impl Cursor<'_> {
     }
 
     /// Takes a padding option off.
-    pub(super) fn padding(&mut self, out: &mut Vec<u8>) -> bool {
+    pub(crate) fn padding(&mut self, out: &mut Vec<u8>) -> bool {
         if self.eat("nop") {
             out.push(1);
             return true;
@@ -84,14 +84,14 @@ impl Cursor<'_> {
 }
 
 /// Sets the byte that says how long the option is that begins at `start`.
-pub(super) fn end_option(out: &mut [u8], start: usize) -> Option<()> {
+pub(crate) fn end_option(out: &mut [u8], start: usize) -> Option<()> {
     let length = u8::try_from(out.len() - start).ok()?;
     *out.get_mut(start + 1)? = length;
     Some(())
 }
 
 /// The options, if they are not too many; padding in front that makes them so is left out.
-pub(super) fn within_limit(mut options: Vec<u8>) -> Option<Vec<u8>> {
+pub(crate) fn within_limit(mut options: Vec<u8>) -> Option<Vec<u8>> {
     let surplus = options.len().saturating_sub(MAX_LEN);
     let padding = options.iter().take_while(|&&byte| byte == 1).count();
     options.drain(..surplus.min(padding));
@@ -99,7 +99,7 @@ pub(super) fn within_limit(mut options: Vec<u8>) -> Option<Vec<u8>> {
 }
 
 /// Writes an option as its number and the bytes of its data.
-pub(super) fn show_numbered(out: &mut Vec<u8>, option: &[u8]) {
+pub(crate) fn show_numbered(out: &mut Vec<u8>, option: &[u8]) {
     for (index, byte) in option.iter().enumerate() {
         match index {
             0 => append(out, format_args!("{byte}")),
@@ -111,7 +111,7 @@ pub(super) fn show_numbered(out: &mut Vec<u8>, option: &[u8]) {
 }
 
 /// One option after the other, padding left out; none for one that is cut short.
-pub(super) fn each(options: &[u8]) -> impl Iterator<Item = Option<&[u8]>> {
+pub(crate) fn each(options: &[u8]) -> impl Iterator<Item = Option<&[u8]>> {
     let mut rest = options;
     std::iter::from_fn(move || {
         while let Some((1, next)) = rest.split_first() {

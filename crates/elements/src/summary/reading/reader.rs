@@ -6,10 +6,10 @@ use millrace_core::Packet;
 use millrace_core::args::{self, Scope};
 use millrace_core::names::NumberKind;
 
-use super::draft::Draft;
-use super::field::Field;
 use super::lines::{LineFile, reason};
-use super::text::{self, is_command, is_space, unquote, words};
+use crate::summary::fields::draft::Draft;
+use crate::summary::fields::field::Field;
+use crate::summary::fields::text::{self, is_command, is_space, unquote, words};
 
 /// The format's version.
 const MAJOR_VERSION: u32 = 1;
@@ -17,7 +17,7 @@ const MINOR_VERSION: u32 = 3;
 
 /// A dump on its way.
 pub struct SummaryReader {
-    pub(super) file: LineFile,
+    pub(crate) file: LineFile,
     /// The fields of a line. What is not known is passed over.
     fields: Vec<Option<&'static Field>>,
     /// The places of fields in the order in which they are put into packets.
@@ -45,26 +45,26 @@ pub enum Found {
 
 /// Something to tell the user.
 pub struct Remark {
-    pub(super) landmark: String,
-    pub(super) is_error: bool,
-    pub(super) message: String,
+    pub(crate) landmark: String,
+    pub(crate) is_error: bool,
+    pub(crate) message: String,
 }
 
 impl Remark {
     /// A remark on the line that was read last.
-    pub(super) fn at(file: &LineFile, is_error: bool, message: impl Into<String>) -> Self {
+    pub(crate) fn at(file: &LineFile, is_error: bool, message: impl Into<String>) -> Self {
         Self { landmark: file.landmark(), is_error, message: message.into() }
     }
 
     /// As the program says it while it runs.
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let level = if self.is_error { "" } else { "warning: " };
         format!("{}: {level}{}", self.landmark, self.message)
     }
 }
 
 impl SummaryReader {
-    pub(super) fn new(file: LineFile, protocol: u8, checksums: bool) -> Self {
+    pub(crate) fn new(file: LineFile, protocol: u8, checksums: bool) -> Self {
         Self {
             file,
             fields: Vec::new(),
@@ -85,7 +85,7 @@ impl SummaryReader {
     }
 
     /// Looks at the first line, which should say what the file is.
-    pub(super) fn read_banner(&mut self, remarks: &mut Vec<Remark>) {
+    pub(crate) fn read_banner(&mut self, remarks: &mut Vec<Remark>) {
         let mut line = Vec::new();
         if let Err(error) = self.file.peek_line(&mut line) {
             remarks.push(self.remark(true, reason(&error)));
@@ -114,7 +114,7 @@ impl SummaryReader {
     }
 
     /// The next line: a packet, or perhaps not.
-    pub(super) fn next_line(&mut self, scope: Scope<'_>, remarks: &mut Vec<Remark>) -> Found {
+    pub(crate) fn next_line(&mut self, scope: Scope<'_>, remarks: &mut Vec<Remark>) -> Found {
         let mut line = std::mem::take(&mut self.line);
         let found = self.next_in(&mut line, scope, remarks);
         self.line = line;
@@ -277,7 +277,7 @@ impl SummaryReader {
     }
 
     /// Says which fields lines have.
-    pub(super) fn set_fields(&mut self, line: &[u8], remarks: &mut Vec<Remark>) {
+    pub(crate) fn set_fields(&mut self, line: &[u8], remarks: &mut Vec<Remark>) {
         self.fields.clear();
         for (index, word) in words(line).iter().enumerate() {
             let name = String::from_utf8_lossy(&unquote(word.as_bytes())).into_owned();
@@ -301,7 +301,7 @@ impl SummaryReader {
 
     /// Says that packets belong to a flow: behind any word, addresses, ports and perhaps the protocol.
     /// Click's newest code checks addresses and ports, and does not use them.
-    pub(super) fn set_flow(&mut self, line: &[u8], scope: Scope<'_>, remarks: &mut Vec<Remark>) {
+    pub(crate) fn set_flow(&mut self, line: &[u8], scope: Scope<'_>, remarks: &mut Vec<Remark>) {
         let words = words(line);
         let address = |text: &str| text == "-" || args::parse::<Ipv4Addr>(text, &scope).is_ok();
         let port = |text: &str| {

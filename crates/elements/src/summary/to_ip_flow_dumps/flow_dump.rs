@@ -8,10 +8,10 @@ use millrace_core::headers::tcp_option as option;
 use millrace_core::headers::{Header, Ipv4Header, TcpHeader, UdpHeader, protocol, tcp_flags};
 use millrace_core::{Packet, Timestamp};
 
-use super::field::append;
-use super::lines::reason;
-use super::seen::{u8_at, u16_at, u32_at};
-use super::tcp_options::{self, Which};
+use crate::summary::fields::field::append;
+use crate::summary::fields::seen::{u8_at, u16_at, u32_at};
+use crate::summary::fields::tcp_options::{self, Which};
+use crate::summary::reading::lines::reason;
 
 /// What is told of packets.
 #[derive(Clone, Copy, Debug)]
@@ -274,7 +274,7 @@ impl FlowDump {
             return None;
         }
         let mut told = Vec::new();
-        for one in super::options::each(options) {
+        for one in crate::summary::fields::options::each(options) {
             let one = one?;
             let is_sound = tcp_options::is_sound(one);
             match one.first().copied()? {

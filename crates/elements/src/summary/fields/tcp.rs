@@ -7,7 +7,7 @@ use super::field::{Field, Size, Value, byte, half, number, order::TRANSPORT, up_
 use super::seen::{Missing, Seen, u8_at, u16_at, u32_at};
 use super::tcp_options::{self, Which};
 
-pub(super) const FIELDS: &[Field] = &[
+pub(crate) const FIELDS: &[Field] = &[
     Field::number("tcp_seq", 4, |seen| Some(Value::Number(u32_at(seen.tcp(8)?, 4)))).put(
         TRANSPORT,
         number,
@@ -61,7 +61,7 @@ pub(super) const FIELDS: &[Field] = &[
     .put(TRANSPORT + 1, |text, _| parse(text, Which::Sack), put_options),
 ];
 
-pub(super) const SYNONYMS: &[(&str, &str)] =
+pub(crate) const SYNONYMS: &[(&str, &str)] =
     &[("tcp_seqno", "tcp_seq"), ("tcp_ackno", "tcp_ack"), ("tcp_win", "tcp_window")];
 
 /// Where the TCP header is, which is made if there is none and the packet may have one.
@@ -103,7 +103,7 @@ fn parse_flags(text: &[u8], _: &Draft<'_>) -> Option<Value<'static>> {
 }
 
 /// The bit of a flag's letter, which may be one of older dumps.
-pub(super) fn flag_bit(letter: u8) -> Option<usize> {
+pub(crate) fn flag_bit(letter: u8) -> Option<usize> {
     let letter = match letter {
         b'X' => b'E',
         b'Y' | b'W' => b'C',

@@ -11,7 +11,7 @@ use super::{anno, icmp, ip, link, payload, tcp, text, udp};
 
 /// What a field holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Value<'p> {
+pub(crate) enum Value<'p> {
     Number(u64),
     Time(Timestamp),
     Ether([u8; 6]),
@@ -21,14 +21,14 @@ pub(super) enum Value<'p> {
 
 impl Value<'_> {
     /// The number, cut to 32 bits; 0 of other values.
-    pub(super) fn number(&self) -> u32 {
+    pub(crate) fn number(&self) -> u32 {
         match self {
             Self::Number(number) => *number as u32,
             _ => 0,
         }
     }
 
-    pub(super) fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         match self {
             Self::Bytes(bytes) => bytes,
             _ => &[],
@@ -38,7 +38,7 @@ impl Value<'_> {
 
 /// How much room a field takes in a binary record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Size {
+pub(crate) enum Size {
     /// A number of so many bytes.
     Number(usize),
     /// Seconds and microseconds.
@@ -63,22 +63,22 @@ type Parse = fn(&[u8], &Draft<'_>) -> Option<Value<'static>>;
 type Put = fn(&mut Draft<'_>, &Value<'_>);
 
 /// A field.
-pub(super) struct Field {
-    pub(super) name: &'static str,
-    pub(super) size: Size,
+pub(crate) struct Field {
+    pub(crate) name: &'static str,
+    pub(crate) size: Size,
     /// Of the fields of a record, those with lower numbers are put into the packet first.
-    pub(super) order: u16,
+    pub(crate) order: u16,
     /// Whether the packet's IP header must have been looked at.
-    pub(super) of_ip: bool,
-    pub(super) get: Get,
-    pub(super) show: Show,
-    pub(super) parse: Parse,
+    pub(crate) of_ip: bool,
+    pub(crate) get: Get,
+    pub(crate) show: Show,
+    pub(crate) parse: Parse,
     /// Fields without it are written, not read.
-    pub(super) put: Option<Put>,
+    pub(crate) put: Option<Put>,
 }
 
 /// Orders of the layers.
-pub(super) mod order {
+pub(crate) mod order {
     pub(in super::super) const ANNO: u16 = 100;
     pub(in super::super) const LINK: u16 = 200;
     pub(in super::super) const NET: u16 = 300;
@@ -88,19 +88,19 @@ pub(super) mod order {
 
 impl Field {
     /// A number of `size` bytes that is written in decimal.
-    pub(super) const fn number(name: &'static str, size: usize, get: Get) -> Field {
+    pub(crate) const fn number(name: &'static str, size: usize, get: Get) -> Field {
         let size = Size::Number(size);
         let of_ip = true;
         Field { name, size, order: 0, of_ip, get, show: show_number, parse: no_text, put: None }
     }
 
     /// A field with a form of its own.
-    pub(super) const fn special(name: &'static str, size: Size, get: Get, show: Show) -> Field {
+    pub(crate) const fn special(name: &'static str, size: Size, get: Get, show: Show) -> Field {
         Field { name, size, order: 0, of_ip: true, get, show, parse: no_text, put: None }
     }
 
     /// Says how it gets into a packet.
-    pub(super) const fn put(mut self, order: u16, parse: Parse, put: Put) -> Field {
+    pub(crate) const fn put(mut self, order: u16, parse: Parse, put: Put) -> Field {
         self.order = order;
         self.parse = parse;
         self.put = Some(put);
@@ -108,19 +108,19 @@ impl Field {
     }
 
     /// Says how its text looks.
-    pub(super) const fn shown(mut self, show: Show) -> Field {
+    pub(crate) const fn shown(mut self, show: Show) -> Field {
         self.show = show;
         self
     }
 
     /// It can be told without a look at the IP header.
-    pub(super) const fn outside_ip(mut self) -> Field {
+    pub(crate) const fn outside_ip(mut self) -> Field {
         self.of_ip = false;
         self
     }
 
     /// The field with this name, which may have spaces for underscores, lack `ip_`, or be a synonym.
-    pub(super) fn find(name: &str) -> Option<&'static Field> {
+    pub(crate) fn find(name: &str) -> Option<&'static Field> {
         let mut name = Cow::Borrowed(name);
         loop {
             if let Some((_, meant)) = synonyms().find(|(synonym, _)| *synonym == name) {
@@ -141,7 +141,7 @@ impl Field {
     }
 
     /// Appends a value's binary form; nothing stands for a value that is not there.
-    pub(super) fn pack(&self, out: &mut Vec<u8>, value: Option<&Value<'_>>) {
+    pub(crate) fn pack(&self, out: &mut Vec<u8>, value: Option<&Value<'_>>) {
         match (self.size, value) {
             (Size::Number(size), value) => {
                 let number = match value {
@@ -176,7 +176,7 @@ impl Field {
     }
 
     /// The value at the start of a record, and what follows. None when the record is too short.
-    pub(super) fn unpack<'r>(&self, record: &'r [u8]) -> Option<(Value<'r>, &'r [u8])> {
+    pub(crate) fn unpack<'r>(&self, record: &'r [u8]) -> Option<(Value<'r>, &'r [u8])> {
         let word = |bytes: &[u8]| Some(u32::from_be_bytes(*bytes.first_chunk()?));
         match self.size {
             Size::Number(size) => {
@@ -221,7 +221,7 @@ fn time_of(value: Option<&Value<'_>>) -> Timestamp {
 }
 
 /// Every field.
-pub(super) fn fields() -> impl Iterator<Item = &'static Field> {
+pub(crate) fn fields() -> impl Iterator<Item = &'static Field> {
     let layers: [&[Field]; 7] = [
         anno::FIELDS,
         link::FIELDS,
@@ -241,40 +241,40 @@ fn synonyms() -> impl Iterator<Item = &'static (&'static str, &'static str)> {
 }
 
 /// Writes a number in decimal.
-pub(super) fn show_number(out: &mut Vec<u8>, value: &Value<'_>, _: &Seen<'_>) {
+pub(crate) fn show_number(out: &mut Vec<u8>, value: &Value<'_>, _: &Seen<'_>) {
     if let Value::Number(number) = value {
         append(out, format_args!("{number}"));
     }
 }
 
 /// Appends text.
-pub(super) fn append(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
+pub(crate) fn append(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
     // A vector takes whatever is written.
     let _ = out.write_fmt(text);
 }
 
 /// Reads a number that has room in 32 bits.
-pub(super) fn number(text: &[u8], _: &Draft<'_>) -> Option<Value<'static>> {
+pub(crate) fn number(text: &[u8], _: &Draft<'_>) -> Option<Value<'static>> {
     up_to(text, u32::MAX)
 }
 
 /// Reads a number that has room in 8 bits.
-pub(super) fn byte(text: &[u8], _: &Draft<'_>) -> Option<Value<'static>> {
+pub(crate) fn byte(text: &[u8], _: &Draft<'_>) -> Option<Value<'static>> {
     up_to(text, u8::MAX.into())
 }
 
 /// Reads a number that has room in 16 bits.
-pub(super) fn half(text: &[u8], _: &Draft<'_>) -> Option<Value<'static>> {
+pub(crate) fn half(text: &[u8], _: &Draft<'_>) -> Option<Value<'static>> {
     up_to(text, u16::MAX.into())
 }
 
 /// Reads a number that has room in 64 bits.
-pub(super) fn wide(text: &[u8], _: &Draft<'_>) -> Option<Value<'static>> {
+pub(crate) fn wide(text: &[u8], _: &Draft<'_>) -> Option<Value<'static>> {
     text::number(text).map(Value::Number)
 }
 
 /// Reads a number up to a bound.
-pub(super) fn up_to(text: &[u8], most: u32) -> Option<Value<'static>> {
+pub(crate) fn up_to(text: &[u8], most: u32) -> Option<Value<'static>> {
     text::number(text).filter(|&number| number <= most.into()).map(Value::Number)
 }
 

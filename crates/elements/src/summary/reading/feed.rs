@@ -43,13 +43,13 @@ pub trait LineFormat: Send + Sized + 'static {
 /// What the arguments that all have say.
 #[derive(Debug)]
 pub struct Wishes {
-    pub(super) stop: bool,
-    pub(super) active: bool,
-    pub(super) timing: bool,
-    pub(super) multipacket: bool,
-    pub(super) allow_nonexistent: bool,
+    pub(crate) stop: bool,
+    pub(crate) active: bool,
+    pub(crate) timing: bool,
+    pub(crate) multipacket: bool,
+    pub(crate) allow_nonexistent: bool,
     /// The probability of a packet, in [`CERTAIN`]ths.
-    pub(super) sample: u32,
+    pub(crate) sample: u32,
 }
 
 /// A probability of 1, in fixed point.
@@ -57,7 +57,7 @@ const CERTAIN: u32 = 1 << 28;
 
 impl Wishes {
     /// Reads STOP and ACTIVE.
-    pub(super) fn configure(args: &mut Args<'_>) -> Self {
+    pub(crate) fn configure(args: &mut Args<'_>) -> Self {
         Self {
             stop: args.keyword("STOP", false),
             active: args.keyword("ACTIVE", true),
@@ -69,7 +69,7 @@ impl Wishes {
     }
 
     /// Reads SAMPLE.
-    pub(super) fn configure_sample(&mut self, args: &mut Args<'_>) {
+    pub(crate) fn configure_sample(&mut self, args: &mut Args<'_>) {
         let sample: UFixed<28> = args.keyword("SAMPLE", UFixed(CERTAIN));
         if sample.0 > CERTAIN {
             args.warn("SAMPLE", "SAMPLE probability reduced to 1");

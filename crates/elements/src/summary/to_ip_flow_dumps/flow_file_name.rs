@@ -5,7 +5,7 @@ use std::fmt::Write;
 use millrace_core::Packet;
 use millrace_core::headers::{Header, Ipv4Header, protocol};
 
-use super::seen::u16_at;
+use crate::summary::fields::seen::u16_at;
 
 /// No name needs more padding.
 const MAX_WIDTH: usize = 255;
