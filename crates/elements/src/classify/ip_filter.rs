@@ -80,7 +80,7 @@ use millrace_core::{
     Refused, Setup, register,
 };
 
-use super::ip_packet::{self, FlowKey};
+use super::ip_classifier::{self, FlowKey};
 use super::patterns::arguments::Patterns;
 use super::patterns::in_force::{self, Exchangeable, InForce};
 use super::program::FilterProgram;
@@ -148,7 +148,7 @@ impl Element for IpFilter {
         if !current.caching {
             let mut ports: Ports = [0; Batch::CAPACITY];
             let program = &current.list.program;
-            let ports = ip_packet::classify_all(program, batch, Reason::Filtered, &mut ports);
+            let ports = ip_classifier::classify_all(program, batch, Reason::Filtered, &mut ports);
             return cx.route_by(batch, ports);
         }
         let current = self.current.keep();
@@ -289,7 +289,7 @@ impl LastFlow {
 
     /// The output of a packet, whose flow is then the last one.
     fn classify(&mut self, program: &FilterProgram, packet: &Packet) -> Result<usize, Reason> {
-        let output = ip_packet::classify(program, packet, Reason::Filtered);
+        let output = ip_classifier::classify(program, packet, Reason::Filtered);
         self.flow = FlowKey::of(packet).map(|key| (key, output));
         output
     }

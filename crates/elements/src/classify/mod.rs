@@ -3,7 +3,6 @@
 pub mod classifier;
 pub mod ip_classifier;
 pub mod ip_filter;
-mod ip_packet;
 mod patterns;
 pub mod program;
 pub(crate) mod sdn;
