@@ -36,7 +36,7 @@
 use millrace_core::headers::icmp_type;
 use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Setup, register};
 
-use super::encap::IcmpEncap;
+use super::icmp_ip_encap::IcmpEncap;
 
 /// The element; its manual is at the top of the file.
 pub struct IcmpPingEncap(IcmpEncap);

@@ -1,7 +1,6 @@
 //! ICMP.
 
 pub mod check_icmp_header;
-mod encap;
 pub mod icmp_error;
 pub mod icmp_ip_encap;
 pub mod icmp_ping_encap;

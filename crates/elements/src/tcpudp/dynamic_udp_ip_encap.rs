@@ -41,7 +41,7 @@ use millrace_core::args::UdpPort;
 use millrace_core::headers::{Header, Ipv4Header};
 use millrace_core::{Batch, Class, Context, Element, Failed, Reason, Setup, register};
 
-use super::udp_outer::UdpOuter;
+use super::udp_ip_encap::UdpOuter;
 use crate::ip::header::outer::Destination;
 
 /// The element; its manual is at the top of the file.
