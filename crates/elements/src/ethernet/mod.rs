@@ -18,7 +18,6 @@ pub mod get_ether_address;
 mod header;
 pub mod host_ether_filter;
 pub mod ip_multicast_ether_encap;
-mod learning;
 pub mod listen_ether_switch;
 pub mod mark_mac_header;
 pub mod set_ether_address;
