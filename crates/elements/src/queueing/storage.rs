@@ -7,11 +7,11 @@ use millrace_core::element::Init;
 use millrace_core::{Args, Refused, Router};
 
 use super::queues::front_drop_queue::FrontDropQueue;
-use super::queues::kept::{Discipline, Kept};
 use super::queues::mixed_queue::MixedQueue;
 use super::queues::ms_queue::MSQueue;
 use super::queues::notifier_queue::NotifierQueue;
 use super::queues::queue::Queue;
+use super::queues::queue::{Discipline, Kept};
 use super::queues::quick_note_queue::QuickNoteQueue;
 use super::queues::simple_queue::SimpleQueue;
 use super::queues::thread_safe_queue::ThreadSafeQueue;

@@ -2,7 +2,6 @@
 
 pub mod adaptive_red;
 pub mod codel;
-mod early;
 pub mod pi;
 mod random_early;
 pub mod red;

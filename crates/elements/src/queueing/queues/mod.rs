@@ -2,7 +2,6 @@
 
 pub mod cpu_queue;
 pub mod front_drop_queue;
-pub mod kept;
 pub mod mixed_queue;
 pub mod ms_queue;
 pub mod notifier_queue;

@@ -11,4 +11,3 @@ pub mod stride_sched;
 #[cfg(test)]
 mod tests;
 pub mod time_sorted_sched;
-mod turns;

@@ -34,7 +34,7 @@
 use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Setup, register};
 
 use super::rate::pace::Unit;
-use super::splitting::Splitting;
+use super::rated_splitter::Splitting;
 
 /// The element; its manual is at the top of the file.
 pub struct BandwidthRatedSplitter(Splitting);

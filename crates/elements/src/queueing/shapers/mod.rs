@@ -6,5 +6,3 @@ pub mod delay_shaper;
 pub(crate) mod rate;
 pub mod rated_splitter;
 pub mod shaper;
-mod shaping;
-mod splitting;
