@@ -56,7 +56,7 @@ impl Element for SetEtherAddress {
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
-        super::address_handler(handlers, "addr", |set| &set.address);
+        super::header::address_handler(handlers, "addr", |set| &set.address);
     }
 }
 

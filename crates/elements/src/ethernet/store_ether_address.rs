@@ -73,7 +73,7 @@ impl Element for StoreEtherAddress {
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
-        super::address_handler(handlers, "addr", |store| &store.address);
+        super::header::address_handler(handlers, "addr", |store| &store.address);
     }
 }
 

@@ -43,7 +43,7 @@ use millrace_core::{
 };
 
 use super::header::vlan_tag::{self, Tagging, VlanTag};
-use super::{ADDRESSES, TAG};
+use super::header::{ADDRESSES, TAG};
 
 /// The element; its manual is at the top of the file.
 pub struct VLANEncap {
