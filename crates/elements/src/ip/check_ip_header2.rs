@@ -43,7 +43,7 @@
 
 use millrace_core::{Class, register};
 
-use super::header_check::{CheckIp, Kind};
+use super::check_ip_header::{CheckIp, Kind};
 
 /// The element; its manual is at the top of the file.
 pub type CheckIpHeader2 = CheckIp<NotSumming>;

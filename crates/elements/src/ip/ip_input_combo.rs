@@ -40,7 +40,7 @@ use millrace_core::{
     register,
 };
 
-use super::header_check::HeaderCheck;
+use super::check_ip_header::HeaderCheck;
 
 /// The element; its manual is at the top of the file.
 pub struct IpInputCombo {

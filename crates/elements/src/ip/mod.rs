@@ -9,7 +9,6 @@ pub mod erase_ip_payload;
 pub mod fix_ip_src;
 pub mod get_ip_address;
 pub(crate) mod header;
-pub mod header_check;
 pub mod ip_encap;
 pub mod ip_fragmenter;
 pub mod ip_gw_options;
