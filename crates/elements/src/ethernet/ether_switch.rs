@@ -36,8 +36,7 @@
 //! ListenEtherSwitch, EtherSpanTree
 
 use std::collections::HashMap;
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use millrace_core::args::{Args, Seconds};
 use millrace_core::headers::{EthernetHeader, Header};

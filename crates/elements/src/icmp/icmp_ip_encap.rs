@@ -37,8 +37,7 @@
 //! # See also
 //! ICMPPingEncap, ICMPError, IPEncap, UDPIPEncap
 
-use std::sync::atomic::AtomicU16;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 
 use millrace_core::checksum::Sum;
 use millrace_core::headers::{Header, IcmpHeader, Ipv4Header, protocol};

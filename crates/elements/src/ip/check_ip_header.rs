@@ -62,8 +62,7 @@ mod addresses;
 
 use std::marker::PhantomData;
 use std::net::Ipv4Addr;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use millrace_core::headers::{Header, Ipv4Header};
 use millrace_core::{

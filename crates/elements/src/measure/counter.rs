@@ -38,8 +38,7 @@
 //! # See also
 //! AverageCounter, AggregateCounter
 
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{PoisonError, RwLock};
 
 use millrace_core::args::{ArgError, ArgText, Kind, Scope};

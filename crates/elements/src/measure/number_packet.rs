@@ -29,8 +29,7 @@
 //! # See also
 //! CheckNumberPacket, RecordTimestamp, TimestampDiff
 
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use millrace_core::args::Kind;
 use millrace_core::headers::{Header, Ipv4Header};

@@ -40,8 +40,7 @@
 //! RatedSource, TimedSource
 
 use std::sync::OnceLock;
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use millrace_core::element::Listening;
 use millrace_core::{

@@ -39,8 +39,7 @@
 //! # See also
 //! RatedSource, InfiniteSource
 
-use std::sync::atomic::AtomicI64;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
 use millrace_core::args::Seconds;
 use millrace_core::{

@@ -40,8 +40,7 @@
 //! IPEncap, SetUDPChecksum, Strip
 
 use std::net::Ipv4Addr;
-use std::sync::atomic::AtomicU16;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 
 use millrace_core::args::UdpPort;
 use millrace_core::checksum::Sum;

@@ -25,7 +25,7 @@ use super::section::book::Member;
 use super::section::predicate::Predicate;
 use super::section::role::{Role, StageRole};
 use crate::ip;
-use crate::ip::lookup::routing::{
+use crate::ip::lookup::direct_ip_lookup::{
     Routing, RoutingElement, flush_handler, read_handlers, write_handlers,
 };
 use crate::ip::lookup::{Address, Command, Error, FibWriter, Hop, HopId, Order, Route};

@@ -45,7 +45,7 @@
 
 use millrace_core::{Class, Element, Failed, Handlers, Setup, register};
 
-use super::routing::{
+use super::direct_ip_lookup::{
     LINEAR, Routing, RoutingElement, read_handlers, routes_packets, write_handlers,
 };
 use super::tables::linear::LinearWriter;

@@ -37,7 +37,9 @@
 
 use millrace_core::{Class, Element, Failed, Handlers, Setup, register};
 
-use super::routing::{ROUTE_TABLE, Routing, RoutingElement, read_handlers, routes_packets};
+use super::direct_ip_lookup::{
+    ROUTE_TABLE, Routing, RoutingElement, read_handlers, routes_packets,
+};
 use super::tables::radix::RadixWriter;
 use super::tables::rib::Order;
 

@@ -46,7 +46,7 @@
 
 use millrace_core::{Class, Element, Failed, Handlers, Setup, register};
 
-use super::routing::{
+use super::direct_ip_lookup::{
     ROUTE_TABLE, Routing, RoutingElement, flush_handler, read_handlers, routes_packets,
     write_handlers,
 };

@@ -47,7 +47,7 @@
 
 use millrace_core::{Class, Element, Failed, Handlers, Setup, register};
 
-use super::routing::{
+use super::direct_ip_lookup::{
     Routing, RoutingElement, flush_handler, hashed_table_handler, read_handlers, routes_packets,
     write_handlers,
 };

@@ -44,7 +44,7 @@
 
 use millrace_core::{Class, Element, Failed, Handlers, Setup, register};
 
-use super::routing::{
+use super::direct_ip_lookup::{
     LINEAR, Routing, RoutingElement, read_handlers, routes_packets, sorted_table_handler,
     write_handlers,
 };

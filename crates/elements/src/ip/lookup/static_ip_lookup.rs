@@ -37,7 +37,7 @@
 
 use millrace_core::{Class, Element, Failed, Handlers, Setup, register};
 
-use super::routing::{LINEAR, Routing, RoutingElement, read_handlers, routes_packets};
+use super::direct_ip_lookup::{LINEAR, Routing, RoutingElement, read_handlers, routes_packets};
 use super::tables::linear::LinearWriter;
 use super::tables::rib::Order;
 

@@ -30,8 +30,7 @@
 //! RoundRobinMultiSched, PrioSched, StrideSched, DRRSched, RoundRobinSwitch
 
 use std::marker::PhantomData;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use millrace_core::{Args, Batch, Class, Context, Element, Failed, Setup, register};
 

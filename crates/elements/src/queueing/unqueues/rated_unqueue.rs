@@ -33,8 +33,7 @@
 //! # See also
 //! Unqueue, BandwidthRatedUnqueue, RatedSource, Shaper
 
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use millrace_core::element::Listening;

@@ -28,8 +28,7 @@
 //! # See also
 //! CheckPaint, PaintTee, PaintSwitch
 
-use std::sync::atomic::AtomicU8;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 use millrace_core::args::Annotation;
 use millrace_core::{

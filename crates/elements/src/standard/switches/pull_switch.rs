@@ -32,8 +32,7 @@
 //! SimplePullSwitch, StaticPullSwitch, Switch
 
 use std::sync::OnceLock;
-use std::sync::atomic::AtomicI32;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
 use millrace_core::element::Listening;
 use millrace_core::{
