@@ -278,7 +278,7 @@ mod tests {
     use millrace_core::testing::Rig;
     use millrace_core::{Packet, Reason};
 
-    use crate::ip::test_packets::{Datagram, withstands};
+    use crate::test_packets::ip::{Datagram, withstands};
 
     fn datagrams() -> Vec<Packet> {
         let udp = Datagram::default();

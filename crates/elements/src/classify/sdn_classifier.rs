@@ -226,7 +226,7 @@ mod tests {
     use millrace_testkit::generate::trace::Trace;
 
     use super::super::sdn::rules::{key_by_layers, key_of};
-    use crate::ip::test_packets::withstands;
+    use crate::test_packets::ip::withstands;
 
     const ANY: &str = "0 : 65535 0 : 65535";
 

@@ -161,7 +161,7 @@ mod tests {
     use millrace_core::testing::Rig;
     use proptest::prelude::*;
 
-    use crate::ip::test_packets::{has_right_transport_checksum, read, withstands};
+    use crate::test_packets::ip::{has_right_transport_checksum, read, withstands};
 
     proptest! {
         /// Etherparse accepts the headers, and the payload follows them.

@@ -67,7 +67,7 @@ impl Element for IcmpPingEncap {
 
 #[cfg(test)]
 mod tests {
-    use crate::ip::test_packets::withstands;
+    use crate::test_packets::ip::withstands;
 
     #[test]
     fn withstands_anything() {

@@ -382,7 +382,7 @@ mod tests {
     use millrace_core::{Packet, Reason};
     use proptest::prelude::*;
 
-    use crate::ip::test_packets::{Datagram, withstands};
+    use crate::test_packets::ip::{Datagram, withstands};
 
     /// The reason why a packet is dropped; `None` when it passes.
     fn fate(element: &str, bytes: &[u8]) -> Option<Reason> {

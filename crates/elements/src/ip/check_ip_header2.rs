@@ -63,7 +63,7 @@ mod tests {
     use millrace_core::Reason;
     use millrace_core::testing::Rig;
 
-    use crate::ip::test_packets::{Datagram, withstands};
+    use crate::test_packets::ip::{Datagram, withstands};
 
     #[test]
     fn the_checksum_is_verified_only_on_request() {

@@ -141,7 +141,7 @@ mod tests {
     use millrace_core::testing::Rig;
     use millrace_core::{Packet, Reason};
 
-    use crate::ip::test_packets::{read, withstands};
+    use crate::test_packets::ip::{read, withstands};
 
     #[test]
     fn the_header_is_as_configured() {

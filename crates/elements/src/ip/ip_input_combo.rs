@@ -88,7 +88,7 @@ impl PerPacket for IpInputCombo {
 
 #[cfg(test)]
 mod tests {
-    use crate::ip::test_packets::withstands;
+    use crate::test_packets::ip::withstands;
 
     #[test]
     fn withstands_anything() {

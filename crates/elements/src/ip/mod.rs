@@ -27,8 +27,6 @@ pub mod set_ip_ecn;
 pub mod set_rand_ip_address;
 pub mod store_ip_address;
 pub mod strip_ip_header;
-#[cfg(test)]
-pub(crate) mod test_packets;
 pub mod truncate_ip_payload;
 pub mod unstrip_ip_header;
 

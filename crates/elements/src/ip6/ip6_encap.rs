@@ -90,7 +90,7 @@ mod tests {
     use millrace_core::testing::Rig;
     use millrace_core::{Packet, Reason};
 
-    use crate::ip6::test_packets::{Datagram, withstands};
+    use crate::test_packets::ip6::{Datagram, withstands};
 
     #[test]
     fn arguments_set_the_header() {

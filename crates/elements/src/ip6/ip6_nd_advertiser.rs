@@ -142,7 +142,7 @@ mod tests {
     use millrace_core::Reason;
     use millrace_core::testing::Rig;
 
-    use crate::ip6::test_packets::withstands;
+    use crate::test_packets::ip6::withstands;
 
     /// A solicitation from 2001:db8::9 at 9:9:9:9:9:9; etherparse computes its checksum.
     fn solicitation(target: &str) -> Vec<u8> {

@@ -17,7 +17,5 @@ pub mod protocol_translator46;
 pub mod protocol_translator64;
 pub mod set_ip6_address;
 pub mod set_ip6_dscp;
-#[cfg(test)]
-pub(crate) mod test_packets;
 mod translation;
 pub mod udp_ip6_encap;

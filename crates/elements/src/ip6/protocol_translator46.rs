@@ -164,7 +164,7 @@ mod tests {
     use millrace_core::testing::Rig;
     use proptest::prelude::*;
 
-    use crate::ip::test_packets::{Datagram, withstands};
+    use crate::test_packets::ip::{Datagram, withstands};
 
     proptest! {
         /// A UDP datagram survives both translations, except for the fields that they do not keep.

@@ -128,7 +128,7 @@ mod tests {
     use millrace_core::testing::Rig;
     use proptest::prelude::*;
 
-    use crate::ip6::test_packets::{Datagram, withstands};
+    use crate::test_packets::ip6::{Datagram, withstands};
 
     const CONFIG: &str = "UDPIP6Encap(2001:db8::1, 1234, 2001:db8:1:2:3:4:5:6, 5678)";
 

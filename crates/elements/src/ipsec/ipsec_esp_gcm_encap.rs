@@ -133,7 +133,7 @@ mod tests {
     use millrace_core::testing::Rig;
     use proptest::prelude::*;
 
-    use crate::ip::test_packets::withstands;
+    use crate::test_packets::ip::withstands;
 
     const KEY: &str = r"\<4c80cdefbb5d10da906ac73c3613a634 2e443b68>";
     const LONG: &str =

@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn withstands_anything() {
-        crate::ip::test_packets::withstands("ARPPrint(OUTFILE /dev/null, ETHER true)", 1);
+        crate::test_packets::ip::withstands("ARPPrint(OUTFILE /dev/null, ETHER true)", 1);
     }
 
     #[test]

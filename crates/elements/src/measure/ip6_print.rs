@@ -120,7 +120,7 @@ impl Ip6Print {
 
 #[cfg(test)]
 mod tests {
-    use crate::ip6::test_packets::withstands;
+    use crate::test_packets::ip6::withstands;
 
     #[test]
     fn withstands_anything() {

@@ -353,7 +353,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::ip::test_packets::Datagram;
+    use crate::test_packets::ip::Datagram;
 
     proptest! {
         #[test]

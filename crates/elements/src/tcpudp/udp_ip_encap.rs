@@ -197,7 +197,7 @@ mod tests {
     use millrace_core::{Packet, Reason};
     use proptest::prelude::*;
 
-    use crate::ip::test_packets::{has_right_transport_checksum, read, withstands};
+    use crate::test_packets::ip::{has_right_transport_checksum, read, withstands};
 
     fn udp_header(bytes: &[u8]) -> etherparse::UdpHeader {
         etherparse::UdpHeader::from_slice(&read(bytes).1).unwrap().0

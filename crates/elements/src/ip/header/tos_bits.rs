@@ -75,7 +75,7 @@ impl TosBits {
 
 #[cfg(test)]
 mod tests {
-    use crate::ip::test_packets::withstands;
+    use crate::test_packets::ip::withstands;
 
     #[test]
     fn withstands_anything() {

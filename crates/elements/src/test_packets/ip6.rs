@@ -6,7 +6,7 @@ use etherparse::{IpNumber, Ipv6FlowLabel};
 use millrace_core::Packet;
 use proptest::prelude::*;
 
-use crate::ip::test_packets::withstands_all;
+use super::ip::withstands_all;
 
 /// The fields of a packet to build. The default is a UDP datagram with 20 bytes of payload.
 #[derive(Clone, Debug)]
