@@ -7,8 +7,8 @@
 //! Accepts any arguments, inputs and outputs, but fails to initialise, so the router does not start. Tools use it in
 //! place of elements that they do not understand.
 //!
+//! # Arguments
 //! Any; ignored.
-//! Any; they are not looked at.
 //!
 //! # Ports
 //! Any number, agnostic.

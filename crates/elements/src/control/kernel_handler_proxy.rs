@@ -7,8 +7,8 @@
 //! In Click this element gives access to the handlers of a router that runs in the Linux kernel. Millrace has no kernel
 //! router, so the element reports that and does not start.
 //!
+//! # Arguments
 //! Any; ignored.
-//! Any; they are not looked at.
 //!
 //! # Ports
 //! None.

@@ -10,7 +10,7 @@ use super::seen::u16_at;
 /// The maximum padding.
 const MAX_WIDTH: usize = 255;
 
-/// Expands the `%` escapes_are_expanded of a pattern for the flow of a packet. Errors in the pattern are added to `errors`.
+/// Expands the `%` escapes of a pattern for the flow of a packet. Errors in the pattern are added to `errors`.
 pub(super) fn expand(pattern: &str, packet: &Packet, errors: &mut Vec<String>) -> String {
     let mut name = String::new();
     let mut rest = pattern;
