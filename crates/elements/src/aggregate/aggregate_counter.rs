@@ -7,16 +7,16 @@
 //! Keeps a count for each value of the aggregate annotation. The counts are 32 bits wide and wrap around.
 //! `write_text_file` and `write_file` write them to a file, in the order of the aggregates.
 //!
-//! A frozen AggregateCounter still counts the aggregates that it knows, but adds no new ones. It treats packets
-//! from input 1 as if it were frozen.
+//! A frozen AggregateCounter still counts the aggregates that it knows, but adds no new ones. It treats packets from
+//! input 1 as if it were frozen.
 //!
 //! # Arguments
 //! - BYTES: count bytes, not packets. Keyword, default false.
 //! - IP_BYTES: with BYTES, count from the IP header on. Keyword, default false.
 //! - MULTIPACKET: without BYTES, also count the packets that a packet stands for (its extra packets annotation, which
 //!   FromIPSummaryDump sets). Keyword, default true.
-//! - EXTRA_LENGTH: with BYTES, also count the bytes that the capture cut off (the extra length annotation).
-//!   Keyword, default true.
+//! - EXTRA_LENGTH: with BYTES, also count the bytes that the capture cut off (the extra length annotation). Keyword,
+//!   default true.
 //! - AGGREGATE_FREEZE, AGGREGATE_STOP: freeze, or stop the router, when there are this many aggregates and a packet of
 //!   a new one arrives. Keywords.
 //! - AGGREGATE_CALL: a number of aggregates and a write handler with its value, called at that moment. Keyword; use at
@@ -25,12 +25,12 @@
 //! - BANNER: text for the head of each file. Keyword.
 //!
 //! # Ports
-//! One or two agnostic inputs, one or two agnostic outputs. With two outputs and push, packets that were not
-//! counted leave by output 1.
+//! One or two agnostic inputs, one or two agnostic outputs. With two outputs and push, packets that were not counted
+//! leave by output 1.
 //!
 //! # Handlers
-//! - `write_text_file`, `write_ascii_file` (write): writes the named file, or standard output for `-`: one line
-//!   per aggregate, with the aggregate and its count.
+//! - `write_text_file`, `write_ascii_file` (write): writes the named file, or standard output for `-`: one line per
+//!   aggregate, with the aggregate and its count.
 //! - `write_ip_file` (write): the same, with aggregates written as IP addresses.
 //! - `write_pdf_file` (write): the same, with each count as a fraction of the sum.
 //! - `write_file` (write): the same, as four-byte little-endian numbers.

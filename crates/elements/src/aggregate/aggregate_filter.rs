@@ -8,8 +8,8 @@
 //! lists.
 //!
 //! An ACTION is an output number; `allow`, which means output 0; or `drop` or `deny`. AGGREGATES are numbers and
-//! ranges, such as `3 10-19`, or `all` or `-` for every aggregate. A rule that matches nothing, because earlier
-//! rules list all its aggregates, causes a warning.
+//! ranges, such as `3 10-19`, or `all` or `-` for every aggregate. A rule that matches nothing, because earlier rules
+//! list all its aggregates, causes a warning.
 //!
 //! # Arguments
 //! - ACTION AGGREGATES: a rule. Any number.

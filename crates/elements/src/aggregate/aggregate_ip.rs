@@ -4,15 +4,14 @@
 //! `AggregateIP(FIELD [, keywords INCREMENTAL, UNSHIFT_IP_ADDR])`
 //!
 //! # Description
-//! Sets the aggregate annotation of each packet to the value of FIELD. Packets without the field - of another
-//! protocol, later fragments, or too short - leave by output 1.
+//! Sets the aggregate annotation of each packet to the value of FIELD. Packets without the field - of another protocol,
+//! later fragments, or too short - leave by output 1.
 //!
 //! A FIELD is given by name, such as `ip src`, or by position: `ip[8:2]` and `ip[8-9]` are the two bytes from byte 8
-//! on;
-//! in braces, numbers count bits. Positions count from the start of the IP header (`ip`), of the transport header
+//! on; in braces, numbers count bits. Positions count from the start of the IP header (`ip`), of the transport header
 //! (`transp`; `tcp`, `udp` and `icmp` also require that protocol) or of the TCP or UDP payload (`data`). A length, as
-//! in `ip src/8`, selects the first bits of a field; a contiguous mask, as in `ip[8:2] & 0x3f0`, selects the bits
-//! under it.
+//! in `ip src/8`, selects the first bits of a field; a contiguous mask, as in `ip[8:2] & 0x3f0`, selects the bits under
+//! it.
 //!
 //! The names are: for `ip` vers, hl, tos, dscp, ecn, len, id, off, rf, df, mf, fragoff, ttl, proto, sum, src, dst; for
 //! `tcp`, `udp` or neither sport, dport; for `tcp` seq, ack, hl, flags, fin, syn, rst, psh, ackf, urg, win, sum, urp;
@@ -20,10 +19,10 @@
 //!
 //! # Arguments
 //! - FIELD: at most 32 bits, within one aligned four-byte word of its header. Positional, mandatory.
-//! - INCREMENTAL: combine with the old aggregate: with a field of N bits it becomes old * 2^N + value. Keyword,
-//!   default false.
-//! - UNSHIFT_IP_ADDR: leave the bits of an IP address in place: `ip src/8` of 10.1.2.3 is 10.0.0.0.
-//!   Keyword, default false.
+//! - INCREMENTAL: combine with the old aggregate: with a field of N bits it becomes old * 2^N + value. Keyword, default
+//!   false.
+//! - UNSHIFT_IP_ADDR: leave the bits of an IP address in place: `ip src/8` of 10.1.2.3 is 10.0.0.0. Keyword, default
+//!   false.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output; an optional push output for packets without the field.

@@ -5,8 +5,7 @@
 //!
 //! # Description
 //! Numbers each pair of source and destination address in order of arrival, from 1, and sets the aggregate annotation
-//! of
-//! each packet to its pair's number. Packets in both directions have the same number. The paint annotation is 0 for
+//! of each packet to its pair's number. Packets in both directions have the same number. The paint annotation is 0 for
 //! packets in the direction of the pair's first packet, and 1 for the others.
 //!
 //! Pairs are kept until `clear` is written; each needs about 24 bytes.

@@ -7,8 +7,7 @@
 //! Numbers each TCP and UDP flow in the order in which they begin, from 1, and sets the aggregate annotation of each
 //! packet to its flow's number. Addresses and ports identify a flow; replies belong to the same flow. The paint
 //! annotation is 0 for packets in the direction of the flow's first packet and 1 for replies. Packets of other
-//! protocols,
-//! and packets too short to hold ports, leave by output 1.
+//! protocols, and packets too short to hold ports, leave by output 1.
 //!
 //! A flow ends when it is silent for longer than its timeout, by the packets' timestamps, or, for TCP, when both sides
 //! have closed the connection. The same addresses and ports then begin a new flow. A packet without a timestamp gets

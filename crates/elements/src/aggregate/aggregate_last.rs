@@ -5,8 +5,8 @@
 //!
 //! # Description
 //! Keeps the latest packet of each aggregate. When the next one arrives, the earlier one leaves by output 1, or is
-//! dropped if that is not connected. The kept packets leave by output 0: all of them, in the order of their
-//! aggregates, when `clear` is written, and one when NOTIFIER reports that its aggregate has ended.
+//! dropped if that is not connected. The kept packets leave by output 0: all of them, in the order of their aggregates,
+//! when `clear` is written, and one when NOTIFIER reports that its aggregate has ended.
 //!
 //! A kept packet stands for all of its aggregate: its extra packets and extra length annotations hold the number of
 //! packets and bytes that came before it, and its first timestamp is that of the first packet.

@@ -23,8 +23,7 @@ impl Length {
     }
 
     /// The bytes counted for a packet that has `len` bytes, had `extra` more, and whose IP header is at `network`.
-    /// Wraps
-    /// around at 2^32, as the annotation does.
+    /// Wraps around at 2^32, as the annotation does.
     pub(super) fn of(self, len: usize, extra: u32, network: Option<usize>) -> u32 {
         let extra = if self.extra { extra } else { 0 };
         let link = network.filter(|_| self.ip).unwrap_or(0);

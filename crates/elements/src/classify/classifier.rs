@@ -7,17 +7,15 @@
 //! Sends each packet to the output of the first pattern that it matches, and drops packets that
 //! match none.
 //!
-//! A pattern consists of clauses separated by spaces, all of which must match. A clause
-//! `OFFSET/VALUE` matches packets that have the bytes VALUE from byte OFFSET on. OFFSET is
-//! decimal; VALUE is hexadecimal, two digits per byte, where `?` matches any digit.
-//! `OFFSET/VALUE%MASK` compares only bits that are 1 in MASK, which has as many digits as VALUE.
+//! A pattern consists of clauses separated by spaces, all of which must match. A clause `OFFSET/VALUE` matches packets
+//! that have the bytes VALUE from byte OFFSET on. OFFSET is decimal; VALUE is hexadecimal, two digits per byte, where
+//! `?` matches any digit. `OFFSET/VALUE%MASK` compares only bits that are 1 in MASK, which has as many digits as VALUE.
 //! A clause after `!` must not match. The pattern `-` matches every packet.
 //!
 //! If a packet is too short to have some of the bytes, the clause does not match; a clause after `!` is then satisfied.
 //!
-//! Patterns are compiled into a decision program with as few tests as possible; `program` shows it.
-//! Packets that end within four bytes that the program tests at once take a slower path to the same
-//! result.
+//! Patterns are compiled into a decision program with as few tests as possible; `program` shows it. Packets that end
+//! within four bytes that the program tests at once take a slower path to the same result.
 //!
 //! # Arguments
 //! - PATTERN: one for each output.
@@ -26,8 +24,8 @@
 //! One push input; as many push outputs as there are patterns.
 //!
 //! # Handlers
-//! - `program` (read): the decision program, as in Click. Each line tests whether four bytes of the packet, under
-//!   a mask, have a value, and states the next step; `[X]` drops.
+//! - `program` (read): the decision program, as in Click. Each line tests whether four bytes of the packet, under a
+//!   mask, have a value, and states the next step; `[X]` drops.
 //! - `config` (read, write): the patterns. New ones take effect at once, or, if any has an error, not at all.
 //!
 //! # Drops

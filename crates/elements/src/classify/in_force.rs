@@ -1,5 +1,4 @@
-//! The patterns or rules that a classifier currently uses, and the handlers that show and
-//! replace them.
+//! The patterns or rules that a classifier currently uses, and the handlers that show and replace them.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -4,42 +4,41 @@
 //! `IPClassifier(PATTERN_1, ..., PATTERN_N)`
 //!
 //! # Description
-//! Sends each packet to the output of the first pattern that it matches, and drops packets that
-//! match none. Patterns resemble those of tcpdump(1) and consist of conditions:
+//! Sends each packet to the output of the first pattern that it matches, and drops packets that match none. Patterns
+//! resemble those of tcpdump(1) and consist of conditions:
 //!
 //! - `[ip] proto PROTO`: packets of a protocol, by name or number.
-//! - `[SD] [ip] host ADDR`: packets from or to an address. SD is `src`, `dst`, `src or dst` (the default),
-//!   or `src and dst`.
+//! - `[SD] [ip] host ADDR`: packets from or to an address. SD is `src`, `dst`, `src or dst` (the default), or
+//!   `src and dst`.
 //! - `[SD] [ip] net NET`: packets from or to a network, `ADDR/BITS` or `ADDR mask MASK`.
 //! - `[SD] [tcp | udp] port PORT`: packets from or to a TCP or UDP port, by name or number.
-//! - `ip vers N`, `ip hl N`, `ip tos N`, `ip dscp N`, `ip len N`, `ip id N`, `ip ttl N`: packets
-//!   with this value in the IP header. `hl` is in four-byte words.
+//! - `ip vers N`, `ip hl N`, `ip tos N`, `ip dscp N`, `ip len N`, `ip id N`, `ip ttl N`: packets with this value in the
+//!   IP header. `hl` is in four-byte words.
 //! - `ip ect [N]`, `ip ce`: packets with ECN enabled (or N in its two bits); with congestion experienced.
 //! - `ip frag`, `ip unfrag`: fragments; packets that are not fragments.
 //! - `tcp opt FLAG`: TCP packets with a flag, `ack`, `fin`, `psh`, `rst`, `syn` or `urg`.
 //! - `tcp win N`: TCP packets with this window.
 //! - `icmp type TYPE`: ICMP packets of a type, by name or number.
-//! - `ip[POS:LEN] N`: packets in which the LEN (1 to 4) bytes from byte POS of the IP header on have
-//!   this value. `ip[POS]` is one byte. The bytes must lie in one aligned word.
+//! - `ip[POS:LEN] N`: packets in which the LEN (1 to 4) bytes from byte POS of the IP header on have this value.
+//!   `ip[POS]` is one byte. The bytes must lie in one aligned word.
 //! - `transp[POS:LEN] N`, `tcp[POS:LEN] N`, `udp[POS:LEN] N`, `icmp[POS:LEN] N`: the same for the transport header.
 //! - `[SD] ether host ETH`: packets from or to an Ethernet address.
 //! - `true`, `false`: all packets; none.
 //!
 //! Conditions on the transport header hold only for first fragments.
 //!
-//! All conditions but `tcp opt` accept `==` (optional) or `!=` before the value; those with
-//! numbers also accept `<`, `<=`, `>` and `>=`, and most a mask: `src port & 10 == 8`. `port != 5` differs
-//! from `not port 5`: it requires that the packet has a port, and a different one.
+//! All conditions but `tcp opt` accept `==` (optional) or `!=` before the value; those with numbers also accept `<`,
+//! `<=`, `>` and `>=`, and most a mask: `src port & 10 == 8`. `port != 5` differs from `not port 5`: it requires that
+//! the packet has a port, and a different one.
 //!
-//! Conditions are combined with `and` (`&&`, or nothing at all), `or` (`||`), `not` (`!`), `? :` and
-//! parentheses. Words may be omitted where the meaning is clear: `tcp` for `ip proto tcp`, `www` for `port www`,
-//! `syn`, `10.0.0.0/8`, and `src port 80 or 81` for `src port 80 or src port 81`. A pattern that is
-//! `-`, `any` or `all` matches every packet.
+//! Conditions are combined with `and` (`&&`, or nothing at all), `or` (`||`), `not` (`!`), `? :` and parentheses. Words
+//! may be omitted where the meaning is clear: `tcp` for `ip proto tcp`, `www` for `port www`, `syn`, `10.0.0.0/8`, and
+//! `src port 80 or 81` for `src port 80 or src port 81`. A pattern that is `-`, `any` or `all` matches every packet.
 //!
 //! A condition on bytes that the packet does not have does not hold, and `not` of it does.
 //!
-//! Packets must have their IP header position set (by CheckIPHeader or MarkIPHeader). Others
-//! are dropped, unless the patterns treat all packets alike.
+//! Packets must have their IP header position set (by CheckIPHeader or MarkIPHeader). Others are dropped, unless the
+//! patterns treat all packets alike.
 //!
 //! # Arguments
 //! - PATTERN: one for each output.

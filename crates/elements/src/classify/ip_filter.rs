@@ -4,45 +4,39 @@
 //! `IPFilter(ACTION_1 PATTERN_1, ..., ACTION_N PATTERN_N [, keyword CACHING])`
 //!
 //! # Description
-//! Applies to each packet the action of the first rule whose pattern it matches,
-//! and drops packets that match none. Patterns are those of IPClassifier.
+//! Applies to each packet the action of the first rule whose pattern it matches, and drops packets that match none.
+//! Patterns are those of IPClassifier.
 //!
-//! An ACTION is `allow`, which means output 0; `drop` or `deny`; or the number of an output. Instead
-//! of a rule, `file NAME` includes the rules in a file, one per line; the file is read when
-//! the router starts.
+//! An ACTION is `allow`, which means output 0; `drop` or `deny`; or the number of an output. Instead of a rule,
+//! `file NAME` includes the rules in a file, one per line; the file is read when the router starts.
 //!
-//! Packets must have their IP header position set (by CheckIPHeader or MarkIPHeader). Others
-//! are dropped, unless the rules treat all packets alike.
+//! Packets must have their IP header position set (by CheckIPHeader or MarkIPHeader). Others are dropped, unless the
+//! rules treat all packets alike.
 //!
 //! A few short rules are compiled into a decision program. If that would be longer than about ten tests, an index is
-//! used
-//! instead: it looks up each field of the packet once, and intersects the results to find the first rule that matches.
-//! Ten rules of any form cost little more than three, and 1,000 about three times as much. The index needs about 650
-//! bytes
-//! per rule of any form, 300 for typical firewall rules, and at most 32 MiB for each of the sixteen fields that most
-//! rules
-//! test. Conditions on other fields are checked rule by rule, when everything else matches.
+//! used instead: it looks up each field of the packet once, and intersects the results to find the first rule that
+//! matches. Ten rules of any form cost little more than three, and 1,000 about three times as much. The index needs
+//! about 650 bytes per rule of any form, 300 for typical firewall rules, and at most 32 MiB for each of the sixteen
+//! fields that most rules test. Conditions on other fields are checked rule by rule, when everything else matches.
 //!
 //! # Arguments
 //! - ACTION PATTERN: a rule. Any number.
-//! - CACHING: whether each thread remembers the output of the last flow for the next packet of
-//!   that flow. It has no effect on rules that test more than addresses, protocol and ports.
-//!   Keyword, default false.
+//! - CACHING: whether each thread remembers the output of the last flow for the next packet of that flow. It has no
+//!   effect on rules that test more than addresses, protocol and ports. Keyword, default false.
 //!
 //! # Ports
 //! One push input, any number of push outputs.
 //!
 //! # Handlers
-//! - `program` (read): the decision program, as in Click. Each line tests whether four bytes of the packet, under
-//!   a mask, have a value, and states the next step; `[X]` drops. Offsets from 512 on count from the
-//!   transport header, others from 256 on from the IP header, the rest from two bytes before
-//!   the MAC header. With 32 or more rules it is compiled when first
-//!   read, which takes seconds for thousands of rules.
+//! - `program` (read): the decision program, as in Click. Each line tests whether four bytes of the packet, under a
+//!   mask, have a value, and states the next step; `[X]` drops. Offsets from 512 on count from the transport header,
+//!   others from 256 on from the IP header, the rest from two bytes before the MAC header. With 32 or more rules it is
+//!   compiled when first read, which takes seconds for thousands of rules.
 //! - `config` (read, write): the arguments. New ones take effect at once, or, if any has an error, not at all.
 //! - `rules` (read): the current rules, including those of files, one per line, with their numbers from 0.
 //! - `insert N RULE` (write): inserts a rule before rule N, or at the end; `add RULE` (write): at the end. With
-//!   thousands of rules this takes far less than a millisecond: changes are kept separately, and from time to
-//!   time a background thread rebuilds the index.
+//!   thousands of rules this takes far less than a millisecond: changes are kept separately, and from time to time a
+//!   background thread rebuilds the index.
 //! - `remove N` (write): removes rule N.
 //! - `cache_hits_count` (read): packets whose output was cached; -1 without CACHING, as for the handlers below.
 //! - `cache_misses_count` (read): packets whose output was not cached.
@@ -240,8 +234,8 @@ impl IpFilter {
         Ok(())
     }
 
-    /// A number computed from the counts of packets that were classified from the cache and of those that were not,
-    /// or -1 when there is no cache.
+    /// A number computed from the counts of packets that were classified from the cache and of those that were not, or
+    /// -1 when there is no cache.
     fn if_caching(&self, of: impl Fn(f64, f64) -> f64) -> f64 {
         if !self.current.keep().caching {
             return -1.0;

@@ -78,8 +78,8 @@ impl Parts {
     }
 }
 
-/// The fields that the packets of a flow share: protocol and fragment fields, addresses, and the first
-/// word after the IP header.
+/// The fields that the packets of a flow share: protocol and fragment fields, addresses, and the first word after the
+/// IP header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct FlowKey([u8; 15]);
 

@@ -11,58 +11,50 @@
 //! `@192.168.0.0/16 10.1.2.0/24 0 : 65535 1521 : 1521 0x06/0xff eth_type=0x0800 3`
 //!
 //! The fields are: source and destination, each a prefix of any length, or address and mask, `10.0.0.1/255.0.0.255`;
-//! the
-//! first and the last source port; the first and the last destination port; protocol and mask; any of
+//! the first and the last source port; the first and the last destination port; protocol and mask; any of
 //! `eth_src=ADDRESS[/MASK]`, `eth_dst=ADDRESS[/MASK]` and `eth_type=TYPE[/MASK]`; and the number of an output, or
-//! `drop`.
-//! ClassBench's TCP flags may precede the action, with a mask of 0: they are not one of the seven fields.
-//! `#` begins a comment.
+//! `drop`. ClassBench's TCP flags may precede the action, with a mask of 0: they are not one of the seven fields. `#`
+//! begins a comment.
 //!
 //! A condition that matches any value, such as `0.0.0.0/0`, `0 : 65535` or `0x00/0x00`, also matches packets without
-//! the
-//! field. Any other condition requires that the packet has the field:
+//! the field. Any other condition requires that the packet has the field:
 //!
 //! - Ethernet addresses: a frame of 14 bytes or more.
 //! - Type: the one after all VLAN tags (0x8100, 0x88a8). An IEEE 802.3 length is not a type.
 //! - IPv4 addresses and protocol: an IPv4 header with type 0x0800. Neither IPv6 nor ARP has these fields.
-//! - Ports: TCP or UDP, after IP options. Later fragments have none, nor have packets that are truncated before
-//!   the ports.
+//! - Ports: TCP or UDP, after IP options. Later fragments have none, nor have packets that are truncated before the
+//!   ports.
 //!
 //! A packet begins at its MAC header if that is set, else at the start of its data, with an Ethernet header. If its
 //! network header is less than 14 bytes after that, the packet has no Ethernet header, and is IPv4 if its version is 4.
 //!
-//! Decision trees find the rule. For 10,000 firewall-like rules they need 50 to 80 bytes per rule, 0.1 s to build,
-//! and 20 to 50 ns per packet; if rules overlap so much that nothing distinguishes them, a packet is compared with
-//! one after the other. A change of one rule takes about 20 µs (140 µs with 100,000 rules) and delays no packet:
-//! changes are
-//! kept separately, and after 64 of them a background thread rebuilds the trees.
+//! Decision trees find the rule. For 10,000 firewall-like rules they need 50 to 80 bytes per rule, 0.1 s to build, and
+//! 20 to 50 ns per packet; if rules overlap so much that nothing distinguishes them, a packet is compared with one
+//! after the other. A change of one rule takes about 20 µs (140 µs with 100,000 rules) and delays no packet: changes
+//! are kept separately, and after 64 of them a background thread rebuilds the trees.
 //!
 //! # Arguments
 //! - FILE: the file of rules. Positional. It is read when the configuration is checked and before the router starts. It
 //!   must be a regular file, not a pipe or a device, of 256 MiB at most. A file without rules is refused: it is more
 //!   likely the wrong file, or one that is still being written. To replace it, move a new version into its place (mv),
-//!   so
-//!   that no reader sees half of it.
+//!   so that no reader sees half of it.
 //! - RULE: one more rule, before those of FILE. May be repeated. Keyword.
 //! - DEFAULT: the output of packets that match no rule, or `drop`. Keyword, default drop.
-//! - CACHE: how many flows each thread caches with their rules, at 32 bytes each; 0 for none. It helps if most
-//!   packets belong to that many flows or fewer. Flows are distinguished only by fields that rules test. Keyword,
-//!   default 0.
+//! - CACHE: how many flows each thread caches with their rules, at 32 bytes each; 0 for none. It helps if most packets
+//!   belong to that many flows or fewer. Flows are distinguished only by fields that rules test. Keyword, default 0.
 //!
 //! # Ports
 //! One agnostic input; one agnostic output, and any number of push outputs, numbered as in the rules.
 //!
 //! # Handlers
 //! - `rules` (read, write): the rules in force, one per line, with their numbers from 0; writing a text of rules
-//!   without
-//!   numbers replaces them all.
+//!   without numbers replaces them all.
 //! - `insert N RULE` (write): inserts a rule before rule N, or at the end; `add RULE` (write): at the end.
 //! - `replace N RULE` (write): replaces rule N.
 //! - `remove N` (write): removes rule N.
 //! - `load` (write): reads the rules from this file, or FILE again, and RULE.
 //! - `counts` (read): packets by output, one line each: the output, or `drop` for packets dropped by a rule and `none`
-//!   for
-//!   packets dropped because no rule matched, and the count.
+//!   for packets dropped because no rule matched, and the count.
 //! - `reset_counts` (write): resets the counts to 0.
 //! - `cache_hits` (read): packets whose rule was cached.
 //! - `cache_misses` (read): packets whose rule was not cached.

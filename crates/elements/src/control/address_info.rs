@@ -4,11 +4,10 @@
 //! `AddressInfo(NAME ADDRESS [ADDRESS...], ...)`
 //!
 //! # Description
-//! Defines NAME as an address that the arguments of other elements may use. A name may have one address of each
-//! kind: Ethernet, IP, IP network, IPv6, IPv6 network; an IP address with a prefix defines both the address and the
-//! network. The name is visible in the compound element that contains AddressInfo and in those nested in it.
-//! A suffix selects the kind where it matters: `NAME:eth`, `NAME:ip`, `NAME:ipnet`, `NAME:bcast`, `NAME:ip6`,
-//! `NAME:ip6net`.
+//! Defines NAME as an address that the arguments of other elements may use. A name may have one address of each kind:
+//! Ethernet, IP, IP network, IPv6, IPv6 network; an IP address with a prefix defines both the address and the network.
+//! The name is visible in the compound element that contains AddressInfo and in those nested in it. A suffix selects
+//! the kind where it matters: `NAME:eth`, `NAME:ip`, `NAME:ipnet`, `NAME:bcast`, `NAME:ip6`, `NAME:ip6net`.
 //!
 //! An ADDRESS may also be a name defined earlier, or a network device that has such an address.
 //!

@@ -4,8 +4,8 @@
 //! `AnnotationInfo(NAME OFFSET [SIZE], ..., keyword CHECK_OVERLAP)`
 //!
 //! # Description
-//! Defines NAME as the SIZE bytes at OFFSET of a packet's annotations, for the arguments of other elements.
-//! Built-in names such as PAINT cannot be redefined.
+//! Defines NAME as the SIZE bytes at OFFSET of a packet's annotations, for the arguments of other elements. Built-in
+//! names such as PAINT cannot be redefined.
 //!
 //! # Arguments
 //! - `NAME OFFSET [SIZE]`: a name, the offset of its first byte, and its size in bytes. Any number of them.

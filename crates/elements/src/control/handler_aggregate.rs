@@ -5,8 +5,7 @@
 //!
 //! # Description
 //! Reads the same handler of each element, interprets each value as a number, and returns the sum or the average. A
-//! value
-//! that does not begin with a number counts as 0.
+//! value that does not begin with a number counts as 0.
 //!
 //! # Arguments
 //! - ELEMENT: an element. May be repeated.

@@ -6,12 +6,12 @@
 //! # Description
 //! Executes its directives in order. Script does the same, and more.
 //!
-//! - `write HANDLER [VALUE]`: writes a handler. `read HANDLER`, or `print HANDLER`: prints a handler's
-//!   name and value on standard error.
+//! - `write HANDLER [VALUE]`: writes a handler. `read HANDLER`, or `print HANDLER`: prints a handler's name and value
+//!   on standard error.
 //! - `wait TIME`, or just TIME: waits, in seconds.
 //! - `pause`: waits until `unpause` is written.
-//! - `loop`: starts again from the first directive. `stop`, or `quit`: asks the program to stop. Directives after
-//!   these are ignored.
+//! - `loop`: starts again from the first directive. `stop`, or `quit`: asks the program to stop. Directives after these
+//!   are ignored.
 //!
 //! # Arguments
 //! - DIRECTIVE: as above. Any number of them.

@@ -5,13 +5,12 @@
 //!
 //! # Description
 //! Defines NAME as a TCP or UDP port that the arguments of other elements may use. An argument has the format of a line
-//! of
-//! services(5), and may end with a comment. The name is visible in the compound element that contains PortInfo and in
-//! those nested in it.
+//! of services(5), and may end with a comment. The name is visible in the compound element that contains PortInfo and
+//! in those nested in it.
 //!
 //! # Arguments
-//! - NAME PORT...: a name, the port number, optionally `/tcp` or `/udp` (default: both), and more names.
-//!   Any number of them.
+//! - NAME PORT...: a name, the port number, optionally `/tcp` or `/udp` (default: both), and more names. Any number of
+//!   them.
 //!
 //! # Ports
 //! None.

@@ -5,8 +5,7 @@
 //!
 //! # Description
 //! With the same SEED, everything random in the router is the same in each run, from elements that choose at random to
-//! the
-//! `random` handler of Script.
+//! the `random` handler of Script.
 //!
 //! # Arguments
 //! - SEED: an integer. Default: none; each run is different.

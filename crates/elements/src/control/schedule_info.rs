@@ -4,9 +4,8 @@
 //! `ScheduleInfo(ELEMENT PARAM, ...)`
 //!
 //! # Description
-//! In Click an element with twice another's PARAM runs twice as often. Here tasks take turns, and each turn processes
-//! a batch, so PARAM has no effect: it is checked, so that Click configurations run unchanged, and then ignored. To
-//! share
+//! In Click an element with twice another's PARAM runs twice as often. Here tasks take turns, and each turn processes a
+//! batch, so PARAM has no effect: it is checked, so that Click configurations run unchanged, and then ignored. To share
 //! a link use DRRSched, StrideSched or BandwidthShaper; to assign threads use StaticThreadSched.
 //!
 //! # Arguments

@@ -6,37 +6,34 @@
 //! # Description
 //! Runs instructions in order: they read and write handlers, print, wait, compute, and stop the program.
 //!
-//! In the texts of instructions `$x` and `${x}` are replaced by the variable x, `$(HANDLER [ARG...])` by the value of
-//! a read handler, `$?` by the status of the last `write` (0 on success, negative on failure), `$$` by the process ID.
+//! In the texts of instructions `$x` and `${x}` are replaced by the variable x, `$(HANDLER [ARG...])` by the value of a
+//! read handler, `$?` by the status of the last `write` (0 on success, negative on failure), `$$` by the process ID.
 //! The script's own handlers need no element name. The forms that end in `q` also remove a layer of quotes after
 //! replacing variables.
 //!
-//! - `set VAR TEXT`, `setq`: sets a variable. `init`, `initq`: the same, once, before the script runs.
-//!   `export`, `exportq`: as `init`, and the variable becomes a read handler of the script.
-//! - `print [>FILE | >>FILE] TEXT`, `printq`: prints a line on standard output, or to a file. A TEXT that starts with
-//!   a letter names a handler to read; any other is unquoted and printed. `printn`, `printnq`: without a newline.
+//! - `set VAR TEXT`, `setq`: sets a variable. `init`, `initq`: the same, once, before the script runs. `export`,
+//!   `exportq`: as `init`, and the variable becomes a read handler of the script.
+//! - `print [>FILE | >>FILE] TEXT`, `printq`: prints a line on standard output, or to a file. A TEXT that starts with a
+//!   letter names a handler to read; any other is unquoted and printed. `printn`, `printnq`: without a newline.
 //! - `read HANDLER [ARG...]`, `readq`: prints a handler's name and value on standard error.
 //! - `write HANDLER [TEXT]`, `writeq`: writes a handler.
 //! - `save HANDLER [FILE]`, `append HANDLER [FILE]`: prints a handler's value to a file.
-//! - `wait TIME`, `wait_for`, `wait_time`: waits for a time, or a step. `pause [COUNT]`, `wait`,
-//!   `wait_step [COUNT]`, `wait_stop [COUNT]`: waits for COUNT writes to `step`, or, in a driver script, for COUNT
-//!   requests to stop.
-//! - `label LABEL`, `goto LABEL [CONDITION]`, `loop`: jumps; the labels `loop` (or `begin`), `end`,
-//!   `exit`, `stop` and `error` are predefined. A script that jumps 1000 times without waiting is ended.
-//! - `end`: ends the script; a packet leaves by output 0, a signal is listened for again. `exit`:
-//!   ends it; a packet is dropped, the next signal has its usual effect. `stop`: ends it and asks
-//!   the program to stop. `return [VALUE]`, `returnq`: ends it with a value. `error [MESSAGE]`,
-//!   `errorq`: ends it with an error.
+//! - `wait TIME`, `wait_for`, `wait_time`: waits for a time, or a step. `pause [COUNT]`, `wait`, `wait_step [COUNT]`,
+//!   `wait_stop [COUNT]`: waits for COUNT writes to `step`, or, in a driver script, for COUNT requests to stop.
+//! - `label LABEL`, `goto LABEL [CONDITION]`, `loop`: jumps; the labels `loop` (or `begin`), `end`, `exit`, `stop` and
+//!   `error` are predefined. A script that jumps 1000 times without waiting is ended.
+//! - `end`: ends the script; a packet leaves by output 0, a signal is listened for again. `exit`: ends it; a packet is
+//!   dropped, the next signal has its usual effect. `stop`: ends it and asks the program to stop. `return [VALUE]`,
+//!   `returnq`: ends it with a value. `error [MESSAGE]`, `errorq`: ends it with an error.
 //!
 //! # Arguments
 //! - INSTRUCTION: as above. Any number of them.
-//! - TYPE: `ACTIVE`: runs from the start. `DRIVER`: the same, and decides when the program stops
-//!   (see DriverManager). `PASSIVE`: runs when its `run` handler is called; `$args` is the parameter,
-//!   `$1`, `$2`... its words, `$#` their number. `PROXY`: runs for every handler that the element
-//!   does not have; `$0` is the handler's name, `$write` whether it is written. `PACKET`: runs for each
-//!   packet; `$input` is the input port, and the value returned is the output. `SIGNAL SIGNAL...`: runs
-//!   when one of these signals arrives, by number or by name (`HUP`, `USR1`...); until the script ends, further signals
-//!   have their usual effect. Default: PACKET with ports, else ACTIVE.
+//! - TYPE: `ACTIVE`: runs from the start. `DRIVER`: the same, and decides when the program stops (see DriverManager).
+//!   `PASSIVE`: runs when its `run` handler is called; `$args` is the parameter, `$1`, `$2`... its words, `$#` their
+//!   number. `PROXY`: runs for every handler that the element does not have; `$0` is the handler's name, `$write`
+//!   whether it is written. `PACKET`: runs for each packet; `$input` is the input port, and the value returned is the
+//!   output. `SIGNAL SIGNAL...`: runs when one of these signals arrives, by number or by name (`HUP`, `USR1`...); until
+//!   the script ends, further signals have their usual effect. Default: PACKET with ports, else ACTIVE.
 //!
 //! # Ports
 //! Any number; the first input and output are agnostic, the others push. Only PACKET scripts use them.
@@ -45,15 +42,14 @@
 //! - `step` (write): ends one wait, or as many as given.
 //! - `goto` (write): goes to a label and runs.
 //! - `run` (read, write): runs the script from the start; returns its value.
-//! - `get` (read), `set` (write): a variable's value; `VAR VALUE`. `shift` (read): removes and returns the first
-//!   word of a variable, by default `args`.
+//! - `get` (read), `set` (write): a variable's value; `VAR VALUE`. `shift` (read): removes and returns the first word
+//!   of a variable, by default `args`.
 //! - `now`, `now_steady` (read): the time. `random` (read): a random integer; below N; from N1 to N2.
 //! - `readable`, `writable` (read): whether all the given handlers exist and can be read or written.
-//! - `add sub mul div idiv mod rem neg abs ceil min max avg count popcount gt_vec eq ne gt ge lt le
-//!   not and or nand nor if in first nth sort length unquote sprintf htons htonl ntohs ntohl`
-//!   (read): functions of their parameters.
-//! - `cat`, `catq` (read): the contents of a file; `catq` quotes them. `kill` (read): `SIGNAL PROCESS...` sends
-//!   a signal. Control sockets do not serve these three.
+//! - `add sub mul div idiv mod rem neg abs ceil min max avg count popcount gt_vec eq ne gt ge lt le not and or nand nor
+//!   if in first nth sort length unquote sprintf htons htonl ntohs ntohl` (read): functions of their parameters.
+//! - `cat`, `catq` (read): the contents of a file; `catq` quotes them. `kill` (read): `SIGNAL PROCESS...` sends a
+//!   signal. Control sockets do not serve these three.
 //!
 //! # Drops
 //! - discarded: a PACKET script exited, failed, or returned an output that does not exist.

@@ -5,9 +5,9 @@
 //!
 //! # Description
 //! Runs the tasks and timers of ELEMENT on thread THREAD. If ELEMENT is a compound element, this applies to every
-//! element
-//! in it. A later argument overrides an earlier one. Threads are numbered from 0; numbers beyond the last thread wrap
-//! around, and `millrace plan` reports it. -1 leaves the choice to the plan, as if the element were not listed.
+//! element in it. A later argument overrides an earlier one. Threads are numbered from 0; numbers beyond the last
+//! thread wrap around, and `millrace plan` reports it. -1 leaves the choice to the plan, as if the element were not
+//! listed.
 //!
 //! Devices that are not listed here receive only on threads that are not named here, if there are any.
 //!

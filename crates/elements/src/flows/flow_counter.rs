@@ -5,8 +5,8 @@
 //!
 //! # Description
 //! Forwards packets and counts the flows that they belong to: by the number that an upstream element such as
-//! FlowIPManager has given the flow, or, if there is none, by addresses, ports and protocol. A flow ends after
-//! 15 seconds of silence.
+//! FlowIPManager has given the flow, or, if there is none, by addresses, ports and protocol. A flow ends after 15
+//! seconds of silence.
 //!
 //! # Arguments
 //! None.

@@ -5,8 +5,7 @@
 //!
 //! # Description
 //! Replaces the source address of packets with the VIP of a FlowIPLoadBalancer. Checksums of IP, TCP and UDP headers
-//! are
-//! updated.
+//! are updated.
 //!
 //! # Arguments
 //! - LB: the FlowIPLoadBalancer. Positional, mandatory.

@@ -6,14 +6,11 @@
 //! # Description
 //! Gives every flow a number, from 1, and writes it into the AGGREGATE annotation of its packets, where downstream flow
 //! elements read it. Packets with the same IP addresses, ports and protocol belong to one flow; packets without ports,
-//! and
-//! later fragments, are matched by addresses and protocol only. A flow that is silent for TIMEOUT is forgotten; its
-//! number
-//! is not reused until the 32-bit counter wraps around.
+//! and later fragments, are matched by addresses and protocol only. A flow that is silent for TIMEOUT is forgotten; its
+//! number is not reused until the 32-bit counter wraps around.
 //!
 //! FastClick has many classes that differ in the table they use and in how threads share it. Here they are aliases of
-//! this
-//! class, whose one table all threads share.
+//! this class, whose one table all threads share.
 //!
 //! # Arguments
 //! - CAPACITY: maximum number of flows, rounded up to a power of two. Positional, default 65536.

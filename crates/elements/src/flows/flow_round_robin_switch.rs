@@ -5,8 +5,8 @@
 //!
 //! # Description
 //! Sends the first flow to output 0, the next one to output 1, and after the last output starts again at 0. All packets
-//! of
-//! a flow leave by the same output. Flows are identified as in FlowCounter, and forgotten after 60 seconds of silence.
+//! of a flow leave by the same output. Flows are identified as in FlowCounter, and forgotten after 60 seconds of
+//! silence.
 //!
 //! # Arguments
 //! None.

@@ -8,8 +8,8 @@
 //! are identified as in FlowCounter, and forgotten after 60 seconds of silence.
 //!
 //! # Arguments
-//! - MODE: how outputs are chosen. `rr`: round-robin. `wrr`: round-robin, each as often as its WEIGHT. `hash`: by
-//!   a hash of addresses and ports. `hash_agg`: by the AGGREGATE annotation. `least`: the one with the fewest flows.
+//! - MODE: how outputs are chosen. `rr`: round-robin. `wrr`: round-robin, each as often as its WEIGHT. `hash`: by a
+//!   hash of addresses and ports. `hash_agg`: by the AGGREGATE annotation. `least`: the one with the fewest flows.
 //!   Default `rr`.
 //! - LST_MODE: what `least` compares; only `conn`, the number of flows, is supported.
 //! - WEIGHT: how often an output gets a flow in mode `wrr`. Given once for each output, in order.

@@ -1,15 +1,12 @@
 //! The index of a flow table: record numbers, found by hashes of keys.
 //!
 //! A bucket is one cache line with eight entries: 32 bits of the hash, and the number of a record and of its key. An
-//! entry
-//! may be in either of two buckets; the second follows from the first and from the bits in the entry (partial-key
-//! cuckoo
-//! hashing, Fan et al., CoNEXT 2014). So a lookup usually needs two cache lines, and both can be prefetched.
+//! entry may be in either of two buckets; the second follows from the first and from the bits in the entry (partial-key
+//! cuckoo hashing, Fan et al., CoNEXT 2014). So a lookup usually needs two cache lines, and both can be prefetched.
 //!
 //! Any number of threads look up without waiting and without writing. One thread at a time changes the index. An entry
-//! that
-//! moves is written to its new bucket before it is removed from the old one. A reader may miss an entry that is added,
-//! removed or moved at that moment: it then has to look again while no thread changes the index.
+//! that moves is written to its new bucket before it is removed from the old one. A reader may miss an entry that is
+//! added, removed or moved at that moment: it then has to look again while no thread changes the index.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, AtomicUsize};

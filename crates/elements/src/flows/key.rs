@@ -1,16 +1,13 @@
 //! The one key of all flow tables.
 //!
 //! A [`FlowId`] identifies the two ends of an IPv4 flow, compactly enough for a rewriter's record. A [`Key`] is a
-//! FlowId in
-//! a space of its own: a protocol, a map of a rewriter, or the flows that an upstream manager has numbered. A
-//! [`WideKey`]
-//! has room for IPv6 addresses.
+//! FlowId in a space of its own: a protocol, a map of a rewriter, or the flows that an upstream manager has numbered. A
+//! [`WideKey`] has room for IPv6 addresses.
 //!
 //! Some structures look like flow keys but are not, and stay where they are. IPReassembler's includes the
-//! identification
-//! of a packet. IPFilter remembers the fragment fields of the last packet, because its rules test them. The hash that
-//! spreads packets over threads covers the innermost addresses of any kind, Ethernet included, and no table holds
-//! them. The classifiers' keys have the fields that rules test.
+//! identification of a packet. IPFilter remembers the fragment fields of the last packet, because its rules test them.
+//! The hash that spreads packets over threads covers the innermost addresses of any kind, Ethernet included, and no
+//! table holds them. The classifiers' keys have the fields that rules test.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -42,8 +39,7 @@ impl FlowId {
     }
 
     /// The flow or its replies, whichever has the lower source, and whether that is the replies. For a host that sends
-    /// to
-    /// itself, the one with the lower source port.
+    /// to itself, the one with the lower source port.
     pub(crate) fn ordered(self) -> (Self, bool) {
         let from = (self.source(), self.source_port());
         let turns = from > (self.destination(), self.destination_port());
@@ -129,8 +125,7 @@ const WITH_PORTS: [u8; 3] = [33, 132, 136];
 
 impl Key {
     /// The flow of a packet with an IP header: addresses, protocol and ports. Ports are 0 for protocols without ports
-    /// and for
-    /// later fragments.
+    /// and for later fragments.
     pub(crate) fn five_tuple(packet: &View) -> Option<Self> {
         let bytes = packet.network_data()?;
         let (ip, _) = Ipv4Header::view(bytes)?;

@@ -1,8 +1,7 @@
 //! Records that never move, accessed by number.
 //!
 //! They are stored in chunks, each twice as long as the one before. So adding records copies none, and records can be
-//! read
-//! while others are added.
+//! read while others are added.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -44,8 +43,7 @@ impl<R> Records<R> {
     }
 
     /// Adds a record and returns its number; `new` fills a new chunk. `None` when there is no room. Only one thread at
-    /// a time
-    /// may call it.
+    /// a time may call it.
     pub(crate) fn add(&self, new: impl Fn() -> R) -> Option<u32> {
         let number = self.len.load(Relaxed);
         let chunk = (number + FIRST).ilog2() - FIRST.ilog2();

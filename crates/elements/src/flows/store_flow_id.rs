@@ -5,10 +5,8 @@
 //!
 //! # Description
 //! Writes a 32-bit number, least significant byte first, into each packet, OFFSET bytes from its start. Each flow has
-//! its
-//! own number, from 1. Flows are identified as in FlowCounter, and forgotten after 1000 seconds of silence. Packets
-//! that
-//! are too short, and packets of a flow for which there is no room, are unchanged.
+//! its own number, from 1. Flows are identified as in FlowCounter, and forgotten after 1000 seconds of silence. Packets
+//! that are too short, and packets of a flow for which there is no room, are unchanged.
 //!
 //! # Arguments
 //! - OFFSET: where to write the number, in bytes. Positional, default 40.

@@ -13,8 +13,7 @@
 //! packet once.
 //!
 //! Flows are added and removed under one lock. A flow that has timed out is never found. It is removed when another one
-//! is
-//! added - a part of the records is checked at a time, each part once an interval - and when a handler asks for the
+//! is added - a part of the records is checked at a time, each part once an interval - and when a handler asks for the
 //! count.
 
 use std::sync::Arc;
@@ -108,8 +107,7 @@ pub(crate) fn millis(time: Timestamp) -> u64 {
 
 impl<K: TableKey> Flows<K, Fixed> {
     /// The number of a flow that received a packet; `new` creates it for an unknown flow. `None` when there is no room
-    /// for the
-    /// flow, or `new` returns `None`. Numbers that are forgotten in the process go to `gone`.
+    /// for the flow, or `new` returns `None`. Numbers that are forgotten in the process go to `gone`.
     #[inline]
     pub(crate) fn number(
         &self,
@@ -156,8 +154,7 @@ impl<K: TableKey> Flows<K, Fixed> {
 
 impl<K: TableKey, T: Send + 'static> Flows<K, Changing<T>> {
     /// Calls `act` with the state of a flow that received a packet; `new` creates it for an unknown flow. `None` when
-    /// there is
-    /// no room for the flow, or `new` returns `None`. State that is forgotten in the process goes to `gone`.
+    /// there is no room for the flow, or `new` returns `None`. State that is forgotten in the process goes to `gone`.
     pub(crate) fn with<R>(
         &self,
         at: &impl InRound,
@@ -196,8 +193,7 @@ impl<K: TableKey, T: Send + 'static> Flows<K, Changing<T>> {
 
 impl<K: TableKey, S: Slot> Flows<K, S> {
     /// A table for this many flows that forgets those that are silent for `timeout` milliseconds, checking every
-    /// `interval`
-    /// milliseconds.
+    /// `interval` milliseconds.
     pub(crate) fn new(capacity: usize, timeout: u64, interval: u64) -> Self {
         let parts = [Part::default(); PARTS];
         Self {
@@ -234,8 +230,7 @@ impl<K: TableKey, S: Slot> Flows<K, S> {
     }
 
     /// The flow with a key, unless it has timed out. An existing flow may not be found while other threads change the
-    /// table, or
-    /// when an index entry of another flow has the same tag.
+    /// table, or when an index entry of another flow has the same tag.
     #[inline(always)]
     fn find(&self, index: &Index, key: K, now: u64) -> Option<Live<'_, K, S>> {
         let found = index.probe(index.hash(key))?;

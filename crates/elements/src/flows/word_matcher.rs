@@ -6,16 +6,14 @@
 //! # Description
 //! Searches packets for words: after the TCP or UDP header of a packet with an IP header, or in all of a packet without
 //! one. Lengths and checksums of the IP, TCP and UDP headers are updated after a change. A word that is split across
-//! two
-//! packets is not found.
+//! two packets is not found.
 //!
 //! # Arguments
 //! - WORD: a word to search for, case-sensitive. Mandatory, may be repeated.
-//! - MODE: what to do with a word that is found. `MASK`: replace it with stars. `REMOVE`: remove it.
-//!   `REPLACE`: replace it with MSG, truncated or padded with stars to the word's length. `FULL`: replace it with all
-//!   of
-//!   MSG. `ALERT`: print `Attack found !`. `CLOSE`: drop the packet and all later ones of its flow, until the flow is
-//!   silent for 60 seconds. Positional, default `MASK`.
+//! - MODE: what to do with a word that is found. `MASK`: replace it with stars. `REMOVE`: remove it. `REPLACE`: replace
+//!   it with MSG, truncated or padded with stars to the word's length. `FULL`: replace it with all of MSG. `ALERT`:
+//!   print `Attack found !`. `CLOSE`: drop the packet and all later ones of its flow, until the flow is silent for 60
+//!   seconds. Positional, default `MASK`.
 //! - MSG: the text for `REPLACE` and `FULL`. Positional, default `<font color='red'>Blocked content !</font><br />`.
 //! - ALL: whether to find all occurrences of a word in a packet, not only the first. Default false.
 //! - QUIET: whether `ALERT` prints nothing. Default false.

@@ -5,12 +5,10 @@
 //!
 //! # Description
 //! Goes between Batcher and HostToDeviceMemcpy. Either the device or the thread itself can do the work of a GPU
-//! section,
-//! with the same results. This element measures what a packet costs the thread either way, and moves the device's share
-//! of
-//! batches to where packets cost least. It moves in small steps, but at once when the device is at its limit or fails,
-//! and
-//! keeps sending a small part of the batches the other way so that it notices when that becomes cheaper.
+//! section, with the same results. This element measures what a packet costs the thread either way, and moves the
+//! device's share of batches to where packets cost least. It moves in small steps, but at once when the device is at
+//! its limit or fails, and keeps sending a small part of the batches the other way so that it notices when that becomes
+//! cheaper.
 //!
 //! Batches stay in order either way. Each thread has its own share.
 //!
@@ -18,11 +16,10 @@
 //!
 //! # Arguments
 //! - MODE: `adaptive`; `gpu` or `cpu` for one way only. Default `adaptive`. On a virtual clock (`--simtime`), which
-//!   makes
-//!   runs repeatable, nothing is measured: there `adaptive` starts as `gpu`.
+//!   makes runs repeatable, nothing is measured: there `adaptive` starts as `gpu`.
 //! - INTERVAL: the time between adjustments. Default 200ms.
-//! - PROBE: the part of the batches that goes the other way, to be measured: `2%`, or `0.02`. At most a half.
-//!   Default 2%.
+//! - PROBE: the part of the batches that goes the other way, to be measured: `2%`, or `0.02`. At most a half. Default
+//!   2%.
 //!
 //! # Ports
 //! One push input, one push output.

@@ -12,16 +12,12 @@
 //!
 //! A batch ends when it has CAPACITY packets or BYTES bytes of payload, when its oldest packet is TIMEOUT old, or when
 //! the device is idle and no more packets arrive, since waiting then gains nothing. So a single packet passes at once,
-//! and
-//! batches grow under load.
+//! and batches grow under load.
 //!
 //! Each thread that receives packets here has its own batches, and packets leave the section on the same thread, in
-//! order.
-//! Packets are not copied: the batch holds them, and the device gets the slices that the section's elements need. A
-//! thread
-//! holds at most LENGTH + 1 batches (LENGTH of GPUCompletionQueue). When they are full, it waits for the oldest one
-//! before
-//! it accepts more packets, so no packet is dropped for lack of room.
+//! order. Packets are not copied: the batch holds them, and the device gets the slices that the section's elements
+//! need. A thread holds at most LENGTH + 1 batches (LENGTH of GPUCompletionQueue). When they are full, it waits for the
+//! oldest one before it accepts more packets, so no packet is dropped for lack of room.
 //!
 //! A section is one unit: the work of its elements and the path of every packet are planned before the start.
 //! `millrace check` reports what cannot be planned, and where it is in the configuration.
@@ -30,16 +26,14 @@
 //!
 //! # Arguments
 //! - CAPACITY: maximum number of packets in a batch, 1 to 16384. Default 1024. Positional.
-//! - TIMEOUT: maximum age of a batch's oldest packet: a number of milliseconds, or a time with a unit such as
-//!   `50us`. Default 50us.
+//! - TIMEOUT: maximum age of a batch's oldest packet: a number of milliseconds, or a time with a unit such as `50us`.
+//!   Default 50us.
 //! - BYTES: maximum bytes of payload that a batch copies to the device, 65536 to 1073741824. A thread holds at most
 //!   LENGTH + 1 times as many bytes of packets. Default: 2 KiB for each of CAPACITY packets.
 //! - SLOTS: maximum number of a thread's batches on the device at once, 1 to 64. Default: STREAMS of GPURuntime.
 //! - SLICE_BEGIN, SLICE_END: bytes of each packet to copy to the device in addition to what the elements need: an
-//!   offset
-//!   from its Ethernet header, and the offset of the end, which is excluded; 32767 at most. A SLICE_END of 0 or -1
-//!   means
-//!   the end of the packet. Defaults 0 and, when SLICE_BEGIN is not given either, nothing.
+//!   offset from its Ethernet header, and the offset of the end, which is excluded; 32767 at most. A SLICE_END of 0 or
+//!   -1 means the end of the packet. Defaults 0 and, when SLICE_BEGIN is not given either, nothing.
 //! - ANN_FLAGS: whether to copy all 48 bytes of annotations: 1 to the device, 2 or 3 both ways (bytes that no element
 //!   writes come back unchanged), 0 only as the elements need. Default 0.
 //! - FORCE_PKTLENS: accepted and ignored: the length of each slice is always copied.

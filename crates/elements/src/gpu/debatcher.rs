@@ -5,23 +5,18 @@
 //!
 //! # Description
 //! The exit of a GPU section. When a batch and all earlier batches of the thread are done, the device's changes are
-//! copied
-//! back into the packets, each element's results are applied to them (a gateway, the number of a pattern), and the
-//! packets
-//! are emitted in the order in which they arrived at the Batcher.
+//! copied back into the packets, each element's results are applied to them (a gateway, the number of a pattern), and
+//! the packets are emitted in the order in which they arrived at the Batcher.
 //!
 //! Each packet keeps the decisions of the section's elements as its predicate word, so that Dispatcher can route it.
-//! Each
-//! element that decides between outputs has some bits of the word: 0 if the packet did not come to the element, else
-//! the
-//! output plus 1. Packets that an element decided to drop are dropped here, and counted there.
+//! Each element that decides between outputs has some bits of the word: 0 if the packet did not come to the element,
+//! else the output plus 1. Packets that an element decided to drop are dropped here, and counted there.
 //!
 //! A device that fails or hangs costs no packet: the CPU does the work instead, in order, and the device is tried again
 //! later. Both are reported on standard error, at most once a second.
 //!
 //! Stopping loses no packet either: before the router ends, all batches, even partial ones, are finished and their
-//! packets
-//! emitted. The elements downstream process them as usual (ToDump writes them, Queue keeps them).
+//! packets emitted. The elements downstream process them as usual (ToDump writes them, Queue keeps them).
 //!
 //! # Arguments
 //! - ANNO: the four-byte annotation for the predicate word. Default 40. A section without decisions does not write it.

@@ -5,10 +5,8 @@
 //!
 //! # Description
 //! Follows the last GPU element, and joins all branches of the section: the results and decisions of each element, and
-//! the
-//! slices that any of them wrote, are copied back here. Only the blocks of 256 packets that the batch uses are copied,
-//! not
-//! its full capacity.
+//! the slices that any of them wrote, are copied back here. Only the blocks of 256 packets that the batch uses are
+//! copied, not its full capacity.
 //!
 //! # Arguments
 //! None.

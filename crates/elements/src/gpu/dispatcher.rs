@@ -11,8 +11,7 @@
 //! - `-`: always.
 //!
 //! A GPU element's decision does not split the batch: for example, a packet in which an IDS has found something stays
-//! with
-//! the others up to here.
+//! with the others up to here.
 //!
 //! Without arguments, output *n* gets the packets for which the section's only deciding element chose its output *n*.
 //!

@@ -5,10 +5,8 @@
 //!
 //! # Description
 //! Holds the unfinished batches of a GPU section, in one queue per thread. A batch leaves when it and all batches
-//! before
-//! it are done, whether by the device or by the CPU, so packets that arrived on one thread are never reordered. When
-//! LENGTH
-//! batches of a thread are unfinished, further packets wait in the Batcher.
+//! before it are done, whether by the device or by the CPU, so packets that arrived on one thread are never reordered.
+//! When LENGTH batches of a thread are unfinished, further packets wait in the Batcher.
 //!
 //! GPUCompletionQueue is optional: a section without one behaves as if it had one without arguments.
 //!

@@ -10,42 +10,33 @@
 //!
 //! It decides between two outputs: 1 for packets with an alert, 0 for others. When both are connected, to other GPU
 //! elements, packets leave by them. When one is connected, all packets leave by it, and a Dispatcher after the
-//! Debatcher
-//! separates them: `Dispatcher(ids.1, -)`.
+//! Debatcher separates them: `Dispatcher(ids.1, -)`.
 //!
 //! The payload of each packet is copied to the device, and 128 bytes from its network header on, which determine the
 //! protocol. Device threads that share a packet each search a part of it, and as much before that part as a pattern may
 //! span.
 //!
 //! When several matchers in a section write the same annotation, each writes what it finds; one that finds nothing does
-//! not
-//! overwrite the result of an earlier one.
+//! not overwrite the result of an earlier one.
 //!
 //! # Arguments
 //! - FILE: the file of patterns. Positional. It is read when the configuration is checked and before the router starts.
-//!   It
-//!   must be a regular file, not a pipe or a device, of 256 MiB at most. A file without patterns is refused: it is more
-//!   likely the wrong file, or one that is still being written. To replace it, move a new version into its place (mv),
-//!   so
-//!   that no reader sees half of it.
+//!   It must be a regular file, not a pipe or a device, of 256 MiB at most. A file without patterns is refused: it is
+//!   more likely the wrong file, or one that is still being written. To replace it, move a new version into its place
+//!   (mv), so that no reader sees half of it.
 //! - PATTERN: one more pattern, after those of the file. May be repeated.
 //! - FORMAT: `PLAIN`, `SNORT`, or `AUTO`. Default AUTO.
 //! - NOCASE: whether plain patterns and PATTERN ignore case. Default false.
 //! - FROM: where the search of a packet starts: `PAYLOAD`, `TRANSPORT`, `NETWORK_PAYLOAD`, `NETWORK`, `ETHERNET`.
-//!   Default
-//!   PAYLOAD.
+//!   Default PAYLOAD.
 //! - ANNO: a four-byte annotation, by name or offset. Default 44.
-//! - LOG: whether to print a line for each alert: `ids: alert 2 [1002] login: 10.0.0.1.1234 > 10.0.0.2.80 tcp, offset
-//!   4`,
-//!   with the rule's number, its sid if it has one, its message or pattern, and its offset in the payload. Default
-//!   false.
+//! - LOG: whether to print a line for each alert:
+//!   `ids: alert 2 [1002] login: 10.0.0.1.1234 > 10.0.0.2.80 tcp, offset 4`, with the rule's number, its sid if it has
+//!   one, its message or pattern, and its offset in the payload. Default false.
 //! - CHK_ANNO: process only packets for which this predicate holds; others pass: `element.output`, an earlier GPU
-//!   element
-//!   that chose this output.
+//!   element that chose this output.
 //! - LANES: device threads that share a packet, a power of two up to 32. Default 8; `bench gpu-calibrate` measures the
-//!   best
-//!   value.
-//!   measures which is the best.
+//!   best value. measures which is the best.
 //!
 //! # Ports
 //! One push input, one or two push outputs.
@@ -62,8 +53,7 @@
 //!
 //! New rules are built beside the old ones. A batch in progress is searched by the rules that it began with, and its
 //! alerts name and count those. If new rules have an error, the old ones stay in force, and the message has file, line
-//! and
-//! column. Rules whose text does not change keep their counts.
+//! and column. Rules whose text does not change keep their counts.
 //!
 //! After a hot swap the rules are those of the new configuration and its file, as after a start: changes made through
 //! handlers are lost. Rules that are the same keep their counts.

@@ -6,31 +6,25 @@
 //! # Description
 //! Goes between HostToDeviceMemcpy and DeviceToHostMemcpy. Does the same as LookupIP6Route, for a whole batch at once:
 //! finds the route with the longest prefix that matches a packet's IPv6 destination annotation. If the route has a
-//! gateway,
-//! the annotation is set to it when the packet leaves the section. A packet without a route is dropped.
+//! gateway, the annotation is set to it when the packet leaves the section. A packet without a route is dropped.
 //!
 //! When several outputs are connected, to other GPU elements, packets leave by the route's output. When one is
-//! connected,
-//! all packets leave by it, and a Dispatcher after the Debatcher separates them: `Dispatcher(rt.0, rt.1)`.
+//! connected, all packets leave by it, and a Dispatcher after the Debatcher separates them: `Dispatcher(rt.0, rt.1)`.
 //!
 //! The device has the routes as a byte trie, a few megabytes for the Internet's routes; each change builds a new one.
-//! If
-//! it would be larger than 256 MiB at the start, the router does not start; if later, the CPU does the section's work.
+//! If it would be larger than 256 MiB at the start, the router does not start; if later, the CPU does the section's
+//! work.
 //!
 //! A route change applies to whole batches: all packets of a batch see the routes either before or after it. After a
-//! hot
-//! swap the routes are those of the new configuration.
+//! hot swap the routes are those of the new configuration.
 //!
 //! # Arguments
 //! - Routes, one per argument: a network, or a single address; an optional gateway, or `-` for none; an output. If
-//!   there
-//!   are several routes for one network, the first counts.
+//!   there are several routes for one network, the first counts.
 //! - CHK_ANNO: process only packets for which this predicate holds; others pass: `element.output`, an earlier GPU
-//!   element
-//!   that chose this output.
+//!   element that chose this output.
 //! - OUTPUTS: how many outputs routes may name when only one is connected, 1 to 1022. Default 14: each element that
-//!   decides
-//!   uses some of the 32 bits of the predicate word.
+//!   decides uses some of the 32 bits of the predicate word.
 //!
 //! # Ports
 //! One push input, any number of push outputs.

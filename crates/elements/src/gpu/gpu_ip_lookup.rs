@@ -6,33 +6,26 @@
 //! # Description
 //! Goes between HostToDeviceMemcpy and DeviceToHostMemcpy. Does the same as RadixIPLookup, for a whole batch at once:
 //! finds the route with the longest prefix that matches a packet's destination annotation. If the route has a gateway,
-//! the
-//! annotation is set to it when the packet leaves the section. A packet without a route is dropped.
+//! the annotation is set to it when the packet leaves the section. A packet without a route is dropped.
 //!
 //! When several outputs are connected, to other GPU elements, packets leave by the route's output. When one is
-//! connected,
-//! all packets leave by it, and a Dispatcher after the Debatcher separates them: `Dispatcher(rt.0, rt.1)`.
+//! connected, all packets leave by it, and a Dispatcher after the Debatcher separates them: `Dispatcher(rt.0, rt.1)`.
 //!
 //! The device has the routes as a table of all 24-bit networks (DIR-24-8), 32 MiB or more: most lookups are one load. A
 //! change rewrites the addresses of its network; the device gets only the changed parts, once for a group of `ctrl`
 //! commands. If the table would be larger than 256 MiB at the start, the router does not start; if later, the CPU does
-//! the
-//! section's work.
+//! the section's work.
 //!
 //! A route change applies to whole batches: all packets of a batch see the routes either before or after it. After a
-//! hot
-//! swap the routes are those of the new configuration.
+//! hot swap the routes are those of the new configuration.
 //!
 //! # Arguments
 //! - Routes, one per argument: a network, or a single address; an optional gateway, or `-` for none; an output. If
-//!   there
-//!   are several routes for one network, the first counts.
+//!   there are several routes for one network, the first counts.
 //! - CHK_ANNO: process only packets for which this predicate holds; others pass: `element.output`, an earlier GPU
-//!   element
-//!   that chose this output.
+//!   element that chose this output.
 //! - OUTPUTS: how many outputs routes may name when only one is connected, 1 to 1022. Default 14: each element that
-//!   decides
-//!   uses some of the 32 bits of the predicate word.
+//!   decides uses some of the 32 bits of the predicate word.
 //!
 //! # Ports
 //! One push input, any number of push outputs.

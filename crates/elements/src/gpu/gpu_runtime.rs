@@ -5,26 +5,23 @@
 //!
 //! # Description
 //! The device of all GPU sections. A configuration has at most one GPURuntime; without one, the defaults apply: the
-//! first
-//! NVIDIA GPU whose driver can be loaded, or else the host itself, which runs the same kernels. The router prints
+//! first NVIDIA GPU whose driver can be loaded, or else the host itself, which runs the same kernels. The router prints
 //! which device it uses, and why, when it starts.
 //!
 //! A device that is lost is opened again, with growing pauses; until then the CPU does the work.
 //!
 //! # Arguments
-//! - DEVICE: `auto`; `cuda` for the first GPU, or a number for another one: then the router does not start
-//!   without it; `host` for the host, batch by batch on the thread itself; `simulator` for a simulated GPU,
-//!   with threads, separate memory and work out of order, for testing configurations.
-//!   Default `auto`.
+//! - DEVICE: `auto`; `cuda` for the first GPU, or a number for another one: then the router does not start without it;
+//!   `host` for the host, batch by batch on the thread itself; `simulator` for a simulated GPU, with threads, separate
+//!   memory and work out of order, for testing configurations. Default `auto`.
 //! - STREAMS: maximum number of a thread's batches on the device at once, 1 to 64, unless a Batcher has SLOTS. Default
 //!   6.
-//! - HOSTMEMSZ: maximum host memory for batches, in MiB, or with a unit. A section that may need more does
-//!   not start. Default: no limit.
-//! - DEVMEMSZ: maximum device memory for batches and for the tables' size at the start, in MiB, or with a
-//!   unit. A section that may need more does not start. Default: only the device's limit.
+//! - HOSTMEMSZ: maximum host memory for batches, in MiB, or with a unit. A section that may need more does not start.
+//!   Default: no limit.
+//! - DEVMEMSZ: maximum device memory for batches and for the tables' size at the start, in MiB, or with a unit. A
+//!   section that may need more does not start. Default: only the device's limit.
 //! - FAULTS, SEED: the probability that a step of the simulator fails, such as `1%`, and the seed of its random
-//!   numbers.
-//!   Default 0.
+//!   numbers. Default 0.
 //! - PATIENCE: how long the device may work on a batch before it counts as hung. Default 100ms.
 //!
 //! # Ports

@@ -5,48 +5,40 @@
 //!
 //! # Description
 //! Goes between HostToDeviceMemcpy and DeviceToHostMemcpy. Does the same as SDNClassifier, for a whole batch at once:
-//! the
-//! first rule that matches a packet decides its output. Rules, files and fields are those of SDNClassifier: Ethernet
-//! source, destination and type, IPv4 source, destination and protocol, and ports of TCP and UDP.
+//! the first rule that matches a packet decides its output. Rules, files and fields are those of SDNClassifier:
+//! Ethernet source, destination and type, IPv4 source, destination and protocol, and ports of TCP and UDP.
 //!
 //! When several outputs are connected, to other GPU elements, packets leave by their rule's output. When one is
-//! connected,
-//! all packets leave by it, and a Dispatcher after the Debatcher separates them: `Dispatcher(sdn.0, sdn.3)`. Packets to
-//! be dropped go to no further element of the section.
+//! connected, all packets leave by it, and a Dispatcher after the Debatcher separates them: `Dispatcher(sdn.0, sdn.3)`.
+//! Packets to be dropped go to no further element of the section.
 //!
 //! The device searches the same decision trees as the CPU. 40 bytes of each packet's headers are copied to it. A rule
-//! change
-//! applies to whole batches: all packets of a batch see the rules either before or after it.
+//! change applies to whole batches: all packets of a batch see the rules either before or after it.
 //!
 //! # Arguments
 //! - FILE: the file of rules. Positional. It is read when the configuration is checked and before the router starts. It
 //!   must be a regular file, not a pipe or a device, of 256 MiB at most. A file without rules is refused: it is more
 //!   likely the wrong file, or one that is still being written. To replace it, move a new version into its place (mv),
-//!   so
-//!   that no reader sees half of it.
+//!   so that no reader sees half of it.
 //! - RULE: one more rule, before those of FILE. May be repeated.
 //! - DEFAULT: the output of packets that match no rule, or `drop`. Default drop.
 //! - CHK_ANNO: process only packets for which this predicate holds; others pass: `element.output`, an earlier GPU
-//!   element
-//!   that chose this output.
+//!   element that chose this output.
 //! - OUTPUTS: how many outputs rules may name when only one is connected, 1 to 1022. Default 14: each element that
-//!   decides
-//!   uses some of the 32 bits of the predicate word.
+//!   decides uses some of the 32 bits of the predicate word.
 //!
 //! # Ports
 //! One push input, any number of push outputs.
 //!
 //! # Handlers
 //! - `rules` (read, write): the rules in force, one per line, with their numbers from 0; writing a text of rules
-//!   without
-//!   numbers replaces them all.
+//!   without numbers replaces them all.
 //! - `insert N RULE` (write): inserts a rule before rule N, or at the end; `add RULE` (write): at the end.
 //! - `replace N RULE` (write): replaces rule N.
 //! - `remove N` (write): removes rule N.
 //! - `load` (write): reads the rules from this file, or FILE again, and RULE.
 //! - `counts` (read): packets by output, one line each: the output, or `drop` for packets dropped by a rule and `none`
-//!   for
-//!   packets dropped because no rule matched, and the count.
+//!   for packets dropped because no rule matched, and the count.
 //! - `reset_counts` (write): resets the counts to 0.
 //! - `memory` (read): bytes of the trees.
 //! - `image_bytes` (read): bytes of the trees on the device.

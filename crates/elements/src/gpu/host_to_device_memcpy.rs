@@ -5,11 +5,9 @@
 //!
 //! # Description
 //! Goes between Batcher, or Balancer, and the GPU elements. Copies the parts of each packet that they need to the
-//! device,
-//! once for all of them. That is the union of their slices, column by column: an address that two elements read is
-//! copied
-//! once, and payloads are copied only if an element reads them. If a packet is shorter than a slice, the rest of the
-//! slice is zero and the packet is known to be short; a slice never holds bytes of another packet.
+//! device, once for all of them. That is the union of their slices, column by column: an address that two elements read
+//! is copied once, and payloads are copied only if an element reads them. If a packet is shorter than a slice, the rest
+//! of the slice is zero and the packet is known to be short; a slice never holds bytes of another packet.
 //!
 //! The copies, the elements' work and the copy back are one submission to the device for each batch. Packets stay on
 //! the thread on which they arrived.

@@ -212,8 +212,7 @@ impl<A: Family> Lookup<A> {
     }
 
     /// Applies commands for device and CPU, or for neither. If the device then has no room for the routes, the CPU does
-    /// the
-    /// section's work.
+    /// the section's work.
     ///
     /// # Errors
     /// One of them cannot be applied.
@@ -290,8 +289,7 @@ impl<A: Family> Lookup<A> {
     }
 
     /// The routes in which the CPU looks up a batch. They are kept until the batch is delivered, which neither
-    /// structure
-    /// of routes [waits](crate::ip::lookup::Readers::settle) for.
+    /// structure of routes [waits](crate::ip::lookup::Readers::settle) for.
     fn pin(&self) -> Arc<Pinned<A>> {
         let routes = self.routing.table().snapshot();
         // After the routes, so that it contains all their hops.

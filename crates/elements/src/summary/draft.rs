@@ -145,8 +145,7 @@ impl<'s> Draft<'s> {
     }
 
     /// Creates an IP header if there is none. Returns its offset if the packet is of this protocol, or its protocol is
-    /// not
-    /// known yet.
+    /// not known yet.
     pub(super) fn ip(&mut self, protocol: Option<u8>) -> Option<usize> {
         if !self.is_ip {
             return None;

@@ -5,17 +5,16 @@
 //!
 //! # Description
 //! Reads the record of a connection written by Mark Allman's `cap`, a program that measures TCP throughput, and creates
-//! TCP packets from it. Each line `SYN`, `DAT` or `ACK` describes a packet: `DAT > 1046102982.931941 1 1
-//! 1500 1460` is direction, time, packet number, sequence number in packets, length of the datagram, and length of the
-//! payload; flags may follow. Sequence numbers in packets are converted to bytes with the lengths of the preceding
-//! packets,
-//! of which there may be up to four million. The flags `FIN`, `SACK:FIRST-LAST` and `DSACK:NUMBER` are added to the TCP
-//! header. `RCV` and `SND` state on which side `cap` ran. Any other line is ignored.
+//! TCP packets from it. Each line `SYN`, `DAT` or `ACK` describes a packet: `DAT > 1046102982.931941 1 1 1500 1460` is
+//! direction, time, packet number, sequence number in packets, length of the datagram, and length of the payload; flags
+//! may follow. Sequence numbers in packets are converted to bytes with the lengths of the preceding packets, of which
+//! there may be up to four million. The flags `FIN`, `SACK:FIRST-LAST` and `DSACK:NUMBER` are added to the TCP header.
+//! `RCV` and `SND` state on which side `cap` ran. Any other line is ignored.
 //!
-//! The packets go between 1.0.0.1, port 1, and 2.0.0.2, port 2. Their paint annotation is the direction, 0
-//! for data, and their packet number annotation is the packet number. They have no payload, but the extra length
-//! annotation and the IP header count it. The file may be compressed with gzip, bzip2, xz or zstd; `-` is
-//! standard input. With a push output, each run of its task emits one packet.
+//! The packets go between 1.0.0.1, port 1, and 2.0.0.2, port 2. Their paint annotation is the direction, 0 for data,
+//! and their packet number annotation is the packet number. They have no payload, but the extra length annotation and
+//! the IP header count it. The file may be compressed with gzip, bzip2, xz or zstd; `-` is standard input. With a push
+//! output, each run of its task emits one packet.
 //!
 //! # Arguments
 //! - FILENAME: the file. Positional, mandatory.

@@ -5,44 +5,41 @@
 //! SAMPLE, CONTENTS, FLOWID, ALLOW_NONEXISTENT, DATA])`
 //!
 //! # Description
-//! Reads a file that ToIPSummaryDump wrote, or one like it, and creates a packet from each line. A line
-//! `!data` names the fields of the lines that follow; ToIPSummaryDump's manual lists them. A
-//! field that is `-`, or missing at the end of a line, is not set. Packets are IPv4; unless a field sets them,
-//! their protocol is TCP and their time to live 100. Headers are as long as the fields require. The extra length
-//! annotation
-//! counts the bytes of the original packet that no field describes. The file may be compressed with gzip, bzip2, xz or
-//! zstd; `-` is standard input.
+//! Reads a file that ToIPSummaryDump wrote, or one like it, and creates a packet from each line. A line `!data` names
+//! the fields of the lines that follow; ToIPSummaryDump's manual lists them. A field that is `-`, or missing at the end
+//! of a line, is not set. Packets are IPv4; unless a field sets them, their protocol is TCP and their time to live 100.
+//! Headers are as long as the fields require. The extra length annotation counts the bytes of the original packet that
+//! no field describes. The file may be compressed with gzip, bzip2, xz or zstd; `-` is standard input.
 //!
-//! Other lines: after `!flowid SRC SPORT DST DPORT [PROTO]` packets have an IP header even if no field
-//! belongs to it; `!proto PROTO` sets the protocol, `!aggregate NUMBER` the aggregate annotation; after
-//! `!binary` the file consists of binary records. Lines that begin with `#`, and others that begin with `!`, are
-//! ignored. The first line that is not a valid packet is reported.
+//! Other lines: after `!flowid SRC SPORT DST DPORT [PROTO]` packets have an IP header even if no field belongs to it;
+//! `!proto PROTO` sets the protocol, `!aggregate NUMBER` the aggregate annotation; after `!binary` the file consists of
+//! binary records. Lines that begin with `#`, and others that begin with `!`, are ignored. The first line that is not a
+//! valid packet is reported.
 //!
 //! With a push output, each run of its task emits one packet.
 //!
-//! Two details follow Click's newest code, not its manual. The addresses and ports of `!flowid` are
-//! checked and not used; only its protocol is. If a field gives a packet length greater than that of headers and
-//! payload, the headers grow; the payload is then placed where it would be without that, among the
-//! options, not at the end.
+//! Two details follow Click's newest code, not its manual. The addresses and ports of `!flowid` are checked and not
+//! used; only its protocol is. If a field gives a packet length greater than that of headers and payload, the headers
+//! grow; the payload is then placed where it would be without that, among the options, not at the end.
 //!
 //! # Arguments
 //! - FILENAME: the file. Positional; it or DATA is required.
 //! - STOP: whether to stop the program at the end. Default false.
-//! - TIMING: whether to keep the intervals between packets given by their timestamps; the first is emitted
-//!   at once. Default false.
+//! - TIMING: whether to keep the intervals between packets given by their timestamps; the first is emitted at once.
+//!   Default false.
 //! - ACTIVE: whether it emits packets. Default true.
 //! - ZERO: accepted and ignored: bytes that no field sets are always zero. Default true.
 //! - CHECKSUM: whether to compute IP, TCP, UDP and ICMP checksums, and to extend packets to the length in their IP
 //!   header. Default false.
 //! - PROTO: the protocol of packets that do not specify one. Default 6, TCP.
-//! - MULTIPACKET: whether to emit several packets for a line that stands for several, by its field `count`.
-//!   Default false.
+//! - MULTIPACKET: whether to emit several packets for a line that stands for several, by its field `count`. Default
+//!   false.
 //! - SAMPLE: the probability that a packet is emitted, 0 to 1. Default 1.
-//! - CONTENTS, DEFAULT_CONTENTS, FIELDS, DEFAULT_FIELDS: names of fields, for files without a `!data`
-//!   line before their first packet.
+//! - CONTENTS, DEFAULT_CONTENTS, FIELDS, DEFAULT_FIELDS: names of fields, for files without a `!data` line before their
+//!   first packet.
 //! - FLOWID, DEFAULT_FLOWID: the content of a `!flowid` line; its first word is ignored.
-//! - ALLOW_NONEXISTENT: whether to treat a missing or empty file as one without packets, not as an error.
-//!   Default false.
+//! - ALLOW_NONEXISTENT: whether to treat a missing or empty file as one without packets, not as an error. Default
+//!   false.
 //! - DATA: the lines themselves, instead of a file.
 //!
 //! # Ports

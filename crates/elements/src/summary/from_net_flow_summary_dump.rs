@@ -4,29 +4,26 @@
 //! `FromNetFlowSummaryDump(FILENAME [, keywords STOP, ACTIVE, ZERO, MULTIPACKET, TIMING, LINK])`
 //!
 //! # Description
-//! Reads text with one flow record per line, of 15 or more fields separated by `|`: source and
-//! destination address, next hop, input and output interface, packets, bytes, first and last second,
-//! source and destination port, an unused field, TCP flags, protocol, type of service. Creates one packet per
-//! record, with the IP and TCP or UDP headers that the record describes. Its timestamp annotation is the
-//! last second and its first timestamp the first; its extra packets and extra length annotations make it
-//! stand for the whole flow, and its paint is an interface number.
+//! Reads text with one flow record per line, of 15 or more fields separated by `|`: source and destination address,
+//! next hop, input and output interface, packets, bytes, first and last second, source and destination port, an unused
+//! field, TCP flags, protocol, type of service. Creates one packet per record, with the IP and TCP or UDP headers that
+//! the record describes. Its timestamp annotation is the last second and its first timestamp the first; its extra
+//! packets and extra length annotations make it stand for the whole flow, and its paint is an interface number.
 //!
 //! Lines that begin with `!` or `#` are ignored. It stops at a line that has fewer than 15 fields, or fewer than 10
 //! valid ones; the first such line is reported. As in Click, the 15th field is valid only if another follows. The file
-//! may
-//! be compressed with gzip, bzip2, xz or zstd; `-` is standard input. With a push output, each run of its task emits
-//! one
-//! packet.
+//! may be compressed with gzip, bzip2, xz or zstd; `-` is standard input. With a push output, each run of its task
+//! emits one packet.
 //!
 //! # Arguments
 //! - FILENAME: the file. Positional, mandatory.
 //! - STOP: whether to stop the program at the end. Default false.
 //! - ACTIVE: whether it emits packets. Default true.
 //! - ZERO: accepted and ignored: bytes that the record does not specify are always zero. Default true.
-//! - MULTIPACKET: whether to emit as many packets as the flow has, of about the same length and
-//!   evenly spread over its time. Default false.
-//! - TIMING: whether to keep the intervals between packets given by their timestamps; the first is emitted
-//!   at once. Default false.
+//! - MULTIPACKET: whether to emit as many packets as the flow has, of about the same length and evenly spread over its
+//!   time. Default false.
+//! - TIMING: whether to keep the intervals between packets given by their timestamps; the first is emitted at once.
+//!   Default false.
 //! - LINK: which interface becomes the paint: `input`, `output`, or `both`, with `input` in the upper four bits.
 //!   Numbers that do not fit are replaced by the largest that does. Default `input`.
 //!

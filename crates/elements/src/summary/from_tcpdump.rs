@@ -4,28 +4,26 @@
 //! `FromTcpdump(FILENAME [, keywords STOP, ACTIVE, ZERO, CHECKSUM, SAMPLE])`
 //!
 //! # Description
-//! Reads the lines that tcpdump printed for IP packets, and creates a packet from each, with the headers that the
-//! line describes. tcpdump must have been run with `-tt`, so that times are in seconds, and preferably with `-nnv`. The
-//! format is that of tcpdump 3: `TIME SRC.SPORT > DST.DPORT: FLAGS
-//! FIRST:LAST(LENGTH) ack ACK win WINDOW urg URG <OPTIONS> [tos 0x10] (DF) (ttl 64, id 7, len 40)` for TCP,
-//! `TIME SRC.SPORT > DST.DPORT: udp LENGTH` for UDP. The information in parentheses and brackets at the end
-//! of a line goes into the IP header; the default time to live is 2. Packets have no payload, but
-//! the extra length annotation and the IP header count it.
+//! Reads the lines that tcpdump printed for IP packets, and creates a packet from each, with the headers that the line
+//! describes. tcpdump must have been run with `-tt`, so that times are in seconds, and preferably with `-nnv`. The
+//! format is that of tcpdump 3: `TIME SRC.SPORT > DST.DPORT: FLAGS FIRST:LAST(LENGTH) ack ACK win WINDOW urg URG
+//! <OPTIONS> [tos 0x10] (DF) (ttl 64, id 7, len 40)` for TCP, `TIME SRC.SPORT > DST.DPORT: udp LENGTH` for UDP. The
+//! information in parentheses and brackets at the end of a line goes into the IP header; the default time to live is 2.
+//! Packets have no payload, but the extra length annotation and the IP header count it.
 //!
-//! tcpdump prints TCP sequence numbers relative to the first of a connection. They are made absolute
-//! again with those of the SYN packets, unless they look absolute already (`-S`).
+//! tcpdump prints TCP sequence numbers relative to the first of a connection. They are made absolute again with those
+//! of the SYN packets, unless they look absolute already (`-S`).
 //!
-//! Lines that begin with `#` are ignored. The first line that is not a valid packet is reported. The file
-//! may be compressed with gzip, bzip2, xz or zstd; `-` is standard input. With a push output, each run of its task
-//! emits one packet.
+//! Lines that begin with `#` are ignored. The first line that is not a valid packet is reported. The file may be
+//! compressed with gzip, bzip2, xz or zstd; `-` is standard input. With a push output, each run of its task emits one
+//! packet.
 //!
 //! # Arguments
 //! - FILENAME: the file. Positional, mandatory.
 //! - STOP: whether to stop the program at the end. Default false.
 //! - ACTIVE: whether it emits packets. Default true.
 //! - ZERO: accepted and ignored: bytes that the line does not specify are always zero. Default true.
-//! - CHECKSUM: whether to compute IP, TCP and UDP checksums, over the bytes that are present. Default
-//!   false.
+//! - CHECKSUM: whether to compute IP, TCP and UDP checksums, over the bytes that are present. Default false.
 //! - SAMPLE: the probability that a packet is emitted, 0 to 1. Default 1.
 //!
 //! # Ports

@@ -26,8 +26,8 @@ pub(super) fn number(text: &[u8]) -> Option<u64> {
     args::parse(text, &Scope::builtin()).ok()
 }
 
-/// The number that a text starts with, and its length in bytes: 0 when there is none. A number
-/// beyond 32 bits becomes the largest one.
+/// The number that a text starts with, and its length in bytes: 0 when there is none. A number beyond 32 bits becomes
+/// the largest one.
 pub(super) fn leading_number(text: &[u8], radix: Option<u32>) -> (u32, usize) {
     let (radix, start) = match (radix, text) {
         (Some(radix), _) => (radix, 0),
@@ -48,8 +48,8 @@ pub(super) fn leading_number(text: &[u8], radix: Option<u32>) -> (u32, usize) {
     if length == 0 { (0, 0) } else { (number, start + length) }
 }
 
-/// The first `count` fields of a line, separated by unquoted spaces; missing ones are
-/// empty. A space at the start of the line makes the first one empty.
+/// The first `count` fields of a line, separated by unquoted spaces; missing ones are empty. A space at the start of
+/// the line makes the first one empty.
 pub(super) fn fields<'l>(line: &'l [u8], count: usize, mut each: impl FnMut(&'l [u8])) {
     let mut rest = line;
     for _ in 0..count {

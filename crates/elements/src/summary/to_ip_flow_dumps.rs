@@ -6,46 +6,40 @@
 //!
 //! # Description
 //! Writes a line for each TCP and UDP packet in the format of ToIPSummaryDump, with one file per flow. Aggregate
-//! annotations, which AggregateIPFlows sets, identify flows, and paint annotations their
-//! directions. Packets with aggregate 0, and those that are neither TCP nor UDP,
-//! are not written. An ICMP error that AggregateIPFlows assigned to a flow becomes a comment.
+//! annotations, which AggregateIPFlows sets, identify flows, and paint annotations their directions. Packets with
+//! aggregate 0, and those that are neither TCP nor UDP, are not written. An ICMP error that AggregateIPFlows assigned
+//! to a flow becomes a comment.
 //!
-//! A file names its flow in a line `!flowid`. Times are relative to one microsecond before the first
-//! packet, recorded in `!firsttime`; sequence numbers are relative to the first of each direction, recorded in
-//! `!firstseq`. The fields are `timestamp direction tcp_flags tcp_seq payload_len tcp_ack` for TCP,
-//! followed by TCP options if requested and present, and `timestamp direction payload_len`
-//! for UDP.
+//! A file names its flow in a line `!flowid`. Times are relative to one microsecond before the first packet, recorded
+//! in `!firsttime`; sequence numbers are relative to the first of each direction, recorded in `!firstseq`. The fields
+//! are `timestamp direction tcp_flags tcp_seq payload_len tcp_ack` for TCP, followed by TCP options if requested and
+//! present, and `timestamp direction payload_len` for UDP.
 //!
-//! A flow is written when it ends, when 128 packets have accumulated, and when the program ends. A flow ends a
-//! quarter of a second after NOTIFIER reports its end.
+//! A flow is written when it ends, when 128 packets have accumulated, and when the program ends. A flow ends a quarter
+//! of a second after NOTIFIER reports its end.
 //!
-//! Files are as Click writes them, including these details: the payload length of UDP includes the IP header; in
-//! text, IP_ID is printed with its bytes swapped, and the line `!data` does not name TCP_WINDOW; the
-//! flag CWR has no letter.
+//! Files are as Click writes them, including these details: the payload length of UDP includes the IP header; in text,
+//! IP_ID is printed with its bytes swapped, and the line `!data` does not name TCP_WINDOW; the flag CWR has no letter.
 //!
 //! # Arguments
-//! - FILEPATTERN, OUTPUT_PATTERN: the file names, with escapes for the variable parts: `%n` is the
-//!   aggregate, `%x` and `%X` the same in hexadecimal, `%.0n` to `%.3n` its bytes and `%.4n`, `%.5n` its
-//!   halves; `%s` and `%d` are the source and destination addresses, `%.0s` to `%.3s` their bytes;
-//!   `%S` and `%D` are ports, `%p` is the protocol, `T` or `U`, and `%%` a percent sign. A width, as in
-//!   `%6n` or `%06n`, pads with `_` or 0. `-` is standard output. Directories are created as needed. Positional
-//!   or keyword, default `-`.
+//! - FILEPATTERN, OUTPUT_PATTERN: the file names, with escapes for the variable parts: `%n` is the aggregate, `%x` and
+//!   `%X` the same in hexadecimal, `%.0n` to `%.3n` its bytes and `%.4n`, `%.5n` its halves; `%s` and `%d` are the
+//!   source and destination addresses, `%.0s` to `%.3s` their bytes; `%S` and `%D` are ports, `%p` is the protocol, `T`
+//!   or `U`, and `%%` a percent sign. A width, as in `%6n` or `%06n`, pads with `_` or 0. `-` is standard output.
+//!   Directories are created as needed. Positional or keyword, default `-`.
 //! - NOTIFIER: an AggregateIPFlows element; a flow is written and forgotten when that element reports its end.
 //! - ABSOLUTE_TIME: whether times are absolute, not relative to the first packet. Default false.
 //! - ABSOLUTE_SEQ: whether sequence numbers are absolute, not relative to the first. Default false.
 //! - BINARY: whether records are binary. Default false.
-//! - GZIP: whether to compress files with the program `gzip`, which adds `.gz` to their names. Default
-//!   false.
-//! - ALL_TCP_OPT: whether to write TCP options: maximum segment size, window scale, SACK, timestamps.
-//!   Default false.
+//! - GZIP: whether to compress files with the program `gzip`, which adds `.gz` to their names. Default false.
+//! - ALL_TCP_OPT: whether to write TCP options: maximum segment size, window scale, SACK, timestamps. Default false.
 //! - TCP_OPT: the same without timestamps. Default false.
 //! - TCP_WINDOW: whether to write the window, after the acknowledgement number. Default false.
 //! - IP_ID: whether to write the IP identification, after the direction. Default false.
 //! - MINCOUNT: flows with fewer packets are not written. Default 0.
 //!
 //! # Ports
-//! One agnostic input, one optional agnostic output. With a pull input and no output it
-//! pulls packets itself.
+//! One agnostic input, one optional agnostic output. With a pull input and no output it pulls packets itself.
 //!
 //! # Handlers
 //! - `clear` (write): writes all flows and forgets them.

@@ -5,13 +5,12 @@
 //! BAD_PACKETS, CAREFUL_TRUNC, EXTRA_LENGTH])`
 //!
 //! # Description
-//! Writes a line for each packet to a file, with the fields that FIELDS names. A field that a packet
-//! does not have, such as the port of an ICMP message, is written as `-`. File name `-` is standard
-//! output. FromIPSummaryDump creates packets from such lines.
+//! Writes a line for each packet to a file, with the fields that FIELDS names. A field that a packet does not have,
+//! such as the port of an ICMP message, is written as `-`. File name `-` is standard output. FromIPSummaryDump creates
+//! packets from such lines.
 //!
-//! Packets leave by the output, if it is connected. With a pull input it pulls packets itself. As in Click, the
-//! lengths of packets with an IP header come from that header from then on, and their
-//! extra length annotations become 0.
+//! Packets leave by the output, if it is connected. With a pull input it pulls packets itself. As in Click, the lengths
+//! of packets with an IP header come from that header from then on, and their extra length annotations become 0.
 //!
 //! The fields:
 //!
@@ -50,35 +49,32 @@
 //! | `payload_len` | its length, according to the IP header |
 //! | `payload_md5`, `payload_md5_hex` | its MD5 digest, in 22 letters or 32 hexadecimal digits |
 //!
-//! Names may omit `ip_` and have spaces instead of underscores (then quote them). Synonyms are `ts`,
-//! `utimestamp`, `sec`, `usec`, `usec1`, `first_ts`, `first_utimestamp`, `pkt_count`, `packet_count`,
-//! `agg`, `wire_length`, `ether_src`, `ether_dst`, `ether_type`, `length`, `ip_p`, `tcp_seqno`,
-//! `tcp_ackno`, `tcp_win` and `payload_length`.
+//! Names may omit `ip_` and have spaces instead of underscores (then quote them). Synonyms are `ts`, `utimestamp`,
+//! `sec`, `usec`, `usec1`, `first_ts`, `first_utimestamp`, `pkt_count`, `packet_count`, `agg`, `wire_length`,
+//! `ether_src`, `ether_dst`, `ether_type`, `length`, `ip_p`, `tcp_seqno`, `tcp_ackno`, `tcp_win` and `payload_length`.
 //!
-//! Options are separated by semicolons; padding is not shown, `.` means no options and
-//! `?` a malformed list. TCP: `mss1400`, `wscale10`, `sackok`, `sack95-98` (one for each block),
-//! `ts669063908:38382731`. IP: `rr{10.0.0.1,20.0.0.2}+5` (a recorded route with room for five more),
-//! `ssrr{1.0.0.1^1.0.0.3}` and `lsrr` (with the pointer), `ts{1,!45}+2++3` (timestamps, `!` marking one
-//! that is not a time of day, with room for two more and an overflow of 3), `ts.ip{1.0.0.1=1}` and
-//! `ts.preip{1.0.0.1=1^1.0.0.2}`. Any other option is shown as its number and data: `98`, `99=0:5:10`.
+//! Options are separated by semicolons; padding is not shown, `.` means no options and `?` a malformed list. TCP:
+//! `mss1400`, `wscale10`, `sackok`, `sack95-98` (one for each block), `ts669063908:38382731`. IP:
+//! `rr{10.0.0.1,20.0.0.2}+5` (a recorded route with room for five more), `ssrr{1.0.0.1^1.0.0.3}` and `lsrr` (with the
+//! pointer), `ts{1,!45}+2++3` (timestamps, `!` marking one that is not a time of day, with room for two more and an
+//! overflow of 3), `ts.ip{1.0.0.1=1}` and `ts.preip{1.0.0.1=1^1.0.0.2}`. Any other option is shown as its number and
+//! data: `98`, `99=0:5:10`.
 //!
 //! # Arguments
 //! - FILENAME: the file; an existing one is replaced. Positional, mandatory.
 //! - FIELDS, CONTENTS, DATA: names of fields, separated by spaces. Default `timestamp ip_src`.
-//! - HEADER: whether the file begins with lines that describe it: `!IPSummaryDump 1.3` and `!data` with
-//!   the names of the fields. Default true.
+//! - HEADER: whether the file begins with lines that describe it: `!IPSummaryDump 1.3` and `!data` with the names of
+//!   the fields. Default true.
 //! - VERBOSE: whether these include lines with the host's name and the time. Default false.
 //! - BANNER: text of a line `!creator`. Default none.
-//! - BINARY: whether records are binary. Each begins with its length in four bytes, in network order, with the
-//!   highest bit set for a line of text; the fields follow, in the sizes that Click's
-//!   manual gives. Default false.
+//! - BINARY: whether records are binary. Each begins with its length in four bytes, in network order, with the highest
+//!   bit set for a line of text; the fields follow, in the sizes that Click's manual gives. Default false.
 //! - MULTIPACKET: whether to write several lines for a packet that stands for several, by its extra packets annotation.
 //!   Default false.
 //! - BAD_PACKETS: whether to write a line `!bad` that describes what is wrong with a packet, before its own line.
-//!   Default
-//!   false.
-//! - CAREFUL_TRUNC: whether a packet is bad if it is shorter, extra length included, than its IP header states.
-//!   Default true.
+//!   Default false.
+//! - CAREFUL_TRUNC: whether a packet is bad if it is shorter, extra length included, than its IP header states. Default
+//!   true.
 //! - EXTRA_LENGTH: whether extra length annotations count. Default true.
 //!
 //! # Ports

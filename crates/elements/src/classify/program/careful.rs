@@ -40,8 +40,8 @@ impl Careful {
         Self { steps: insns.iter().map(step).collect() }
     }
 
-    /// Runs the steps from `first` up to, but not including, `end`: returns the output, or `None` if
-    /// they lead to `end` or beyond.
+    /// Runs the steps from `first` up to, but not including, `end`: returns the output, or `None` if they lead to `end`
+    /// or beyond.
     #[inline]
     pub(super) fn run<const N: usize>(
         &self,

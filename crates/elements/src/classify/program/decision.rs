@@ -24,8 +24,8 @@ pub struct Program {
 }
 
 impl Program {
-    /// A program that drops everything. `align_offset` has been added to the offsets of
-    /// the instructions so that words fall on word boundaries in memory.
+    /// A program that drops everything. `align_offset` has been added to the offsets of the instructions so that words
+    /// fall on word boundaries in memory.
     pub fn new(layout: Layout, align_offset: u16) -> Self {
         Self { insns: Vec::new(), constant: Jump::Drop, layout, align_offset }
     }
@@ -133,11 +133,11 @@ impl Program {
         self.remove_unused();
     }
 
-    /// Sorts consecutive tests that share their other way out, by offset: dominators
-    /// then find equal tests in the same order.
+    /// Sorts consecutive tests that share their other way out, by offset: dominators then find equal tests in the same
+    /// order.
     pub(super) fn sort_conjunctions(&mut self) {
-        // For an instruction with only one predecessor: that predecessor. Click cannot represent
-        // "from the first one" here, so the first instruction keeps its place.
+        // For an instruction with only one predecessor: that predecessor. Click cannot represent "from the first one"
+        // here, so the first instruction keeps its place.
         let mut only_from = vec![None; self.insns.len()];
         let mut seen = vec![false; self.insns.len()];
         for (from, insn) in self.insns.iter().enumerate() {

@@ -1,17 +1,16 @@
 //! Skipping tests whose result is known from earlier tests.
 //!
-//! On the path `0: tcp? -yes-> 1: port 80? -no-> 2: tcp? -> ...` the first test decides the third:
-//! the `no` of 1 may lead directly to where the `yes` of 2 leads. That holds if *every* path to 1
-//! passes the `yes` of 0, but listing all paths takes exponential time.
+//! On the path `0: tcp? -yes-> 1: port 80? -no-> 2: tcp? -> ...` the first test decides the third: the `no` of 1 may
+//! lead directly to where the `yes` of 2 leads. That holds if *every* path to 1 passes the `yes` of 0, but listing all
+//! paths takes exponential time.
 //!
-//! Click's solution is used here so that the programs are the same: for every instruction, keep up
-//! to [`MAX_LISTS`] lists of branches such that every path from the start to the instruction takes
-//! all the branches of at least one list. A branch may skip a test when under each list
-//! some branch (or the branch itself) decides the test in the same way. If there are more lists than that, the
-//! branches common to all of them form the one list that is kept.
+//! Click's solution is used here so that the programs are the same: for every instruction, keep up to [`MAX_LISTS`]
+//! lists of branches such that every path from the start to the instruction takes all the branches of at least one
+//! list. A branch may skip a test when under each list some branch (or the branch itself) decides the test in the same
+//! way. If there are more lists than that, the branches common to all of them form the one list that is kept.
 //!
-//! The order of lists and branches is also Click's: it affects the result
-//! wherever there is more than one way to skip a test.
+//! The order of lists and branches is also Click's: it affects the result wherever there is more than one way to skip a
+//! test.
 
 use std::collections::HashMap;
 
@@ -21,8 +20,8 @@ use super::layout::{KnownLength, Layout};
 /// The maximum number of lists of branches kept for an instruction.
 const MAX_LISTS: usize = 4;
 
-/// Makes branches skip tests that earlier branches decide, and marks unreachable instructions
-/// by leading both their branches to [`Jump::Drop`].
+/// Makes branches skip tests that earlier branches decide, and marks unreachable instructions by leading both their
+/// branches to [`Jump::Drop`].
 pub(super) fn skip_decided(insns: &mut [Insn], layout: Layout, form: Form) {
     let mut dominators = Dominators::new(insns, layout, form);
     for state in 0..dominators.insns.len() {
@@ -53,8 +52,8 @@ impl Branch {
     }
 }
 
-/// A list of branches: the last one, and the list before it. Lists share their beginnings, which
-/// keeps memory linear for programs that are long chains.
+/// A list of branches: the last one, and the list before it. Lists share their beginnings, which keeps memory linear
+/// for programs that are long chains.
 #[derive(Clone, Copy, Debug)]
 struct Link {
     branch: Branch,
@@ -69,9 +68,8 @@ const EMPTY: List = 0;
 struct Dominators<'a> {
     insns: &'a mut [Insn],
     form: Form,
-    /// The minimum length of all packets that reach an instruction, for the section of the packet
-    /// that the instruction tests. Lists name the first of equal instructions, so this is kept
-    /// for the first of them.
+    /// The minimum length of all packets that reach an instruction, for the section of the packet that the instruction
+    /// tests. Lists name the first of equal instructions, so this is kept for the first of them.
     known: Vec<u32>,
     /// The first of the instructions with the same test as this one.
     same: Vec<usize>,
@@ -115,8 +113,8 @@ impl<'a> Dominators<'a> {
         self.lead_on(Branch::new(state, false));
     }
 
-    /// The lists of an instruction, from those of its predecessors. None if no
-    /// packet reaches it, which is also the case when all its predecessors now skip it.
+    /// The lists of an instruction, from those of its predecessors. None if no packet reaches it, which is also the
+    /// case when all its predecessors now skip it.
     fn dominating_lists(&mut self, state: usize) -> Vec<List> {
         if state == 0 {
             return vec![EMPTY];
@@ -188,8 +186,8 @@ impl<'a> Dominators<'a> {
         }
     }
 
-    /// The instructions that packets pass from `first` on, having taken the branches of `list` and
-    /// then `taken`, as far as these decide.
+    /// The instructions that packets pass from `first` on, having taken the branches of `list` and then `taken`, as far
+    /// as these decide.
     fn way(&self, first: usize, taken: Branch, list: List) -> Way {
         let mut steps = vec![first];
         let mut at = first;
@@ -271,8 +269,7 @@ impl<'a> Dominators<'a> {
 
 /// How far packets go on until a test is undecided.
 struct Way {
-    /// The instructions passed, in order; the last one is undecided, unless the
-    /// way has an end.
+    /// The instructions passed, in order; the last one is undecided, unless the way has an end.
     steps: Vec<usize>,
     /// The end of the way, if it reaches one.
     end: Option<Jump>,
@@ -294,8 +291,8 @@ impl Way {
 
 /// The branches common to all lists, found by stepping through the lists in parallel.
 ///
-/// The lists are assumed to be sorted. They mostly are; for one that is not, branches can be missed
-/// (never invented), just as Click misses them.
+/// The lists are assumed to be sorted. They mostly are; for one that is not, branches can be missed (never invented),
+/// just as Click misses them.
 fn intersection(lists: &[Vec<Branch>]) -> Vec<Branch> {
     let mut common = Vec::new();
     let mut rest: Vec<&[Branch]> = lists.iter().map(Vec::as_slice).collect();

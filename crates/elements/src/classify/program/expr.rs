@@ -17,9 +17,9 @@ pub enum Expr<T> {
     Not {
         /// The condition.
         of: Box<Expr<T>>,
-        /// What happens to packets too short for a test of the condition. `false`: the test
-        /// fails, so `not` of it holds. `true`: they take the test's other way, so a
-        /// packet without a port satisfies neither `port == 5` nor `port != 5`.
+        /// What happens to packets too short for a test of the condition. `false`: the test fails, so `not` of it
+        /// holds. `true`: they take the test's other way, so a packet without a port satisfies neither `port == 5` nor
+        /// `port != 5`.
         turns_short: bool,
     },
 }
@@ -51,8 +51,8 @@ impl<T> Expr<T> {
 }
 
 impl Expr<Test> {
-    /// Appends the instructions of this expression, one for each test, in the order of the tests.
-    /// They lead to [`Jump::Success`] and [`Jump::Failure`].
+    /// Appends the instructions of this expression, one for each test, in the order of the tests. They lead to
+    /// [`Jump::Success`] and [`Jump::Failure`].
     pub(super) fn emit(&self, insns: &mut Vec<Insn>) {
         match self {
             Expr::Is(test) => insns.push(Insn::new(*test)),

@@ -13,9 +13,8 @@ const MIN_BINARY_SEARCH: usize = 7;
 pub struct Group {
     /// The first of the tests; the others differ only in the value.
     pub insn: Insn,
-    /// The values, in the order in which they are tested. Seven or more values are sorted
-    /// by their bytes in reverse order: as the numbers that a little-endian
-    /// machine loads, which is Click's order.
+    /// The values, in the order in which they are tested. Seven or more values are sorted by their bytes in reverse
+    /// order: as the numbers that a little-endian machine loads, which is Click's order.
     pub values: Vec<u32>,
 }
 

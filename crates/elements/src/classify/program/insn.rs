@@ -5,8 +5,8 @@ use std::fmt;
 /// The destination of a branch of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Jump {
-    /// Another instruction, by its position in the program. Programs are acyclic, and every
-    /// jump leads forward: no jump leads to step 0.
+    /// Another instruction, by its position in the program. Programs are acyclic, and every jump leads forward: no jump
+    /// leads to step 0.
     Step(u32),
     /// The packet leaves on this output.
     Output(u32),
@@ -78,8 +78,7 @@ impl Test {
         word & self.mask == self.value
     }
 
-    /// The result that `other` must have for a word for which this test has the result `yes`, if
-    /// there is only one.
+    /// The result that `other` must have for a word for which this test has the result `yes`, if there is only one.
     fn decides(&self, yes: bool, other: &Test) -> Option<bool> {
         if other.mask == 0 {
             return Some(true);
@@ -121,11 +120,10 @@ impl Test {
 /// How strictly the optimiser treats packets that end within or before a word it tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// As Click does. Its rules preserve the classification of every packet that has all the bytes
-    /// that the program tests, and produce Click's `program` text. The classification of a packet that ends in the
-    /// middle
-    /// of a word can change: Click merges `port >= 1024` for both ports into one test of
-    /// four bytes, which a packet with only the source port cannot pass.
+    /// As Click does. Its rules preserve the classification of every packet that has all the bytes that the program
+    /// tests, and produce Click's `program` text. The classification of a packet that ends in the middle of a word can
+    /// change: Click merges `port >= 1024` for both ports into one test of four bytes, which a packet with only the
+    /// source port cannot pass.
     Click,
     /// Preserves the classification of every packet, however short.
     Exact,
@@ -163,8 +161,8 @@ impl Insn {
         self.jump[usize::from(yes)]
     }
 
-    /// The result of `next` for every packet for which this instruction had the result `yes`, if
-    /// there is only one. `known` is a minimum length of all packets that reach this instruction.
+    /// The result of `next` for every packet for which this instruction had the result `yes`, if there is only one.
+    /// `known` is a minimum length of all packets that reach this instruction.
     pub(super) fn decides(&self, yes: bool, next: &Insn, known: u32, form: Form) -> Option<bool> {
         let answer = self.test.decides(yes, &next.test)?;
         if next.test.mask == 0 || self.test.mask == 0 {
@@ -173,8 +171,8 @@ impl Insn {
         let needs = self.test.required_length();
         let next_needs = next.test.required_length();
         let next_short = next.short == answer;
-        // Packets too short for this test came the same way: they must be too short for the next one too,
-        // and take its short branch to the same result.
+        // Packets too short for this test came the same way: they must be too short for the next one too, and take its
+        // short branch to the same result.
         let short_agrees = self.short != yes || needs <= known || needs <= next_needs && next_short;
         // Packets long enough for this test can be too short for the next.
         let long_agrees = form == Form::Click || next_needs <= known.max(needs) || next_short;
@@ -186,8 +184,8 @@ impl Insn {
         self.test.is_compatible(&other.test)
     }
 
-    /// The branch for short packets when this test and `next`, to which its `yes` leads, become one;
-    /// `None` if they must not be joined because the classification of short packets would change.
+    /// The branch for short packets when this test and `next`, to which its `yes` leads, become one; `None` if they
+    /// must not be joined because the classification of short packets would change.
     pub(super) fn joint_short(&self, next: &Insn, form: Form) -> Option<bool> {
         let (needs, next_needs) = (self.test.required_length(), next.test.required_length());
         match form {
@@ -206,8 +204,8 @@ impl Insn {
         }
     }
 
-    /// The one bit in which this test and `next`, to which its `no` leads, differ, if both lead
-    /// to the same place and can be joined into one test without that bit. Zero if they are equal.
+    /// The one bit in which this test and `next`, to which its `no` leads, differ, if both lead to the same place and
+    /// can be joined into one test without that bit. Zero if they are equal.
     pub(super) fn generalizes_with(&self, next: &Insn) -> Option<u32> {
         let bit = self.test.value ^ next.test.value;
         // Click does not do this for the word at offset 0; to produce the same text, neither does this.

@@ -1,10 +1,10 @@
 //! Small programs on many packets at once.
 //!
-//! The words that a program tests are first gathered from [`LANES`] packets, one array for each
-//! word. Then every step is executed for all of these packets, from the last step to the first: the
-//! result of a step is, lane by lane, the result of one of the two steps that it leads to. No branch depends
-//! on a packet, and a step is a comparison and a selection over vectors, for which processors have
-//! instructions. That costs less than jumping from test to test as long as there are few steps.
+//! The words that a program tests are first gathered from [`LANES`] packets, one array for each word. Then every step
+//! is executed for all of these packets, from the last step to the first: the result of a step is, lane by lane, the
+//! result of one of the two steps that it leads to. No branch depends on a packet, and a step is a comparison and a
+//! selection over vectors, for which processors have instructions. That costs less than jumping from test to test as
+//! long as there are few steps.
 
 use super::insn::Insn;
 use super::next::{Next, Otherwise};
@@ -77,8 +77,7 @@ impl Lanes {
         Some(Self { words: words.into(), steps: steps.into(), result: 0, ends: ends.into() })
     }
 
-    /// Writes the port of each packet. `short` classifies packets whose sections are not all as long as
-    /// `enough`.
+    /// Writes the port of each packet. `short` classifies packets whose sections are not all as long as `enough`.
     #[inline(always)]
     pub(super) fn classify<'a, P, const N: usize>(
         &self,
@@ -107,8 +106,8 @@ impl Lanes {
         otherwise: Otherwise,
         ports: &mut [u16],
     ) {
-        // Iterators over several things at once are not always inlined into code compiled for
-        // another instruction set; plain loops contain no calls.
+        // Iterators over several things at once are not always inlined into code compiled for another instruction set;
+        // plain loops contain no calls.
         let mut places = [(0, 0); W];
         for (nth, place) in places.iter_mut().enumerate() {
             *place = self.words.get(nth).copied().unwrap_or_default();

@@ -1,7 +1,7 @@
 //! The base of a program's offsets.
 
-/// Offset of the MAC header's section in an IP program; the header starts two bytes into it, so that the
-/// network header is aligned.
+/// Offset of the MAC header's section in an IP program; the header starts two bytes into it, so that the network header
+/// is aligned.
 pub const MAC: u16 = 0;
 /// Offset of the network header in an IP program.
 pub const NETWORK: u16 = 256;
@@ -32,8 +32,8 @@ impl Layout {
         }
     }
 
-    /// The key by which conjunctions are sorted. Click tests the protocol before the fragment
-    /// offset, although it comes after it.
+    /// The key by which conjunctions are sorted. Click tests the protocol before the fragment offset, although it comes
+    /// after it.
     pub(super) fn sort_key(self, offset: u16) -> u16 {
         match self {
             Layout::Ip if offset == NETWORK + 8 => NETWORK + 3,

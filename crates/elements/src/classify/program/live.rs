@@ -1,8 +1,8 @@
 //! Rules that are added and removed while packets are classified.
 //!
-//! Rebuilding the index of many rules takes too long for each change. Rules that are
-//! removed are marked in it, and added ones have a small index of their own: the earlier rule of the
-//! two decides. After [`LiveRules::MANY_CHANGES`], everything should be rebuilt.
+//! Rebuilding the index of many rules takes too long for each change. Rules that are removed are marked in it, and
+//! added ones have a small index of their own: the earlier rule of the two decides. After [`LiveRules::MANY_CHANGES`],
+//! everything should be rebuilt.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! Running a decision program on packets.
 //!
-//! A [`Matcher`] holds a program in up to three forms: a flat one for packets that have every byte
-//! the program tests, which is nearly all; one for the others that checks at every step whether the
-//! bytes are present ([`Careful`]); and, if it is small, one for many packets at once ([`Lanes`]).
+//! A [`Matcher`] holds a program in up to three forms: a flat one for packets that have every byte the program tests,
+//! which is nearly all; one for the others that checks at every step whether the bytes are present ([`Careful`]); and,
+//! if it is small, one for many packets at once ([`Lanes`]).
 
 use super::careful::Careful;
 use super::decision::Program;
@@ -12,9 +12,8 @@ use super::lanes::Lanes;
 use super::next::{DROP, Next, Otherwise};
 use super::place::{Place, as_loaded, load};
 
-/// An executable program over packets of `N` sections: one, the whole packet
-/// ([`Layout::Flat`](super::Layout::Flat)), or three, which begin with the MAC, the network and the
-/// transport header ([`Layout::Ip`](super::Layout::Ip)).
+/// An executable program over packets of `N` sections: one, the whole packet ([`Layout::Flat`](super::Layout::Flat)),
+/// or three, which begin with the MAC, the network and the transport header ([`Layout::Ip`](super::Layout::Ip)).
 ///
 /// Each section runs to the end of the packet; one that the packet does not have is empty.
 #[derive(Clone, Debug)]
@@ -64,8 +63,8 @@ struct Step {
 }
 
 impl<const N: usize> Matcher<N> {
-    /// Prepares a program to run: `program` for packets that have all the bytes that `original`
-    /// tests, `exact` for the others. All three must agree on the former.
+    /// Prepares a program to run: `program` for packets that have all the bytes that `original` tests, `exact` for the
+    /// others. All three must agree on the former.
     pub(super) fn for_programs(program: &Program, exact: &Program, original: &[Insn]) -> Self {
         let grouped = Grouped::new(program);
         let place = |insn: &Insn| Place::new(&insn.test, program.layout(), program.align_offset());

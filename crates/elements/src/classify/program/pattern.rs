@@ -23,8 +23,8 @@ pub struct PatternProgram {
 }
 
 impl PatternProgram {
-    /// Compiles one pattern for each output. `align_offset` (0 to 3) must be added to
-    /// offsets in a packet so that multiples of four are addresses that are multiples of four.
+    /// Compiles one pattern for each output. `align_offset` (0 to 3) must be added to offsets in a packet so that
+    /// multiples of four are addresses that are multiples of four.
     ///
     /// # Errors
     /// All errors in the patterns, at most one finding for each.
@@ -71,8 +71,8 @@ impl PatternProgram {
         }
     }
 
-    /// Writes the port of each packet to `ports`, `dropped` for those that match no pattern;
-    /// `data` returns a packet's bytes.
+    /// Writes the port of each packet to `ports`, `dropped` for those that match no pattern; `data` returns a packet's
+    /// bytes.
     #[inline(always)]
     pub fn classify_all<'a, P>(
         &self,

@@ -30,8 +30,8 @@ impl Place {
             (Layout::Ip, 1) => NETWORK,
             (Layout::Ip, _) => TRANSPORT,
         };
-        // A word that begins before its section is replaced by the one at its start; the bytes
-        // before the section are not compared.
+        // A word that begins before its section is replaced by the one at its start; the bytes before the section are
+        // not compared.
         let shift = 8 * u32::from(before.saturating_sub(test.offset));
         let mut place = Place {
             section: section as u8,

@@ -232,8 +232,7 @@ impl Machine {
     }
 
     /// Runs a called script from its first instruction. Scripts that run on their own start again; each call of the
-    /// others
-    /// has a run of its own, which can be stepped when it waits.
+    /// others has a run of its own, which can be stepped when it waits.
     pub(super) fn call(
         &self,
         place: Place<'_>,
@@ -408,8 +407,7 @@ impl<'a> Run<'a> {
     }
 
     /// Executes instructions until `n` waits are passed and another one is reached. Returns how often the script
-    /// jumped, and
-    /// whether it waits.
+    /// jumped, and whether it waits.
     fn advance(&self, n: i64, how: How, jumps: u32) -> (u32, bool) {
         let steps = &self.machine.program.steps;
         let target = self.with(|position| position.taken + n);

@@ -20,8 +20,7 @@ pub(crate) struct Placed {
     /// The number of outputs that it decides between; 0 if it decides nothing.
     pub(crate) outputs: u32,
     /// The connections to it: a stage's place in the section, and the output port of its element. Empty when it gets
-    /// all
-    /// packets.
+    /// all packets.
     pub(crate) from: Vec<(usize, usize)>,
     /// The stage and the output that CHK_ANNO names.
     pub(crate) only: Option<(usize, u32)>,

@@ -6,8 +6,7 @@ use std::time::Duration;
 use millrace_core::{Lock, Timestamp};
 
 /// Reports when a section's device stops working, and when it works again: not each fault, but the state, at most once
-/// a
-/// second.
+/// a second.
 #[derive(Debug, Default)]
 pub(crate) struct News {
     /// Whether the last report was that it does not work.

@@ -61,8 +61,7 @@ impl Unit {
     }
 
     /// Attends to the running thread's lane, and emits packets that are done. Returns whether there is, or will soon
-    /// be, work
-    /// to do, and whether the lane is empty.
+    /// be, work to do, and whether the lane is empty.
     pub(crate) fn attend(&self, cx: &mut Context) -> (bool, bool) {
         let Some(mut lane) = self.lanes.own(cx) else { return (false, true) };
         let mut busy = lane.tick(cx.now());
@@ -77,8 +76,7 @@ impl Unit {
     }
 
     /// Finishes the running thread's packets when no more arrive, and emits those that are done. Returns whether any
-    /// are
-    /// left.
+    /// are left.
     pub(crate) fn drain(&self, cx: &mut Context) -> bool {
         if let Some(mut lane) = self.lanes.own(cx) {
             lane.flush();

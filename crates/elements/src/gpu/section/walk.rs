@@ -159,8 +159,7 @@ impl Walk<'_, '_> {
     }
 
     /// Walks on from `at`, a stage or whatever was found where a stage is expected, through all its successors up to
-    /// the end
-    /// of the section.
+    /// the end of the section.
     fn stages(&mut self, at: usize, way: Span, ends: &mut Vec<(usize, Span)>) -> Option<()> {
         match self.roles.get(&at) {
             Some(Role::Stage(_)) => {}

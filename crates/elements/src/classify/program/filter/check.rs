@@ -341,8 +341,7 @@ impl Draft {
     }
 }
 
-/// The comparison that has the same result for every packet. `holds` is the result without the
-/// operator's negation.
+/// The comparison that has the same result for every packet. `holds` is the result without the operator's negation.
 fn constant(
     operator: Operator,
     value: u32,

@@ -105,8 +105,7 @@ fn either_end(
     if negated { found.negate_present() } else { found }
 }
 
-/// The MAC header begins two bytes into its section: the destination is in bytes 2 to 7, the source
-/// in bytes 8 to 13.
+/// The MAC header begins two bytes into its section: the destination is in bytes 2 to 7, the source in bytes 8 to 13.
 fn ether(ends: Ends, value: [u8; 6], mask: [u8; 6], negated: bool) -> Expr<Test> {
     let word = |[a, b, c, d]: [u8; 4]| u32::from_be_bytes([a, b, c, d]);
     let split = |offset, cut: fn([u8; 6]) -> [[u8; 4]; 2]| {
@@ -142,11 +141,10 @@ fn compare(offset: u16, shift: u32, comparison: Comparison) -> Expr<Test> {
 
 /// `word & mask > value`, expressed with equality tests. `value` must lie within `mask` and be less than it.
 ///
-/// The upper bits of the word decide unless they equal those of the value. If the top bit of
-/// the value is 0, consider its leading zeros: if any of these bits is set in the word, the word is
-/// greater; otherwise the rest decides. If it is 1, consider its leading ones, as many as remain
-/// when the value is incremented (the word must be at least that): unless all of these are set in
-/// the word, the word is not greater; otherwise the rest decides.
+/// The upper bits of the word decide unless they equal those of the value. If the top bit of the value is 0, consider
+/// its leading zeros: if any of these bits is set in the word, the word is greater; otherwise the rest decides. If it
+/// is 1, consider its leading ones, as many as remain when the value is incremented (the word must be at least that):
+/// unless all of these are set in the word, the word is not greater; otherwise the rest decides.
 fn compare_greater(mut value: u32, mut mask: u32, test: impl Fn(u32, u32) -> Test) -> Expr<Test> {
     let mut parts = Vec::new();
     while value < mask {

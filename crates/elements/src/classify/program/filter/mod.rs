@@ -47,8 +47,8 @@ pub enum Engine {
     /// The form that suits the rules: the program if it is small enough to run on many packets at once, else the index.
     #[default]
     Fitting,
-    /// The decision program. The cost per packet grows with the number of rules, and the cost of compiling
-    /// with its square.
+    /// The decision program. The cost per packet grows with the number of rules, and the cost of compiling with its
+    /// square.
     Program,
     /// The index, for any number of rules.
     Index,
@@ -68,8 +68,8 @@ enum Running {
     },
 }
 
-/// The parts of a packet that IP programs test. Each runs to the end of the packet; a part that
-/// the packet does not have is empty.
+/// The parts of a packet that IP programs test. Each runs to the end of the packet; a part that the packet does not
+/// have is empty.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct IpSections<'a> {
     /// From the MAC header on.
@@ -167,8 +167,8 @@ impl FilterProgram {
         }
     }
 
-    /// Writes the port of each packet to `ports`. `sections` returns the parts of a packet, or `None` if
-    /// its header position is not set, which matters only if packets are treated differently.
+    /// Writes the port of each packet to `ports`. `sections` returns the parts of a packet, or `None` if its header
+    /// position is not set, which matters only if packets are treated differently.
     #[inline(always)]
     pub fn classify_all<'a, P>(
         &self,
@@ -224,8 +224,8 @@ impl FilterProgram {
         self.looks.at_transport
     }
 
-    /// True if rules test only fields that the packets of a flow share: addresses, protocol,
-    /// the first four bytes of the transport header, and whether the packet is a fragment.
+    /// True if rules test only fields that the packets of a flow share: addresses, protocol, the first four bytes of
+    /// the transport header, and whether the packet is a fragment.
     pub fn looks_at_flow_alone(&self) -> bool {
         !self.looks.past_flow
     }
@@ -440,8 +440,7 @@ impl<'a> Compiler<'a> {
             let is_small = engine == Engine::Program || matcher.is_small();
             let index = (!is_small).then(|| LiveRules::new(self.rules.into()));
             // If the index finds that all packets have the same destination and the program does not, packets without
-            // headers
-            // do not have that destination.
+            // headers do not have that destination.
             let running = match index.filter(|index| index.constant().is_none()) {
                 None => Running::Program { grouped, matcher },
                 Some(live) => {
@@ -454,8 +453,8 @@ impl<'a> Compiler<'a> {
     }
 }
 
-/// The program of the rules. Click merges the programs of neighbouring pairs, optimises the results,
-/// and repeats that until one is left.
+/// The program of the rules. Click merges the programs of neighbouring pairs, optimises the results, and repeats that
+/// until one is left.
 pub(super) fn merge(rules: &[(Expr<Test>, Jump)], form: Form) -> Program {
     let one = |(expr, output): &(Expr<Test>, Jump)| Program::from_rule(expr, *output, Layout::Ip);
     let mut programs: Vec<Program> = rules.iter().map(one).collect();

@@ -50,8 +50,7 @@ const SYNTAX: [&str; 6] = ["dest", "dst", "ether", "ip", "not", "src"];
 const TCP_OPTIONS: [(&str, u32); 6] =
     [("ack", 0x10), ("fin", 0x01), ("psh", 0x08), ("rst", 0x04), ("syn", 0x02), ("urg", 0x20)];
 
-/// The meaning of a word in a condition about `kind` and packets of `protocol`, as far as
-/// these are known.
+/// The meaning of a word in a condition about `kind` and packets of `protocol`, as far as these are known.
 pub(super) fn meaning(
     word: &str,
     kind: Option<Kind>,

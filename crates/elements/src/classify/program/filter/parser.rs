@@ -24,8 +24,8 @@ use super::words::Word;
 /// The maximum nesting of parentheses, `!` and `?`.
 const MAX_DEPTH: usize = 200;
 
-/// Parses an expression that must consist of all words. An error in a condition that does not affect
-/// the expression goes to `findings`; the condition is then replaced by a placeholder.
+/// Parses an expression that must consist of all words. An error in a condition that does not affect the expression
+/// goes to `findings`; the condition is then replaced by a placeholder.
 ///
 /// # Errors
 /// An error that makes the remaining words useless.
@@ -307,8 +307,8 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// The value at the end of a condition, if there is one; returns false if there is one that has been
-    /// reported as useless.
+    /// The value at the end of a condition, if there is one; returns false if there is one that has been reported as
+    /// useless.
     fn value(&mut self, draft: &mut Draft) -> Parsed<bool> {
         let Some(word) = self.peek() else { return Ok(true) };
         match names::meaning(word, draft.kind, draft.protocol, self.scope) {
@@ -489,8 +489,8 @@ fn byte_range(text: &str) -> Option<(u32, u32)> {
     Some((number(text)?, 1))
 }
 
-/// The last byte of a header that can be tested: for the IP header because the offsets of the transport
-/// header follow, for others because Click allows no more.
+/// The last byte of a header that can be tested: for the IP header because the offsets of the transport header follow,
+/// for others because Click allows no more.
 fn max_position(draft: &Draft) -> u32 {
     if draft.protocol.is_some() { 8191 } else { 255 }
 }

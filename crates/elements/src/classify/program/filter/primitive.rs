@@ -160,8 +160,8 @@ pub(super) struct Comparison {
     pub(super) negated: bool,
 }
 
-/// A condition whose words have been checked: the protocol that the packet must have, if any, and
-/// the condition that must hold in addition.
+/// A condition whose words have been checked: the protocol that the packet must have, if any, and the condition that
+/// must hold in addition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Primitive {
     pub(super) protocol: Option<Protocol>,

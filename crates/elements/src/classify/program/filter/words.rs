@@ -11,8 +11,8 @@ pub(super) struct Word<'a> {
     pub(super) range: Range<usize>,
 }
 
-/// The words of a rule. A word is a run of letters, digits and `-./@_:`; every other character is a
-/// word by itself, except that `&&`, `||`, `==`, `!=`, `<=` and `>=` are one word each.
+/// The words of a rule. A word is a run of letters, digits and `-./@_:`; every other character is a word by itself,
+/// except that `&&`, `||`, `==`, `!=`, `<=` and `>=` are one word each.
 pub(super) fn words(text: &str) -> Vec<Word<'_>> {
     let mut words = Vec::new();
     let mut start = 0;

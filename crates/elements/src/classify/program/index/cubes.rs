@@ -1,11 +1,10 @@
 //! Rules as unions of cubes.
 //!
-//! A *cube* restricts the values of each field independently of the others: the packets
-//! of `src net 10.0.0.0/8 and tcp dst port 80 or 443` form one cube, those of `host 10.0.0.1` two.
-//! Every rule's packets lie in the union of the rule's cubes. If a rule tests only fields
-//! of the index, and is not too complicated (see [`MAX_CUBES`]), its packets *are* that
-//! union, provided that packets have all the fields. Other cubes are marked: for packets in them, the
-//! rule itself must be evaluated.
+//! A *cube* restricts the values of each field independently of the others: the packets of
+//! `src net 10.0.0.0/8 and tcp dst port 80 or 443` form one cube, those of `host 10.0.0.1` two. Every rule's packets
+//! lie in the union of the rule's cubes. If a rule tests only fields of the index, and is not too complicated (see
+//! [`MAX_CUBES`]), its packets *are* that union, provided that packets have all the fields. Other cubes are marked: for
+//! packets in them, the rule itself must be evaluated.
 
 use super::super::expr::Expr;
 use super::super::insn::Test;
@@ -25,8 +24,7 @@ pub(super) struct Cube {
     /// Whether every packet that has all the fields and lies in the cube satisfies the rule.
     pub(super) exact: bool,
     /// Whether this also holds for packets without all of them. A packet that lacks part of a field may or may not have
-    /// the
-    /// bytes of the field that a test needs: it lies in the cube, and the rule must be evaluated.
+    /// the bytes of the field that a test needs: it lies in the cube, and the rule must be evaluated.
     exact_if_short: bool,
 }
 
@@ -143,9 +141,8 @@ impl Expansion<'_> {
 
     /// The packets for which a test has the wanted result.
     ///
-    /// A test of several fields tests consecutive bytes: if any is missing, the last one
-    /// is. The last field can be missing although the bytes that are tested are present, if the test does not need all
-    /// of the field.
+    /// A test of several fields tests consecutive bytes: if any is missing, the last one is. The last field can be
+    /// missing although the bytes that are tested are present, if the test does not need all of the field.
     fn test(&self, test: &Test, Sense { negated, short }: Sense) -> Vec<Cube> {
         let place = Place::new(test, Layout::Ip, 0);
         let parts: Vec<Part> = fields::parts(&place).collect();

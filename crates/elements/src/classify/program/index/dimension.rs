@@ -1,11 +1,11 @@
 //! One field of the index: finds the cubes that contain a value.
 //!
-//! The values at which cubes begin or end divide the field into *intervals*. Each interval
-//! has a bit for every cube, grouped into *lines* of [`LINE`] bits, of which [`GROUP`] are kept
-//! together. Most groups of an interval are empty, or contain only the cubes for which the field does not matter.
-//! A *row* consists of the numbers of an interval's groups, and a bit for each line that is not empty. Equal groups and
-//! equal rows are stored once, so memory grows with the conditions on the field, not with the product of
-//! intervals and cubes. If all cubes are in one line, a row is that line.
+//! The values at which cubes begin or end divide the field into *intervals*. Each interval has a bit for every cube,
+//! grouped into *lines* of [`LINE`] bits, of which [`GROUP`] are kept together. Most groups of an interval are empty,
+//! or contain only the cubes for which the field does not matter. A *row* consists of the numbers of an interval's
+//! groups, and a bit for each line that is not empty. Equal groups and equal rows are stored once, so memory grows with
+//! the conditions on the field, not with the product of intervals and cubes. If all cubes are in one line, a row is
+//! that line.
 
 use std::collections::HashMap;
 
@@ -50,8 +50,8 @@ pub(super) struct Dimension {
 }
 
 impl Dimension {
-    /// The dimension of a field; `sets` has the set of each cube at its place, and the places that
-    /// have no cube. `None` if it needs more than [`MAX_BYTES`].
+    /// The dimension of a field; `sets` has the set of each cube at its place, and the places that have no cube. `None`
+    /// if it needs more than [`MAX_BYTES`].
     pub(super) fn new(field: Field, sets: &[Place<'_>]) -> Option<Self> {
         let columns = sets.len().div_ceil(LINE);
         let mut sweep = Sweep::new(columns, sets);

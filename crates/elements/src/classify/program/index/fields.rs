@@ -8,8 +8,7 @@ use super::super::layout::Layout;
 use super::super::place::Place;
 use super::sets::ValueSet;
 
-/// The maximum number of fields in the index. Conditions on other fields are checked when the rest of a
-/// rule holds.
+/// The maximum number of fields in the index. Conditions on other fields are checked when the rest of a rule holds.
 pub(super) const MAX_FIELDS: usize = 16;
 
 /// Some bits of a word of the packet, as a number.
@@ -80,8 +79,8 @@ pub(super) fn parts(place: &Place) -> impl Iterator<Item = Part> {
     })
 }
 
-/// The fields of a word, as the number of bits after each and its own number of bits. The fields that tests
-/// of this language use most often are among them.
+/// The fields of a word, as the number of bits after each and its own number of bits. The fields that tests of this
+/// language use most often are among them.
 fn bounds(section: u8, start: u16) -> &'static [(u8, u8)] {
     const ADDRESS: &[(u8, u8)] = &[(0, 32)];
     const HALVES: &[(u8, u8)] = &[(16, 16), (0, 16)];

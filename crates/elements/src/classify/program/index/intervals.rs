@@ -1,9 +1,9 @@
 //! From the value of a field to its interval.
 //!
-//! The conditions of rules divide the values of a field into intervals. Finding the interval of a value is
-//! most of a packet's cost, so it has as few steps as possible, none of which depends on the packet:
-//! for one-byte fields a table of all values, for two-byte fields a table of pages, with equal pages stored
-//! once, and for four-byte fields a bisection with the same number of steps for all values.
+//! The conditions of rules divide the values of a field into intervals. Finding the interval of a value is most of a
+//! packet's cost, so it has as few steps as possible, none of which depends on the packet: for one-byte fields a table
+//! of all values, for two-byte fields a table of pages, with equal pages stored once, and for four-byte fields a
+//! bisection with the same number of steps for all values.
 
 use std::collections::HashMap;
 
@@ -45,8 +45,8 @@ pub(super) struct Search {
 }
 
 impl Intervals {
-    /// `starts` are the first values of the intervals of a field with this many bits, in order, from 0; `rows`
-    /// are their rows.
+    /// `starts` are the first values of the intervals of a field with this many bits, in order, from 0; `rows` are
+    /// their rows.
     pub(super) fn new(bits: u32, starts: &[u32], rows: &[u32]) -> Self {
         match bits {
             8 => {

@@ -1,26 +1,24 @@
 //! Many rules at once: one bit per rule, looked up by the values of the packet's fields.
 //!
-//! A decision program makes one test after another, so the cost per packet grows with the number of
-//! rules. The index looks up each field of the packet once and gets, for each, the set of rules that the value
-//! satisfies, as bits; the intersection of all sets is the set of rules that match (bit vectors:
-//! Lakshman and Stiliadis, SIGCOMM 1998; with a summary of each set, so that only few words of it are
-//! read: Baboescu and Varghese, SIGCOMM 2001).
+//! A decision program makes one test after another, so the cost per packet grows with the number of rules. The index
+//! looks up each field of the packet once and gets, for each, the set of rules that the value satisfies, as bits; the
+//! intersection of all sets is the set of rules that match (bit vectors: Lakshman and Stiliadis, SIGCOMM 1998; with a
+//! summary of each set, so that only few words of it are read: Baboescu and Varghese, SIGCOMM 2001).
 //!
-//! - [`cubes`]: rules become *cubes*, with a set of values for each field. Sets need not be ranges, so
-//!   `port 80 or 443` is one cube, and `port >= 1000`, which is many tests, is one too ([`single`]). Conditions that
-//!   cubes
-//!   cannot express, because few rules test the field, are checked with the rule itself when its cube matches.
-//! - [`dimension`]: for each field, maps a value to the bits of its cubes, in lines of 64; [`intervals`] finds
-//!   the interval of the value. Memory grows with the size of the rules, not with its square; see there. Up to 64 cubes
-//!   are one line: the intersection of the rows of all fields is the result.
-//! - Cubes are assigned to lines by their most selective field: those with one source network together,
-//!   those with any source by their destination. So few lines are relevant to a packet. Within a
-//!   line, cubes are in the order of their rules, and lines are in the order of their first rules, so
-//!   the search ends at the first line that cannot have an earlier rule.
+//! - [`cubes`]: rules become *cubes*, with a set of values for each field. Sets need not be ranges, so `port 80 or 443`
+//!   is one cube, and `port >= 1000`, which is many tests, is one too ([`single`]). Conditions that cubes cannot
+//!   express, because few rules test the field, are checked with the rule itself when its cube matches.
+//! - [`dimension`]: for each field, maps a value to the bits of its cubes, in lines of 64; [`intervals`] finds the
+//!   interval of the value. Memory grows with the size of the rules, not with its square; see there. Up to 64 cubes are
+//!   one line: the intersection of the rows of all fields is the result.
+//! - Cubes are assigned to lines by their most selective field: those with one source network together, those with any
+//!   source by their destination. So few lines are relevant to a packet. Within a line, cubes are in the order of their
+//!   rules, and lines are in the order of their first rules, so the search ends at the first line that cannot have an
+//!   earlier rule.
 //!
 //! # Short packets
-//! For packets that lack a field of the index, the bits of those cubes are used that such
-//! packets can lie in, and each rule that is found is evaluated byte by byte.
+//! For packets that lack a field of the index, the bits of those cubes are used that such packets can lie in, and each
+//! rule that is found is evaluated byte by byte.
 
 mod cubes;
 mod dimension;
@@ -137,8 +135,7 @@ impl Index {
         index
     }
 
-    /// Adds the dimensions. If a field needs too much memory, the rules with conditions on it must be
-    /// evaluated.
+    /// Adds the dimensions. If a field needs too much memory, the rules with conditions on it must be evaluated.
     fn add_dimensions(&mut self, lines: &[Vec<(u32, Cube)>], fields: &[Field]) {
         let mut dimensions = Vec::new();
         for (at, &field) in fields.iter().enumerate() {

@@ -16,8 +16,7 @@ impl ValueSet {
     /// No value: only packets without the field.
     pub(super) const MISSING: ValueSet = ValueSet { ranges: Vec::new(), missing: true };
 
-    /// The values up to `max` that equal `value` under a mask of at least one bit; `None` if they
-    /// form too many ranges.
+    /// The values up to `max` that equal `value` under a mask of at least one bit; `None` if they form too many ranges.
     pub(super) fn masked(value: u32, mask: u32, max: u32, missing: bool) -> Option<Self> {
         let rest = mask & mask.wrapping_neg();
         let free = !mask & max & !(rest.wrapping_sub(1));

@@ -1,8 +1,8 @@
 //! Expressions about one field: the values that satisfy them.
 //!
-//! The compiler translates `port >= 1000` into a chain of tests of some bits each. Individually they are
-//! many sets of many ranges; together they are one range. It is found by fixing the bits of the value from the
-//! first one on, as long as the fixed bits do not decide.
+//! The compiler translates `port >= 1000` into a chain of tests of some bits each. Individually they are many sets of
+//! many ranges; together they are one range. It is found by fixing the bits of the value from the first one on, as long
+//! as the fixed bits do not decide.
 
 use super::super::expr::Expr;
 use super::super::insn::Test;
@@ -69,8 +69,7 @@ enum Known {
 impl Single {
     /// The values of the field that satisfy the expression, unless they form too many ranges, and whether packets
     /// without the field satisfy it; `None` if that depends on which of its bytes are present. `short` is the result of
-    /// a test
-    /// of missing bytes.
+    /// a test of missing bytes.
     pub(super) fn values(
         &self,
         field: Field,

@@ -371,8 +371,7 @@ fn conditions_outside_the_index_are_checked() {
     assert!(outputs.iter().all(|&packets| packets > 10), "{outputs:?}");
 }
 
-/// Conditions that hold for any bytes, but need some: what short packets do not satisfy must not
-/// hide the later rules.
+/// Conditions that hold for any bytes, but need some: what short packets do not satisfy must not hide the later rules.
 #[test]
 fn conditions_that_fail_only_for_short_packets_hide_no_rules() {
     let is = |value: u32, mask: u32| Expr::Is(Test::new(NETWORK + 12, value << 24, mask << 24));

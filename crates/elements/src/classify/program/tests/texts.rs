@@ -121,9 +121,8 @@ fn programs_are_optimised_as_in_click() {
     }
 }
 
-/// A program, found by chance, for which Click's analysis is wrong: both branches of an
-/// instruction come to lead to the same place, and the analysis assumes there what is known on only one
-/// of them. Click drops this packet.
+/// A program, found by chance, for which Click's analysis is wrong: both branches of an instruction come to lead to the
+/// same place, and the analysis assumes there what is known on only one of them. Click drops this packet.
 #[test]
 fn classification_is_correct_where_clicks_analysis_is_wrong() {
     let first = Expr::All(vec![
