@@ -14,7 +14,8 @@
 //! - `set VAR TEXT`, `setq`: sets a variable. `init`, `initq`: the same, once, before the script runs. `export`,
 //!   `exportq`: as `init`, and the variable becomes a read handler of the script.
 //! - `print [>FILE | >>FILE] TEXT`, `printq`: prints a line on standard output, or to a file. A TEXT that starts with a
-//!   letter, `@` or `_` names a handler to read; any other is unquoted and printed. `printn`, `printnq`: without a newline.
+//!   letter, `@` or `_` names a handler to read; any other is unquoted and printed. `printn`, `printnq`: without a
+//!   newline.
 //! - `read HANDLER [ARG...]`, `readq`: prints a handler's name and value on standard error.
 //! - `write HANDLER [TEXT]`, `writeq`: writes a handler.
 //! - `save HANDLER [FILE]`, `append HANDLER [FILE]`: prints a handler's value to a file.
