@@ -15,15 +15,15 @@ pub struct Options<'a> {
 pub struct HeaderOption<'a> {
     /// Which one (see [`ipv4_option`](super::ipv4_option) and [`tcp_option`](super::tcp_option)).
     pub kind: u8,
-    /// Its place in the option area.
+    /// Its offset in the option area.
     pub offset: usize,
-    /// All of its bytes, kind and length included.
+    /// All of its bytes, including kind and length.
     pub bytes: &'a [u8],
 }
 
 /// The kind that ends the list.
 const END: u8 = 0;
-/// The kind that pads, one byte long as the end mark.
+/// The kind for padding, one byte long like the end mark.
 const NO_OPERATION: u8 = 1;
 
 impl<'a> Options<'a> {

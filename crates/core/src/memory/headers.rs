@@ -1,4 +1,4 @@
-//! Where a packet's headers are.
+//! The positions of a packet's headers.
 //!
 //! Offsets are kept relative to the buffer, so that moving the front of the packet leaves them in place;
 //! they are given and returned relative to the data. A header may lie in front of the data: after
