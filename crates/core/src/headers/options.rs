@@ -1,9 +1,9 @@
-//! The list of options that IPv4 and TCP share the form of: kind, length, value; two kinds of one byte.
+//! Options in the form that IPv4 and TCP share: kind, length, value; two kinds are only one byte long.
 
-/// The options behind a fixed header.
+/// The options after a fixed header.
 ///
-/// Iterating yields each option up to the end mark. One that does not fit in the area ends the iteration,
-/// with its offset as an error.
+/// Iterating yields each option up to the end mark. An option that does not fit in the area ends the
+/// iteration, with its offset as an error.
 #[derive(Clone, Debug)]
 pub struct Options<'a> {
     area: &'a [u8],
