@@ -165,14 +165,14 @@ fn with_queues(
     })
 }
 
-/// One queue, of which both directions are the same descriptor.
+/// One queue; both directions use the same descriptor.
 struct Port {
-    /// Dropped first: what is undone must not be undone under a queue.
+    /// Dropped first: the settings must not be restored while a queue is open.
     file: OwnedFd,
     _interface: Arc<Interface>,
 }
 
-/// Says what the errors of the first step mean, which the kernel's own words do not.
+/// Explains the errors of the first operation better than the kernel's messages.
 fn explain(device: &str, existed: bool, several: bool, source: io::Error) -> DeviceError {
     let what = match source.raw_os_error() {
         Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => {
