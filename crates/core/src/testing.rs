@@ -59,7 +59,7 @@ impl Rig {
     /// Like [`new`](Self::new), with a class that need not be registered.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// See [`new`](Self::new).
     pub fn with_class(
         class: &'static ClassInfo,
         element: &str,
@@ -74,7 +74,7 @@ impl Rig {
     /// Like [`new`](Self::new), with your own classes and services.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// See [`new`](Self::new).
     pub fn with(
         mut registry: Registry,
         element: &str,
@@ -144,7 +144,7 @@ impl Rig {
     /// Reads a handler of the element.
     ///
     /// # Errors
-    /// As [`Router::read_of`].
+    /// See [`Router::read_of`].
     pub fn read(&self, handler: &str) -> Result<String, HandlerError> {
         self.read_with(handler, "")
     }
@@ -152,7 +152,7 @@ impl Rig {
     /// Reads a handler of the element with a parameter.
     ///
     /// # Errors
-    /// As [`Router::read_of`].
+    /// See [`Router::read_of`].
     pub fn read_with(&self, handler: &str, parameter: &str) -> Result<String, HandlerError> {
         self.router()
             .read_of(self.element, handler, parameter.as_bytes())
@@ -162,7 +162,7 @@ impl Rig {
     /// Writes a handler of the element, and runs everything that this triggers.
     ///
     /// # Errors
-    /// As [`Router::write_of`].
+    /// See [`Router::write_of`].
     pub fn write(&mut self, handler: &str, text: &str) -> Result<(), HandlerError> {
         self.router().write_of(self.element, handler, text.as_bytes())?;
         self.engine.settle();
