@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::{Header, Options, U16};
+use super::{Header, Options, U16, transport_header_len};
 use crate::checksum;
 
 /// An IPv4 header without options.
@@ -117,6 +117,22 @@ impl Ipv4Header {
     #[inline]
     pub fn is_first_fragment(&self) -> bool {
         self.flags_fragment.get() & Ipv4Header::OFFSET_MASK == 0
+    }
+
+    /// What follows this header, with options, in a packet that begins with it: the transport header, of which
+    /// later fragments have none. None also where the packet ends before.
+    #[inline(always)]
+    pub fn transport<'a>(&self, packet: &'a [u8]) -> Option<&'a [u8]> {
+        if self.is_first_fragment() { packet.get(self.header_len()..) } else { None }
+    }
+
+    /// Bytes in front of what TCP or UDP carry, in a packet that begins with this header. The bytes of the IP
+    /// header alone for other protocols, later fragments, and a transport header that is cut off.
+    #[inline]
+    pub fn headers_len(&self, packet: &[u8]) -> usize {
+        let transport = self.transport(packet);
+        let behind = transport.and_then(|bytes| transport_header_len(self.protocol, bytes));
+        self.header_len() + behind.unwrap_or(0)
     }
 
     /// Header, options and payload of the datagram at the start of `bytes`, link-layer padding cut off. None

@@ -116,6 +116,13 @@ impl<'a> Ipv6Extensions<'a> {
     }
 }
 
+impl Ipv6Extensions<'_> {
+    /// Number of the header that the walk has reached, and its offset in the payload.
+    pub fn reached(&self) -> (u8, usize) {
+        (self.next_header, self.offset)
+    }
+}
+
 impl<'a> Iterator for Ipv6Extensions<'a> {
     type Item = Ipv6Extension<'a>;
 

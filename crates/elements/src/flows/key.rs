@@ -120,8 +120,6 @@ pub(crate) struct Key {
 const NUMBERED: u32 = 1 << 8;
 /// Packets without an IP header and without a number, all together.
 const OTHERS: u32 = NUMBERED + 1;
-/// Protocols beside TCP and UDP whose headers begin with two ports: DCCP, SCTP, UDP-Lite.
-const WITH_PORTS: [u8; 3] = [33, 132, 136];
 
 impl Key {
     /// The flow of a packet with an IP header: addresses, protocol and ports; these are 0 for what has none, and for
@@ -130,12 +128,9 @@ impl Key {
         let bytes = packet.network_data()?;
         let (ip, _) = Ipv4Header::view(bytes)?;
         let protocol = ip.protocol;
-        let has_ports = protocol == protocol::TCP
-            || protocol == protocol::UDP
-            || WITH_PORTS.contains(&protocol);
-        let ports = bytes.get(ip.header_len()..).and_then(<[u8]>::first_chunk);
-        let ports = ports.filter(|_| has_ports && ip.is_first_fragment());
-        let ports = ports.map_or(0, |ports| u32::from_be_bytes(*ports));
+        let ports = ip.transport(bytes).filter(|_| protocol::has_ports(protocol));
+        let ports =
+            ports.and_then(<[u8]>::first_chunk).map_or(0, |ports| u32::from_be_bytes(*ports));
         let flow = FlowId { ports, ..FlowId::of_hosts(ip.source(), ip.destination()) };
         Some(Self { flow, space: protocol.into() })
     }

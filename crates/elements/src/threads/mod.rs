@@ -2,7 +2,6 @@
 
 pub mod balanced_thread_sched;
 pub mod cpu_switch;
-mod dissect;
 pub mod exact_cpu_switch;
 mod flow_hash;
 pub mod pipeliner;
