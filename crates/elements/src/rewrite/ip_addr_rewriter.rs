@@ -54,16 +54,13 @@
 
 use std::sync::Arc;
 
-use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Packet, Reason, Refused, Setup,
-    register,
-};
+use millrace_core::{Class, Element, Failed, Handlers, Packet, Reason, Setup, register};
 
 use super::family::Family;
 use super::flow_set::FlowSet;
 use super::flow_table::View;
 use super::rewriter::{Dialect, Lanes, Own, Rewriter, Seen, annotations};
-use super::{addresses, handlers, transport};
+use super::{addresses, handlers, rewriter, transport};
 use crate::flows::key::FlowId;
 
 /// The element; its manual is at the top of the file.
@@ -81,21 +78,7 @@ impl Element for IpAddrRewriter {
         Rewriter::configure(setup, Own { family: Family::Address, annotations, policies }).map(Self)
     }
 
-    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        self.0.initialize(init)
-    }
-
-    fn push(&self, cx: &mut Context, lanes: &mut Lanes, port: usize, batch: &mut Batch) {
-        self.0.push::<Source>(cx, lanes, port, batch);
-    }
-
-    fn run_timer(&self, cx: &mut Context, _: &mut Lanes) {
-        self.0.run_timer(cx);
-    }
-
-    fn take_state(&self, old: &Self, init: &Init<'_>) {
-        self.0.take_state(&old.0, init);
-    }
+    rewriter::methods!(Source);
 
     fn handlers(handlers: &mut Handlers<Self>) {
         handlers::tables(handlers, |element| &element.0, ["table", "mappings"], 0);

@@ -42,9 +42,9 @@
 //! CheckIPHeader, CheckUDPHeader, CheckICMPHeader, SetTCPChecksum
 
 use millrace_core::headers::{Header, Ipv4Header, TcpHeader, protocol};
-use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Packet, Setup, register};
+use millrace_core::{Class, Element, Packet, register};
 
-use super::transport_check::{Fault, Kind, TransportCheck};
+use super::transport_check::{self, Fault, Kind, TransportCheck};
 use crate::ip::pseudo_header;
 
 /// The element; its manual is at the top of the file.
@@ -64,17 +64,7 @@ impl Element for CheckTcpHeader {
     const CLASS: Class = Class::new("CheckTCPHeader", "1/1-2", "a/ah");
     type Local = ();
 
-    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        TransportCheck::configure(setup, &KIND).map(Self)
-    }
-
-    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
-        self.0.process(cx, batch, check);
-    }
-
-    fn handlers(handlers: &mut Handlers<Self>) {
-        TransportCheck::handlers(handlers, |element| &element.0);
-    }
+    transport_check::methods!(&KIND, check);
 }
 
 fn check(ip: &Ipv4Header, packet: &Packet, checksum: bool) -> Result<(), Fault> {

@@ -43,9 +43,9 @@
 //! CheckIPHeader, CheckTCPHeader, CheckICMPHeader, SetUDPChecksum
 
 use millrace_core::headers::{Header, Ipv4Header, UdpHeader, protocol};
-use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Packet, Setup, register};
+use millrace_core::{Class, Element, Packet, register};
 
-use super::transport_check::{Fault, Kind, TransportCheck};
+use super::transport_check::{self, Fault, Kind, TransportCheck};
 use crate::ip::pseudo_header;
 
 /// The element; its manual is at the top of the file.
@@ -65,17 +65,7 @@ impl Element for CheckUdpHeader {
     const CLASS: Class = Class::new("CheckUDPHeader", "1/1-2", "a/ah");
     type Local = ();
 
-    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        TransportCheck::configure(setup, &KIND).map(Self)
-    }
-
-    fn process(&self, cx: &mut Context, (): &mut (), batch: &mut Batch) {
-        self.0.process(cx, batch, check);
-    }
-
-    fn handlers(handlers: &mut Handlers<Self>) {
-        TransportCheck::handlers(handlers, |element| &element.0);
-    }
+    transport_check::methods!(&KIND, check);
 }
 
 fn check(_ip: &Ipv4Header, packet: &Packet, checksum: bool) -> Result<(), Fault> {

@@ -34,10 +34,10 @@
 //! # See also
 //! RatedUnqueue, BandwidthShaper, LinkUnqueue
 
-use millrace_core::{Class, Context, Element, Failed, Handlers, Init, Refused, Setup, register};
+use millrace_core::{Class, Element, register};
 
 use super::super::shapers::pace::Unit;
-use super::rated::Rated;
+use super::rated::{self, Rated};
 
 /// The element; its manual is at the top of the file.
 pub struct BandwidthRatedUnqueue(Rated);
@@ -48,24 +48,5 @@ impl Element for BandwidthRatedUnqueue {
     const CLASS: Class = Class::new("BandwidthRatedUnqueue", "1/1", "l/h").breaks_batches();
     type Local = ();
 
-    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        Rated::configure(setup, Unit::Bytes).map(Self)
-    }
-
-    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        self.0.initialize(init);
-        Ok(())
-    }
-
-    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
-        self.0.run_task(cx)
-    }
-
-    fn run_timer(&self, _cx: &mut Context, (): &mut ()) {
-        self.0.run_timer();
-    }
-
-    fn handlers(handlers: &mut Handlers<Self>) {
-        Rated::handlers(handlers, |unqueue| &unqueue.0, |unqueue| unqueue.0.task());
-    }
+    rated::methods!(Unit::Bytes);
 }

@@ -90,11 +90,7 @@ impl Rated {
     }
 
     /// The handlers `rate config active calls scheduled home_thread`.
-    pub(super) fn handlers<E: Element>(
-        handlers: &mut Handlers<E>,
-        of: fn(&E) -> &Self,
-        task: fn(&E) -> &Task,
-    ) {
+    pub(super) fn handlers<E: Element>(handlers: &mut Handlers<E>, of: fn(&E) -> &Self) {
         handlers.read("calls", move |e, _| of(e).counts.text());
         handlers.read("rate", move |e, _| of(e).pace().rate_text());
         handlers.write("rate", move |e, call| {
@@ -109,11 +105,7 @@ impl Rated {
             Ok(())
         });
         handlers.read("config", move |e, _| of(e).pace().rate_text());
-        task_handlers(handlers, task);
-    }
-
-    pub(super) fn task(&self) -> &Task {
-        &self.task
+        task_handlers(handlers, move |e| &of(e).task);
     }
 
     fn pace(&self) -> MutexGuard<'_, Pace> {
@@ -132,3 +124,36 @@ impl Counts {
         )
     }
 }
+
+/// The methods of an element whose field is a [`Rated`], for a rate in this unit.
+macro_rules! methods {
+    ($unit:expr) => {
+        fn configure(
+            setup: &mut ::millrace_core::Setup<'_>,
+        ) -> Result<Self, ::millrace_core::Failed> {
+            Rated::configure(setup, $unit).map(Self)
+        }
+
+        fn initialize(
+            &self,
+            init: &mut ::millrace_core::Init<'_>,
+        ) -> Result<(), ::millrace_core::Refused> {
+            self.0.initialize(init);
+            Ok(())
+        }
+
+        fn run_task(&self, cx: &mut ::millrace_core::Context, (): &mut ()) -> bool {
+            self.0.run_task(cx)
+        }
+
+        fn run_timer(&self, _cx: &mut ::millrace_core::Context, (): &mut ()) {
+            self.0.run_timer();
+        }
+
+        fn handlers(handlers: &mut ::millrace_core::Handlers<Self>) {
+            Rated::handlers(handlers, |element| &element.0);
+        }
+    };
+}
+
+pub(super) use methods;
