@@ -258,7 +258,7 @@ impl RxQueue for Receiver {
             let extra = packet.len().saturating_sub(self.options.snap_length);
             packet.truncate(self.options.snap_length);
             packet.set_extra_length(u32::try_from(extra).unwrap_or(u32::MAX));
-            packet.set_packet_type(self.type_of(packet.data()));
+            packet.set_packet_type(PacketType::of_frame(packet.data(), self.ether));
             n += 1;
             // There is room.
             let _ = batch.push(packet);
@@ -273,23 +273,6 @@ impl RxQueue for Receiver {
 
     fn meter(&self) -> Option<Arc<Meter>> {
         Some(Arc::clone(&self.meter))
-    }
-}
-
-impl Receiver {
-    fn type_of(&self, frame: &[u8]) -> PacketType {
-        let Some(destination) = frame.first_chunk().map(|bytes| EtherAddress(*bytes)) else {
-            return PacketType::Host;
-        };
-        if destination.is_broadcast() {
-            PacketType::Broadcast
-        } else if destination.is_group() {
-            PacketType::Multicast
-        } else if self.ether.is_some_and(|own| own != destination) {
-            PacketType::OtherHost
-        } else {
-            PacketType::Host
-        }
     }
 }
 
