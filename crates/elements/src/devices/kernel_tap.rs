@@ -64,9 +64,7 @@
 //! # See also
 //! KernelTun, FromHost, ToHost
 
-use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Refused, Router, Setup, register,
-};
+use millrace_core::{Class, Element, Failed, Setup, register};
 use millrace_io::tap::TapKind;
 
 use super::tap_port::{self, HasTap, TapPort};
@@ -84,33 +82,7 @@ impl Element for KernelTap {
         TapPort::configure(setup, TapKind::Tap).map(Self)
     }
 
-    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        self.0.initialize(init)
-    }
-
-    fn push(&self, cx: &mut Context, (): &mut (), _port: usize, batch: &mut Batch) {
-        self.0.push(cx, batch);
-    }
-
-    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
-        self.0.run(cx)
-    }
-
-    fn run_timer(&self, _cx: &mut Context, (): &mut ()) {
-        self.0.run_timer();
-    }
-
-    fn held(&self) -> usize {
-        self.0.held()
-    }
-
-    fn handlers(handlers: &mut Handlers<Self>) {
-        tap_port::handlers(handlers);
-    }
-
-    fn cleanup(&self, _router: &Router) -> Result<(), Refused> {
-        self.0.cleanup()
-    }
+    tap_port::methods!();
 }
 
 impl HasTap for KernelTap {

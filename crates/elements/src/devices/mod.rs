@@ -12,6 +12,7 @@ pub mod from_dump;
 pub mod from_host;
 pub mod from_netmap_device;
 pub mod from_xdp_device;
+mod intake;
 pub mod kernel_tap;
 pub mod kernel_tun;
 pub mod mcast_socket;
