@@ -25,9 +25,7 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use crate::bpf;
 use crate::meter::Meter;
-use crate::queue::{
-    Backend, Capabilities, DeviceError, Opened, RxOptions, RxQueue, TxOptions, TxQueue,
-};
+use crate::queue::{Backend, DeviceError, Opened, RxOptions, RxQueue, TxOptions, TxQueue};
 use crate::tap::{Tap, TapOptions};
 
 /// Virtual devices in pairs. Clones refer to the same devices.
@@ -142,9 +140,9 @@ impl Backend for Network {
 }
 
 fn opened<Q: ?Sized>(queue: Box<Q>) -> Opened<Q> {
-    let capabilities =
-        Capabilities { backend: "memory", zero_copy: true, ..Capabilities::default() };
-    Opened { queues: vec![queue], capabilities, changes: Vec::new() }
+    let mut opened = Opened::new("memory", vec![queue]);
+    opened.capabilities.zero_copy = true;
+    opened
 }
 
 /// One end of a pair. Clones are the same end.

@@ -299,27 +299,12 @@ mod tests {
 
     impl Backend for Small {
         fn open_rx(&self, _: &str, _: &RxOptions) -> Result<Opened<dyn RxQueue>, DeviceError> {
-            Ok(Opened {
-                queues: vec![Box::new(Small)],
-                capabilities: Capabilities { backend: "small", ..Capabilities::default() },
-                changes: vec!["promiscuous mode is on".to_owned()],
-            })
+            let changes = vec!["promiscuous mode is on".to_owned()];
+            Ok(Opened { changes, ..Opened::new("small", vec![Box::new(Small)]) })
         }
 
         fn open_tx(&self, _: &str, _: &TxOptions) -> Result<Opened<dyn TxQueue>, DeviceError> {
-            Ok(Opened {
-                queues: vec![Box::new(Small)],
-                capabilities: Capabilities { backend: "small", ..Capabilities::default() },
-                changes: Vec::new(),
-            })
-        }
-
-        fn ether(&self, _: &str) -> Option<EtherAddress> {
-            None
-        }
-
-        fn ipv4(&self, _: &str) -> Option<Ipv4Prefix> {
-            None
+            Ok(Opened::new("small", vec![Box::new(Small)]))
         }
     }
 
