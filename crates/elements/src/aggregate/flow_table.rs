@@ -2,7 +2,8 @@
 //!
 //! This is not the [table that other elements share](crate::flows::table): every packet changes its flow in several
 //! places, packets wait here for one another, time is that of the packets, and flows end in the order of their numbers.
-//! One thread at a time has all of it.
+//! One thread at a time has all of it. How long a flow may be silent depends on the state of its connection, and it
+//! does not end while a fragment waits; the shared table has one timeout, and forgets flows when it needs the room.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, Write};

@@ -1,4 +1,7 @@
 //! The devices of the lab, as elements see them.
+//!
+//! They are not the wires of `millrace_io::memory`: nothing is on its way to the router until the router asks. Then the
+//! hosts act, on the thread that asked, so that one seed gives one run.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
