@@ -231,21 +231,15 @@ fn refuse_others(args: &mut Args<'_>) {
 
 #[cfg(test)]
 mod tests {
-    use millrace_core::Packet;
-    use millrace_core::services::Services;
     use millrace_core::testing::Rig;
-    use millrace_core::{Registry, Timestamp};
-    use millrace_io::Devices;
-    use millrace_io::memory::{Interface, Network};
+    use millrace_core::{Packet, Timestamp};
+
+    use crate::devices::test_rig::rig;
 
     #[test]
     fn receives_from_a_substituted_device() {
-        let network = Network::default();
-        let far = network.connect(Interface::new("0"), Interface::new("host"));
-        let mut services = Services::default();
-        services.insert(Devices(Box::new(network)));
         let element = "FromDPDKDevice(0, QUEUE 0, BURST 1, MAXTHREADS -1, VERBOSE 3, MODE rss)";
-        let mut rig = Rig::with(Registry::linked(), element, 0, 1, services).unwrap();
+        let (mut rig, far) = rig("0", element, 0, 1);
         far.send(Packet::from_bytes(b"packet").unwrap()).unwrap();
         assert_eq!(rig.pass(Timestamp::ZERO)[0].len(), 1);
         assert_eq!(

@@ -93,25 +93,15 @@ impl HasTap for KernelTap {
 
 #[cfg(test)]
 mod tests {
-    use millrace_core::services::Services;
     use millrace_core::testing::Rig;
-    use millrace_core::{Packet, Reason, Registry, Timestamp};
-    use millrace_io::Devices;
-    use millrace_io::memory::{End, Interface, Network};
+    use millrace_core::{Packet, Reason, Timestamp};
 
-    fn rig(element: &str, inputs: usize, outputs: usize) -> (Rig, End) {
-        let network = Network::default();
-        let machine = network.connect(Interface::new("tap7"), Interface::new("machine"));
-        let mut services = Services::default();
-        services.insert(Devices(Box::new(network)));
-        let rig = Rig::with(Registry::linked(), element, inputs, outputs, services).unwrap();
-        (rig, machine)
-    }
+    use crate::devices::test_rig::rig;
 
     #[test]
     fn frames_flow_in_both_directions() {
         let element = "KernelTap(10.0.0.1/24, 10.0.0.254, DEVNAME tap7, HEADROOM 64)";
-        let (mut rig, machine) = rig(element, 1, 1);
+        let (mut rig, machine) = rig("tap7", element, 1, 1);
         machine.send(Packet::from_bytes(&[7; 60]).unwrap()).unwrap();
         let out = rig.pass(Timestamp::ZERO);
         assert_eq!(out[0][0].data(), [7; 60]);

@@ -82,20 +82,11 @@ impl HasTap for KernelTun {
 
 #[cfg(test)]
 mod tests {
-    use millrace_core::services::Services;
-    use millrace_core::testing::Rig;
-    use millrace_core::{Packet, Reason, Registry, Timestamp};
-    use millrace_io::Devices;
-    use millrace_io::memory::{End, Interface, Network};
+    use millrace_core::{Packet, Reason, Timestamp};
 
-    fn rig(outputs: usize) -> (Rig, End) {
-        let network = Network::default();
-        let machine = network.connect(Interface::new("tun7"), Interface::new("machine"));
-        let mut services = Services::default();
-        services.insert(Devices(Box::new(network)));
-        let element = "KernelTun(10.0.0.1/24, DEVNAME tun7, MTU 100)";
-        (Rig::with(Registry::linked(), element, 1, outputs, services).unwrap(), machine)
-    }
+    use crate::devices::test_rig::rig;
+
+    const ELEMENT: &str = "KernelTun(10.0.0.1/24, DEVNAME tun7, MTU 100)";
 
     fn ip(length: usize) -> Vec<u8> {
         let mut packet = vec![0; length];
@@ -107,7 +98,7 @@ mod tests {
     #[test]
     fn ip_packets_have_header_annotations() {
         for outputs in [1, 2] {
-            let (mut rig, machine) = rig(outputs);
+            let (mut rig, machine) = rig("tun7", ELEMENT, 1, outputs);
             for bytes in [ip(60), vec![0; 60], ip(60)] {
                 machine.send(Packet::from_bytes(&bytes).unwrap()).unwrap();
             }
@@ -125,7 +116,7 @@ mod tests {
 
     #[test]
     fn the_machine_gets_only_the_ip_packet() {
-        let (mut rig, machine) = rig(1);
+        let (mut rig, machine) = rig("tun7", ELEMENT, 1, 1);
         let packet = |front: usize, bytes: &[u8], header: Option<isize>| {
             let mut packet = Packet::from_bytes(&[&vec![9; front], bytes].concat()).unwrap();
             header.into_iter().for_each(|at| packet.set_network_header(at, 20));

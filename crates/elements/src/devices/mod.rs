@@ -28,6 +28,8 @@ pub mod replay_unqueue;
 pub mod socket;
 mod socket_args;
 mod tap_port;
+#[cfg(test)]
+mod test_rig;
 mod threading;
 pub mod to_device;
 pub mod to_dpdk_device;
