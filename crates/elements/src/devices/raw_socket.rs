@@ -50,6 +50,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::OwnedFd;
 
 use millrace_core::args::{IpProtocol, Kind, TcpPort, UdpPort};
+use millrace_core::headers::protocol;
 use millrace_core::{
     Args, Batch, Class, Context, Element, Failed, Handlers, Init, Lock, Packet, Reason, Refused,
     Router, Setup, register,
@@ -175,17 +176,15 @@ impl Sink for End {
 
 /// Reads PORT, a number or a name; 0 means none.
 fn port(args: &mut Args<'_>, protocol: u8) -> Option<u16> {
-    const TCP: u8 = 6;
-    const UDP: u8 = 17;
-    const ICMP: u8 = 1;
-    const GRE: u8 = 47;
     let port = match protocol {
-        TCP => args.optional("PORT").map(|TcpPort(port)| port),
-        UDP => args.optional("PORT").map(|UdpPort(port)| port),
+        protocol::TCP => args.optional("PORT").map(|TcpPort(port)| port),
+        protocol::UDP => args.optional("PORT").map(|UdpPort(port)| port),
         _ => args.optional("PORT"),
     };
     let port = port.filter(|port| *port != 0);
-    if port.is_some() && ![TCP, UDP, ICMP, GRE].contains(&protocol) {
+    if port.is_some()
+        && !matches!(protocol, protocol::TCP | protocol::UDP | protocol::ICMP | protocol::GRE)
+    {
         args.error("PORT", "PORT means something for TCP, UDP, ICMP and GRE only");
     }
     port

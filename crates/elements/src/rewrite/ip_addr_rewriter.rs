@@ -60,7 +60,7 @@ use super::family::Family;
 use super::flow_set::FlowSet;
 use super::flow_table::View;
 use super::rewriter::{Dialect, Lanes, Own, Rewriter, Seen, annotations};
-use super::{addresses, handlers, rewriter, transport};
+use super::{addresses, handlers, rewriter};
 use crate::flows::key::FlowId;
 
 /// The element; its manual is at the top of the file.
@@ -92,10 +92,7 @@ struct Source;
 impl Dialect for Source {
     #[inline(always)]
     fn read(packet: &Packet) -> Result<Seen, Reason> {
-        let bytes = packet.network_data().ok_or(Reason::NoHeader)?;
-        let (head, _) = transport::split(bytes)?;
-        let flow = FlowId { addresses: transport::addresses(head), ports: 0 };
-        Ok(Seen { flow, map: 0, protocol: 0 })
+        addresses::read(packet)
     }
 
     #[inline(always)]

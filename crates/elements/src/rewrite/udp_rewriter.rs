@@ -82,15 +82,12 @@ impl Element for UdpRewriter {
 
 struct Udp;
 
-/// The protocol number of DCCP (RFC 4340).
-pub(super) const DCCP: u8 = 33;
-
 impl Dialect for Udp {
     #[inline(always)]
     fn read(packet: &Packet) -> Result<Seen, Reason> {
         let (flow, protocol) = transport::read(packet)?;
         match protocol {
-            protocol::UDP | protocol::TCP | DCCP => Ok(Seen { flow, map: 0, protocol }),
+            protocol::UDP | protocol::TCP | protocol::DCCP => Ok(Seen { flow, map: 0, protocol }),
             _ => Err(Reason::NoMatch),
         }
     }
