@@ -87,9 +87,7 @@
 
 use millrace_core::args::{Kind, Word};
 use millrace_core::element::Receiving;
-use millrace_core::{
-    Args, Batch, Class, Context, Element, Failed, Handlers, Init, Refused, Router, Setup, register,
-};
+use millrace_core::{Args, Batch, Class, Element, Failed, Handlers, Setup, register};
 use millrace_io::{DpdkOptions, Method, RxOptions, Spread};
 
 use super::dpdk::{self, UsesPort};
@@ -141,13 +139,7 @@ impl Element for FromDpdkDevice {
         Ok(Self { port, burst, reception })
     }
 
-    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        self.reception.initialize(init)
-    }
-
-    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
-        self.reception.run(cx, |cx, batch| cx.push_batch(0, batch))
-    }
+    receive::methods!();
 
     fn handlers(handlers: &mut Handlers<Self>) {
         receive::handlers(handlers);
@@ -159,10 +151,6 @@ impl Element for FromDpdkDevice {
         dpdk::counter(handlers, "nombufs", |stats| stats.no_mbuf);
         dpdk::queue_count(handlers);
         handlers.read("burst", |e, _| e.burst);
-    }
-
-    fn cleanup(&self, router: &Router) -> Result<(), Refused> {
-        receive::cleanup(self, router)
     }
 }
 

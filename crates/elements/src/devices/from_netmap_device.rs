@@ -52,9 +52,7 @@
 
 use millrace_core::args::Kind;
 use millrace_core::element::Receiving;
-use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Refused, Router, Setup, register,
-};
+use millrace_core::{Batch, Class, Element, Failed, Handlers, Setup, register};
 use millrace_io::{Method, RxOptions, XdpOptions};
 
 use super::receive::{self, Receives, Reception, Wanted};
@@ -108,21 +106,11 @@ impl Element for FromNetmapDevice {
         Ok(Self { reception })
     }
 
-    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        self.reception.initialize(init)
-    }
-
-    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
-        self.reception.run(cx, |cx, batch| cx.push_batch(0, batch))
-    }
+    receive::methods!();
 
     fn handlers(handlers: &mut Handlers<Self>) {
         receive::handlers(handlers);
         handlers.read("dropped", |element, _| element.reception.counts().lost);
-    }
-
-    fn cleanup(&self, router: &Router) -> Result<(), Refused> {
-        receive::cleanup(self, router)
     }
 }
 

@@ -84,9 +84,7 @@
 
 use millrace_core::args::Kind;
 use millrace_core::element::Receiving;
-use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Refused, Router, Setup, register,
-};
+use millrace_core::{Batch, Class, Element, Failed, Handlers, Setup, register};
 use millrace_io::{Method, RxOptions, Spread, XdpOptions};
 
 use super::receive::{self, Receives, Reception, Wanted};
@@ -141,20 +139,10 @@ impl Element for FromXdpDevice {
         Ok(Self { reception: Reception::configure(setup, device, wanted) })
     }
 
-    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        self.reception.initialize(init)
-    }
-
-    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
-        self.reception.run(cx, |cx, batch| cx.push_batch(0, batch))
-    }
+    receive::methods!();
 
     fn handlers(handlers: &mut Handlers<Self>) {
         receive::handlers(handlers);
-    }
-
-    fn cleanup(&self, router: &Router) -> Result<(), Refused> {
-        receive::cleanup(self, router)
     }
 }
 
