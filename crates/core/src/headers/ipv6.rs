@@ -81,8 +81,9 @@ impl Ipv6Header {
 }
 
 /// Walks the extension headers between an IPv6 header and the upper layer. It stops at the first header that
-/// is not an extension, at one that is truncated, and after a fragment header that does not belong to the
-/// first fragment; [`upper`](Ipv6Extensions::upper) then returns its position.
+/// is not an extension, and at one that is truncated; [`reached`](Ipv6Extensions::reached) then returns its
+/// position. What follows the fragment header of a later fragment is not a header, though it may look like
+/// one: [`upper`](Ipv6Extensions::upper) checks for that.
 #[derive(Clone, Debug)]
 pub struct Ipv6Extensions<'a> {
     next_header: u8,
