@@ -86,9 +86,9 @@ use millrace_core::{
 use millrace_io::pcap::LinkType;
 use millrace_io::{Method, RxOptions, bpf, libpcap};
 
-use super::force_ip::force_ip;
-use super::receive::{self, Receives, Reception, Wanted};
-use super::{method, threading};
+use super::interface::force_ip::force_ip;
+use super::interface::receive::{self, Receives, Reception, Wanted};
+use super::interface::{method, threading};
 
 /// The element; its manual is at the top of the file.
 pub struct FromDevice {
@@ -221,7 +221,7 @@ mod tests {
     use millrace_io::memory::End;
 
     use super::*;
-    use crate::devices::test_rig::rig;
+    use crate::devices::interface::test_rig::rig;
 
     fn receive(arguments: &str, outputs: usize, frames: &[&[u8]]) -> (Rig, End) {
         let element = format!("FromDevice(eth0 {arguments})");

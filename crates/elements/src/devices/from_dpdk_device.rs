@@ -90,9 +90,9 @@ use millrace_core::element::Receiving;
 use millrace_core::{Args, Batch, Class, Element, Failed, Handlers, Setup, register};
 use millrace_io::{DpdkOptions, Method, RxOptions, Spread};
 
-use super::dpdk::{self, UsesPort};
-use super::receive::{self, Receives, Reception, Wanted};
-use super::threading;
+use super::interface::dpdk::{self, UsesPort};
+use super::interface::receive::{self, Receives, Reception, Wanted};
+use super::interface::threading;
 
 /// Packets received at a time, unless the configuration says otherwise.
 const BURST: u32 = 128;
@@ -222,7 +222,7 @@ mod tests {
     use millrace_core::testing::Rig;
     use millrace_core::{Packet, Timestamp};
 
-    use crate::devices::test_rig::rig;
+    use crate::devices::interface::test_rig::rig;
 
     #[test]
     fn receives_from_a_substituted_device() {

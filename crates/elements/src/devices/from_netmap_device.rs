@@ -55,8 +55,8 @@ use millrace_core::element::Receiving;
 use millrace_core::{Batch, Class, Element, Failed, Handlers, Setup, register};
 use millrace_io::{Method, RxOptions, XdpOptions};
 
-use super::receive::{self, Receives, Reception, Wanted};
-use super::{method, netmap, threading};
+use super::interface::receive::{self, Receives, Reception, Wanted};
+use super::interface::{method, netmap, threading};
 
 /// The element; its manual is at the top of the file.
 pub struct FromNetmapDevice {
@@ -125,7 +125,7 @@ mod tests {
     use millrace_core::testing::Rig;
     use millrace_core::{Packet, Timestamp};
 
-    use crate::devices::test_rig::rig;
+    use crate::devices::interface::test_rig::rig;
 
     #[test]
     fn emits_what_the_interface_receives() {

@@ -87,8 +87,8 @@ use millrace_core::element::Receiving;
 use millrace_core::{Batch, Class, Element, Failed, Handlers, Setup, register};
 use millrace_io::{Method, RxOptions, Spread, XdpOptions};
 
-use super::receive::{self, Receives, Reception, Wanted};
-use super::{method, threading, xdp};
+use super::interface::receive::{self, Receives, Reception, Wanted};
+use super::interface::{method, threading, xdp};
 
 /// The element; its manual is at the top of the file.
 pub struct FromXdpDevice {
@@ -157,7 +157,7 @@ mod tests {
     use millrace_core::testing::Rig;
     use millrace_core::{Packet, Timestamp};
 
-    use crate::devices::test_rig::rig;
+    use crate::devices::interface::test_rig::rig;
 
     #[test]
     fn emits_what_the_device_receives() {

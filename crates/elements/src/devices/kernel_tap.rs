@@ -67,7 +67,7 @@
 use millrace_core::{Class, Element, Failed, Setup, register};
 use millrace_io::tap::TapKind;
 
-use super::tap_port::{self, HasTap, TapPort};
+use super::interface::tap_port::{self, HasTap, TapPort};
 
 /// The element; its manual is at the top of the file.
 pub struct KernelTap(TapPort);
@@ -96,7 +96,7 @@ mod tests {
     use millrace_core::testing::Rig;
     use millrace_core::{Packet, Reason, Timestamp};
 
-    use crate::devices::test_rig::rig;
+    use crate::devices::interface::test_rig::rig;
 
     #[test]
     fn frames_flow_in_both_directions() {

@@ -56,7 +56,7 @@
 use millrace_core::{Class, Element, Failed, Setup, register};
 use millrace_io::tap::TapKind;
 
-use super::tap_port::{self, HasTap, TapPort};
+use super::interface::tap_port::{self, HasTap, TapPort};
 
 /// The element; its manual is at the top of the file.
 pub struct KernelTun(TapPort);
@@ -84,7 +84,7 @@ impl HasTap for KernelTun {
 mod tests {
     use millrace_core::{Packet, Reason, Timestamp};
 
-    use crate::devices::test_rig::rig;
+    use crate::devices::interface::test_rig::rig;
 
     const ELEMENT: &str = "KernelTun(10.0.0.1/24, DEVNAME tun7, MTU 100)";
 

@@ -57,9 +57,9 @@ use millrace_core::{
 };
 use millrace_io::socket::{Address, Failure, Options, Socket};
 
-use super::intake::Intake;
-use super::outlet::{self, Fate, Outlet, Sent, Sink};
-use super::socket_args::Common;
+use super::sockets::arguments::Common;
+use super::sockets::intake::Intake;
+use super::sockets::outlet::{self, Fate, Outlet, Sent, Sink};
 use crate::standard::supply::task_handlers;
 
 /// The element; its manual is at the top of the file.

@@ -1,43 +1,25 @@
 //! Network devices and capture files.
 
-mod backend;
-mod dpdk;
 pub mod dpdk_info;
-mod expression;
-mod force_ip;
-mod force_len;
 pub mod from_device;
 pub mod from_dpdk_device;
 pub mod from_dump;
 pub mod from_host;
 pub mod from_netmap_device;
 pub mod from_xdp_device;
-mod intake;
+pub mod interface;
 pub mod kernel_tap;
 pub mod kernel_tun;
 pub mod mcast_socket;
-mod method;
-pub mod netmap;
-mod outlet;
-pub(crate) mod pace;
+pub(crate) mod playback;
 pub mod raw_socket;
-mod receive;
-mod recording;
 pub mod replay;
 pub mod replay_unqueue;
 pub mod socket;
-mod socket_args;
-mod tap_port;
-#[cfg(test)]
-mod test_rig;
-mod threading;
+mod sockets;
 pub mod to_device;
 pub mod to_dpdk_device;
 pub mod to_dump;
 pub mod to_host;
 pub mod to_netmap_device;
 pub mod to_xdp_device;
-mod trace;
-mod transmit;
-mod window;
-mod xdp;

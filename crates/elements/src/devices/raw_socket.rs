@@ -58,10 +58,10 @@ use millrace_core::{
 use millrace_io::pcap::LinkType;
 use millrace_io::socket::{Address, Options, Raw};
 
-use super::force_ip::force_ip;
-use super::intake::Intake;
-use super::outlet::{self, Fate, Outlet, Sent, Sink};
-use super::socket_args::Common;
+use super::interface::force_ip::force_ip;
+use super::sockets::arguments::Common;
+use super::sockets::intake::Intake;
+use super::sockets::outlet::{self, Fate, Outlet, Sent, Sink};
 use crate::standard::supply::task_handlers;
 
 /// The element; its manual is at the top of the file.

@@ -76,9 +76,9 @@ use millrace_core::{
 };
 use millrace_io::socket::{self, Address, Received};
 
-use super::intake::Intake;
-use super::outlet::{self, Fate, Outlet, Sink};
-use super::socket_args::Endpoint;
+use super::sockets::arguments::Endpoint;
+use super::sockets::intake::Intake;
+use super::sockets::outlet::{self, Fate, Outlet, Sink};
 use crate::standard::supply::task_handlers;
 
 /// The element; its manual is at the top of the file.

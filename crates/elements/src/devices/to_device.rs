@@ -55,8 +55,8 @@
 
 use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Refused, Setup, register};
 
-use super::method;
-use super::transmit::{self, Transmission, Transmits, Wanted};
+use super::interface::method;
+use super::interface::transmit::{self, Transmission, Transmits, Wanted};
 
 /// The element; its manual is at the top of the file.
 pub struct ToDevice {
@@ -98,7 +98,7 @@ mod tests {
     use millrace_core::testing::Rig;
     use millrace_io::memory::{End, Interface};
 
-    use crate::devices::test_rig::rig_towards;
+    use crate::devices::interface::test_rig::rig_towards;
 
     fn rig(arguments: &str, outputs: usize, capacity: usize) -> (Rig, End) {
         let host = Interface { capacity, ..Interface::new("host") };

@@ -70,8 +70,8 @@ use millrace_core::args::Kind;
 use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Refused, Setup, register};
 use millrace_io::Method;
 
-use super::transmit::{self, Transmission, Transmits, Wanted};
-use super::xdp;
+use super::interface::transmit::{self, Transmission, Transmits, Wanted};
+use super::interface::xdp;
 
 /// The element; its manual is at the top of the file.
 pub struct ToXdpDevice {
@@ -112,7 +112,7 @@ impl Transmits for ToXdpDevice {
 mod tests {
     use millrace_core::testing::Rig;
 
-    use crate::devices::test_rig::rig;
+    use crate::devices::interface::test_rig::rig;
 
     #[test]
     fn transmits_what_is_pushed() {

@@ -56,12 +56,13 @@ use std::sync::Arc;
 use millrace_core::headers::protocol;
 use millrace_core::{Class, Element, Failed, Handlers, Packet, Reason, Setup, register};
 
-use super::family::{Family, next_identifier};
-use super::flow_set::FlowSet;
-use super::flow_table::View;
+use super::mappings::family::{Family, next_identifier};
+use super::mappings::flow_set::FlowSet;
+use super::mappings::flow_table::View;
+use super::mappings::transport::{field, update, write_addresses};
+use super::mappings::{addresses, transport};
+use super::rewriter::{self, handlers};
 use super::rewriter::{Dialect, Lanes, Own, Rewriter, Seen, annotations};
-use super::transport::{field, update, write_addresses};
-use super::{addresses, handlers, rewriter, transport};
 use crate::flows::key::FlowId;
 
 /// The element; its manual is at the top of the file.

@@ -51,11 +51,12 @@ use std::sync::Arc;
 
 use millrace_core::{Class, Element, Failed, Handlers, Packet, Reason, Setup, register};
 
-use super::family::Family;
-use super::flow_set::FlowSet;
-use super::flow_table::View;
+use super::mappings::addresses;
+use super::mappings::family::Family;
+use super::mappings::flow_set::FlowSet;
+use super::mappings::flow_table::View;
+use super::rewriter::{self, handlers};
 use super::rewriter::{Dialect, Lanes, Own, Rewriter, Seen, annotations};
-use super::{addresses, handlers, rewriter};
 
 /// The element; its manual is at the top of the file.
 pub struct IpAddrPairRewriter(Arc<Rewriter>);

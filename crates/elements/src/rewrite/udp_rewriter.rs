@@ -45,11 +45,12 @@ use std::sync::Arc;
 use millrace_core::headers::protocol;
 use millrace_core::{Class, Element, Failed, Handlers, Packet, Reason, Setup, register};
 
-use super::family::Family;
-use super::flow_set::{FlowSet, Policy, Timeouts};
-use super::flow_table::View;
+use super::mappings::family::Family;
+use super::mappings::flow_set::{FlowSet, Policy, Timeouts};
+use super::mappings::flow_table::View;
+use super::mappings::transport;
+use super::rewriter::{self, handlers};
 use super::rewriter::{Dialect, Lanes, Own, Rewriter, Seen, annotations, time};
-use super::{handlers, rewriter, transport};
 
 /// The element; its manual is at the top of the file.
 pub struct UdpRewriter(Arc<Rewriter>);

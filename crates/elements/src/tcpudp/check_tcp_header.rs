@@ -83,7 +83,7 @@ fn check(ip: &Ipv4Header, packet: &Packet, checksum: bool) -> Result<(), Fault> 
 
 #[cfg(test)]
 mod tests {
-    use crate::ip::test_packets::{Datagram, finds_what_etherparse_finds, withstands};
+    use crate::test_packets::ip::{Datagram, finds_what_etherparse_finds, withstands};
 
     #[test]
     fn agrees_with_etherparse() {

@@ -8,4 +8,3 @@ pub mod pipeliner;
 mod rings;
 pub mod rss_switch;
 pub mod software_rss;
-mod toeplitz;

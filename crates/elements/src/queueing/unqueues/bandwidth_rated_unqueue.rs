@@ -34,10 +34,10 @@
 //! # See also
 //! RatedUnqueue, BandwidthShaper, LinkUnqueue
 
-use millrace_core::{Class, Element, register};
+use millrace_core::{Class, Context, Element, Failed, Handlers, Init, Refused, Setup, register};
 
-use super::super::shapers::pace::Unit;
-use super::rated::{self, Rated};
+use super::rated_unqueue::Rated;
+use crate::queueing::shapers::rate::pace::Unit;
 
 /// The element; its manual is at the top of the file.
 pub struct BandwidthRatedUnqueue(Rated);
@@ -48,5 +48,24 @@ impl Element for BandwidthRatedUnqueue {
     const CLASS: Class = Class::new("BandwidthRatedUnqueue", "1/1", "l/h").breaks_batches();
     type Local = ();
 
-    rated::methods!(Unit::Bytes);
+    fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
+        Rated::configure(setup, Unit::Bytes).map(Self)
+    }
+
+    fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
+        self.0.initialize(init);
+        Ok(())
+    }
+
+    fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {
+        self.0.run_task(cx)
+    }
+
+    fn run_timer(&self, _cx: &mut Context, (): &mut ()) {
+        self.0.run_timer();
+    }
+
+    fn handlers(handlers: &mut Handlers<Self>) {
+        Rated::handlers(handlers, |unqueue| &unqueue.0, |unqueue| unqueue.0.task());
+    }
 }
