@@ -18,6 +18,8 @@ mod netlink;
 mod offload;
 pub mod pcap;
 mod queue;
+#[cfg(target_os = "linux")]
+mod reopening;
 mod rule;
 pub mod socket;
 pub mod tap;

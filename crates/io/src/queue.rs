@@ -211,6 +211,14 @@ pub struct Opened<Q: ?Sized> {
     pub changes: Vec<String>,
 }
 
+impl<Q: ?Sized> Opened<Q> {
+    /// Queues of a device without special capabilities that nothing was changed for.
+    pub fn new(backend: &'static str, queues: Vec<Box<Q>>) -> Self {
+        let capabilities = Capabilities { backend, ..Capabilities::default() };
+        Self { queues, capabilities, changes: Vec::new() }
+    }
+}
+
 /// A kind of device, or a set of virtual ones: gives a meaning to the device names in a configuration.
 pub trait Backend: Send + Sync {
     /// Opens a device to receive from.
@@ -260,10 +268,14 @@ pub trait Backend: Send + Sync {
     }
 
     /// The Ethernet address of a device.
-    fn ether(&self, device: &str) -> Option<EtherAddress>;
+    fn ether(&self, _device: &str) -> Option<EtherAddress> {
+        None
+    }
 
     /// The first IPv4 address of a device and its network.
-    fn ipv4(&self, device: &str) -> Option<Ipv4Prefix>;
+    fn ipv4(&self, _device: &str) -> Option<Ipv4Prefix> {
+        None
+    }
 }
 
 /// Why a device cannot be used.

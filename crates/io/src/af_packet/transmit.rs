@@ -14,8 +14,8 @@ use super::tx_ring::TxRing;
 use super::{ETHERNET_HEADER, refused, usable};
 use crate::meter::Meter;
 use crate::method::Method;
-use crate::offload::be16;
 use crate::offload::merge::{self, Message};
+use crate::offload::tag_len;
 use crate::queue::{DeviceError, TxOptions, TxQueue};
 
 /// A transmit queue of an interface, which continues when the interface disappears and comes back.
@@ -189,7 +189,7 @@ fn put_in_ring(
     let mut count = 0;
     for packet in packets.iter().take(ring.len()) {
         // Where there is a virtio-net header, the kernel leaves this to us.
-        if packet.len() > longest && packet.len() > longest + tag_of(packet.data()) {
+        if packet.len() > longest && packet.len() > longest + tag_len(packet.data()) {
             if count == 0 {
                 return Err(io::Error::from_raw_os_error(libc::EMSGSIZE));
             }
@@ -212,9 +212,4 @@ fn put_in_ring(
             taken => Ok(taken),
         },
     }
-}
-
-/// How much longer a packet may be because of its VLAN tag.
-fn tag_of(frame: &[u8]) -> usize {
-    if matches!(be16(frame, 12), Some(0x8100 | 0x88a8)) { TAG } else { 0 }
 }

@@ -4,7 +4,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use millrace_core::memory::copies::{self, CopyCause};
 use millrace_core::{Batch, Identity, Packet};
@@ -14,17 +14,16 @@ use super::port::Attachment;
 use super::ring::{Place, address};
 use super::socket::{Socket, Tx};
 use crate::meter::Meter;
+use crate::offload::tag_len;
 use crate::queue::TxQueue;
+use crate::reopening::Reopening;
 
 /// A transmit queue of an interface.
 #[repr(align(128))]
 pub(super) struct Transmitter {
     /// `None` while the interface is gone.
     line: Option<Line>,
-    /// Opens the queue again after the interface was gone.
-    reopen: Box<dyn Fn() -> io::Result<Line> + Send>,
-    /// When to check for the interface again.
-    next_look: Instant,
+    reopening: Reopening<Line>,
     /// The last call failed: the next one checks whether the device works again before it accepts packets.
     failing: bool,
     /// Calls since the MTU was last requested.
@@ -37,8 +36,6 @@ pub(super) struct Transmitter {
 /// A socket, and the program that its driver needs, if any.
 type Line = (Arc<Socket>, Option<Arc<Attachment>>);
 
-/// How often to check for an interface that is gone.
-const LOOK: Duration = Duration::from_millis(100);
 /// How long to retry a device without room. A later call transmits what is left.
 const PATIENCE: Duration = Duration::from_micros(200);
 /// Calls after which the MTU is requested again.
@@ -47,13 +44,12 @@ const REFRESH: u32 = 1024;
 const MOST_SLOTS: usize = 17;
 
 impl Transmitter {
-    pub(super) fn new(line: Line, reopen: Box<dyn Fn() -> io::Result<Line> + Send>) -> Self {
+    pub(super) fn new(line: Line, reopening: Reopening<Line>) -> Self {
         let meter = Arc::<Meter>::default();
         watch_losses(&meter, &line.0);
         Self {
             line: Some(line),
-            reopen,
-            next_look: Instant::now(),
+            reopening,
             failing: false,
             calls: 0,
             identity: Identity::new(),
@@ -66,14 +62,12 @@ impl Transmitter {
         if let Some(line) = self.line.take() {
             return Ok(line);
         }
-        let now = Instant::now();
-        if now >= self.next_look {
-            self.next_look = now + LOOK;
-            if let Ok(line) = (self.reopen)() {
-                self.failing = false;
-                watch_losses(&self.meter, &line.0);
-                return Ok(line);
-            }
+        if self.reopening.is_due()
+            && let Some(line) = self.reopening.open()
+        {
+            self.failing = false;
+            watch_losses(&self.meter, &line.0);
+            return Ok(line);
         }
         Err(io::Error::from_raw_os_error(libc::ENODEV))
     }
@@ -210,7 +204,7 @@ fn fitting(batch: &Batch, socket: &Socket, room: usize) -> io::Result<(usize, us
         let len = packet.len();
         let needed = len.div_ceil(CHUNK);
         // What a packet says of itself is read only where it matters.
-        let too_long = len > limit && len > limit + tag_of(packet);
+        let too_long = len > limit && len > limit + tag_len(packet.data());
         if too_long || !(1..=most).contains(&needed) {
             return match count {
                 0 => Err(io::Error::from_raw_os_error(libc::EMSGSIZE)),
@@ -224,16 +218,6 @@ fn fitting(batch: &Batch, socket: &Socket, room: usize) -> io::Result<(usize, us
         bytes += len;
     }
     Ok((batch.len(), bytes))
-}
-
-/// How much longer a packet may be because of its VLAN tag, in bytes.
-#[inline]
-fn tag_of(packet: &Packet) -> usize {
-    const ETHER_TYPE: std::ops::Range<usize> = 12..14;
-    match packet.data().get(ETHER_TYPE) {
-        Some([0x81, 0x00] | [0x88, 0xa8]) => 4,
-        _ => 0,
-    }
 }
 
 /// Puts a packet into the ring, which has room. Returns false when there is no memory for a copy.

@@ -511,3 +511,35 @@ pub(super) fn time(setup: &mut Setup<'_>, name: &str) -> Option<u64> {
     let time: Option<Seconds> = setup.args.optional_keyword(name);
     time.map(|time| time.as_secs().saturating_mul(1000).min(1 << 50))
 }
+
+/// The methods of an element whose field is a [`Rewriter`], for packets that `$dialect` reads and rewrites.
+macro_rules! methods {
+    ($dialect:ty) => {
+        fn initialize(
+            &self,
+            init: &mut ::millrace_core::Init<'_>,
+        ) -> Result<(), ::millrace_core::Refused> {
+            self.0.initialize(init)
+        }
+
+        fn push(
+            &self,
+            cx: &mut ::millrace_core::Context,
+            lanes: &mut Lanes,
+            port: usize,
+            batch: &mut ::millrace_core::Batch,
+        ) {
+            self.0.push::<$dialect>(cx, lanes, port, batch);
+        }
+
+        fn run_timer(&self, cx: &mut ::millrace_core::Context, _: &mut Lanes) {
+            self.0.run_timer(cx);
+        }
+
+        fn take_state(&self, old: &Self, init: &::millrace_core::Init<'_>) {
+            self.0.take_state(&old.0, init);
+        }
+    };
+}
+
+pub(super) use methods;
