@@ -5,6 +5,8 @@ use crate::source::Span;
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
+    /// Nothing is wrong, but the user may have meant something else. Only a check of the configuration says it.
+    Advice,
     /// Nothing is wrong: the configuration says something.
     Message,
     /// The configuration runs; somebody should look.
@@ -67,6 +69,11 @@ impl Diagnostic {
     /// An error at a place.
     pub fn error(span: impl Into<Option<Span>>, message: impl Into<String>) -> Self {
         Self::new(Severity::Error, span.into(), message.into())
+    }
+
+    /// Advice about a place.
+    pub fn advice(span: impl Into<Option<Span>>, message: impl Into<String>) -> Self {
+        Self::new(Severity::Advice, span.into(), message.into())
     }
 
     /// A message of the configuration's own.
@@ -150,7 +157,7 @@ impl Diagnostic {
         self
     }
 
-    /// True of errors, false of warnings.
+    /// True only of errors.
     pub fn is_error(&self) -> bool {
         self.severity == Severity::Error
     }

@@ -147,6 +147,67 @@ fn what_is_shown_is_laid_out_as_the_program_would() {
     }
 }
 
+/// The manual and the reader agree on the arguments that have no effect, and on the reason.
+#[test]
+fn manuals_tell_which_arguments_are_accepted_without_effect() {
+    const WORDS: &str = ": accepted without effect: ";
+    let mut wrong = Vec::new();
+    for info in CLASSES {
+        let manual = info.manual();
+        let told = |item: &String| item.contains(WORDS);
+        let mut told: Vec<String> = arguments(&manual).into_iter().filter(told).collect();
+        for asked in info.arguments() {
+            let Some(reason) = asked.without_effect else { continue };
+            let item = format!("{}{WORDS}{reason}.", asked.name);
+            let before = told.len();
+            told.retain(|told| !told.starts_with(&item));
+            // Classes that share their arguments have them in the manual of one.
+            let shared = arguments(&manual).iter().any(|item| {
+                let (names, text) = item.split_once(": ").unwrap_or_default();
+                names.split(", ").any(|name| name == asked.name) && text.starts_with("as ")
+            });
+            if told.len() == before && !shared {
+                wrong.push(format!("{} lacks ‘{item}’", info.class.name));
+            }
+        }
+        wrong
+            .extend(told.iter().map(|item| format!("{}: ‘{item}’ has an effect", info.class.name)));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Every argument that an element asks for stands in its manual.
+#[test]
+fn manuals_name_every_argument() {
+    let mut wrong = Vec::new();
+    for info in CLASSES {
+        let manual = info.manual();
+        let told: Vec<&str> = manual.split(|c: char| !(c.is_alphanumeric() || c == '_')).collect();
+        let names = info.arguments().into_iter().map(|asked| asked.name);
+        wrong.extend(
+            names
+                .filter(|name| !told.contains(&name.as_str()))
+                .map(|name| format!("{} {name}", info.class.name)),
+        );
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The items of a manual's list of arguments, `NAME, NAME: text`, each on one line.
+fn arguments(manual: &str) -> Vec<String> {
+    let section = manual.split("\n# Arguments\n").nth(1).unwrap_or_default();
+    let section = section.split("\n# ").next().unwrap_or_default();
+    let mut items: Vec<String> = Vec::new();
+    for line in section.lines() {
+        match (line.strip_prefix("- "), items.last_mut()) {
+            (Some(item), _) => items.push(item.to_owned()),
+            (None, Some(item)) => *item += &format!(" {}", line.trim()),
+            (None, None) => {}
+        }
+    }
+    items
+}
+
 #[test]
 fn the_book_explains_every_reason_for_a_drop() {
     let page = root().join("docs/src/drops.md");

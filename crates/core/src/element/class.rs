@@ -24,8 +24,6 @@ pub struct Class {
     pub shows_packets: bool,
     /// Shows nothing of the packets and touches none: needs no connection.
     pub information: bool,
-    /// Keeps batches small: hands on packets one at a time, whatever it gets.
-    pub breaks_batches: bool,
     /// Packets that arrive leave on another thread (Pipeliner).
     pub crosses_threads: bool,
     /// Each thread's packets leave by one output, that of the thread's number modulo the number of
@@ -59,7 +57,6 @@ impl Class {
             ordered: false,
             shows_packets: false,
             information: false,
-            breaks_batches: false,
             crosses_threads: false,
             by_thread: false,
             passes_wakes: false,
@@ -107,13 +104,6 @@ impl Class {
     #[must_use]
     pub const fn information(mut self) -> Self {
         self.information = true;
-        self
-    }
-
-    /// Says that the element hands packets on one at a time.
-    #[must_use]
-    pub const fn breaks_batches(mut self) -> Self {
-        self.breaks_batches = true;
         self
     }
 

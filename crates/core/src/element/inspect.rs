@@ -111,6 +111,12 @@ impl<'a> Inspection<'a> {
         self.found.push(finding);
     }
 
+    /// Records what `millrace check` shall say of this element: not wrong, but maybe not what the user wants.
+    pub fn advise(&mut self, message: impl Into<String>) {
+        let advice = Diagnostic::advice(self.span_of(self.id), message);
+        self.report(advice.context(format!("In ‘{}’", self.described(self.id))));
+    }
+
     /// Whether an error was found so far, by this element or one before it.
     pub fn has_errors(&self) -> bool {
         self.found.iter().any(Diagnostic::is_error)

@@ -147,11 +147,6 @@ impl Setup<'_> {
         self.definitions.extend(names);
     }
 
-    /// Notes something that `check` shall tell the user: not wrong, but not what they may want.
-    pub fn advise(&mut self, advice: impl Into<String>) {
-        self.draft.advice.push((self.id, advice.into()));
-    }
-
     /// Makes this element decide what happens when the program is asked to stop. False when another one does
     /// already.
     pub fn drive(&mut self) -> bool {

@@ -4,6 +4,8 @@ use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use millrace_lang::Diagnostic;
+
 use crate::element::{Receiver, Receiving, Transmitting};
 use crate::engine::{Task, Timer};
 
@@ -21,8 +23,8 @@ pub(crate) struct Draft {
     /// Elements or compounds, and the thread that their tasks and timers shall run on; none for the
     /// plan's choice.
     pub(crate) pins: Vec<(String, Option<usize>)>,
-    /// Elements and what the user may want to know of them.
-    pub(crate) advice: Vec<(usize, String)>,
+    /// What `check` tells the user about the configuration.
+    pub(crate) advice: Vec<Diagnostic>,
     /// The element that decides what happens on a request to stop.
     pub(crate) driver: Option<usize>,
     /// What random numbers begin with, when the configuration says so.

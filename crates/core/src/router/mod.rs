@@ -101,9 +101,9 @@ impl Member {
         self.info.class.name
     }
 
-    /// Whether packets can pass it.
-    fn has_ports(&self) -> bool {
-        !self.inputs.is_empty() || !self.outputs.is_empty()
+    /// Whether packets can pass it, and it shows them or their order at present, if its class does.
+    fn shows(&self) -> bool {
+        (!self.inputs.is_empty() || !self.outputs.is_empty()) && self.element.shows()
     }
 
     /// One thread's instance.
@@ -266,8 +266,8 @@ impl Router {
         self.elements.get(id)?.outputs.get(port).copied()
     }
 
-    /// What elements want the user to know: element and advice.
-    pub fn advice(&self) -> &[(usize, String)] {
+    /// What is not wrong with the configuration, but may not be what the user wants.
+    pub fn advice(&self) -> &[Diagnostic] {
         &self.draft.advice
     }
 

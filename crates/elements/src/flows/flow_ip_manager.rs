@@ -17,8 +17,9 @@
 //! - TIMEOUT: seconds of silence after which a flow is forgotten, 0 for never. Default 60.
 //! - RECYCLE_INTERVAL: seconds between looks for such flows. Default 1.
 //! - VERBOSE: 0 says nothing, 1 that there was no room for a flow, 2 also new flows. Default 1.
-//! - RESERVE: accepted for compatibility: elements downstream keep their state themselves.
-//! - LF, CACHE: accepted for compatibility: how the table is shared and remembered is its own matter.
+//! - RESERVE: accepted without effect: elements downstream keep their state themselves.
+//! - LF: accepted without effect: known flows are always found without a lock.
+//! - CACHE: accepted without effect: every packet's flow is looked up.
 //!
 //! # Ports
 //! One push input, one or two push outputs.
@@ -85,10 +86,14 @@ impl Element for FlowIpManager {
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let args = &mut setup.args;
         let capacity = args.in_range("CAPACITY", Kind::Positional, 1..=1u32 << 30);
-        let _: u32 = args.keyword("RESERVE", 0);
+        args.ignored::<u32>(
+            "RESERVE",
+            Kind::Keyword,
+            "elements downstream keep their state themselves",
+        );
         let timeout: i32 = args.keyword("TIMEOUT", 60);
-        let _: bool = args.keyword("LF", false);
-        let _: bool = args.keyword("CACHE", true);
+        args.ignored::<bool>("LF", Kind::Keyword, "known flows are always found without a lock");
+        args.ignored::<bool>("CACHE", Kind::Keyword, "every packet's flow is looked up");
         let verbose: i32 = args.keyword("VERBOSE", 1);
         let interval: f64 = args.keyword("RECYCLE_INTERVAL", 1.0);
         args.complete()?;

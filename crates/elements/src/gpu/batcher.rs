@@ -37,7 +37,7 @@
 //!   or -1 means up to the packet's end. Defaults 0 and, when SLICE_BEGIN is not given either, nothing.
 //! - ANN_FLAGS: whether the annotations are copied, all 48 bytes: 1 to the device, 2 or 3 both ways (what nobody
 //!   writes is to come back as it was), 0 as the elements ask for. Default 0.
-//! - FORCE_PKTLENS: whether the lengths of packets are copied. They are, for each slice, whatever it says.
+//! - FORCE_PKTLENS: accepted without effect: lengths are always copied.
 //!
 //! # Ports
 //! One push input, one push output.
@@ -198,8 +198,7 @@ fn collecting(setup: &mut Setup<'_>) -> Result<Collecting, Failed> {
     let begin = args.in_range("SLICE_BEGIN", Kind::Keyword, 0..=i32::from(i16::MAX));
     let end = args.in_range("SLICE_END", Kind::Keyword, -1..=i32::from(i16::MAX));
     let flags = args.in_range("ANN_FLAGS", Kind::Keyword, 0..=3u32).unwrap_or(0);
-    // The lengths of slices are always copied.
-    let _: bool = args.keyword("FORCE_PKTLENS", false);
+    args.ignored::<bool>("FORCE_PKTLENS", Kind::Keyword, "lengths are always copied");
     if let (begin, Some(end)) = (begin.unwrap_or(0), end)
         && end > 0
         && end <= begin

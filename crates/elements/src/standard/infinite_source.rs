@@ -13,7 +13,7 @@
 //! - LIMIT: number of packets to make; negative for no limit. Positional, default -1.
 //! - BURST: packets to push each time, at least 1. Positional, default 1.
 //! - ACTIVE: whether the source sends packets. Positional, default true.
-//! - LENGTH: the packet's length; DATA is truncated or repeated to fit. Default: the length of DATA.
+//! - LENGTH (or DATASIZE): the packet's length; DATA is truncated or repeated to fit. Default: the length of DATA.
 //! - TIMESTAMP: whether to set the timestamp annotation to the time when the packet is made. Default true.
 //! - HEADROOM: headroom of the packets, in bytes. Default 128.
 //! - STOP: whether to stop the program after the last packet. Default false.
@@ -40,7 +40,8 @@
 //! RatedSource, TimedSource
 
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Notifier, Refused, Setup, register,
+    Batch, Class, Context, Element, Failed, Handlers, Init, Inspection, Notifier, Refused, Setup,
+    register,
 };
 
 use super::source::Source;
@@ -64,6 +65,10 @@ impl Element for InfiniteSource {
         let active = setup.args.optional("ACTIVE");
         let supply = Supply::configure(&mut setup.args, Given { data, limit, active })?;
         Ok(Self { source: Source::new(setup, supply, burst) })
+    }
+
+    fn inspect(&self, inspection: &mut Inspection<'_>) {
+        self.source.inspect(inspection);
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use millrace_core::element::Listening;
+use millrace_core::element::{Inspection, Listening, PortKind};
 use millrace_core::{Args, Batch, Context, Handlers, Init, Notifier, Refused, Setup, Task};
 
 use super::supply::{Supply, task_handlers};
@@ -29,9 +29,6 @@ impl Source {
     }
 
     pub(super) fn new(setup: &mut Setup<'_>, supply: Supply, burst: i32) -> Self {
-        if burst == 1 {
-            setup.advise("sends single packets: BURST is 1");
-        }
         Self {
             supply,
             burst: burst.unsigned_abs().into(),
@@ -47,6 +44,15 @@ impl Source {
 
     pub(super) fn notifier(&self) -> &Notifier {
         &self.notifier
+    }
+
+    pub(super) fn inspect(&self, inspection: &mut Inspection<'_>) {
+        let pushes = inspection.outputs_of(inspection.id()).contains(&PortKind::Push);
+        if pushes && self.burst.load(Relaxed) == 1 {
+            inspection.advise(
+                "sends bursts of 1, so what is below gets batches of 1; say BURST 32, for example",
+            );
+        }
     }
 
     pub(super) fn initialize(&self, init: &Init<'_>) -> Result<(), Refused> {

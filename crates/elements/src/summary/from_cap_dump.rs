@@ -20,7 +20,7 @@
 //! - FILENAME: the file. Positional, mandatory.
 //! - STOP: whether to stop the program at the end. Default false.
 //! - ACTIVE: whether it sends. Default true.
-//! - ZERO: whether bytes that the line does not tell are zero. Here they always are. Default true.
+//! - ZERO: accepted without effect: bytes that the line does not tell are always zero.
 //! - CHECKSUM: whether IP and TCP checksums are computed, over the bytes that are there. Default false.
 //! - AGGREGATE: the aggregate annotation of the packets. Default 1.
 //! - SAMPLE: the probability with which each packet is sent, 0 to 1. Default 1.
@@ -50,7 +50,7 @@
 //! # See also
 //! FromIPSummaryDump, ToIPSummaryDump
 
-use millrace_core::args::{FileName, Scope};
+use millrace_core::args::{FileName, Kind, Scope};
 use millrace_core::headers::{tcp_flags, tcp_option};
 use millrace_core::{Class, Failed, Packet, Setup, Timestamp, register};
 
@@ -85,7 +85,11 @@ impl LineFormat for CapText {
         let args = &mut setup.args;
         let file_name: FileName = args.mandatory("FILENAME");
         let mut wishes = Wishes::configure(args);
-        let _zero: bool = args.keyword("ZERO", true);
+        args.ignored::<bool>(
+            "ZERO",
+            Kind::Keyword,
+            "bytes that the line does not tell are always zero",
+        );
         let checksums = args.keyword("CHECKSUM", false);
         let aggregate = args.keyword("AGGREGATE", 1);
         wishes.configure_sample(args);

@@ -30,7 +30,7 @@
 //! - TIMING: whether to keep the distances between packets that their timestamps tell; the first is sent
 //!   at once. Default false.
 //! - ACTIVE: whether it sends. Default true.
-//! - ZERO: whether bytes that no field tells are zero. Here they always are. Default true.
+//! - ZERO: accepted without effect: bytes that no field tells are always zero.
 //! - CHECKSUM: whether IP, TCP, UDP and ICMP checksums are computed, and packets are as long as their IP
 //!   header says. Default false.
 //! - PROTO: the protocol of packets that do not tell theirs. Default 6, TCP.
@@ -71,7 +71,7 @@
 //! # See also
 //! ToIPSummaryDump, FromDump, FromTcpdump
 
-use millrace_core::args::{FileName, Raw, Scope};
+use millrace_core::args::{FileName, Kind, Raw, Scope};
 use millrace_core::{Class, Failed, Setup, register};
 
 use super::feed::{Feed, LineFormat, Wishes};
@@ -90,7 +90,7 @@ impl LineFormat for SummaryReader {
         let args = &mut setup.args;
         let file_name: FileName = args.positional("FILENAME", FileName::default());
         let mut wishes = Wishes::configure(args);
-        let _zero: bool = args.keyword("ZERO", true);
+        args.ignored::<bool>("ZERO", Kind::Keyword, "bytes that no field tells are always zero");
         wishes.timing = args.keyword("TIMING", false);
         let checksums = args.keyword("CHECKSUM", false);
         wishes.configure_sample(args);

@@ -20,7 +20,7 @@
 //! - FILENAME: the file. Positional, mandatory.
 //! - STOP: whether to stop the program at the end. Default false.
 //! - ACTIVE: whether it sends. Default true.
-//! - ZERO: whether bytes that the record does not tell are zero. Here they always are. Default true.
+//! - ZERO: accepted without effect: bytes that the record does not tell are always zero.
 //! - MULTIPACKET: whether a flow is sent as so many packets as it has, of about the same length and
 //!   evenly spread over its time. Default false.
 //! - TIMING: whether to keep the distances between packets that their timestamps tell; the first is sent
@@ -53,7 +53,7 @@
 
 use std::net::Ipv4Addr;
 
-use millrace_core::args::{self, FileName, Scope};
+use millrace_core::args::{self, FileName, Kind, Scope};
 use millrace_core::headers::{Header, Ipv4Header, TcpHeader, UdpHeader, protocol};
 use millrace_core::{Class, Failed, Packet, Setup, Timestamp, register};
 
@@ -91,7 +91,11 @@ impl LineFormat for NetFlowText {
         let args = &mut setup.args;
         let file_name: FileName = args.mandatory("FILENAME");
         let mut wishes = Wishes::configure(args);
-        let _zero: bool = args.keyword("ZERO", true);
+        args.ignored::<bool>(
+            "ZERO",
+            Kind::Keyword,
+            "bytes that the record does not tell are always zero",
+        );
         wishes.multipacket = args.keyword("MULTIPACKET", false);
         let link: String = args.keyword("LINK", "input".to_owned());
         wishes.timing = args.keyword("TIMING", false);

@@ -23,7 +23,7 @@
 //! - FILENAME: the file. Positional, mandatory.
 //! - STOP: whether to stop the program at the end. Default false.
 //! - ACTIVE: whether it sends. Default true.
-//! - ZERO: whether bytes that the line does not tell are zero. Here they always are. Default true.
+//! - ZERO: accepted without effect: bytes that the line does not tell are always zero.
 //! - CHECKSUM: whether IP, TCP and UDP checksums are computed, over the bytes that are there. Default
 //!   false.
 //! - SAMPLE: the probability with which each packet is sent, 0 to 1. Default 1.
@@ -57,7 +57,7 @@
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 
-use millrace_core::args::{self, FileName, Scope};
+use millrace_core::args::{self, FileName, Kind, Scope};
 use millrace_core::headers::{Header, Ipv4Header, TcpHeader, UdpHeader, protocol, tcp_flags};
 use millrace_core::names::NumberKind;
 use millrace_core::{Class, Failed, Setup, register};
@@ -102,7 +102,11 @@ impl LineFormat for TcpdumpText {
         let args = &mut setup.args;
         let file_name: FileName = args.mandatory("FILENAME");
         let mut wishes = Wishes::configure(args);
-        let _zero: bool = args.keyword("ZERO", true);
+        args.ignored::<bool>(
+            "ZERO",
+            Kind::Keyword,
+            "bytes that the line does not tell are always zero",
+        );
         let checksums = args.keyword("CHECKSUM", false);
         wishes.configure_sample(args);
         args.complete()?;

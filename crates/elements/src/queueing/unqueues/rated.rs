@@ -34,6 +34,7 @@ impl Rated {
         let pace = Pace::configure(&mut setup.args, unit);
         let active = setup.args.keyword("ACTIVE", true);
         setup.args.complete()?;
+        setup.args.advise((), "packets go on one at a time");
         Ok(Self {
             pace: Mutex::new(pace),
             active: active.into(),

@@ -44,7 +44,7 @@ pub struct RatedUnqueue(Rated);
 register!(RatedUnqueue, "rated_unqueue.rs");
 
 impl Element for RatedUnqueue {
-    const CLASS: Class = Class::new("RatedUnqueue", "1/1", "l/h").breaks_batches();
+    const CLASS: Class = Class::new("RatedUnqueue", "1/1", "l/h");
     type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
