@@ -1,18 +1,17 @@
-//! AggregateFirst - tells the first packet of each aggregate from the rest
+//! AggregateFirst - separates the first packet of each aggregate from the rest
 //!
 //! # Synopsis
 //! `AggregateFirst([keyword NOTIFIER])`
 //!
 //! # Description
-//! Passes on the first packet of each aggregate. The others leave by output 1, or are dropped if
-//! that is not connected.
+//! Forwards the first packet of each aggregate. The others leave by output 1, or are dropped if it is not connected.
 //!
-//! It remembers a bit for each aggregate seen: numbers that lie together, as those of AggregateIPFlows,
-//! share 512 bytes for each 4,096 of them. Without NOTIFIER, they are kept until `clear` is written.
+//! It keeps one bit for each aggregate seen: close numbers, such as those of AggregateIPFlows, share 512 bytes per
+//! 4,096 numbers. Without NOTIFIER, it keeps them until `clear` is written.
 //!
 //! # Arguments
-//! - NOTIFIER: an AggregateIPFlows element that says when aggregates end. When the last of 4,096 adjacent
-//!   numbers has ended, their memory is freed. Keyword.
+//! - NOTIFIER: an AggregateIPFlows element that reports when aggregates end. When all of 4,096 adjacent numbers have
+//!   ended, their memory is freed. Keyword.
 //!
 //! # Ports
 //! One agnostic input, one agnostic output; an optional push output for the others.
@@ -21,7 +20,7 @@
 //! - `clear` (write): forgets all aggregates.
 //!
 //! # Drops
-//! - filtered: it was not the first of its aggregate, and output 1 is not connected.
+//! - filtered: the packet was not the first of its aggregate, and output 1 is not connected.
 //!
 //! # Example
 //! ```click

@@ -1,13 +1,13 @@
-//! ClickyInfo - notes for the Clicky program
+//! ClickyInfo - holds notes for the Clicky program (ignored)
 //!
 //! # Synopsis
 //! `ClickyInfo(...)`
 //!
 //! # Description
-//! Clicky, which draws routers, keeps styles and places in it. The router takes it as it is.
+//! Clicky, a program that draws routers, stores styles and positions here. The router ignores it.
 //!
 //! # Arguments
-//! Any; they are not looked at.
+//! Any; accepted without effect: only Clicky reads them.
 //!
 //! # Ports
 //! None.
@@ -40,7 +40,7 @@ impl Element for ClickyInfo {
     type Local = ();
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
-        setup.args.rest();
+        setup.args.ignored_rest("only Clicky reads them");
         setup.args.complete()?;
         Ok(Self)
     }
@@ -51,7 +51,7 @@ mod tests {
     use millrace_core::testing::Rig;
 
     #[test]
-    fn it_takes_anything() {
+    fn any_arguments_are_accepted() {
         assert!(Rig::new("ClickyInfo(A 1, b)", 0, 0).is_ok());
     }
 }
