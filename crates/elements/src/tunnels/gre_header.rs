@@ -10,7 +10,7 @@ pub(super) const SEQUENCE: u16 = 0x1000;
 pub(super) const MUST_BE_ZERO: u16 = 0x4c07;
 
 /// The length in bytes of a header with these flags.
-pub(super) fn len(flags: u16) -> usize {
-    let optional = [CHECKSUM, KEY, SEQUENCE].iter().filter(|&&flag| flags & flag != 0);
-    4 + 4 * optional.count()
+pub(super) const fn len(flags: u16) -> usize {
+    let optional = flags & (CHECKSUM | KEY | SEQUENCE);
+    4 + 4 * optional.count_ones() as usize
 }
