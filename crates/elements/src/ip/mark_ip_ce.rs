@@ -94,7 +94,7 @@ const NOT_CAPABLE: u8 = 0;
 
 #[cfg(test)]
 mod tests {
-    use crate::ip::test_packets::withstands;
+    use crate::test_packets::ip::withstands;
 
     #[test]
     fn withstands_anything() {

@@ -34,7 +34,7 @@ use millrace_core::{
     Class, Element, Failed, Handlers, Moment, PerPacket, Setup, View, Way, register,
 };
 
-use super::tos_bits::{Field, TosBits};
+use super::header::tos_bits::{Field, TosBits};
 
 /// The element; its manual is at the top of the file.
 pub struct SetIpDscp(TosBits);

@@ -43,9 +43,9 @@ use millrace_core::{
     Class, Element, Failed, Moment, Packet, PerPacket, Reason, Setup, View, Way, register,
 };
 
-use super::association::Association;
-use super::digest::DIGEST_LEN;
 use super::esp;
+use super::esp::association::Association;
+use super::esp::digest::DIGEST_LEN;
 
 /// The element; its manual is at the top of the file.
 pub struct IpsecAes {

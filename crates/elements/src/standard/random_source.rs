@@ -43,7 +43,7 @@ use millrace_core::{
     register,
 };
 
-use super::source::Source;
+use super::infinite_source::Source;
 use super::supply::{Given, Supply};
 
 /// The element; its manual is at the top of the file.
