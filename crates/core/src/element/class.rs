@@ -26,8 +26,6 @@ pub struct Class {
     pub own_variables: bool,
     /// Only provides information and handles no packets: needs no connection.
     pub information: bool,
-    /// Keeps batches small: sends packets on one at a time, whatever it receives.
-    pub breaks_batches: bool,
     /// Packets that arrive leave on another thread (Pipeliner).
     pub crosses_threads: bool,
     /// Each thread's packets leave by one output: the thread's number modulo the number of outputs
@@ -62,7 +60,6 @@ impl Class {
             shows_packets: false,
             own_variables: false,
             information: false,
-            breaks_batches: false,
             crosses_threads: false,
             by_thread: false,
             passes_wakes: false,
@@ -117,13 +114,6 @@ impl Class {
     #[must_use]
     pub const fn information(mut self) -> Self {
         self.information = true;
-        self
-    }
-
-    /// Declares that the element sends packets on one at a time.
-    #[must_use]
-    pub const fn breaks_batches(mut self) -> Self {
-        self.breaks_batches = true;
         self
     }
 

@@ -111,6 +111,13 @@ impl<'a> Inspection<'a> {
         self.found.push(finding);
     }
 
+    /// Records advice about this element that `millrace check` prints: not an error, but perhaps not what the user
+    /// wants.
+    pub fn advise(&mut self, message: impl Into<String>) {
+        let advice = Diagnostic::advice(self.span_of(self.id), message);
+        self.report(advice.context(format!("In ‘{}’", self.described(self.id))));
+    }
+
     /// Whether this element or one before it has reported an error.
     pub fn has_errors(&self) -> bool {
         self.found.iter().any(Diagnostic::is_error)

@@ -108,6 +108,15 @@ impl Way {
         Self::new(DROPPED, reason as u8)
     }
 
+    /// On, by output 0; or nowhere, for the reason of the error.
+    #[inline(always)]
+    pub const fn on_or_drop(treated: Result<(), Reason>) -> Self {
+        match treated {
+            Ok(()) => Self::ON,
+            Err(reason) => Self::drop(reason),
+        }
+    }
+
     /// To [`PerPacket::aside`], which gets `note`.
     #[inline(always)]
     pub const fn aside(note: u8) -> Self {

@@ -7,7 +7,11 @@ use linkme::distributed_slice;
 
 use super::node::AnyElement;
 use super::{Class, Element, Failed, Handler, Handlers, Setup};
+use crate::args::{Args, Asked, Scope};
 use crate::engine::Steps;
+use crate::names::NameTable;
+use crate::router::Draft;
+use crate::services::Services;
 
 /// Every class that is linked into the program. Use [`register!`](crate::register) to add one.
 #[distributed_slice]
@@ -75,6 +79,24 @@ impl ClassInfo {
         let mut parts = self.module.rsplit("::");
         let _file = parts.next();
         parts.next().unwrap_or(self.module)
+    }
+
+    /// The arguments that the class reads when none is given; not all of them, if it stops at the first that is
+    /// missing.
+    pub fn arguments(&self) -> Vec<Asked> {
+        let mut setup = Setup {
+            args: Args::of_text("", Scope::builtin()),
+            id: 0,
+            name: "",
+            inputs: 1,
+            outputs: 1,
+            services: &Services::default(),
+            draft: &mut Draft::default(),
+            definitions: &mut NameTable::default(),
+        };
+        // What it says is wrong matters to nobody: there is no element.
+        _ = (self.configure)(&mut setup);
+        setup.args.into_asked()
     }
 
     /// The names of the handlers that the class declares, in order.

@@ -145,11 +145,6 @@ impl Setup<'_> {
         self.definitions.extend(names);
     }
 
-    /// Records advice that `check` prints: not an error, but perhaps not what the user wants.
-    pub fn advise(&mut self, advice: impl Into<String>) {
-        self.draft.advice.push((self.id, advice.into()));
-    }
-
     /// Makes this element decide what happens when the program is asked to stop. Returns false if another
     /// element already does.
     pub fn drive(&mut self) -> bool {

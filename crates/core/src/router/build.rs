@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use millrace_lang::{Diagnostic, Graph, nearest, print_flat, variables};
+use millrace_lang::{Diagnostic, Graph, Severity, nearest, print_flat, variables};
 
 use super::ports::Counts;
 use super::wiring::NOWHERE;
@@ -91,6 +91,7 @@ pub fn check(
     let parts = builder.configure(&counts);
     let Builder { names, mut draft, mut diagnostics, infos, connections: written, .. } = builder;
     if diagnostics.iter().any(Diagnostic::is_error) {
+        diagnostics.retain(|finding| !is_advice(finding));
         return (None, diagnostics);
     }
 
@@ -134,7 +135,7 @@ pub fn check(
         })
         .collect();
     let n = elements.len();
-    let router = Router {
+    let mut router = Router {
         by_name: elements.iter().enumerate().map(|(id, e)| (e.name.clone(), id)).collect(),
         elements,
         connections,
@@ -159,8 +160,13 @@ pub fn check(
         successor: Lock::default(),
     };
     inspect(&router, &written, &mut diagnostics);
+    router.draft.advice = diagnostics.extract_if(.., |finding| is_advice(finding)).collect();
     let sound = !diagnostics.iter().any(Diagnostic::is_error);
     (sound.then_some(router), diagnostics)
+}
+
+fn is_advice(finding: &Diagnostic) -> bool {
+    finding.severity == Severity::Advice
 }
 
 /// Lets every element inspect the graph.
@@ -172,6 +178,11 @@ fn inspect(
     for (id, member) in router.elements.iter().enumerate() {
         let mut inspection = Inspection { id, router, connections, found };
         member.element.inspect(&mut inspection);
+        if member.info.class.shows_packets && member.shows() {
+            inspection.advise(
+                "while it shows packets, every packet goes through the whole router by itself instead of in a batch",
+            );
+        }
     }
 }
 

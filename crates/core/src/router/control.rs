@@ -222,7 +222,7 @@ impl Router {
         let shows = |member: &Member| {
             let class = &member.info.class;
             let order_shows = class.shows_packets || (class.ordered && self.clock.is_virtual());
-            order_shows && member.has_ports() && member.element.shows()
+            order_shows && member.shows()
         };
         self.goes_singly.store(self.elements.iter().any(shows), Relaxed);
     }

@@ -4,6 +4,8 @@ use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use millrace_lang::Diagnostic;
+
 use crate::element::{Receiver, Receiving, Transmitting};
 use crate::engine::{Task, Timer};
 
@@ -21,8 +23,8 @@ pub(crate) struct Draft {
     /// Elements or compound elements, and the thread for their tasks and timers; `None` leaves the choice to
     /// the plan.
     pub(crate) pins: Vec<(String, Option<usize>)>,
-    /// Elements, and advice about them for the user.
-    pub(crate) advice: Vec<(usize, String)>,
+    /// Advice that `check` prints.
+    pub(crate) advice: Vec<Diagnostic>,
     /// The element that decides what happens on a request to stop.
     pub(crate) driver: Option<usize>,
     /// The seed for random numbers, if the configuration sets one.

@@ -101,9 +101,9 @@ impl Member {
         self.info.class.name
     }
 
-    /// Whether packets can pass it.
-    fn has_ports(&self) -> bool {
-        !self.inputs.is_empty() || !self.outputs.is_empty()
+    /// Whether packets can pass it, and it shows them or their order at present, if its class does.
+    fn shows(&self) -> bool {
+        (!self.inputs.is_empty() || !self.outputs.is_empty()) && self.element.shows()
     }
 
     /// One thread's instance.
@@ -266,8 +266,8 @@ impl Router {
         self.elements.get(id)?.outputs.get(port).copied()
     }
 
-    /// Advice from elements for the user: element and text.
-    pub fn advice(&self) -> &[(usize, String)] {
+    /// Advice for the user: not errors, but perhaps not what they want.
+    pub fn advice(&self) -> &[Diagnostic] {
         &self.draft.advice
     }
 

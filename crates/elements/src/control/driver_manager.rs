@@ -12,6 +12,7 @@
 //!
 //! # Arguments
 //! - INSTRUCTION: as in Script. Any number of them.
+//! - TYPE: as in Script. Keyword, default DRIVER.
 //!
 //! # Ports
 //! None.

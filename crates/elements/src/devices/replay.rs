@@ -15,9 +15,8 @@
 //! # Arguments
 //! - STOP: number of rounds; unlimited if negative. Default -1.
 //! - STOP_TIME: also stop after this many seconds. Default 0, for never.
-//! - QUEUE: accepted and ignored. FastClick's Replay has a queue of this length behind it; this one has
-//!   none.
-//! - QUICK_CLONE: accepted for compatibility with FastClick and ignored; see ReplayUnqueue.
+//! - QUEUE: accepted without effect: there is no queue behind it.
+//! - QUICK_CLONE: accepted without effect: packets are never copied to be sent.
 //! - BURST: maximum number of packets returned by one pull, 1 to 256. Default 64.
 //! - VERBOSE: whether to report when packets are loaded and when a round ends. Default false.
 //! - FREEONTERMINATE: whether to keep the packets to the end. If false, the last round emits the
@@ -52,6 +51,7 @@
 
 use std::sync::Mutex;
 
+use millrace_core::args::Kind;
 use millrace_core::{
     Batch, Class, Context, Element, Failed, Handlers, Init, Notifier, Reason, Refused, Setup, Task,
     register,
@@ -80,7 +80,7 @@ impl Element for Replay {
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let outputs = setup.outputs();
         let recording = Recording::configure(setup, outputs);
-        let _queue: u32 = setup.args.keyword("QUEUE", 1024);
+        setup.args.ignored::<u32>("QUEUE", Kind::Keyword, "there is no queue behind it");
         setup.args.complete()?;
         Ok(Self {
             recording,

@@ -29,9 +29,8 @@
 //!   At 0 it stops the program. `@1` and `@2` are the functions of the Metron paper (NSDI 2018), with
 //!   TIMING as the highest speed, in multiples of the recorded one, and STOP_TIME as the duration; `@0`
 //!   is none. Requires TIMING to be more than 0.
-//! - QUICK_CLONE: accepted for compatibility with FastClick and ignored. In FastClick it lets elements
-//!   write to packets without copying them, which changes the packets of later rounds; here nothing
-//!   does.
+//! - QUICK_CLONE: accepted without effect: packets are never copied to be sent. In FastClick it lets
+//!   elements write to packets without copying them, which changes the packets of later rounds.
 //! - BURST: maximum number of packets emitted at a time, 1 to 256. Default 64.
 //! - VERBOSE: whether to report when packets are loaded and when a round ends; FastClick's levels above
 //!   0 count as true. Default false.

@@ -19,6 +19,16 @@ fn number(data: &[u8]) -> u32 {
     data.last_chunk().copied().map_or(0, u32::from_be_bytes)
 }
 
+/// What a thread keeps for a [`Feed`].
+#[derive(Default)]
+struct Rounds {
+    done: u32,
+    /// The number of the next packet.
+    next: u32,
+    /// They hold packets that are shared.
+    shared: Vec<Packet>,
+}
+
 /// Sends this many packets in each of three rounds.
 struct Feed {
     task: Task,
@@ -27,8 +37,7 @@ struct Feed {
 
 impl Element for Feed {
     const CLASS: Class = Class::new("Feed", "0/1", "h/h");
-    /// The rounds, the number of the next packet, and the holders of shared packets.
-    type Local = (u32, u32, Vec<Packet>);
+    type Local = Rounds;
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let count = setup.args.mandatory("COUNT");
@@ -41,12 +50,12 @@ impl Element for Feed {
         Ok(())
     }
 
-    fn run_task(&self, cx: &mut Context, (rounds, next, shared): &mut Self::Local) -> bool {
+    fn run_task(&self, cx: &mut Context, Rounds { done, next, shared }: &mut Rounds) -> bool {
         shared.clear();
-        if *rounds == 3 {
+        if *done == 3 {
             return false;
         }
-        *rounds += 1;
+        *done += 1;
         for _ in 0..self.count {
             // Some have no headroom, some are shared, some large.
             let headroom = if *next % 3 == 0 { 0 } else { 100 };
