@@ -13,6 +13,7 @@ pub mod engine;
 pub mod headers;
 pub mod isa;
 pub mod memory;
+pub mod moment;
 pub mod names;
 pub mod net;
 pub mod router;
@@ -33,9 +34,10 @@ pub use element::{
     PerPacket, Refused, Registry, Setup, Way,
 };
 pub use engine::{
-    BiasedGuard, BiasedMutex, Context, Engine, Identity, Moment, Notifier, Published, Task, Timer,
+    BiasedGuard, BiasedMutex, Context, Engine, Identified, Identity, Notifier, Published, Task, Timer,
 };
 pub use memory::{Arena, Batch, Packet, PacketType, View};
+pub use moment::{InRound, Moment};
 pub use router::Router;
 pub use stats::{Count, PerThread};
 pub use sync::Lock;

@@ -23,6 +23,7 @@
 //! an element reads all of its arguments and the user sees every error at once.
 //! [`complete`](Args::complete) refuses what nobody asked for.
 
+mod define;
 mod scope;
 mod text;
 mod value;
@@ -32,7 +33,7 @@ use std::ops::RangeInclusive;
 
 use millrace_lang::{ConfigText, Diagnostic, Span, nearest};
 
-pub(crate) use scope::enclosing;
+pub use define::{address_info, port_info};
 pub use scope::{ElementLookup, Scope};
 pub use text::ArgText;
 pub use value::{Arg, ArgError};

@@ -4,7 +4,8 @@ use std::fmt;
 
 use super::Element;
 use crate::drops::Reason;
-use crate::engine::{Context, Moment};
+use crate::engine::Context;
+use crate::moment::Moment;
 use crate::memory::{Packet, View};
 
 /// An element that treats the packets of its input 0 one by one: [`treat`](Self::treat) is all that is done for

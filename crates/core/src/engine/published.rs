@@ -1,7 +1,7 @@
 //! State that control replaces as a whole while packets pass, and that packets read for the price of a load.
 //!
 //! A thread that forwards works in rounds, and keeps no reference from one round to the next: the compiler sees
-//! to that, for a reference borrows the [`Context`] or the [`Moment`](super::Moment) that it was asked for. So
+//! to that, for a reference borrows the [`Context`](crate::Context) or the [`Moment`](crate::Moment) that it was asked for. So
 //! what has been replaced may go when each thread has begun another round since, or sleeps (quiescent-state-based
 //! reclamation; McKenney and Slingwine, PDCS'98; Hart et al., IPDPS'06). Reading takes no locked instruction, and no
 //! store at all; a round takes one load and one store.
@@ -14,8 +14,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
 
-use super::InRound;
 use crate::Lock;
+use crate::moment::InRound;
 
 /// A value that is replaced as a whole.
 pub struct Published<T> {

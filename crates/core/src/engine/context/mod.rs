@@ -6,9 +6,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use self::running::Leaving;
-use super::biased::Identity;
+use super::biased::{Identified, Identity};
 use super::dispatch::{NOWHERE, Waiting, Wiring};
-use super::moment::Moment;
 use super::program::Program;
 use super::published::Seat;
 use super::round::Rounds;
@@ -16,6 +15,7 @@ use super::timer::TimerQueue;
 use super::{Task, Waker};
 use crate::drops::Reason;
 use crate::element::node::Node;
+use crate::moment::{InRound, Moment, sealed};
 use crate::memory::{Batch, Drain, Packet, Ports};
 use crate::router::Router;
 use crate::stats::NodeStats;
@@ -338,12 +338,6 @@ impl Context {
         self.moment.thread
     }
 
-    /// Who this is among all contexts of the process.
-    #[inline]
-    pub(in crate::engine) fn identity(&self) -> &Identity {
-        &self.identity
-    }
-
     /// The time when this round of the thread's loop began. It is told by the processor's time stamp counter,
     /// where that is steady, and is within a microsecond of the clock's.
     #[inline]
@@ -403,6 +397,22 @@ impl Context {
     #[inline]
     fn here(&self) -> &NodeStats {
         &self.stats[self.running.element]
+    }
+}
+
+impl InRound for Context {
+    #[inline(always)]
+    fn thread(&self) -> usize {
+        self.moment.thread
+    }
+}
+
+impl sealed::Sealed for Context {}
+
+impl Identified for Context {
+    #[inline(always)]
+    fn identity(&self) -> &Identity {
+        &self.identity
     }
 }
 

@@ -3,7 +3,8 @@
 use std::cell::RefCell;
 
 use crate::element::{Class, ClassInfo, Element, Failed, Init, Refused, Setup};
-use crate::engine::{Context, Moment, Task};
+use crate::engine::{Context, Task};
+use crate::moment::Moment;
 use crate::memory::{Batch, Packet, View};
 use crate::{PerPacket, Reason, Way};
 

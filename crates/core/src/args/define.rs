@@ -2,8 +2,8 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::{Addresses, NameTable, NumberKind, PORT_PROTOCOLS, TCP_OR_UDP};
-use crate::args::{Arg, ArgText, Args, Scope};
+use super::{Arg, ArgText, Args, Scope};
+use crate::names::{Addresses, NameTable, NumberKind, PORT_PROTOCOLS, TCP_OR_UDP};
 use crate::net::{EtherAddress, Ipv4Prefix, Ipv6Prefix};
 
 /// Reads the arguments of an AddressInfo element, `NAME ADDRESS [ADDRESS...]` each, and gives the
@@ -105,30 +105,6 @@ fn port_and_protocol(word: &ArgText, scope: &Scope<'_>) -> Option<(u16, Vec<u8>)
     Some((port, protocols))
 }
 
-impl Addresses {
-    /// The number of kinds of addresses that there are.
-    fn kinds(&self) -> usize {
-        let Self { ether, ipv4, ipv4_prefix, ipv6, ipv6_prefix } = self;
-        [ether.is_some(), ipv4.is_some(), ipv4_prefix.is_some(), ipv6.is_some()]
-            .into_iter()
-            .chain([ipv6_prefix.is_some()])
-            .filter(|&is| is)
-            .count()
-    }
-
-    /// These addresses, and the others' where there is none of a kind.
-    #[must_use]
-    pub fn or(self, other: Self) -> Self {
-        Self {
-            ether: self.ether.or(other.ether),
-            ipv4: self.ipv4.or(other.ipv4),
-            ipv4_prefix: self.ipv4_prefix.or(other.ipv4_prefix),
-            ipv6: self.ipv6.or(other.ipv6),
-            ipv6_prefix: self.ipv6_prefix.or(other.ipv6_prefix),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -154,7 +130,7 @@ mod tests {
     /// A machine whose `eth0` is 192.0.2.7/24.
     struct Devices;
 
-    impl super::super::DeviceAddresses for Devices {
+    impl crate::names::DeviceAddresses for Devices {
         fn ether(&self, device: &str) -> Option<EtherAddress> {
             (device == "eth0").then_some(EtherAddress([2, 0, 0, 0, 0, 7]))
         }

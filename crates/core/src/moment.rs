@@ -5,13 +5,13 @@ use crate::time::Timestamp;
 /// What an element may ask while it treats a packet: the time, the thread, chance.
 #[derive(Debug)]
 pub struct Moment {
-    pub(super) now: Timestamp,
-    pub(super) thread: usize,
-    pub(super) random: fastrand::Rng,
+    pub(crate) now: Timestamp,
+    pub(crate) thread: usize,
+    pub(crate) random: fastrand::Rng,
 }
 
 impl Moment {
-    /// The time when this round of the thread's loop began, as [`Context::now`](super::Context::now).
+    /// The time when this round of the thread's loop began, as [`Context::now`](crate::Context::now).
     #[inline(always)]
     pub fn now(&self) -> Timestamp {
         self.now
@@ -23,14 +23,14 @@ impl Moment {
         self.thread
     }
 
-    /// This thread's source of random numbers, as [`Context::random`](super::Context::random).
+    /// This thread's source of random numbers, as [`Context::random`](crate::Context::random).
     #[inline(always)]
     pub fn random(&mut self) -> &mut fastrand::Rng {
         &mut self.random
     }
 }
 
-/// What is in a round of a thread's loop: a [`Context`](super::Context), or the [`Moment`] of one. While one is
+/// What is in a round of a thread's loop: a [`Context`](crate::Context), or the [`Moment`] of one. While one is
 /// borrowed, the round does not end.
 pub trait InRound: sealed::Sealed {
     /// The thread, counted from 0.
@@ -44,15 +44,8 @@ impl InRound for Moment {
     }
 }
 
-impl InRound for super::Context {
-    #[inline(always)]
-    fn thread(&self) -> usize {
-        super::Context::thread(self)
-    }
-}
-
-mod sealed {
+/// Keeps other crates from saying that a round lasts longer than it does.
+pub(crate) mod sealed {
     pub trait Sealed {}
     impl Sealed for super::Moment {}
-    impl Sealed for crate::engine::Context {}
 }
