@@ -16,7 +16,7 @@ use anyhow::{Context, ensure};
 use millrace_core::net::{EtherAddress, Ipv4Prefix};
 use millrace_core::router::Options;
 use millrace_core::services::Services;
-use millrace_core::{Batch, Router, cycles};
+use millrace_core::{Batch, Phase, Router, cycles};
 use millrace_io::{
     Backend, Capabilities, DeviceError, DeviceFacts, Devices, Method, Opened, RxOptions, RxQueue,
     TxOptions, TxQueue,
@@ -389,7 +389,7 @@ impl Source {
         if self.is_over
             && let Some(router) = self.state.router.get()
         {
-            router.halt();
+            router.enter(Phase::Halted);
         }
     }
 }

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use millrace_core::memory::DEFAULT_HEADROOM;
 use millrace_core::net::{EtherAddress, Ipv4Prefix};
-use millrace_core::{Batch, Packet, Router, cycles};
+use millrace_core::{Batch, Packet, Phase, Router, cycles};
 use millrace_io::{
     Backend, Capabilities, DeviceError, Opened, RxOptions, RxQueue, TxOptions, TxQueue,
 };
@@ -276,7 +276,7 @@ impl Replay {
         if self.patience == 0
             && let Some(router) = self.state.router.get()
         {
-            router.halt();
+            router.enter(Phase::Halted);
         }
     }
 }

@@ -16,6 +16,7 @@ pub mod memory;
 pub mod moment;
 pub mod names;
 pub mod net;
+mod phase;
 pub mod router;
 pub mod services;
 pub mod stats;
@@ -34,10 +35,12 @@ pub use element::{
     PerPacket, Refused, Registry, Setup, Way,
 };
 pub use engine::{
-    BiasedGuard, BiasedMutex, Context, Engine, Identified, Identity, Notifier, Published, Task, Timer,
+    BiasedGuard, BiasedMutex, Context, Engine, Identified, Identity, Notifier, Published, Task,
+    Timer,
 };
 pub use memory::{Arena, Batch, Packet, PacketType, View};
 pub use moment::{InRound, Moment};
+pub use phase::Phase;
 pub use router::Router;
 pub use stats::{Count, PerThread};
 pub use sync::Lock;

@@ -31,6 +31,7 @@ use crate::clock::Clock;
 use crate::element::{Class, ClassInfo, Element, Failed, HandlerError, Init, Refused, Setup};
 use crate::engine::{Context, Engine, Outcome, Task};
 use crate::memory::{Batch, Packet};
+use crate::phase::Phase;
 use crate::router::{Options, Router, check, initialize};
 use crate::services::Services;
 use crate::stats::ElementStats;
@@ -171,7 +172,7 @@ impl Rig {
 
     /// Stops the router in good order: elements finish what they have under way, flush and clean up.
     pub fn stop(self) -> Outcome {
-        self.router().stop();
+        self.router().enter(Phase::Draining);
         self.engine.run()
     }
 

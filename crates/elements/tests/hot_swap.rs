@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use millrace_core::router::{Options, check, initialize, initialize_beside};
 use millrace_core::{
-    Batch, Class, ClassInfo, Context, Element, Engine, Failed, Init, Packet, Refused, Registry,
-    Router, Setup, Task,
+    Batch, Class, ClassInfo, Context, Element, Engine, Failed, Init, Packet, Phase, Refused,
+    Registry, Router, Setup, Task,
 };
 use millrace_elements as _;
 use millrace_lang::SourceMap;
@@ -133,7 +133,7 @@ fn swap(text: &str, swaps: usize, holders: &'static [&str]) {
         assert!(router.read("c.count", b"").is_ok(), "swap {swap}");
         (current, longest, moved) = (router, longest.max(pause), moved + held);
     }
-    current.halt();
+    current.enter(Phase::Halted);
     runner.join().unwrap();
     let on_the_way = |queue: &str| -> u64 {
         let text = current.read(&format!("{queue}.length"), b"").unwrap();

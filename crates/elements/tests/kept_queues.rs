@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use millrace_core::net::{EtherAddress, Ipv4Prefix};
 use millrace_core::router::Options;
 use millrace_core::services::Services;
-use millrace_core::{Batch, Packet, Router};
+use millrace_core::{Batch, Packet, Phase, Router};
 use millrace_io::{
     Backend, Capabilities, DeviceError, DeviceFacts, Devices, Method, Opened, QueueCounts,
     RxOptions, RxQueue, TxOptions, TxQueue,
@@ -150,7 +150,7 @@ fn run(
                 done = meanwhile(&router);
                 std::thread::yield_now();
             }
-            router.halt();
+            router.enter(Phase::Halted);
             done
         });
         engine.run();

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use millrace_core::net::{EtherAddress, Ipv4Prefix};
 use millrace_core::router::Options;
 use millrace_core::services::Services;
-use millrace_core::{Batch, Packet};
+use millrace_core::{Batch, Packet, Phase};
 use millrace_io::{
     Backend, Capabilities, DeviceError, DeviceFacts, Devices, Method, Opened, QueueCounts,
     RxOptions, RxQueue, TxOptions, TxQueue,
@@ -138,14 +138,14 @@ fn run(
         let watch = scope.spawn(|| {
             let start = Instant::now();
             while card.seen.lock().unwrap().frames.len() < expected
-                && !router.is_halted()
+                && router.is_running()
                 && start.elapsed() < Duration::from_secs(20)
             {
                 std::thread::yield_now();
             }
             let said = handlers.iter().map(|handler| router.read(handler, b"").unwrap());
             let said = said.map(|text| String::from_utf8(text).unwrap()).collect();
-            router.halt();
+            router.enter(Phase::Halted);
             said
         });
         engine.run();

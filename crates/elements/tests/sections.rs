@@ -14,8 +14,8 @@ use millrace_core::element::Receiver;
 use millrace_core::router::Options;
 use millrace_core::stats::MAX_THREADS;
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Inspection, Lock, Reason, Router, Setup,
-    register,
+    Batch, Class, Context, Element, Failed, Handlers, Inspection, Lock, Phase, Reason, Router,
+    Setup, register,
 };
 use millrace_lang::Diagnostic;
 
@@ -207,7 +207,7 @@ fn its_tasks_stay_while_others_move() {
             while !(left() >= 750 && all()) && start.elapsed() < Duration::from_secs(20) {
                 std::thread::yield_now();
             }
-            router.halt();
+            router.enter(Phase::Halted);
         });
         engine.run();
     });

@@ -135,14 +135,14 @@ pub trait Element: Sized + Send + Sync + 'static {
         false
     }
 
-    /// Goes on to finish packets that are under way in the element, and sends them on: those that a device
-    /// has, for example, but not those that it keeps until somebody wants them, as a queue does. Returns
-    /// whether there are any left.
+    /// Finishes packets that are under way in the element and sends them on: those that a device has or that are to
+    /// cross to another thread, but not those that it stores until they are pulled, as a queue does. Returns
+    /// whether any are left.
     ///
-    /// When the router stops in good order, each thread calls this for the elements that it reaches, over
-    /// and over until none has any left. Tasks and timers do not run any more, so packets come from elements
-    /// that finish theirs alone; they go on as ever. It does not wait itself, and nothing is finished when a
-    /// hot swap replaces the router: [`take_state`](Self::take_state) takes the packets over.
+    /// In [`Phase::Draining`](crate::Phase::Draining), each thread calls this for the elements that it reaches, over
+    /// and over, until no thread finds any packet. Tasks and timers do not run any more, so all packets come from
+    /// elements that finish theirs; they go on through the graph as before. The element does not wait here itself.
+    /// Nothing is finished when a hot swap replaces the router: [`take_state`](Self::take_state) takes the packets over.
     fn drain(&self, _cx: &mut Context, _local: &mut Self::Local) -> bool {
         false
     }

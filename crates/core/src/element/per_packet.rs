@@ -5,8 +5,8 @@ use std::fmt;
 use super::Element;
 use crate::drops::Reason;
 use crate::engine::Context;
-use crate::moment::Moment;
 use crate::memory::{Packet, View};
+use crate::moment::Moment;
 
 /// An element that treats the packets of its input 0 one by one: [`treat`](Self::treat) is all that is done for
 /// a packet as a rule, in place and without the engine; what is rare happens in [`aside`](Self::aside).

@@ -144,11 +144,7 @@ impl<T> BiasedMutex<T> {
 
     #[cold]
     #[inline(never)]
-    fn with_gate<C: Identified, R>(
-        &self,
-        cx: &mut C,
-        f: impl FnOnce(&mut C, &mut T) -> R,
-    ) -> R {
+    fn with_gate<C: Identified, R>(&self, cx: &mut C, f: impl FnOnce(&mut C, &mut T) -> R) -> R {
         let mut guard = self.lock_gate(cx.identity());
         f(cx, &mut guard)
     }

@@ -3,35 +3,83 @@
 use std::time::{Duration, Instant};
 
 use super::Context;
+use crate::Lock;
+use crate::phase::Phase;
 use crate::router::Router;
 
 /// How long that may take. Packets that go in a circle come to no end by themselves, and neither do those on a
 /// device that does not answer and that its element waits for.
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// Has the elements that these threads reach [finish](crate::Element::drain) what they have under way, until none has
-/// anything left. Gives up after a while, and when the router is to stop at once after all.
-pub(super) fn drain(contexts: &mut [Context], router: &Router) {
-    drain_for(LONGEST, contexts, router);
+/// What the threads of a router know of one another at its end. One that has nothing left stays, for others may still
+/// hand packets over to it.
+#[derive(Debug, Default)]
+pub(super) struct Drained(Lock<Passes>);
+
+#[derive(Debug, Default)]
+struct Passes {
+    /// How many passes over the elements have found something.
+    fruitful: usize,
+    /// For each thread, how many of these had ended when its last pass began, which found nothing.
+    idle_since: Vec<Option<usize>>,
 }
 
-fn drain_for(longest: Duration, contexts: &mut [Context], router: &Router) {
+impl Drained {
+    /// For so many callers of [`drain`].
+    pub(super) fn new(callers: usize) -> Self {
+        let passes = Passes { fruitful: 0, idle_since: vec![None; callers] };
+        Self(passes.into())
+    }
+
+    fn fruitful(&self) -> usize {
+        self.0.lock().fruitful
+    }
+
+    /// A caller's pass has found something.
+    fn note_fruitful(&self) {
+        self.0.lock().fruitful += 1;
+    }
+
+    /// A caller's pass has found nothing; when it began, so many had found something. Returns whether that holds for
+    /// all callers: no packet is left, for what a pass hands over is there when it ends.
+    fn note_idle(&self, caller: usize, fruitful: usize) -> bool {
+        let mut passes = self.0.lock();
+        if let Some(since) = passes.idle_since.get_mut(caller) {
+            *since = Some(fruitful);
+        }
+        passes.idle_since.iter().all(|&since| since == Some(passes.fruitful))
+    }
+}
+
+/// Has the elements that these threads reach [finish](crate::Element::drain) what they have under way, until no thread
+/// has anything left. Gives up after a while, and when the router is to stop at once after all.
+pub(super) fn drain(contexts: &mut [Context], router: &Router, all: &Drained) {
+    drain_for(LONGEST, contexts, router, all);
+}
+
+fn drain_for(longest: Duration, contexts: &mut [Context], router: &Router, all: &Drained) {
     let until = Instant::now() + longest;
+    let caller = contexts.first().map_or(0, Context::thread);
     // What waits here went in a circle already.
     contexts.iter_mut().for_each(Context::drop_waiting);
-    while router.drains() {
-        let mut left = false;
+    while router.phase() == Phase::Draining {
+        let before = all.fruitful();
+        let mut found = false;
         for cx in &mut *contexts {
-            left |= cx.drain(until);
+            found |= cx.drain(until);
         }
-        if !left {
+        if found {
+            all.note_fruitful();
+        } else if all.note_idle(caller, before) {
             return;
         }
         if Instant::now() >= until {
-            return router
-                .complain(format!("packets were still under way {longest:?} after the stop"));
+            if found {
+                router.complain(format!("packets were still under way {longest:?} after the stop"));
+            }
+            return;
         }
-        // A device may need the core.
+        // A device or another thread may need the core.
         std::thread::yield_now();
     }
 }
@@ -231,8 +279,8 @@ mod tests {
         let mut engine = engine("Spring(0) -> Pool -> Sea;", 1, Clock::virtual_(), None);
         let router = engine.router().clone();
         engine.settle();
-        assert!(router.drains());
-        router.halt();
+        assert_eq!(router.phase(), Phase::Draining);
+        router.enter(Phase::Halted);
         engine.run();
         let (came, held, stopped) = account(&router);
         assert!(came >= 70);
@@ -246,7 +294,7 @@ mod tests {
         let router = old.router().clone();
         old.settle();
         // The other one comes when this one is about to finish them.
-        assert!(router.drains());
+        assert_eq!(router.phase(), Phase::Draining);
         let new = engine(text, 1, Clock::virtual_(), Some(&router));
         let after = new.router().clone();
         router.replace(new, |_| ());
@@ -268,8 +316,8 @@ mod tests {
             let mut engine = engine(text, 1, Clock::virtual_(), None);
             let router = engine.router().clone();
             engine.settle();
-            drain_for(Duration::from_millis(20), &mut engine.contexts, &router);
-            router.halt();
+            drain_for(Duration::from_millis(20), &mut engine.contexts, &router, &Drained::new(1));
+            router.enter(Phase::Halted);
             let complaints = engine.run().complaints;
             assert_eq!(complaints, ["packets were still under way 20ms after the stop"]);
             let (came, held, stopped) = account(&router);
@@ -290,14 +338,14 @@ mod tests {
                 if halts {
                     scope.spawn(|| {
                         std::thread::sleep(Duration::from_millis(20));
-                        router.halt();
+                        router.enter(Phase::Halted);
                     });
                 }
-                drain_for(longest, &mut engine.contexts, &router);
+                drain_for(longest, &mut engine.contexts, &router, &Drained::new(1));
             });
             let took = start.elapsed();
             assert!(took >= Duration::from_millis(20) && (took < longest || !halts));
-            router.halt();
+            router.enter(Phase::Halted);
             assert_eq!(engine.run().complaints.is_empty(), halts);
             let (came, held, stopped) = account(&router);
             assert_eq!((held, stopped), (came - 1, 0));

@@ -7,7 +7,7 @@
 //! on what all of them left for it. Nothing is called recursively on the push side; a pull
 //! ([`Context::pull`]) calls upstream at once.
 //!
-//! A router that stops in good order ([`Router::stop`](crate::Router::stop)) ends its round on every thread and runs no
+//! A router that stops in good order ([`Phase::Draining`](crate::Phase::Draining)) ends its round on every thread and runs no
 //! task and no timer any more. Then elements finish the packets that they have under way
 //! ([`Element::drain`](crate::Element::drain)), which go on through the graph as ever, and after that each is cleaned up.
 //!

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use rustix::thread::CpuSet;
 
-use super::drain::drain;
+use super::drain::{Drained, drain};
 use super::{Context, Task};
 use crate::memory::{Arena, PlainCounts};
+use crate::phase::Phase;
 use crate::router::Router;
 use crate::time::Timestamp;
 
@@ -49,7 +50,7 @@ impl Engine {
         loop {
             if self.router.clock().is_virtual() {
                 self.run_virtual();
-                drain(&mut self.contexts, &self.router);
+                drain(&mut self.contexts, &self.router, &Drained::new(1));
             } else {
                 self.run_real();
             }
@@ -70,7 +71,7 @@ impl Engine {
     pub fn settle(&mut self) {
         const PATIENCE: u32 = 16;
         let mut in_vain = 0;
-        while !self.router.is_halted() && in_vain < PATIENCE {
+        while self.router.is_running() && in_vain < PATIENCE {
             in_vain = match self.round() {
                 true => 0,
                 false if self.polls() => in_vain + 1,
@@ -87,7 +88,7 @@ impl Engine {
     /// On virtual time, runs all that happens up to and including `end`.
     pub fn run_until(&mut self, end: Timestamp) {
         self.settle();
-        while !self.router.is_halted()
+        while self.router.is_running()
             && let Some(next) = self.next_timer().filter(|&next| next <= end)
         {
             self.router.clock().advance(next);
@@ -98,29 +99,30 @@ impl Engine {
 
     fn run_real(&mut self) {
         let router = &self.router;
+        let drained = &Drained::new(self.contexts.len());
         let Some((first, others)) = self.contexts.split_first_mut() else { return };
         std::thread::scope(|scope| {
             for cx in others {
                 let name = format!("millrace-{}", cx.thread());
                 let spawned = std::thread::Builder::new().name(name).spawn_scoped(scope, || {
-                    run_thread(cx, router);
+                    run_thread(cx, router, drained);
                 });
                 if spawned.is_err() {
                     router.complain("the system gives no more threads".to_owned());
-                    router.halt();
+                    router.enter(Phase::Halted);
                 }
             }
-            run_thread(first, router);
+            run_thread(first, router, drained);
         });
     }
 
     /// Runs all threads' work in turn on this one, moving virtual time on when there is none.
     fn run_virtual(&mut self) {
-        while !self.router.is_halted() {
+        while self.router.is_running() {
             let heard = self.contexts.first().map_or(0, Context::calls);
             self.settle();
             // Time does not pass for who has stopped: another engine may go on.
-            if self.router.is_halted() {
+            if !self.router.is_running() {
                 return;
             }
             match (self.next_timer(), self.contexts.first_mut()) {
@@ -129,7 +131,7 @@ impl Engine {
                 (None, Some(first)) if !self.stop_when_idle => {
                     first.sleep(Timestamp::MAX, true, heard);
                 }
-                _ => self.router.stop(),
+                _ => self.router.enter(Phase::Draining),
             }
         }
     }
@@ -155,14 +157,14 @@ impl Engine {
 /// Rounds without work after which a thread stops spinning.
 const SPIN_ROUNDS: u32 = 256;
 
-fn run_thread(cx: &mut Context, router: &Router) {
+fn run_thread(cx: &mut Context, router: &Router, drained: &Drained) {
     let _end = EndAll(router);
     sit_down(cx, router);
     let counts = router.plan().counts_plainly(cx.thread()).then(PlainCounts::begin).flatten();
     let mut idle_rounds = 0u32;
     // How often a device has ended a sleep since there was work.
     let mut in_vain = 0u32;
-    while !router.is_halted() {
+    while router.is_running() {
         let heard = cx.calls();
         heed_stop(cx, router);
         if let Some(counts) = &counts {
@@ -181,7 +183,7 @@ fn run_thread(cx: &mut Context, router: &Router) {
             in_vain = in_vain.saturating_add(rung.into());
         }
     }
-    drain(std::slice::from_mut(cx), router);
+    drain(std::slice::from_mut(cx), router, drained);
     cx.leave_round();
 }
 
@@ -191,7 +193,7 @@ struct EndAll<'a>(&'a Router);
 impl Drop for EndAll<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.halt();
+            self.0.enter(Phase::Halted);
         }
     }
 }
@@ -207,7 +209,7 @@ fn heed_stop(cx: &mut Context, router: &Router) {
     while router.take_stop_request() {
         let goes_on = router.driver().is_some_and(|driver| cx.stop_requested(driver));
         if !goes_on {
-            return router.stop();
+            return router.enter(Phase::Draining);
         }
     }
 }

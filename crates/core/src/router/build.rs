@@ -7,7 +7,7 @@ use millrace_lang::{Diagnostic, Graph, nearest, print_flat};
 
 use super::ports::Counts;
 use super::wiring::NOWHERE;
-use super::{Draft, Member, Plan, Router, Signals, Stop, plan, ports, processing, wiring};
+use super::{Draft, Member, Plan, Router, Signals, plan, ports, processing, wiring};
 use crate::Lock;
 use crate::args::{Args, ElementLookup, Scope};
 use crate::clock::Clock;
@@ -15,6 +15,7 @@ use crate::element::node::AnyElement;
 use crate::element::{ClassInfo, Handler, Init, Inspection, Registry, Setup};
 use crate::engine::{Context, Engine, Layout, Parts, Program, Waker, Wiring};
 use crate::names::NameTable;
+use crate::phase::Phases;
 use crate::services::{DeviceBook, Services};
 use crate::stats::NodeStats;
 use crate::topology::Topology;
@@ -149,7 +150,8 @@ pub fn check(
         stats: (0..plan.threads).map(|_| (0..=n).map(|_| NodeStats::default()).collect()).collect(),
         plan,
         draft,
-        stop: Stop::default(),
+        phases: Phases::default(),
+        stop_requests: 0.into(),
         complaints: Lock::default(),
         random: Lock::default(),
         signals: Signals::default(),

@@ -14,7 +14,7 @@ mod wiring;
 use std::any::{Any, TypeId};
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, MutexGuard};
 
 use millrace_lang::{Diagnostic, Span, ascii_quotes};
@@ -35,6 +35,7 @@ use crate::element::node::{AnyElement, Node};
 use crate::element::{ClassInfo, Handler, PortKind};
 use crate::engine::{RestStats, Task, Waker};
 use crate::names::NameTable;
+use crate::phase::{Phase, Phases};
 use crate::services::{DeviceBook, Services};
 use crate::stats::NodeStats;
 
@@ -58,7 +59,8 @@ pub struct Router {
     draft: Draft,
     wakers: Arc<[Arc<Waker>]>,
     stats: Vec<Arc<[NodeStats]>>,
-    stop: Stop,
+    phases: Phases,
+    stop_requests: AtomicUsize,
     complaints: Lock<Vec<String>>,
     /// Warnings of the initialisation.
     findings: Lock<Vec<Diagnostic>>,
@@ -117,22 +119,6 @@ impl Member {
         self.handlers.iter().find(|own| own.name == name)
     }
 }
-
-#[derive(Default)]
-struct Stop {
-    requests: AtomicUsize,
-    /// [`RUNNING`], and then one of the others.
-    phase: AtomicU8,
-}
-
-const RUNNING: u8 = 0;
-/// The threads end their round, and then finish what elements have under way.
-const STOPPING: u8 = 1;
-/// They end their round, and that is all.
-const HALTED: u8 = 2;
-
-/// As many requests to stop as no driver outlives.
-const FINAL: usize = usize::MAX / 2;
 
 impl Router {
     /// The clock.
@@ -324,6 +310,30 @@ impl ElementLookup for Router {
 
 /// Stopping.
 impl Router {
+    /// How far the end has come.
+    #[inline]
+    pub fn phase(&self) -> Phase {
+        self.phases.latest()
+    }
+
+    /// Whether tasks and timers run.
+    #[inline]
+    pub fn is_running(&self) -> bool {
+        self.phase() < Phase::Draining
+    }
+
+    /// Goes on to a later phase, whatever drives the router; there is no way back.
+    pub fn enter(&self, phase: Phase) {
+        if self.phases.enter(phase) {
+            self.wakers.iter().for_each(|waker| waker.wake());
+        }
+    }
+
+    /// Whether it has entered a phase, whatever followed.
+    pub(crate) fn has_entered(&self, phase: Phase) -> bool {
+        self.phases.has_entered(phase)
+    }
+
     /// Asks the router to stop, as Click's elements do; an element that drives it (DriverManager,
     /// Script) may have it go on.
     pub fn request_stop(&self) {
@@ -331,66 +341,24 @@ impl Router {
     }
 
     /// Asks the router to stop so many times at once.
-    pub fn request_stops(&self, times: usize) {
-        self.stop.requests.fetch_add(times.min(FINAL / 4), Ordering::SeqCst);
+    pub(crate) fn request_stops(&self, times: usize) {
+        let more = |requests: usize| Some(requests.saturating_add(times));
+        // It does not fail.
+        let _ = self.stop_requests.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more);
         self.wake();
-    }
-
-    /// Asks the router to stop, over and over until it does (a signal): an element that drives it
-    /// gets to finish what it does when stopped, but waits for nothing any more.
-    pub fn request_final_stop(&self) {
-        self.stop.requests.store(FINAL, Ordering::SeqCst);
-        self.wake();
-    }
-
-    /// Stops the router in good order, whatever drives it: elements [finish](crate::Element::drain) what they
-    /// have under way.
-    pub fn stop(&self) {
-        self.enter_phase(STOPPING);
-    }
-
-    /// Stops the router at once, whatever drives it: packets stay where they are, also when it is
-    /// [stopping](Self::stop) already.
-    pub fn halt(&self) {
-        self.enter_phase(HALTED);
-    }
-
-    /// Goes on to a later phase; there is no way back.
-    fn enter_phase(&self, phase: u8) {
-        if self.stop.phase.fetch_max(phase, Ordering::SeqCst) == RUNNING {
-            self.wakers.iter().for_each(|waker| waker.wake());
-        }
-    }
-
-    /// Whether the router stops, in whichever way.
-    #[inline]
-    pub fn is_halted(&self) -> bool {
-        self.stop.phase.load(Ordering::Relaxed) != RUNNING
-    }
-
-    /// Whether elements are to finish what they have under way.
-    pub(crate) fn drains(&self) -> bool {
-        self.stop.phase.load(Ordering::Relaxed) == STOPPING
-    }
-
-    /// Whether the router stops, or has been asked [for the last time](Self::request_final_stop) to: a thread
-    /// that waits for something in the middle of its work is to give up.
-    pub fn is_stopping(&self) -> bool {
-        self.is_halted() || self.stop.requests.load(Ordering::Relaxed) > FINAL / 2
     }
 
     /// Whether a request to stop waits to be heeded.
     pub(crate) fn is_asked_to_stop(&self) -> bool {
-        self.stop.requests.load(Ordering::Relaxed) > 0
+        self.stop_requests.load(Ordering::Relaxed) > 0 || self.phase() == Phase::Ending
     }
 
+    /// Takes one of the requests to stop. In [`Phase::Ending`] there is always one more.
     pub(crate) fn take_stop_request(&self) -> bool {
+        let less = |requests: usize| requests.checked_sub(1);
         self.is_asked_to_stop()
-            && self
-                .stop
-                .requests
-                .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1))
-                .is_ok()
+            && (self.stop_requests.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok()
+                || self.phase() == Phase::Ending)
     }
 
     pub(crate) fn driver(&self) -> Option<usize> {

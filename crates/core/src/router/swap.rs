@@ -1,12 +1,12 @@
 //! Hot swap: a router that takes the place of a running one.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::{FINAL, Router};
+use super::Router;
 use crate::element::Init;
 use crate::engine::Engine;
+use crate::phase::Phase;
 
 /// An engine that waits to take another one's place.
 pub(crate) struct Successor {
@@ -36,7 +36,7 @@ impl Router {
         let done = Box::new(done);
         let next = Successor { engine, told: Instant::now(), done };
         *self.successor.lock() = Some(next);
-        self.halt();
+        self.enter(Phase::Halted);
     }
 
     pub(crate) fn take_successor(&self) -> Option<Successor> {
@@ -68,8 +68,8 @@ impl Successor {
             }
         }
         router.set_predecessor(None);
-        if old.stop.requests.load(Ordering::SeqCst) > FINAL / 2 {
-            router.request_final_stop();
+        if old.has_entered(Phase::Ending) {
+            router.enter(Phase::Ending);
         }
         let complaints = old.cleanup();
         done(Swapped { router, pause: told.elapsed(), complaints });

@@ -5,8 +5,8 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, MutexGuard};
 
-use millrace_core::element::HandlerError;
 use millrace_core::InRound;
+use millrace_core::element::HandlerError;
 use millrace_core::{Call, Element, Handlers, Lock, Published};
 
 /// What is in force, and can be exchanged while packets come.

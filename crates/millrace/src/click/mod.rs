@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use millrace_core::router::{initialize, initialize_beside};
-use millrace_core::{Engine, Router};
+use millrace_core::{Engine, Phase, Router};
 use millrace_lang::{Diagnostic, SourceMap, Style, print_flat, render_all};
 
 use self::hot::HotSwap;
@@ -99,7 +99,7 @@ fn run(options: &Options) -> Result<ExitCode, Reported> {
     }
     if let Some(engine) = waiting {
         // It was not to run; its elements are cleaned up all the same.
-        router.halt();
+        router.enter(Phase::Halted);
         engine.run().complaints.into_iter().for_each(complain);
     }
     Ok(ExitCode::from(status))
@@ -161,7 +161,7 @@ fn build(
     })?;
     show(&engine.router().take_findings(), &loaded.map);
     if let Err(error) = start_devices(engine.router()) {
-        engine.router().halt();
+        engine.router().enter(Phase::Halted);
         engine.run();
         return Err(joined([error.to_string(), REFUSED.to_owned()]));
     }

@@ -11,7 +11,7 @@ use anyhow::Context;
 use millrace_core::args::Seconds;
 use millrace_core::memory::Arena;
 use millrace_core::router::initialize;
-use millrace_core::{Engine, Router, Timestamp, isa};
+use millrace_core::{Engine, Phase, Router, Timestamp, isa};
 use millrace_io::{DefaultMethod, Method};
 use serde_json::json;
 
@@ -147,7 +147,7 @@ impl Run {
             Ok(started) => started,
             Err(error) => {
                 complain(error);
-                router.halt();
+                router.enter(Phase::Halted);
                 engine.run();
                 return Ok(ExitCode::FAILURE);
             }
@@ -207,14 +207,14 @@ impl Run {
         let router = engine.router().clone();
         if router.clock().is_virtual() {
             engine.run_until(router.clock().now() + Timestamp::from(time));
-            router.stop();
+            router.enter(Phase::Draining);
             return Ok(engine.run());
         }
         let (ended, end) = channel::<()>();
         let alarm = std::thread::Builder::new().name("alarm".to_owned()).spawn(move || {
             // Either the time is over or the router has stopped by itself.
             let _ = end.recv_timeout(time);
-            router.stop();
+            router.enter(Phase::Draining);
         })?;
         let outcome = engine.run();
         drop(ended);

@@ -11,6 +11,7 @@ use crate::engine::task::Move;
 use crate::engine::timer::Inbox;
 use crate::engine::{Task, Waker};
 use crate::memory::Batch;
+use crate::phase::Phase;
 use crate::stats::{COUNTED, NodeStats};
 use crate::time::Timestamp;
 
@@ -243,7 +244,7 @@ impl Context {
         result
     }
 
-    /// Runs the inputs at which packets wait until there are none, or the router is halted. Returns whether
+    /// Runs the inputs at which packets wait until there are none, or the thread is to give up. Returns whether
     /// there were any.
     fn run_waiting(&mut self) -> bool {
         const LOOK_UP: u32 = 1 << 14;
@@ -251,7 +252,7 @@ impl Context {
         while let Some((frame, batch)) = self.waiting.next() {
             self.run_frame(frame as usize, batch);
             runs = runs.wrapping_add(1);
-            if runs.is_multiple_of(LOOK_UP) && self.is_to_end() {
+            if runs.is_multiple_of(LOOK_UP) && self.gives_up() {
                 // Packets that run in a circle do not keep the program from stopping.
                 break;
             }
@@ -259,20 +260,14 @@ impl Context {
         runs > 0
     }
 
-    /// Whether a thread that waits in the middle of its work, for room in a device for example, is to give up: the router
-    /// [stops](crate::Router::is_stopping). While elements [finish](crate::Element::drain) what they have under way it may go
-    /// on to wait, until that has taken too long.
+    /// Whether a thread that waits in the middle of its work, for room in a device for example, is to give up. While
+    /// elements [finish](crate::Element::drain) what they have under way it may wait, until that has taken too long.
     pub fn gives_up(&self) -> bool {
-        match self.drains_until {
-            Some(_) => self.is_to_end(),
-            None => self.router.is_stopping(),
+        match self.router.phase() {
+            Phase::Running => false,
+            Phase::Draining => self.drains_until.is_none_or(|until| Instant::now() >= until),
+            Phase::Ending | Phase::Halted => true,
         }
-    }
-
-    /// Whether packets are to stop where they are.
-    fn is_to_end(&self) -> bool {
-        let in_time = self.drains_until.is_some_and(|until| Instant::now() < until);
-        self.router.is_halted() && !(in_time && self.router.drains())
     }
 
     #[inline]

@@ -8,8 +8,8 @@ use super::{Op, Program};
 use crate::element::node::{AnyElement, Instance, Node};
 use crate::element::{PerPacket, Way};
 use crate::engine::Context;
-use crate::moment::Moment;
 use crate::memory::{Batch, View};
+use crate::moment::Moment;
 
 /// Treats the packets of the tile that wait at a step, and lets them wait at the steps that follow.
 ///

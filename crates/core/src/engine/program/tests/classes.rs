@@ -4,8 +4,8 @@ use std::cell::RefCell;
 
 use crate::element::{Class, ClassInfo, Element, Failed, Init, Refused, Setup};
 use crate::engine::{Context, Task};
-use crate::moment::Moment;
 use crate::memory::{Batch, Packet, View};
+use crate::moment::Moment;
 use crate::{PerPacket, Reason, Way};
 
 thread_local! {
