@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use millrace_core::net::{EtherAddress, Ipv4Prefix};
-use millrace_core::router::Options;
+use millrace_core::run::Options;
 use millrace_core::services::Services;
 use millrace_core::{Batch, Phase, Router, cycles};
 use millrace_io::{

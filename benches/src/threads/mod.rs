@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 use millrace_core::Phase;
-use millrace_core::router::Options as RouterOptions;
+use millrace_core::run::Options as RouterOptions;
 use millrace_core::services::Services;
 use millrace_io::Devices;
 use serde_json::{Value, json};

@@ -8,8 +8,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use millrace_core::engine::RestStats;
-use millrace_core::router::{Options, check, initialize};
+use millrace_core::run::{Options, check, initialize};
+use millrace_core::schedule::RestStats;
 use millrace_core::{
     Class, ClassInfo, Context, Element, Failed, Init, Packet, Phase, Refused, Registry, Setup, Task,
 };

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use millrace_core::net::{EtherAddress, Ipv4Prefix};
-use millrace_core::router::Options;
+use millrace_core::run::Options;
 use millrace_core::services::Services;
 use millrace_core::{Batch, Packet, Phase, Router};
 use millrace_io::{

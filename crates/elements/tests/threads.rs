@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use millrace_core::clock::Clock;
 use millrace_core::memory::copies;
 use millrace_core::net::{EtherAddress, Ipv4Prefix};
-use millrace_core::router::Options;
+use millrace_core::run::Options;
 use millrace_core::services::Services;
 use millrace_core::topology::Topology;
 use millrace_core::{

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use millrace_core::clock::Clock;
 use millrace_core::net::{EtherAddress, Ipv4Prefix};
-use millrace_core::router::Options;
+use millrace_core::run::Options;
 use millrace_core::services::Services;
 use millrace_core::{Batch, Engine, Packet, Phase, Reason, Timestamp};
 use millrace_io::{

@@ -4,32 +4,29 @@
 //! (`&self`, `Sync`). What it changes per packet is its [`Element::Local`], of which each such
 //! thread has one of its own. So an element that compiles is free of data races.
 
-mod class;
-mod handler_call;
-pub(crate) mod handlers;
+mod init;
 mod inspect;
-pub(crate) mod node;
+mod instance;
 mod per_packet;
-#[doc(hidden)]
-pub mod probe;
-mod receiving;
-mod registry;
 mod setup;
 
-pub use class::{Class, Flow, PortCount, PortKind, Processing};
-pub use handler_call::HandlerCall;
-pub use handlers::{ANY_HANDLER, Call, Handler, HandlerError, Handlers, IntoText, Text};
+pub use init::{Init, Listening, Refused};
 pub use inspect::{Inspection, Port};
+pub(crate) use instance::{AnyElement, Direction, Instance};
 pub use per_packet::{PerPacket, Way};
-pub use receiving::{Receiver, Receiving, Transmitting, share};
-pub use registry::{CLASSES, ClassInfo, Registry};
-pub use setup::{Init, Listening, Refused, Setup};
+pub use setup::Setup;
 
 pub use crate::args::Failed;
+pub use crate::graph::{Class, Flow, PortCount, PortKind, Processing};
+pub use crate::plan::{Receiver, Receiving, Transmitting, share};
+pub use crate::router::{
+    ANY_HANDLER, Call, Handler, HandlerCall, HandlerError, Handlers, IntoText, Text,
+};
 
 use crate::engine::Context;
-use crate::engine::Notifier;
 use crate::memory::Batch;
+use crate::router::Router;
+use crate::schedule::Notifier;
 
 /// A packet-processing element.
 ///
@@ -163,7 +160,7 @@ pub trait Element: Sized + Send + Sync + 'static {
     ///
     /// # Errors
     /// Something was lost or could not be restored; the message is reported.
-    fn cleanup(&self, _router: &crate::router::Router) -> Result<(), Refused> {
+    fn cleanup(&self, _router: &Router) -> Result<(), Refused> {
         Ok(())
     }
 }

@@ -1,40 +1,13 @@
-//! What an element is given while it is configured and while it is initialised.
+//! What an element is given while it is configured.
 
 use std::any::Any;
 use std::sync::Arc;
 
-use millrace_lang::Diagnostic;
-
-use super::{PortKind, Receiver, Receiving, Transmitting};
 use crate::args::Args;
-use crate::clock::Clock;
-use crate::engine::{Notifier, Task, Timer};
 use crate::names::NameTable;
-use crate::router::{Draft, Path, Place, Router, nearest};
+use crate::plan::{Draft, Place, Receiver, Receiving, Transmitting};
+use crate::schedule::{Task, Timer};
 use crate::services::Services;
-
-/// Why an element could not be initialised or cleaned up.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct Refused(pub String);
-
-impl From<String> for Refused {
-    fn from(message: String) -> Self {
-        Self(message)
-    }
-}
-
-impl From<&str> for Refused {
-    fn from(message: &str) -> Self {
-        Self(message.to_owned())
-    }
-}
-
-impl From<std::io::Error> for Refused {
-    fn from(error: std::io::Error) -> Self {
-        Self(error.to_string())
-    }
-}
 
 /// What an element is configured from.
 pub struct Setup<'a> {
@@ -118,7 +91,7 @@ impl Setup<'_> {
     }
 
     /// Lets every task that does not receive from a device move to any thread while the router runs
-    /// ([`Task::move_to`]): all elements then have state on all threads.
+    /// ([`Router::move_task`](crate::Router::move_task)): all elements then have state on all threads.
     pub fn let_tasks_move(&mut self) {
         self.draft.movable = true;
     }
@@ -161,161 +134,5 @@ impl Setup<'_> {
     /// Seeds what is random in the router (RandomSeed).
     pub fn seed_random(&mut self, seed: u64) {
         self.draft.seed = Some(seed);
-    }
-}
-
-/// What an element is initialised with.
-pub struct Init<'a> {
-    pub(crate) id: usize,
-    pub(crate) router: &'a Arc<Router>,
-    /// What was found so far.
-    pub(crate) findings: Vec<Diagnostic>,
-}
-
-impl<'a> Init<'a> {
-    /// The router, for keeps. An element that keeps it keeps it weak, lest neither ever goes.
-    pub fn shared_router(&self) -> &'a Arc<Router> {
-        self.router
-    }
-
-    /// The element of this name in the running configuration that this one is to replace, whose
-    /// state it will [take](super::Element::take_state): an address or a device that only one of
-    /// both can have is left to it until then.
-    pub fn predecessor<E: super::Element>(&self) -> Option<Arc<E>> {
-        let old = self.router.predecessor()?;
-        old.element(old.find(self.name())?)
-    }
-
-    /// The element's index.
-    pub fn id(&self) -> usize {
-        self.id
-    }
-
-    /// The router: elements, handlers, threads.
-    pub fn router(&self) -> &'a Router {
-        self.router
-    }
-
-    /// The element's full name.
-    pub fn name(&self) -> &'a str {
-        self.router.name_of(self.id)
-    }
-
-    /// Warns of something in the element's configuration.
-    pub fn warn(&mut self, message: impl Into<String>) {
-        self.findings.push(Diagnostic::warning(None, message));
-    }
-
-    /// Warns of something at a place outside of the configuration, such as a line of a file.
-    pub fn warn_at(&mut self, landmark: impl Into<String>, message: impl Into<String>) {
-        self.findings.push(Diagnostic::warning(None, message).landmark(landmark));
-    }
-
-    /// Why the element cannot run, with a place outside of the configuration.
-    pub fn refuse_at(
-        &mut self,
-        landmark: impl Into<String>,
-        message: impl Into<String>,
-    ) -> Refused {
-        self.findings.push(Diagnostic::error(None, message).landmark(landmark));
-        Refused(String::new())
-    }
-
-    /// The router's clock.
-    pub fn clock(&self) -> &'a Clock {
-        self.router.clock()
-    }
-
-    /// A service of the program: devices, standard output, ...
-    pub fn service<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
-        self.router.services().get()
-    }
-
-    /// The element of class `E` with this full name, or this name in an enclosing compound.
-    pub fn element<E: super::Element>(&self, name: &str) -> Option<Arc<E>> {
-        self.router.element(self.router.resolve(self.id, name)?)
-    }
-
-    /// The threads whose packets can reach this element, one bit each.
-    pub fn threads(&self) -> u64 {
-        self.router.plan().reach[self.id]
-    }
-
-    /// Whether packets are pulled through input `port`.
-    pub fn is_pull_input(&self, port: usize) -> bool {
-        self.router.input_kind(self.id, port) == Some(PortKind::Pull)
-    }
-
-    /// Whether packets are pulled through output `port`.
-    pub fn is_pull_output(&self, port: usize) -> bool {
-        self.router.output_kind(self.id, port) == Some(PortKind::Pull)
-    }
-
-    /// Lets `task` be scheduled whenever something that pull input `port` leads to has packets.
-    pub fn listen(&self, port: usize, task: &Task) -> Listening {
-        self.listen_to(Path::upstream(self.router, self.id, port), task)
-    }
-
-    /// What is known of the queues that pull input `port` leads to, for who does not wait for them.
-    pub fn upstream(&self, port: usize) -> Listening {
-        Listening { path: Path::upstream(self.router, self.id, port) }
-    }
-
-    /// The nearest elements downstream of push output `port` that `is_end` holds for.
-    pub fn nearest_downstream(&self, port: usize, is_end: impl Fn(usize) -> bool) -> Vec<usize> {
-        nearest(self.router, (self.id, port), false, is_end)
-    }
-
-    /// The nearest elements upstream of pull input `port` that `is_end` holds for.
-    pub fn nearest_upstream(&self, port: usize, is_end: impl Fn(usize) -> bool) -> Vec<usize> {
-        nearest(self.router, (self.id, port), true, is_end)
-    }
-
-    /// Lets `task` be scheduled whenever something that push output `port` leads to has room
-    /// again.
-    pub fn listen_for_room(&self, port: usize, task: &Task) -> Listening {
-        self.listen_to(Path::downstream(self.router, self.id, port), task)
-    }
-
-    /// Looks, without listening, whether something that pull input `port` leads to has packets.
-    pub fn watch(&self, port: usize) -> Listening {
-        Listening { path: Path::upstream(self.router, self.id, port) }
-    }
-
-    fn listen_to(&self, path: Path, task: &Task) -> Listening {
-        for notifier in path.wakers(self.router) {
-            notifier.listen(task.clone());
-        }
-        Listening { path }
-    }
-}
-
-/// What a task knows of the queues that it pulls from or pushes to.
-#[derive(Clone, Debug, Default)]
-pub struct Listening {
-    path: Path,
-}
-
-impl Listening {
-    /// Takes a task, which runs and could do nothing, off the schedule until it may have something to
-    /// do.
-    pub fn rest(&self, task: &Task, router: &Router) {
-        if !self.active(router) {
-            task.rest();
-            // What changed between the look and the rest has told nobody.
-            if self.active(router) {
-                task.schedule();
-            }
-        }
-    }
-
-    /// True when there is a queue that tells of its packets, or of its room.
-    pub fn is_bounded(&self) -> bool {
-        self.path.has_ends()
-    }
-
-    /// True when a queue may have packets, or room: the task may then not rest.
-    pub fn active(&self, router: &Router) -> bool {
-        !self.path.all_tell || self.path.notifiers(router).any(Notifier::is_active)
     }
 }

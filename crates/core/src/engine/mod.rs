@@ -18,27 +18,12 @@
 mod biased;
 mod context;
 mod dispatch;
-mod drain;
-mod notifier;
-mod program;
+mod node;
 mod published;
 mod round;
-mod run;
-mod task;
-mod timer;
-mod waker;
 
 pub use biased::{BiasedGuard, BiasedMutex, Identified, Identity};
 pub use context::Context;
 pub(crate) use context::Parts;
-pub use notifier::Notifier;
-pub use program::Steps;
-pub(crate) use program::{Direction, Layout, Program};
+pub(crate) use node::{Node, Nodes};
 pub use published::Published;
-pub use run::{Engine, Outcome};
-pub use task::Task;
-pub use timer::Timer;
-pub use waker::{DelayStats, RestStats};
-
-pub(crate) use dispatch::{Order, Wiring};
-pub(crate) use waker::Waker;

@@ -117,13 +117,13 @@ fn free_unseen() {
 }
 
 /// One context's place among those that read published values.
-pub(super) struct Seat {
+pub(crate) struct Seat {
     seen: Arc<AtomicU64>,
     in_round: bool,
 }
 
 impl Seat {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let seen = Arc::new(AtomicU64::new(ALL));
         SEATS.lock().push(seen.clone());
         Self { seen, in_round: false }
@@ -131,7 +131,7 @@ impl Seat {
 
     /// A round begins: nothing is kept from the one before.
     #[inline]
-    pub(super) fn begin_round(&mut self) {
+    pub(crate) fn begin_round(&mut self) {
         self.seen.store(RETIRED.load(Ordering::Acquire), Ordering::Release);
         if !self.in_round {
             self.in_round = true;
@@ -144,7 +144,7 @@ impl Seat {
     }
 
     /// There will be no round for a while.
-    pub(super) fn leave(&mut self) {
+    pub(crate) fn leave(&mut self) {
         self.in_round = false;
         self.seen.store(ALL, Ordering::Release);
         if WAITING.load(Ordering::Relaxed) != 0 {

@@ -20,7 +20,7 @@ const STRIDE: u32 = 13;
 
 /// The rounds of one thread.
 #[derive(Debug)]
-pub(super) struct Rounds {
+pub(crate) struct Rounds {
     watch: Watch,
     /// Rounds with work, one after the other.
     busy: u32,
@@ -29,13 +29,13 @@ pub(super) struct Rounds {
 }
 
 impl Rounds {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { watch: Watch::new(), busy: 0, weight: 1 }
     }
 
     /// A round begins, at `cycle`.
     #[inline]
-    pub(super) fn begin(&mut self) {
+    pub(crate) fn begin(&mut self) {
         self.weight = match self.busy {
             0..EXACT => 1,
             busy if busy.is_multiple_of(STRIDE) => STRIDE.into(),
@@ -45,20 +45,20 @@ impl Rounds {
 
     /// The tasks have run, and whether one did anything.
     #[inline]
-    pub(super) fn note(&mut self, worked: bool) {
+    pub(crate) fn note(&mut self, worked: bool) {
         // When the number is used up, rounds are counted exactly for a while.
         self.busy = if worked { self.busy.wrapping_add(1) } else { 0 };
     }
 
     /// By what the cycles of this round are to be multiplied; 0 when they are not to be measured.
     #[inline(always)]
-    pub(super) fn weight(&self) -> u64 {
+    pub(crate) fn weight(&self) -> u64 {
         self.weight
     }
 
     /// The time at `cycle`, which has just been read.
     #[inline]
-    pub(super) fn time(&mut self, cycle: u64, clock: &Clock) -> Timestamp {
+    pub(crate) fn time(&mut self, cycle: u64, clock: &Clock) -> Timestamp {
         self.watch.time(cycle, clock)
     }
 }

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use millrace_core::clock::Clock;
-use millrace_core::engine::Outcome;
-use millrace_core::router::Options;
+use millrace_core::run::Options;
+use millrace_core::run::Outcome;
 use millrace_core::{Engine, Phase, Reason, Router};
 use millrace_io::pcap::{self, Reader, Writer};
 

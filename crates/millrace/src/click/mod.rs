@@ -12,7 +12,7 @@ use std::fmt::Display;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use millrace_core::router::{initialize, initialize_beside};
+use millrace_core::run::{initialize, initialize_beside};
 use millrace_core::{Engine, Phase, Router};
 use millrace_lang::{Diagnostic, SourceMap, Style, print_flat, render_all};
 
@@ -159,7 +159,7 @@ fn build(
         let said = std::iter::once(shown(&found, &loaded.map)).chain(notes);
         joined(said.chain([REFUSED.to_owned()]))
     })?;
-    show(&engine.router().take_findings(), &loaded.map);
+    show(engine.findings(), &loaded.map);
     if let Err(error) = start_devices(engine.router()) {
         engine.router().enter(Phase::Halted);
         engine.run();

@@ -50,7 +50,7 @@ fn check(origin: &Origin, variables: &[Variable]) -> anyhow::Result<bool> {
     let router = configure(&mut loaded, options);
     show(&loaded.diagnostics, &loaded.map);
     say(verdict(&loaded));
-    for remark in router.iter().flat_map(batches::remarks) {
+    for remark in router.iter().flat_map(|router| batches::remarks(router)) {
         say(format_args!("  batches: {remark}"));
     }
     Ok(router.is_some())

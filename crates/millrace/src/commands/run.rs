@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::Context;
 use millrace_core::args::Seconds;
 use millrace_core::memory::Arena;
-use millrace_core::router::initialize;
+use millrace_core::run::initialize;
 use millrace_core::{Engine, Phase, Router, Timestamp, isa};
 use millrace_io::{DefaultMethod, Method};
 use serde_json::json;
@@ -142,7 +142,7 @@ impl Run {
             }
         };
         let router = engine.router().clone();
-        show(&router.take_findings(), &loaded.map);
+        show(engine.findings(), &loaded.map);
         let started = match start_devices(&router) {
             Ok(started) => started,
             Err(error) => {
@@ -202,7 +202,7 @@ impl Run {
     }
 
     /// Runs the engine for the time that it is given.
-    fn drive(&self, mut engine: Engine) -> anyhow::Result<millrace_core::engine::Outcome> {
+    fn drive(&self, mut engine: Engine) -> anyhow::Result<millrace_core::run::Outcome> {
         let Some(time) = self.time else { return Ok(engine.run()) };
         let router = engine.router().clone();
         if router.clock().is_virtual() {

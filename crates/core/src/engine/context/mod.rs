@@ -5,16 +5,13 @@ mod running;
 use std::sync::Arc;
 use std::time::Instant;
 
-use self::running::Leaving;
 use super::biased::{Identified, Identity};
-use super::dispatch::{NOWHERE, Waiting, Wiring};
-use super::program::Program;
+use super::dispatch::Waiting;
+use super::node::{Node, Nodes};
 use super::published::Seat;
 use super::round::Rounds;
-use super::timer::TimerQueue;
-use super::{Task, Waker};
 use crate::drops::Reason;
-use crate::element::node::Node;
+use crate::graph::{NOWHERE, Wiring};
 use crate::memory::{Batch, Drain, Packet, Ports};
 use crate::moment::{InRound, Moment, sealed};
 use crate::router::Router;
@@ -30,7 +27,7 @@ use crate::time::Timestamp;
 #[repr(align(128))]
 pub struct Context {
     /// The thread, the time, chance.
-    pub(in crate::engine) moment: Moment,
+    pub(crate) moment: Moment,
     identity: Identity,
     /// Its place among those that read published values.
     seat: Seat,
@@ -50,18 +47,14 @@ pub struct Context {
     /// How often elements that were running have been entered again since a pull came back.
     again: usize,
     wiring: Arc<Wiring>,
-    /// What treats packets one by one; absent while it runs.
-    program: Option<Box<Program>>,
-    tasks: Vec<Task>,
-    leaving: Vec<Leaving>,
-    timers: TimerQueue,
+    /// Where instances come from.
+    source: Arc<dyn Nodes>,
     /// How long elements may take to finish what they have under way, once they do.
     drains_until: Option<Instant>,
-    waker: Arc<Waker>,
 }
 
 #[derive(Clone, Copy, Default)]
-struct Running {
+pub(super) struct Running {
     element: usize,
     index: usize,
     first_output: usize,
@@ -256,7 +249,8 @@ impl Context {
         const MOST: usize = 64;
         self.again += 1;
         let again = self.again <= MOST;
-        again.then(|| self.router.instantiate_reentrant(element)).flatten()
+        let reentrant = || self.router.member(element).is_some_and(|one| one.class.reentrant);
+        (again && reentrant()).then(|| self.source.node(element)).flatten()
     }
 
     /// Drops a packet and counts the reason. Returns `None`, so that
@@ -432,20 +426,15 @@ fn reason_to_drop(port: u16) -> Reason {
 pub(crate) struct Parts {
     pub(crate) thread: usize,
     pub(crate) router: Arc<Router>,
-    pub(crate) stats: Arc<[NodeStats]>,
     pub(crate) nodes: Vec<Option<Box<dyn Node>>>,
     pub(crate) wiring: Arc<Wiring>,
-    pub(crate) program: Program,
-    pub(crate) tasks: Vec<Task>,
-    pub(crate) waker: Arc<Waker>,
+    pub(crate) source: Arc<dyn Nodes>,
     pub(crate) seed: u64,
 }
 
 impl From<Parts> for Context {
     fn from(parts: Parts) -> Self {
-        let Parts { thread, router, stats, mut nodes, wiring, mut program, tasks, waker, seed } =
-            parts;
-        program.link(&mut nodes);
+        let Parts { thread, router, nodes, wiring, source, seed } = parts;
         let random = fastrand::Rng::with_seed(seed);
         Self {
             moment: Moment { thread, now: router.clock().now(), random },
@@ -453,20 +442,16 @@ impl From<Parts> for Context {
             seat: Seat::new(),
             rounds: Rounds::new(),
             woken: None,
+            stats: router.stats_on(thread).clone(),
             router,
-            stats,
             running: Running { element: nodes.len(), ..Running::default() },
             mark: crate::cycles::now(),
             waiting: Waiting::new(wiring.frames.len()),
             nodes,
             again: 0,
             wiring,
-            program: Some(Box::new(program)),
-            tasks,
-            leaving: Vec::new(),
-            timers: TimerQueue::default(),
+            source,
             drains_until: None,
-            waker,
         }
     }
 }

@@ -1,0 +1,35 @@
+//! What a router has counted.
+
+use std::sync::Arc;
+
+use super::Router;
+use crate::schedule::RestStats;
+use crate::stats::{ElementStats, NodeStats};
+
+impl Router {
+    /// What element `id` has counted. No thread is stopped for it: counts that change together
+    /// may be seen a moment apart.
+    pub fn stats_of(&self, id: usize) -> ElementStats {
+        let mut sum = ElementStats::default();
+        if let Some(member) = self.members.get(id) {
+            self.stats.iter().for_each(|thread| sum.add(&thread[id]));
+            sum.held = member.element.held() as u64;
+        }
+        sum
+    }
+
+    /// Cycles that the threads spent outside of elements: polling, sleeping.
+    pub fn idle_cycles(&self) -> u64 {
+        self.stats.iter().map(|thread| thread[self.len()].cycles.get()).sum()
+    }
+
+    /// How thread `thread` slept so far.
+    pub fn rest_of(&self, thread: usize) -> RestStats {
+        self.wakers.get(thread).map(|waker| waker.rest()).unwrap_or_default()
+    }
+
+    /// What a thread counts: one an element, and last what is no element's.
+    pub(crate) fn stats_on(&self, thread: usize) -> &Arc<[NodeStats]> {
+        &self.stats[thread]
+    }
+}

@@ -1,0 +1,54 @@
+//! Hot swap: a router that takes the place of a running one.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::engine::{Engine, Successor};
+use crate::element::Init;
+use crate::phase::Phase;
+use crate::router::Router;
+
+/// A hot swap that has happened.
+pub struct Swapped {
+    /// The router that runs from now on.
+    pub router: Arc<Router>,
+    /// How long no packet moved.
+    pub pause: Duration,
+    /// What the old router's elements could not flush or restore.
+    pub complaints: Vec<String>,
+}
+
+impl Router {
+    /// Has another engine, [initialised beside](super::initialize_beside) this router, take its
+    /// place as soon as its threads have ended the round that they are in. `done` is called on the
+    /// thread that runs the engine, just before the new one starts. Of several that wait the last
+    /// one counts.
+    pub fn replace(&self, engine: Engine, done: impl FnOnce(Swapped) + Send + 'static) {
+        let told = Instant::now();
+        let successor = move |old: &Engine| {
+            take_state(&engine, &old.router);
+            let complaints = old.elements.cleanup(&old.router);
+            done(Swapped { router: engine.router.clone(), pause: told.elapsed(), complaints });
+            engine
+        };
+        self.set_successor(Successor(Box::new(successor)));
+        self.enter(Phase::Halted);
+    }
+}
+
+/// Has the elements of a new engine take over the state of those with their names and classes in an old router, whose
+/// threads have ended.
+fn take_state(new: &Engine, old: &Arc<Router>) {
+    let router = &new.router;
+    router.clock().advance(old.clock().now());
+    for (id, element) in new.elements.iter() {
+        let before = old.find(router.name_of(id)).and_then(|id| old.member(id));
+        if let Some(before) = before.filter(|before| before.class.name == router.class_of(id)) {
+            let init = Init { id, router, predecessor: Some(old), findings: Vec::new() };
+            element.take_state(&*before.element, &init);
+        }
+    }
+    if old.has_entered(Phase::Ending) {
+        router.enter(Phase::Ending);
+    }
+}
