@@ -1,12 +1,12 @@
-//! Names that stand for addresses, ports and other numbers in arguments.
+//! Names for addresses, ports and other numbers in arguments.
 //!
-//! A name that an AddressInfo or PortInfo element defines is known in the compound element where
-//! that element stands, and in the compounds within. Names of network devices stand for the
-//! addresses of the devices when nothing else has their name.
+//! A name that an AddressInfo or PortInfo element defines is known in that element's compound element, and in
+//! the compound elements inside it. Names of network devices stand for the addresses of the devices, unless
+//! another definition has the same name.
 //!
-//! A suffix makes clear which address is meant, for one name can have one of each kind: `NAME:ip`,
-//! `NAME:ipnet`, `NAME:ip6`, `NAME:ip6net`, `NAME:eth`; `NAME:bcast` is the broadcast address of
-//! its IPv4 network and `NAME:gw` a device's gateway.
+//! One name can have an address of each kind. A suffix selects one: `NAME:ip`, `NAME:ipnet`, `NAME:ip6`,
+//! `NAME:ip6net`, `NAME:eth`; `NAME:bcast` is the broadcast address of its IPv4 network and `NAME:gw` a
+//! device's gateway.
 
 mod builtin;
 mod device;

@@ -1,4 +1,4 @@
-//! What an element is given while it is initialised.
+//! What an element gets when it is initialised.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -33,24 +33,24 @@ impl From<std::io::Error> for Refused {
     }
 }
 
-/// What an element is initialised with.
+/// The input for initialising an element.
 pub struct Init<'a> {
     pub(crate) id: usize,
     pub(crate) router: &'a Arc<Router>,
     pub(crate) predecessor: Option<&'a Router>,
-    /// What was found so far.
+    /// The diagnostics so far.
     pub(crate) findings: Vec<Diagnostic>,
 }
 
 impl<'a> Init<'a> {
-    /// The router, for keeps. An element that keeps it keeps it weak, lest neither ever goes.
+    /// The router, to be stored. An element must store it as a weak reference, or neither is ever freed.
     pub fn shared_router(&self) -> &'a Arc<Router> {
         self.router
     }
 
-    /// The element of this name in the running configuration that this one is to replace, whose
-    /// state it will [take](super::Element::take_state): an address or a device that only one of
-    /// both can have is left to it until then.
+    /// The element with this name in the running configuration that this one replaces, whose state it will
+    /// [take](super::Element::take_state). If only one of the two can have an address or a device, leave it
+    /// to the old one until then.
     pub fn predecessor<E: Any + Send + Sync>(&self) -> Option<Arc<E>> {
         let old = self.predecessor?;
         old.element(old.find(self.name())?)
@@ -71,17 +71,17 @@ impl<'a> Init<'a> {
         self.router.name_of(self.id)
     }
 
-    /// Warns of something in the element's configuration.
+    /// Records a warning about the element's configuration.
     pub fn warn(&mut self, message: impl Into<String>) {
         self.findings.push(Diagnostic::warning(None, message));
     }
 
-    /// Warns of something at a place outside of the configuration, such as a line of a file.
+    /// Records a warning about a place outside the configuration, such as a line of a file.
     pub fn warn_at(&mut self, landmark: impl Into<String>, message: impl Into<String>) {
         self.findings.push(Diagnostic::warning(None, message).landmark(landmark));
     }
 
-    /// Why the element cannot run, with a place outside of the configuration.
+    /// The reason why the element cannot run, with a place outside the configuration.
     pub fn refuse_at(
         &mut self,
         landmark: impl Into<String>,
@@ -96,12 +96,12 @@ impl<'a> Init<'a> {
         self.router.clock()
     }
 
-    /// A service of the program: devices, standard output, ...
+    /// A service of the program: devices, standard output.
     pub fn service<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
         self.router.services().get()
     }
 
-    /// The element of class `E` with this full name, or this name in an enclosing compound.
+    /// The element of class `E` with this full name, or with this name in an enclosing compound element.
     pub fn element<E: Any + Send + Sync>(&self, name: &str) -> Option<Arc<E>> {
         self.router.element(self.router.resolve(self.id, name)?)
     }
@@ -121,33 +121,32 @@ impl<'a> Init<'a> {
         self.router.output_kind(self.id, port) == Some(PortKind::Pull)
     }
 
-    /// Lets `task` be scheduled whenever something that pull input `port` leads to has packets.
+    /// Schedules `task` whenever a queue upstream of pull input `port` has packets.
     pub fn listen(&self, port: usize, task: &Task) -> Listening {
         self.listen_to(Path::upstream(self.router, self.id, port), task)
     }
 
-    /// What is known of the queues that pull input `port` leads to, for who does not wait for them.
+    /// The state of the queues upstream of pull input `port`, without waiting for them.
     pub fn upstream(&self, port: usize) -> Listening {
         Listening { path: Path::upstream(self.router, self.id, port) }
     }
 
-    /// The nearest elements downstream of push output `port` that `is_end` holds for.
+    /// The nearest elements downstream of push output `port` for which `is_end` is true.
     pub fn nearest_downstream(&self, port: usize, is_end: impl Fn(usize) -> bool) -> Vec<usize> {
         nearest(self.router, (self.id, port), false, is_end)
     }
 
-    /// The nearest elements upstream of pull input `port` that `is_end` holds for.
+    /// The nearest elements upstream of pull input `port` for which `is_end` is true.
     pub fn nearest_upstream(&self, port: usize, is_end: impl Fn(usize) -> bool) -> Vec<usize> {
         nearest(self.router, (self.id, port), true, is_end)
     }
 
-    /// Lets `task` be scheduled whenever something that push output `port` leads to has room
-    /// again.
+    /// Schedules `task` whenever a queue downstream of push output `port` has room again.
     pub fn listen_for_room(&self, port: usize, task: &Task) -> Listening {
         self.listen_to(Path::downstream(self.router, self.id, port), task)
     }
 
-    /// Looks, without listening, whether something that pull input `port` leads to has packets.
+    /// Checks, without listening, whether a queue upstream of pull input `port` has packets.
     pub fn watch(&self, port: usize) -> Listening {
         Listening { path: Path::upstream(self.router, self.id, port) }
     }
@@ -160,15 +159,14 @@ impl<'a> Init<'a> {
     }
 }
 
-/// What a task knows of the queues that it pulls from or pushes to.
+/// What a task knows about the queues that it pulls from or pushes to.
 #[derive(Clone, Debug, Default)]
 pub struct Listening {
     path: Path,
 }
 
 impl Listening {
-    /// Takes a task, which runs and could do nothing, off the schedule until it may have something to
-    /// do.
+    /// Unschedules a running task that has no work, until it may have some.
     pub fn rest(&self, task: &Task, router: &Router) {
         if !self.active(router) {
             task.rest();
@@ -179,12 +177,12 @@ impl Listening {
         }
     }
 
-    /// True when there is a queue that tells of its packets, or of its room.
+    /// True when there is a queue that reports its packets, or its room.
     pub fn is_bounded(&self) -> bool {
         self.path.has_ends()
     }
 
-    /// True when a queue may have packets, or room: the task may then not rest.
+    /// True when a queue may have packets, or room: the task must then not rest.
     pub fn active(&self, router: &Router) -> bool {
         !self.path.all_tell || self.path.notifiers(router).any(Notifier::is_active)
     }

@@ -1,4 +1,4 @@
-//! Elements behind one face: shared ones, and one thread's instance of each.
+//! Elements behind one interface: the shared ones, and one thread's instance of each.
 
 #![allow(
     unsafe_code,
@@ -22,19 +22,19 @@ pub(crate) trait AnyElement: Part {
     fn inspect(&self, inspection: &mut Inspection<'_>);
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused>;
     fn instantiate(self: Arc<Self>) -> Box<dyn Node>;
-    /// Takes over the state of an old element, if it is of the same class.
+    /// Takes over the state of an old element, if it has the same class.
     fn take_state(&self, old: &dyn Any, init: &Init<'_>);
     fn cleanup(&self, router: &Router) -> Result<(), Refused>;
 }
 
-/// In which direction packets pass an element.
+/// The direction in which packets pass an element.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Direction {
     Push,
     Pull,
 }
 
-/// How packets that come to input 0, one batch, are treated one by one.
+/// Processes packets one by one that arrive at input 0 as a batch.
 type Treat<E> = fn(&E, &mut <E as Element>::Local, &mut Context, Direction, &mut Batch);
 
 /// One thread's instance of an element of class `E`.
@@ -49,14 +49,14 @@ impl<E: Element> Instance<E> {
         Self { element, local: Local::default(), treat: None }
     }
 
-    /// One that treats packets one by one.
+    /// An instance that processes packets one by one.
     pub(crate) fn per_packet(element: Arc<E>, treat: Treat<E>) -> Self {
         Self { element, local: Local::default(), treat: Some(treat) }
     }
 }
 
-/// What a thread keeps for an element, at a place that does not change. The instance gets at it, and so do the
-/// steps of a program, but never both at a time.
+/// A thread's state for an element, at a fixed address. The instance and the steps of a program access it,
+/// but never both at the same time.
 struct Local<T>(NonNull<T>);
 
 // SAFETY: it owns the value.

@@ -3,7 +3,7 @@
 use super::context::Context;
 use crate::memory::Batch;
 
-/// One thread's instance of an element: the shared part and what the thread keeps.
+/// One thread's instance of an element: the shared part and the thread's state.
 pub(crate) trait Node: Send {
     fn push(&mut self, cx: &mut Context, port: usize, batch: &mut Batch);
     fn pull(&mut self, cx: &mut Context, port: usize, max: usize, batch: &mut Batch);
@@ -12,7 +12,8 @@ pub(crate) trait Node: Send {
     fn stop_requested(&mut self, cx: &mut Context) -> bool;
     fn drain(&mut self, cx: &mut Context) -> bool;
     fn handed_over(&self, thread: usize, rings: &mut Vec<(u64, u64)>);
-    /// For an element that treats packets one by one: where it is, and where what the thread keeps for it.
+    /// For an element that processes packets one by one: the addresses of the element and of the thread's
+    /// state for it.
     fn parts(&mut self) -> Option<(*const (), *mut ())>;
 }
 

@@ -5,18 +5,18 @@ use super::class::PortKind;
 /// A connection: the output (element, port) that packets leave by, the input that they enter.
 pub type Link = ((usize, usize), (usize, usize));
 
-/// Who is connected to whom, in the form that the threads use.
+/// The connections, in the form that the threads use.
 #[derive(Debug)]
 pub(crate) struct Wiring {
-    /// Push inputs as (element, port), upstream ones first: a frame each.
+    /// Push inputs as (element, port), upstream ones first: one frame each.
     pub(crate) frames: Vec<(u32, u32)>,
-    /// For each element the range of its outputs in `outputs`; one entry more than elements.
+    /// For each element its range of outputs in `outputs`; one entry more than elements.
     pub(crate) first_output: Vec<u32>,
     /// For each output the frame that it leads to, or [`NOWHERE`].
     pub(crate) outputs: Vec<u32>,
-    /// For each element the range of its inputs in `inputs`; one entry more than elements.
+    /// For each element its range of inputs in `inputs`; one entry more than elements.
     pub(crate) first_input: Vec<u32>,
-    /// For each pull input the (element, output) that it takes from, or [`NOWHERE`] twice.
+    /// For each pull input the (element, output) that it pulls from, or [`NOWHERE`] twice.
     pub(crate) inputs: Vec<(u32, u32)>,
 }
 
@@ -31,8 +31,7 @@ impl Wiring {
 /// The mark of an output that is not connected, or is pulled.
 pub(crate) const NOWHERE: u32 = u32::MAX;
 
-/// Makes the wiring of a graph whose port kinds are known. `starts` are the elements with tasks
-/// and timers.
+/// Makes the wiring of a graph whose port kinds are known. `starts` are the elements with tasks and timers.
 pub(crate) fn make(
     inputs: &[Vec<PortKind>],
     outputs: &[Vec<PortKind>],
@@ -69,7 +68,7 @@ pub(crate) fn make(
     Wiring { frames, first_output, outputs: targets, first_input, inputs: sources }
 }
 
-/// Where each element's ports start in a list of all, and the list's length.
+/// Where each element's ports start in a list of all ports, and the list's length.
 fn offsets(ports: &[Vec<PortKind>]) -> Vec<u32> {
     let mut at = 0u32;
     let mut offsets: Vec<u32> = ports
@@ -84,9 +83,9 @@ fn offsets(ports: &[Vec<PortKind>]) -> Vec<u32> {
     offsets
 }
 
-/// The order in which elements run: reverse postorder of a depth-first walk over push
-/// connections, last output first. So every element comes after those upstream of it (except
-/// around loops), and what hangs on an earlier output comes before what hangs on a later one.
+/// The order in which elements run: reverse postorder of a depth-first walk over push connections, last
+/// output first. So every element comes after those upstream of it (except around loops), and elements after
+/// an earlier output come before those after a later one.
 pub(crate) fn ranks(outputs: &[Vec<PortKind>], connections: &[Link], starts: &[usize]) -> Vec<u32> {
     let n = outputs.len();
     let mut next: Vec<Vec<(usize, usize)>> = vec![Vec::new(); n];
@@ -112,7 +111,7 @@ pub(crate) fn ranks(outputs: &[Vec<PortKind>], connections: &[Link], starts: &[u
     rank
 }
 
-/// Walks from `start`; takes the successors out of `next` as it goes.
+/// Walks from `start`; removes the successors from `next` on the way.
 fn walk(
     start: usize,
     next: &mut [Vec<(usize, usize)>],

@@ -1,9 +1,9 @@
-//! The arena: the memory that every packet lives in.
+//! The arena: the memory of all packets.
 //!
-//! One mapping for each NUMA node and size class, on huge pages when the system has any to give and on
-//! ordinary pages (with transparent huge pages asked for) when not; [`Arena::report`] says which. A
-//! mapping is divided into slots of equal stride and slots are carved on first need, so that memory
-//! nobody used is never committed.
+//! One mapping for each NUMA node and size class. It uses huge pages if the system has any, and otherwise
+//! ordinary pages, with a request for transparent huge pages; [`Arena::report`] tells which. A mapping is
+//! divided into slots of equal stride. Slots are carved when first needed, so that unused memory is never
+//! committed.
 
 use std::ptr::NonNull;
 use std::sync::OnceLock;
@@ -15,10 +15,10 @@ use super::mapping::{Mapping, PageKind};
 use super::numa;
 use crate::Lock;
 
-/// Most slots of one class that a thread keeps.
+/// The maximum number of slots of one class that a thread keeps.
 pub(super) const MAGAZINE: usize = 512;
 
-/// How many slots of each class the arena may hold, all NUMA nodes together.
+/// How many slots of each class the arena may hold, for all NUMA nodes together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ArenaConfig {
     /// Standard slots.
@@ -27,7 +27,7 @@ pub struct ArenaConfig {
     pub jumbo: usize,
     /// Shells.
     pub shells: usize,
-    /// NUMA nodes to divide them among; none for as many as the machine has.
+    /// NUMA nodes to divide them among; by default all of the machine's.
     pub nodes: Option<usize>,
 }
 
@@ -40,7 +40,7 @@ impl Default for ArenaConfig {
 }
 
 impl From<usize> for ArenaConfig {
-    /// So many standard slots, as many shells, and one jumbo slot for every 64 standard ones (at least 16).
+    /// This many standard slots, as many shells, and one jumbo slot for every 64 standard ones (at least 16).
     fn from(standard: usize) -> Self {
         ArenaConfig { standard, jumbo: (standard / 64).max(16), shells: standard, nodes: None }
     }
@@ -56,16 +56,16 @@ impl ArenaConfig {
     }
 }
 
-/// The arena has given out slots already; its size can no longer be chosen.
+/// The arena has handed out slots already; its size can no longer be chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the packet arena is in use already; its size must be chosen before the first packet")]
 pub struct ArenaInUse;
 
-/// The process's packet memory. There is one; it comes into being with the first packet.
+/// The process's packet memory. There is one arena; it is created with the first packet.
 #[derive(Debug)]
 pub struct Arena {
     nodes: usize,
-    /// `SlotClass::ALL` for node 0, then for node 1, and so on.
+    /// `SlotClass::ALL` for node 0, then for node 1 and all further nodes.
     pools: Vec<Pool>,
 }
 
@@ -76,7 +76,7 @@ impl Arena {
     /// Chooses the arena's size (a number of standard slots, or an [`ArenaConfig`]).
     ///
     /// # Errors
-    /// [`ArenaInUse`] when a packet was made before.
+    /// [`ArenaInUse`] when a packet was made already.
     pub fn configure(config: impl Into<ArenaConfig>) -> Result<(), ArenaInUse> {
         let mut chosen = CONFIG.lock();
         if ARENA.get().is_some() {
@@ -86,7 +86,7 @@ impl Arena {
         Ok(())
     }
 
-    /// The mapped memory, for whoever registers it with a device or the kernel (AF_XDP, CUDA).
+    /// The mapped memory, for registration with a device or the kernel (AF_XDP, CUDA).
     pub fn regions() -> Vec<Region> {
         Arena::get().pools.iter().filter_map(Pool::region).collect()
     }
@@ -131,7 +131,7 @@ impl Arena {
 pub struct Region {
     /// The class of its slots.
     pub class: SlotClass,
-    /// The NUMA node that the memory was asked from.
+    /// The NUMA node that the memory was requested from.
     pub node: usize,
     /// The first byte, aligned to 2 MiB.
     pub base: NonNull<u8>,
@@ -139,15 +139,15 @@ pub struct Region {
     pub len: usize,
     /// Bytes from one slot to the next; the first one starts at `base`.
     pub stride: usize,
-    /// How many slots there are room for.
+    /// The number of slots.
     pub slots: usize,
-    /// Bytes of a page.
+    /// Page size in bytes.
     pub page: usize,
 }
 
 impl Region {
-    /// The descriptor of the slot that the byte at `offset` belongs to, with which
-    /// [`Packet::from_raw`] makes a packet of what the kernel hands back.
+    /// The descriptor of the slot that contains the byte at `offset`. [`Packet::from_raw`] uses it to make a
+    /// packet from what the kernel hands back.
     pub fn descriptor_at(&self, offset: usize) -> Option<NonNull<Descriptor>> {
         let index = offset / self.stride;
         if index >= self.slots {
@@ -161,19 +161,19 @@ impl Region {
 // SAFETY: a region is a description; its pointer is not followed here.
 unsafe impl Send for Region {}
 
-/// The slots of one class on one node: those nobody uses, and the lock around them that threads take
-/// once for hundreds of slots.
+/// The slots of one class on one node: the free ones, and the lock around them, which threads lock once for
+/// hundreds of slots.
 #[derive(Debug)]
 pub(super) struct Pool {
     class: SlotClass,
     node: usize,
     mapping: Option<Mapping>,
     slots: usize,
-    /// How many slots a thread may keep to itself.
+    /// How many free slots a thread may keep.
     hold: usize,
     shared: Lock<Shared>,
     exhausted: AtomicU64,
-    /// Most slots that were ever out of the pool, those that threads keep for later included.
+    /// The most slots that were ever out of the pool, including those that threads keep for later.
     peak: AtomicUsize,
 }
 
@@ -240,12 +240,12 @@ impl Pool {
         taken
     }
 
-    /// Takes slots back.
+    /// Returns slots to the pool.
     pub(super) fn put(&self, slots: impl Iterator<Item = Slot>) {
         self.shared.lock().free.extend(slots);
     }
 
-    /// Counts a packet that could not be had.
+    /// Counts a packet that could not be allocated.
     #[cold]
     pub(super) fn count_exhausted(&self) {
         self.exhausted.fetch_add(1, Ordering::Relaxed);

@@ -1,11 +1,11 @@
 //! The sizes that slots come in.
 //!
 //! # Stride
-//! The stride of every class is an **odd** number of cache lines. With a power of two, all descriptors
-//! would share one or two of the 64 sets of a first-level cache and a batch of 32 would already evict
-//! itself; with an odd stride, 64 consecutive descriptors take 64 different sets. The example `slot_stride`
-//! touches three lines of each packet (descriptor lines 0 and 2, first line of the data) of a batch over and
-//! over; on a Sapphire Rapids with 48 KiB of first-level cache, nanoseconds a packet:
+//! The stride of every class is an **odd** number of cache lines. With a power of two, all descriptors would
+//! share one or two of the 64 sets of an L1 cache, and a batch of 32 would already evict itself. With an odd
+//! stride, 64 consecutive descriptors use 64 different sets. The example `slot_stride` repeatedly touches
+//! three lines of each packet of a batch (descriptor lines 0 and 2, first line of the data); on a Sapphire
+//! Rapids with 48 KiB of L1 cache, nanoseconds per packet:
 //!
 //! | stride | 16 packets | 32 | 64 | 256 |
 //! |---|---|---|---|---|
@@ -25,7 +25,7 @@ use super::descriptor::DESCRIPTOR_LEN;
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// Bytes of headroom that a packet gets when nobody says otherwise.
+/// Bytes of headroom that a packet gets by default.
 pub const DEFAULT_HEADROOM: usize = 128;
 
 /// Bytes of a standard slot's buffer.
@@ -34,15 +34,15 @@ pub const STANDARD_ROOM: usize = 39 * LINE - DESCRIPTOR_LEN;
 /// Bytes of a jumbo slot's buffer.
 pub const JUMBO_ROOM: usize = 1_035 * LINE - DESCRIPTOR_LEN;
 
-/// The sizes that slots come in.
+/// The sizes of slots.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum SlotClass {
     /// A frame of ordinary size.
     Standard,
-    /// Anything up to the largest IP datagram with its link header.
+    /// Anything up to the largest IP datagram with its link-layer header.
     Jumbo,
-    /// A descriptor alone.
+    /// Only a descriptor.
     Shell,
 }
 

@@ -1,4 +1,4 @@
-//! Copies of packet data, counted by cause: zero copy is a claim that can be checked.
+//! Copies of packet data, counted by cause, so that zero copy can be verified.
 
 use super::cache;
 pub use super::cause::{Copies, CopyCause};
@@ -15,7 +15,7 @@ pub fn count_many(cause: CopyCause, packets: u64) {
     cache::count_copies(cause, packets);
 }
 
-/// Reads all threads' counters; no thread waits for it.
+/// Reads all threads' counters. No thread waits for it.
 pub fn snapshot() -> Copies {
     cache::copies()
 }

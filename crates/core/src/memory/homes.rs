@@ -19,7 +19,7 @@ pub(super) fn tag() -> u16 {
 
 /// Where packets with a tag are sent back to.
 pub(super) struct Home {
-    /// Whether something was posted, to be looked up without the lock.
+    /// Whether a packet was posted; read without the lock.
     pub(super) pending: AtomicBool,
     pub(super) inside: Lock<Inside>,
 }
@@ -41,7 +41,7 @@ pub(super) fn home(tag: u16) -> Option<&'static Home> {
     HOMES.get(usize::from(tag).checked_sub(1)?)
 }
 
-/// Sends a packet with the tag of another thread to where its count may be changed. Where no thread has the tag, it
+/// Sends a packet with the tag of another thread to the place where its count may be changed. Where no thread has the tag, it
 /// lets go of the buffer here and returns what that left.
 #[cold]
 pub(super) fn post(slot: Slot, tag: u16) -> Option<LetGo> {

@@ -9,56 +9,56 @@ use super::mapping::PageKind;
 
 /// What needs to know what threads keep for later.
 impl Arena {
-    /// What the arena is made of and where it stands. Makes the arena when there is none yet.
+    /// The arena's layout and current usage. Creates the arena if there is none yet.
     pub fn stats() -> ArenaStats {
         let arena = Arena::get();
         let pools = arena.pools().iter().map(PoolStats::of).collect();
         ArenaStats { pools, heap_slots: cache::heap_slots() }
     }
 
-    /// Makes the calling thread take its packets from this NUMA node from now on, such as that of its device.
-    /// Without it, a thread takes them from the node that it runs on when it makes its first packet, so pin
-    /// threads before that. When the node has none left, others help out. Packets always go back to the node
-    /// that they came from.
+    /// Makes the calling thread allocate its packets from this NUMA node from now on, for example that of its
+    /// device. Without this call, a thread allocates from the node that it runs on when it makes its first
+    /// packet, so pin threads before that. When the node has no slots left, other nodes provide them. Packets
+    /// always return to the node that they came from.
     pub fn use_node(node: usize) {
         cache::use_node(node);
     }
 }
 
-/// Where one pool stands.
+/// The current usage of one pool.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PoolStats {
     /// The size class.
     pub class: SlotClass,
     /// The NUMA node.
     pub node: usize,
-    /// Slots there can be.
+    /// The number of slots.
     pub slots: usize,
     /// Slots that packets hold. Exact when no thread is at work.
     pub in_use: usize,
-    /// Slots that threads keep for their next packets.
+    /// Free slots that threads keep for their next packets.
     pub cached: usize,
-    /// Most slots ever out of the pool at once, those that threads keep included.
+    /// The most slots out of the pool at once, including those that threads keep.
     pub peak: usize,
-    /// Packets that could not be had because the pool was empty.
+    /// Packets that could not be allocated because the pool was empty.
     pub exhausted: u64,
-    /// Bytes mapped (committed only where used, except on reserved huge pages).
+    /// Bytes mapped (committed only where used, except with reserved huge pages).
     pub bytes: usize,
-    /// The kind of pages; none when the system refused the memory.
+    /// The kind of pages; `None` when the system refused the memory.
     pub pages: Option<PageKind>,
 }
 
-/// Where the arena stands. Its `Display` is the one-line-a-node report that `millrace run` announces.
+/// The current usage of the arena. Its `Display` is the report that `millrace run` prints, one line per node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ArenaStats {
     /// One entry for each node and class.
     pub pools: Vec<PoolStats>,
-    /// Packets that live on the heap: those too large for any slot, or copied while the arena was empty.
+    /// Packets on the heap: those too large for any slot, or copied while the arena was empty.
     pub heap_slots: usize,
 }
 
 impl ArenaStats {
-    /// All nodes' pools of a class together.
+    /// All nodes' pools of a class combined.
     pub fn class(&self, class: SlotClass) -> PoolStats {
         let empty = PoolStats {
             class,
@@ -84,12 +84,12 @@ impl ArenaStats {
         })
     }
 
-    /// Packets that could not be had, for want of any class.
+    /// Packets that could not be allocated, of all classes.
     pub fn exhausted(&self) -> u64 {
         self.pools.iter().map(|pool| pool.exhausted).sum()
     }
 
-    /// Slots that packets hold, buffers only.
+    /// Slots with buffers that packets hold.
     pub fn in_use(&self) -> usize {
         let buffers = self.pools.iter().filter(|pool| pool.class != SlotClass::Shell);
         buffers.map(|pool| pool.in_use).sum::<usize>() + self.heap_slots

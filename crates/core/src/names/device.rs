@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use crate::net::{EtherAddress, Ipv4Prefix, Ipv6Prefix};
 
-/// Answers for the addresses of network devices.
+/// Looks up the addresses of network devices.
 pub trait DeviceAddresses {
     /// The Ethernet address of a device.
     fn ether(&self, device: &str) -> Option<EtherAddress>;

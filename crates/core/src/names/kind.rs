@@ -1,10 +1,10 @@
 //! What names of numbers count.
 
-/// What a name for a number counts.
+/// What kind of number a name stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NumberKind {
-    /// IP protocol number (0 to 255), or [`TCP_OR_UDP`], [`TRANSPORT`] and [`PAYLOAD`], which mean
-    /// something to classifiers.
+    /// IP protocol number (0 to 255), or [`TCP_OR_UDP`], [`TRANSPORT`] and [`PAYLOAD`], which classifiers
+    /// use.
     IpProtocol,
     /// Port of the transport protocol with this number.
     Port(u8),
@@ -20,7 +20,7 @@ pub enum NumberKind {
 pub const TCP_OR_UDP: u32 = 256;
 /// The number of the name `transp`: TCP, UDP, or another protocol with ports.
 pub const TRANSPORT: u32 = 257;
-/// The number of the name `payload`: what follows the transport header.
+/// The number of the name `payload`: the bytes after the transport header.
 pub const PAYLOAD: u32 = 258;
 
 const TCP: u8 = 6;

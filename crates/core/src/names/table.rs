@@ -7,10 +7,10 @@ use super::kind::NumberKind;
 use super::{builtin, services};
 use crate::net::{EtherAddress, Ipv4Prefix, Ipv6Prefix};
 
-/// The names of one configuration, each known in one compound and the compounds within.
+/// The names of one configuration, each known in one compound element and those inside it.
 #[derive(Clone, Debug, Default)]
 pub struct NameTable {
-    /// By full name: the prefix of the compound, then the name.
+    /// By full name: the prefix of the compound element, then the name.
     addresses: HashMap<String, Addresses>,
     numbers: HashMap<(NumberKind, String), u32>,
 }
@@ -31,19 +31,19 @@ pub struct Addresses {
 }
 
 impl NameTable {
-    /// A table with the built-in names alone.
+    /// A table with only the built-in names.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds addresses to those of a name in the compound with this prefix (`outer/` or nothing).
-    /// New ones replace old ones of their kind.
+    /// Adds addresses to those of a name in the compound element with this prefix (`outer/` or empty). New
+    /// addresses replace old ones of the same kind.
     pub fn define(&mut self, prefix: &str, name: &str, new: Addresses) {
         let entry = self.addresses.entry(format!("{prefix}{name}")).or_default();
         *entry = new.or(*entry);
     }
 
-    /// Takes in all names of another table, which replace those it has.
+    /// Adds all names of another table, which replace existing ones.
     pub fn extend(&mut self, other: Self) {
         for (name, addresses) in other.addresses {
             self.define("", &name, addresses);
@@ -51,13 +51,13 @@ impl NameTable {
         self.numbers.extend(other.numbers);
     }
 
-    /// Gives a number a name in the compound with this prefix.
+    /// Gives a number a name in the compound element with this prefix.
     pub fn define_number(&mut self, kind: NumberKind, prefix: &str, name: &str, number: u32) {
         self.numbers.insert((kind, format!("{prefix}{name}")), number);
     }
 
-    /// What a name stands for in the compound with this prefix: the innermost definition that has
-    /// what `pick` asks for.
+    /// What a name stands for in the compound element with this prefix: the innermost definition that has the
+    /// kind of address that `pick` selects.
     pub fn address<T>(
         &self,
         prefix: &str,
@@ -68,8 +68,8 @@ impl NameTable {
         enclosing(prefix).find_map(found)
     }
 
-    /// The number that a name stands for in the compound with this prefix; built-in names
-    /// count last, and after them the names of services(5) and protocols(5) on this machine.
+    /// The number that a name stands for in the compound element with this prefix. Built-in names come after
+    /// the defined ones, and last come the names in this machine's services(5) and protocols(5).
     pub fn number(&self, kind: NumberKind, prefix: &str, name: &str) -> Option<u32> {
         let found = |prefix: &str| self.numbers.get(&(kind, format!("{prefix}{name}"))).copied();
         enclosing(prefix)
@@ -80,7 +80,7 @@ impl NameTable {
 }
 
 impl Addresses {
-    /// The number of kinds of addresses that there are.
+    /// The number of kinds of addresses that it has.
     pub(crate) fn kinds(&self) -> usize {
         let Self { ether, ipv4, ipv4_prefix, ipv6, ipv6_prefix } = self;
         [ether.is_some(), ipv4.is_some(), ipv4_prefix.is_some(), ipv6.is_some()]
@@ -90,7 +90,7 @@ impl Addresses {
             .count()
     }
 
-    /// These addresses, and the others' where there is none of a kind.
+    /// These addresses, with the other's for kinds that are missing.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self {

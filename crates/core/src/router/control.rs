@@ -11,7 +11,7 @@ use crate::graph::{Class, PortKind};
 use crate::schedule::DelayStats;
 use crate::services::HotConfig;
 
-/// What a router says of one of its elements.
+/// What a router reports about one of its elements.
 #[derive(Clone, Copy, Debug)]
 pub struct ElementInfo<'a> {
     /// Its full name.
@@ -31,10 +31,10 @@ pub struct ElementInfo<'a> {
 /// The handlers that every element has.
 const COMMON: &[&str] = &["handlers", "ports", "config", "class", "name"];
 
-/// The handler that replaces the configuration, where the program lets it.
+/// The handler that replaces the configuration, if the program allows it.
 const HOTCONFIG: &str = "hotconfig";
 
-/// The handlers of the router itself: name, readable, writable.
+/// The global handlers of the router: name, readable, writable.
 const GLOBAL: &[(&str, bool, bool)] = &[
     ("version", true, false),
     ("driver", true, false),
@@ -67,11 +67,11 @@ impl Router {
         })
     }
 
-    /// Reads a handler by `element.handler`; a name without a point, or of an empty element, is
-    /// the router's own.
+    /// Reads a handler by `element.handler`; a name without a dot, or with an empty element, is a global
+    /// handler.
     ///
     /// # Errors
-    /// There is no such handler, it cannot be read, or it refuses.
+    /// There is no such handler, it cannot be read, or it returns an error.
     pub fn read(&self, path: &str, parameter: &[u8]) -> Result<Text, HandlerError> {
         match split_path(path) {
             (None, handler) => self.read_global(handler, parameter),
@@ -83,11 +83,11 @@ impl Router {
         }
     }
 
-    /// Writes a handler by `element.handler`; a name without a point, or of an empty element, is
-    /// the router's own.
+    /// Writes a handler by `element.handler`; a name without a dot, or with an empty element, is a global
+    /// handler.
     ///
     /// # Errors
-    /// There is no such handler, it cannot be written, or it refuses what is written.
+    /// There is no such handler, it cannot be written, or it rejects the value.
     pub fn write(&self, path: &str, text: &[u8]) -> Result<(), HandlerError> {
         match split_path(path) {
             (None, handler) => self.write_global(handler, text),
@@ -99,7 +99,7 @@ impl Router {
         }
     }
 
-    /// Refuses a handler that is for elements alone.
+    /// Rejects a handler that only elements may use.
     fn visible(&self, id: usize, handler: &str) -> Result<(), HandlerError> {
         let own = self.members.get(id).and_then(|member| member.handler(handler));
         match own {
@@ -108,8 +108,8 @@ impl Router {
         }
     }
 
-    /// Whether a handler of element `id`, or one of the router's own, can be read and can be
-    /// written, by elements; none when there is no such handler.
+    /// Whether elements can read and write a handler of element `id`, or a global handler; `None` when there
+    /// is no such handler.
     pub fn access_of(&self, id: Option<usize>, handler: &str) -> Option<(bool, bool)> {
         let Some(id) = id else {
             let found = self.global_handlers().into_iter().find(|(name, _, _)| name == handler);
@@ -129,7 +129,7 @@ impl Router {
     /// Reads a handler that element `caller` names.
     ///
     /// # Errors
-    /// As [`read`](Self::read).
+    /// See [`read`](Self::read).
     pub fn read_from(
         &self,
         caller: usize,
@@ -145,7 +145,7 @@ impl Router {
     /// Writes a handler that element `caller` names.
     ///
     /// # Errors
-    /// As [`write`](Self::write).
+    /// See [`write`](Self::write).
     pub fn write_to(
         &self,
         caller: usize,
@@ -158,7 +158,7 @@ impl Router {
         }
     }
 
-    /// The element and the name of a handler; no element when it is one of the router's own.
+    /// The element and the name of a handler; no element for a global handler.
     pub(crate) fn locate<'h>(
         &self,
         caller: usize,
@@ -176,7 +176,7 @@ impl Router {
     /// Reads a handler of element `id`.
     ///
     /// # Errors
-    /// As [`read`](Self::read).
+    /// See [`read`](Self::read).
     pub fn read_of(&self, id: usize, handler: &str, text: &[u8]) -> Result<Text, HandlerError> {
         let member = self.members.get(id).ok_or_else(|| no_element(&id.to_string()))?;
         let call = Call::new(self, id, handler, text);
@@ -195,7 +195,7 @@ impl Router {
     /// Writes a handler of element `id`.
     ///
     /// # Errors
-    /// As [`write`](Self::write).
+    /// See [`write`](Self::write).
     pub fn write_of(&self, id: usize, handler: &str, text: &[u8]) -> Result<(), HandlerError> {
         let member = self.members.get(id).ok_or_else(|| no_element(&id.to_string()))?;
         let call = Call::new(self, id, handler, text);
@@ -213,7 +213,7 @@ impl Router {
         written
     }
 
-    /// Finds out whether the order of the elements' effects shows at present.
+    /// Checks whether the order of the elements' effects is visible at present.
     pub(crate) fn heed_order(&self) {
         let shows = |member: &Member| {
             let class = member.class;
@@ -223,21 +223,21 @@ impl Router {
         self.goes_singly.store(self.members.iter().any(shows), Relaxed);
     }
 
-    /// Whether each packet is to go all its way before the next one.
+    /// Whether each packet goes its whole way before the next one.
     #[inline]
     pub(crate) fn goes_singly(&self) -> bool {
         self.goes_singly.load(Relaxed)
     }
 
-    /// Makes a low-level call (Click's LLRPC) of an element: by its number, with these bytes.
+    /// Makes a low-level call (Click's LLRPC) to an element, with a number and these bytes.
     ///
     /// # Errors
-    /// There is no such element or no such call, or it refuses.
+    /// There is no such element or call, or it returns an error.
     pub fn low_level(&self, element: &str, number: u8, data: &[u8]) -> Result<Text, HandlerError> {
         self.read_of(self.known(element)?, &low_level_name(number), data)
     }
 
-    /// Whether a handler, named as for [`read`](Self::read), can be read and can be written.
+    /// Whether a handler, named as in [`read`](Self::read), can be read and can be written.
     ///
     /// # Errors
     /// There is no such handler.
@@ -268,7 +268,7 @@ impl Router {
         found.ok_or_else(|| HandlerError::NoHandler(name.to_owned()))
     }
 
-    /// The handlers of element `id`, its own first: name, readable, writable.
+    /// The handlers of element `id`, first those that it declares: name, readable, writable.
     pub fn handlers_of(&self, id: usize) -> Vec<(String, bool, bool)> {
         let Some(member) = self.members.get(id) else { return Vec::new() };
         let listed = |own: &&Handler| own.name != ANY_HANDLER && !own.is_hidden();
@@ -283,7 +283,7 @@ impl Router {
         list
     }
 
-    /// The router's own handlers: name, readable, writable.
+    /// The global handlers: name, readable, writable.
     pub fn global_handlers(&self) -> Vec<(String, bool, bool)> {
         let hot = self.services.get::<HotConfig>().is_some();
         let hot = hot.then_some((HOTCONFIG, false, true));
@@ -314,7 +314,7 @@ impl Router {
         Ok(text.into_bytes())
     }
 
-    /// Reads one of the router's own handlers.
+    /// Reads a global handler.
     ///
     /// # Errors
     /// There is no such handler, it cannot be read, or there is a parameter.
@@ -351,10 +351,10 @@ impl Router {
         Ok(text.into_bytes())
     }
 
-    /// Writes one of the router's own handlers.
+    /// Writes a global handler.
     ///
     /// # Errors
-    /// There is no such handler, it cannot be written, or it refuses.
+    /// There is no such handler, it cannot be written, or it rejects the value.
     pub fn write_global(&self, handler: &str, text: &[u8]) -> Result<(), HandlerError> {
         match handler {
             HOTCONFIG => match self.services.get::<HotConfig>() {
@@ -374,7 +374,7 @@ impl Router {
         }
     }
 
-    /// A line for each pull input and push output.
+    /// One line for each pull input and push output.
     fn active_ports(&self) -> String {
         let mut text = String::new();
         for member in &self.members {
@@ -388,7 +388,7 @@ impl Router {
         text
     }
 
-    /// A line for each element: its name and the threads that reach it.
+    /// One line for each element: its name and the threads that reach it.
     fn thread_vectors(&self) -> String {
         let line = |(id, member): (usize, &Member)| {
             let threads: Vec<String> =
@@ -398,7 +398,7 @@ impl Router {
         self.members.iter().enumerate().map(line).collect()
     }
 
-    /// A line for each element and reason: how many packets it dropped.
+    /// One line for each element and reason: the number of packets that it dropped.
     fn drops_text(&self) -> String {
         let lines = |(id, member): (usize, &Member)| {
             let drops = self.stats_of(id).drops;
@@ -407,7 +407,7 @@ impl Router {
         self.members.iter().enumerate().map::<String, _>(lines).collect()
     }
 
-    /// A line for each thread: how it slept, and how long after a call or an alarm it was awake.
+    /// One line for each thread: how it slept, and how quickly it woke up after calls and alarms.
     fn rest_text(&self) -> String {
         let micros = |nanos: u64| nanos as f64 / 1e3;
         let delays = |delays: DelayStats| {
@@ -425,7 +425,7 @@ impl Router {
         text
     }
 
-    /// A line for each port: kind, a place for a count, what it is connected to.
+    /// One line for each port: kind, a column for a count, what it is connected to.
     fn ports_text(&self, id: usize, member: &Member) -> String {
         let mut text = String::new();
         for (kinds, what) in [(&member.inputs, "input"), (&member.outputs, "output")] {
@@ -454,7 +454,7 @@ impl Router {
     }
 }
 
-/// The element and the handler of a path; no element when it is the router's own.
+/// The element and the handler of a path; no element for a global handler.
 fn split_path(path: &str) -> (Option<&str>, &str) {
     match path.split_once('.') {
         None => (None, path),
@@ -463,7 +463,7 @@ fn split_path(path: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// A line for each handler: its name, `r` and `w`, and a point when it is calm.
+/// One line for each handler: its name, `r` and `w`, and a dot when it is calm.
 fn handler_lines(handlers: &[(String, bool, bool)], calm: impl Fn(&str) -> bool) -> String {
     handlers
         .iter()

@@ -7,8 +7,8 @@ use crate::schedule::RestStats;
 use crate::stats::{ElementStats, NodeStats};
 
 impl Router {
-    /// What element `id` has counted. No thread is stopped for it: counts that change together
-    /// may be seen a moment apart.
+    /// The counts of element `id`. No thread is stopped for this, so counts that change together may be read
+    /// at slightly different moments.
     pub fn stats_of(&self, id: usize) -> ElementStats {
         let mut sum = ElementStats::default();
         if let Some(member) = self.members.get(id) {
@@ -23,7 +23,7 @@ impl Router {
         self.stats.iter().map(|thread| thread[self.len()].cycles.get()).sum()
     }
 
-    /// How thread `thread` slept so far.
+    /// The sleep statistics of thread `thread`.
     pub fn rest_of(&self, thread: usize) -> RestStats {
         self.wakers.get(thread).map(|waker| waker.rest()).unwrap_or_default()
     }

@@ -9,8 +9,8 @@ use millrace_lang::ascii_quotes;
 use super::Router;
 
 impl Router {
-    /// Says something to the user while the router runs, on standard error, with the quotation
-    /// marks of their locale.
+    /// Prints a message to the user while the router runs, on standard error, with the quotation marks of the
+    /// locale.
     pub fn chatter(&self, message: &str) {
         static UTF8: LazyLock<bool> = LazyLock::new(speaks_utf8);
         let message = match message.contains('‘') && !*UTF8 {
@@ -21,7 +21,7 @@ impl Router {
         let _ = writeln!(std::io::stderr(), "{message}");
     }
 
-    /// Keeps a message for the end of the run.
+    /// Stores a message for the end of the run.
     pub fn complain(&self, message: String) {
         self.complaints.lock().push(message);
     }
@@ -31,7 +31,7 @@ impl Router {
     }
 }
 
-/// Whether the locale's characters are UTF-8: the first of these variables counts, locale(7).
+/// Whether the locale's characters are UTF-8: the first of these variables that is set counts, locale(7).
 fn speaks_utf8() -> bool {
     let set = ["LC_ALL", "LC_CTYPE", "LANG"].iter().filter_map(std::env::var_os);
     let first = set.into_iter().find(|value| !value.is_empty()).unwrap_or_default();

@@ -38,8 +38,8 @@ use crate::schedule::{Task, Waker};
 use crate::services::{DeviceBook, Services};
 use crate::stats::NodeStats;
 
-/// A router that is checked and configured. It does not change any more: everything that does is
-/// in its elements and in its threads.
+/// A router that has been checked and configured. It does not change any more: everything that changes is in
+/// its elements and in its threads.
 pub struct Router {
     members: Vec<Member>,
     by_name: HashMap<String, usize>,
@@ -50,7 +50,7 @@ pub struct Router {
     devices: Option<Arc<DeviceBook>>,
     clock: Clock,
     plan: Plan,
-    /// What the elements asked for while they were configured.
+    /// What the elements requested while they were configured.
     draft: Draft,
     wakers: Arc<[Arc<Waker>]>,
     stats: Vec<Arc<[NodeStats]>>,
@@ -61,7 +61,7 @@ pub struct Router {
     random: Lock<fastrand::Rng>,
     /// Whether each packet is to go all its way before the next one.
     goes_singly: AtomicBool,
-    /// What is to run in place of this one; whoever runs it knows of what type that is.
+    /// What will run in place of this one; its type is known to `run` alone.
     successor: Lock<Option<Box<dyn Any + Send>>>,
 }
 
@@ -79,7 +79,7 @@ pub(crate) struct Parts {
 
 /// Texts that handlers give.
 pub(crate) struct Texts {
-    /// The configuration as it was written, and flat.
+    /// The configuration as it was written, and the flat one.
     pub(crate) written: String,
     pub(crate) flat: String,
     pub(crate) requirements: Vec<String>,
@@ -154,7 +154,7 @@ impl Router {
         &self.wakers
     }
 
-    /// The services that the program gave.
+    /// The services that the program provided.
     pub fn services(&self) -> &Services {
         &self.services
     }
@@ -187,17 +187,17 @@ impl Router {
         self.members.get(id)
     }
 
-    /// What elements share with one another, if one of them has asked for it.
+    /// State that elements share with one another, if one of them has asked for it.
     pub fn shared<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
         self.draft.shared.get(&TypeId::of::<T>())?.clone().downcast().ok()
     }
 
-    /// How many elements there are.
+    /// The number of elements.
     pub fn len(&self) -> usize {
         self.members.len()
     }
 
-    /// True when there is no element.
+    /// True when there are no elements.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
     }
@@ -207,13 +207,13 @@ impl Router {
         self.by_name.get(name).copied()
     }
 
-    /// The element that `name` means to element `from`: the nearest one in the enclosing
-    /// compounds, from the inside out.
+    /// The element that `name` means for element `from`: the nearest one in the enclosing compound elements,
+    /// from the inside out.
     pub fn resolve(&self, from: usize, name: &str) -> Option<usize> {
         self.scope_of(from).find_element(name)
     }
 
-    /// The surroundings of element `id`, in which names in arguments have their meaning.
+    /// The scope of element `id`, in which names in its arguments are looked up.
     pub fn scope_of(&self, id: usize) -> Scope<'_> {
         let scope = Scope::new(self.name_of(id), &self.names, self);
         match &self.devices {
@@ -248,17 +248,17 @@ impl Router {
         self.members.get(id)?.outputs.get(port).copied()
     }
 
-    /// What elements want the user to know: element and advice.
+    /// Advice from elements for the user: element and text.
     pub fn advice(&self) -> &[(usize, String)] {
         &self.draft.advice
     }
 
-    /// Random numbers for whoever is not a thread of the router (seeded as theirs are).
+    /// Random numbers for callers that are not threads of the router (seeded like theirs).
     pub fn random(&self) -> MutexGuard<'_, fastrand::Rng> {
         self.random.lock()
     }
 
-    /// Keeps what is to run in place of this router, in place of what was kept before.
+    /// Sets what will run in place of this router.
     pub(crate) fn set_successor(&self, successor: impl Any + Send) {
         *self.successor.lock() = Some(Box::new(successor));
     }

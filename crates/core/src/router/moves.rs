@@ -9,14 +9,14 @@ impl Router {
     /// is never on two threads at once.
     ///
     /// # Errors
-    /// The plan does not let that thread run it, and why.
+    /// The plan does not let that thread run it; the error gives the reason.
     pub fn move_task(&self, task: &Task, thread: usize) -> Result<(), String> {
         self.may_move(task, thread)?;
         task.send_to(thread);
         Ok(())
     }
 
-    /// Whether `thread` may run a task: elements have state on the threads of their vectors only.
+    /// Whether `thread` may run a task: elements have state only on the threads of their thread vectors.
     fn may_move(&self, task: &Task, thread: usize) -> Result<(), String> {
         let plan = &self.plan;
         if thread >= plan.threads {

@@ -1,4 +1,4 @@
-//! How a router is stopped. Its threads look here; nothing here waits for them.
+//! How a router is stopped. Its threads read this state; nothing here waits for them.
 
 use std::sync::atomic::Ordering;
 
@@ -18,7 +18,7 @@ impl Router {
         self.phase() < Phase::Draining
     }
 
-    /// Goes on to a later phase, whatever drives the router; there is no way back.
+    /// Enters a later phase, whatever drives the router; there is no way back.
     pub fn enter(&self, phase: Phase) {
         if self.phases.enter(phase) {
             self.wakers.iter().for_each(|waker| waker.wake());
@@ -30,13 +30,13 @@ impl Router {
         self.phases.has_entered(phase)
     }
 
-    /// Asks the router to stop, as Click's elements do; an element that drives it (DriverManager,
-    /// Script) may have it go on.
+    /// Requests a stop, as Click's elements do. An element that drives the router (DriverManager, Script) may
+    /// keep it running.
     pub fn request_stop(&self) {
         self.request_stops(1);
     }
 
-    /// Asks the router to stop so many times at once.
+    /// Makes this many requests to stop at once.
     pub(crate) fn request_stops(&self, times: usize) {
         let more = |requests: usize| Some(requests.saturating_add(times));
         // It does not fail.
@@ -44,7 +44,7 @@ impl Router {
         self.wake();
     }
 
-    /// Whether a request to stop waits to be heeded.
+    /// Whether a request to stop is pending.
     pub(crate) fn is_asked_to_stop(&self) -> bool {
         self.stop_requests.load(Ordering::Relaxed) > 0 || self.phase() == Phase::Ending
     }
@@ -61,14 +61,14 @@ impl Router {
         self.draft.driver
     }
 
-    /// Has the first thread look at what has come from outside: requests to stop, signals.
+    /// Makes the first thread check for outside events: requests to stop, signals.
     pub fn wake(&self) {
         if let Some(first) = self.wakers.first() {
             first.wake();
         }
     }
 
-    /// Runs what listens to signals that have come.
+    /// Runs the elements that listen to signals that have arrived.
     pub(crate) fn heed_signals(&self) {
         for (signal, elements) in self.signals.take() {
             if elements.is_empty() {

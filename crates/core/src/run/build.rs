@@ -1,4 +1,4 @@
-//! From a flat graph to a configured router.
+//! Builds a configured router from a flat graph.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use crate::router::{Handler, Member, Parts, Router, Texts};
 use crate::services::{DeviceBook, Services};
 use crate::topology::Topology;
 
-/// What a router is built with, beside its graph.
+/// What a router is built with, in addition to its graph.
 pub struct Options {
-    /// How many threads run it.
+    /// The number of threads that run it.
     pub threads: usize,
-    /// The cores that the threads are pinned to, in order; when there are fewer than threads, over
-    /// again.
+    /// The cores that the threads are pinned to, in order. If there are fewer cores than threads, they
+    /// repeat.
     pub cores: Vec<usize>,
-    /// Whether to pin the threads, when no cores are given, near the devices that they receive from.
+    /// Whether to pin the threads near the devices that they receive from, when no cores are given.
     pub pin: bool,
     /// The machine that it runs on.
     pub topology: Topology,
@@ -32,10 +32,10 @@ pub struct Options {
     pub optimise: bool,
     /// The clock.
     pub clock: Clock,
-    /// What the program gives to elements.
+    /// The services that the program provides to elements.
     pub services: Services,
-    /// The configuration as its author wrote it, for the handler `config`; when empty, that gives
-    /// the flat configuration.
+    /// The configuration as its author wrote it, for the handler `config`. If it is empty, the handler
+    /// returns the flat configuration.
     pub written: String,
 }
 
@@ -54,7 +54,7 @@ impl Default for Options {
     }
 }
 
-/// What the engine has besides classes: words of `require(...)`, and of `click-buildtool provides`.
+/// What the engine provides besides classes: words for `require(...)`, and for `click-buildtool provides`.
 pub const FEATURES: &[&str] = &[
     "batch",
     "batching",
@@ -75,8 +75,8 @@ pub const FEATURES: &[&str] = &[
     "userlevel",
 ];
 
-/// Configures a router and checks all that can be checked without touching a device. Reports all
-/// findings; the router is absent when there is an error among them.
+/// Configures a router and checks everything that can be checked without opening a device. Reports all
+/// diagnostics; returns no router when one of them is an error.
 pub fn check(
     graph: &Graph,
     registry: &Registry,
@@ -148,7 +148,7 @@ pub fn check(
     (sound.then_some(Configured { router, elements }), diagnostics)
 }
 
-/// Lets every element look at the graph.
+/// Lets every element inspect the graph.
 fn inspect(
     router: &Router,
     elements: &Elements,
@@ -160,7 +160,7 @@ fn inspect(
     }
 }
 
-/// A router on its way from the graph.
+/// A router while it is being built from the graph.
 struct Builder<'a> {
     graph: &'a Graph,
     services: &'a Services,
@@ -234,8 +234,8 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Configures every element of a known class, in order of the phases; parts come in the order
-    /// of the graph and are complete unless an error is reported.
+    /// Configures every element of a known class, in order of the phases. The parts are in the order of the
+    /// graph, and complete unless an error is reported.
     fn configure(&mut self, counts: &[Counts]) -> Vec<Part> {
         let lookup = NamesOf {
             by_name: self.graph.elements.iter().enumerate().map(|(id, e)| (&*e.name, id)).collect(),

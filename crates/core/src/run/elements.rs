@@ -31,7 +31,7 @@ impl Elements {
         self.0.iter().enumerate().map(|(id, (_, element))| (id, &**element))
     }
 
-    /// Cleans every element up, in order; returns what went wrong.
+    /// Cleans up every element, in order; returns the errors.
     pub(super) fn cleanup(&self, router: &Router) -> Vec<String> {
         for (id, element) in self.iter() {
             if let Err(refused) = element.cleanup(router) {

@@ -1,4 +1,4 @@
-//! From a configured router to an engine.
+//! Builds an engine from a configured router.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::graph::{self, NOWHERE, PortKind, Wiring};
 use crate::program::Layout;
 use crate::router::{Member, Router};
 
-/// Initialises the elements of a router, in order of their phases, and makes its threads' state.
+/// Initialises the elements of a router, in order of their phases, and creates its threads' state.
 ///
 /// # Errors
 /// Elements refused; those that were initialised have been cleaned up again.
@@ -21,11 +21,11 @@ pub fn initialize(configured: Configured, seed: u64) -> Result<Engine, Vec<Diagn
     initialize_shared(configured, seed, None)
 }
 
-/// As [`initialize`], for a router that is to replace a running one
+/// Like [`initialize`], for a router that replaces a running one
 /// ([`Router::replace`]). On virtual time it begins at the other's time.
 ///
 /// # Errors
-/// As [`initialize`].
+/// See [`initialize`].
 pub fn initialize_beside(
     configured: Configured,
     seed: u64,
@@ -125,7 +125,7 @@ fn workers(router: &Arc<Router>, elements: &Arc<Elements>, seed: u64) -> Vec<Wor
     workers
 }
 
-/// The part of the graph that treats packets one by one, for a thread that reaches some elements.
+/// The part of the graph that processes packets one by one, for a thread that reaches some elements.
 fn layout(elements: &Elements, reached: impl Fn(usize) -> bool, wiring: &Wiring) -> Layout {
     let mut steps = Vec::new();
     for (frame, &(element, port)) in wiring.frames.iter().enumerate() {

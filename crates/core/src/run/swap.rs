@@ -1,4 +1,4 @@
-//! Hot swap: a router that takes the place of a running one.
+//! Hot swap: a router that replaces a running one.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,21 +8,20 @@ use crate::element::Init;
 use crate::phase::Phase;
 use crate::router::Router;
 
-/// A hot swap that has happened.
+/// A completed hot swap.
 pub struct Swapped {
     /// The router that runs from now on.
     pub router: Arc<Router>,
-    /// How long no packet moved.
+    /// How long packets did not move.
     pub pause: Duration,
     /// What the old router's elements could not flush or restore.
     pub complaints: Vec<String>,
 }
 
 impl Router {
-    /// Has another engine, [initialised beside](super::initialize_beside) this router, take its
-    /// place as soon as its threads have ended the round that they are in. `done` is called on the
-    /// thread that runs the engine, just before the new one starts. Of several that wait the last
-    /// one counts.
+    /// Replaces this router with another engine, [initialised next to](super::initialize_beside) it, as soon
+    /// as its threads have ended their current round. `done` is called on the thread that runs the engine,
+    /// just before the new one starts. If several engines wait, the last one counts.
     pub fn replace(&self, engine: Engine, done: impl FnOnce(Swapped) + Send + 'static) {
         let told = Instant::now();
         let successor = move |old: &Engine| {

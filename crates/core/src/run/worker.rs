@@ -13,7 +13,7 @@ use crate::time::Timestamp;
 /// What one thread runs.
 pub(super) struct Worker {
     pub(super) cx: Context,
-    /// What treats packets one by one.
+    /// The program for elements that process packets one by one.
     program: Program,
     tasks: Vec<Task>,
     leaving: Vec<Leaving>,
@@ -21,8 +21,8 @@ pub(super) struct Worker {
     waker: Arc<Waker>,
 }
 
-/// A task that is to be handed over when all that this thread had handed over to others before is out of its
-/// rings: what the task hands over on its new thread would overtake it.
+/// A task waiting to be handed over. It must wait until all packets that this thread put into its rings to
+/// others before are out; otherwise packets from the task's new thread would overtake them.
 struct Leaving {
     task: Task,
     to: usize,
@@ -49,7 +49,8 @@ impl Worker {
         Self { cx, program, tasks, leaving: Vec::new(), timers, waker }
     }
 
-    /// Runs each scheduled task once, and what it sent. Returns whether one did anything.
+    /// Runs each scheduled task once, and the elements downstream of what it sent. Returns whether one did
+    /// any work.
     pub(super) fn run_tasks(&mut self) -> bool {
         let mut worked = false;
         self.cx.begin_round();
@@ -78,7 +79,8 @@ impl Worker {
         self.program.link(self.cx.nodes_mut());
     }
 
-    /// Hands tasks over that other threads shall run, and takes those that come. Returns whether one left.
+    /// Hands over tasks that are moving to other threads, and accepts arriving ones. Returns whether one
+    /// left.
     #[cold]
     fn move_tasks(&mut self) -> bool {
         for order in self.waker.take_moves() {
@@ -98,7 +100,7 @@ impl Worker {
         self.leaving.len() < before
     }
 
-    /// Takes a task off the thread, to be handed over to another one.
+    /// Takes a task off the thread, to hand it over to another one.
     fn part_with(&mut self, task: Task, to: usize) {
         if let Some(leaving) = self.leaving.iter_mut().find(|leaving| leaving.task.is(&task)) {
             leaving.to = to;
@@ -112,7 +114,7 @@ impl Worker {
         }
     }
 
-    /// For each element what this thread has handed over to others by it.
+    /// For each element, the packets that this thread has handed over to others through it.
     fn handed_over(&self) -> Vec<Vec<(u64, u64)>> {
         let rings_of = |node: &Option<Box<dyn Node>>| {
             let mut rings = Vec::new();
@@ -129,7 +131,8 @@ impl Worker {
         !self.leaving.is_empty()
     }
 
-    /// Runs the timers that have expired, and what they sent. Returns whether there were any.
+    /// Runs the timers that have expired, and the elements downstream of what they sent. Returns whether
+    /// there were any.
     pub(super) fn run_timers(&mut self) -> bool {
         let mut ran = false;
         // Timers that expire while these run wait for the next round: tasks have their turn.
@@ -143,7 +146,7 @@ impl Worker {
         ran
     }
 
-    /// Asks the element that drives the router whether to go on.
+    /// Asks the element that drives the router whether to continue.
     pub(super) fn stop_requested(&mut self, driver: usize) -> bool {
         self.cx.begin_stop();
         let go_on = self.cx.run_node(driver, 0, |node, cx| node.stop_requested(cx));
@@ -151,8 +154,8 @@ impl Worker {
         go_on
     }
 
-    /// Has each element go on to finish what it has under way, and runs what it sent. Returns whether one had
-    /// anything left.
+    /// Makes each element finish its packets in flight, and runs the elements downstream of what it sent.
+    /// Returns whether one has any left.
     pub(super) fn drain(&mut self, until: Instant) -> bool {
         self.cx.begin_round();
         self.cx.begin_drain(until);
@@ -181,7 +184,7 @@ impl Worker {
         self.timers.inbox()
     }
 
-    /// Drops what still waits when the router has stopped.
+    /// Drops the packets that still wait after the router has stopped.
     pub(super) fn drop_waiting(&mut self) {
         self.share_cycles_out();
         while let Some((frame, batch)) = self.cx.waiting().next() {
@@ -213,8 +216,8 @@ impl Worker {
         }
     }
 
-    /// Takes a batch through the steps from the one that is entered at `frame`; false if there is none, or the
-    /// elements are to run one by one.
+    /// Runs a batch through the steps, starting with the one that is entered at `frame`. Returns false if
+    /// there is none, or the elements must run one by one.
     #[inline]
     fn run_program(&mut self, frame: usize, batch: &mut Batch) -> bool {
         let Self { cx, program, .. } = self;
@@ -229,7 +232,7 @@ impl Worker {
         true
     }
 
-    /// Shares the cycles of the program out among its elements, for who reads them.
+    /// Divides the cycles of the program among its elements, for readers of the counts.
     pub(super) fn share_cycles_out(&mut self) {
         self.program.share_all_out(&self.cx);
     }

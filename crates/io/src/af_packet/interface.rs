@@ -1,4 +1,5 @@
-//! What the kernel knows of the machine's interfaces, in the network namespace of the calling thread.
+//! Information from the kernel about the machine's interfaces, in the network namespace of the calling
+//! thread.
 
 use std::fs::read_to_string;
 use std::io;
@@ -17,16 +18,16 @@ pub(super) struct Interface {
     pub(super) index: libc::c_int,
 }
 
-/// What the packets of an interface start with.
+/// The link-layer header of an interface's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LinkLayer {
     Ethernet,
-    /// Something else, by its `ARPHRD_` number.
+    /// Another one, by its `ARPHRD_` number.
     Other(u16),
 }
 
 impl Interface {
-    /// The interface of this name.
+    /// The interface with this name.
     pub(super) fn find(name: &str) -> io::Result<Self> {
         let flags = SocketFlags::CLOEXEC;
         let any = rustix::net::socket_with(AddressFamily::INET, SocketType::DGRAM, flags, None)?;
@@ -35,7 +36,7 @@ impl Interface {
         Ok(Self { name: name.to_owned(), index })
     }
 
-    /// What its packets start with.
+    /// The link-layer header of its packets.
     pub(super) fn link_layer(&self) -> io::Result<LinkLayer> {
         let [low, high, ..] = ask_interface(&self.name, libc::SIOCGIFHWADDR)?;
         Ok(match u16::from_ne_bytes([low, high]) {
@@ -67,7 +68,7 @@ impl Interface {
         Some(Ipv4Prefix::with_mask(ask(libc::SIOCGIFADDR)?, ask(libc::SIOCGIFNETMASK)?))
     }
 
-    /// The longest packet without its Ethernet header, in bytes.
+    /// The maximum packet length without the Ethernet header, in bytes.
     pub(super) fn mtu(&self) -> Option<usize> {
         let answer = ask_interface(&self.name, libc::SIOCGIFMTU).ok()?;
         usize::try_from(i32::from_ne_bytes(*answer.first_chunk()?)).ok()
@@ -94,7 +95,7 @@ impl DeviceAddresses for Interfaces {
         Interface::find(device).ok()?.ipv4()
     }
 
-    /// The first address that is good beyond the link, or else the first.
+    /// The first address with more than link scope, or else the first one.
     fn ipv6(&self, device: &str) -> Option<Ipv6Prefix> {
         let table = read_to_string("/proc/thread-self/net/if_inet6").ok()?;
         ipv6_of(&table, device)
@@ -106,7 +107,7 @@ impl DeviceAddresses for Interfaces {
     }
 }
 
-/// Looks in the text of `/proc/net/if_inet6`: address, index, prefix length, scope, flags, name.
+/// Searches the text of `/proc/net/if_inet6`: address, index, prefix length, scope, flags, name.
 fn ipv6_of(table: &str, device: &str) -> Option<Ipv6Prefix> {
     let address = |line: &str| {
         let mut words = line.split_ascii_whitespace();
@@ -120,8 +121,8 @@ fn ipv6_of(table: &str, device: &str) -> Option<Ipv6Prefix> {
     addresses.first().copied()
 }
 
-/// Looks in the text of `/proc/net/route` for the default route: interface, destination, gateway,
-/// flags, three more, mask; addresses in the machine's byte order.
+/// Searches the text of `/proc/net/route` for the default route: interface, destination, gateway, flags,
+/// three more fields, mask; addresses are in the machine's byte order.
 fn gateway_of(table: &str, device: &str) -> Option<Ipv4Addr> {
     const GATEWAY: u32 = 2;
     table.lines().find_map(|line| {

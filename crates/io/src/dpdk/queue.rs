@@ -1,4 +1,4 @@
-//! Queues of a port: one call of DPDK's for each burst.
+//! Queues of a port: one DPDK call for each burst.
 
 use std::ffi::c_void;
 use std::io;
@@ -23,13 +23,13 @@ use crate::meter::Meter;
 use crate::method::DpdkOptions;
 use crate::queue::{RxOptions, RxQueue, TxQueue};
 
-/// `ol_flags` bit of a packet whose VLAN tag the card took off (`RTE_MBUF_F_RX_VLAN_STRIPPED`).
+/// `ol_flags` bit of a packet whose VLAN tag the card removed (`RTE_MBUF_F_RX_VLAN_STRIPPED`).
 const VLAN_STRIPPED: u64 = 1 << 6;
 
 /// No packet has more bytes.
 const LONGEST: usize = 65_535;
 
-/// Lets mbufs go back to their pools when their last packet is dropped.
+/// Makes mbufs return to their pools when their last packet is dropped.
 pub(super) fn register_release() {
     register_external_release(release);
 }
@@ -41,7 +41,7 @@ fn release(mbufs: &[NonNull<Descriptor>]) {
     }
 }
 
-/// A device is done with a packet of ours.
+/// Called when a device is done with one of our packets.
 ///
 /// # Safety
 /// `owner` is a descriptor that [`Packet::become_mbuf`] gave up, and this is called once for it.
@@ -65,7 +65,7 @@ pub(super) struct Rx {
     meter: Arc<Meter>,
 }
 
-/// What is done to packets, beyond what is done to all.
+/// Additional annotations that packets get.
 #[derive(Clone, Copy)]
 struct Marks {
     any: bool,
@@ -78,14 +78,14 @@ struct Marks {
 pub(super) struct Sleep {
     /// What it sleeps on. The card's own descriptor is added when the port is open.
     epoll: OwnedFd,
-    /// The card's, as long as it is open.
+    /// The card's descriptor, while it is open.
     card: Option<i32>,
-    /// In its place where the driver has no interrupts: to look for packets from time to time.
+    /// Used instead if the driver has no interrupts: polls for packets from time to time.
     tick: Option<OwnedFd>,
     armed: bool,
 }
 
-/// How long a thread sleeps whose card cannot wake it.
+/// How long a thread sleeps if its card cannot wake it.
 const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000 };
 
 impl Rx {
@@ -248,7 +248,7 @@ impl Sleep {
         Ok(())
     }
 
-    /// After a look for packets: without any, the card is to tell of the next ones.
+    /// Called after a poll for packets: if there were none, the card must signal the next ones.
     fn after(&mut self, came: usize, table: &Table, port: u16, queue: u16, open: Option<Open>) {
         if let Some(tick) = &self.tick {
             if came == 0 {
@@ -356,8 +356,8 @@ impl TxQueue for Tx {
     }
 }
 
-/// Puts an mbuf with the packet's bytes in the packet's place. False when there is no mbuf left: the device
-/// has to free some first.
+/// Replaces the packet with an mbuf that has the packet's bytes. Returns false when there is no mbuf left:
+/// the device must free some first.
 #[cold]
 fn make_mbuf(packet: &mut Packet, table: &Table, open: &Open) -> bool {
     let attaches =

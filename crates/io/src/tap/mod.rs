@@ -1,19 +1,18 @@
 //! TAP and TUN interfaces: the machine's own network stack at the other end
 //! (Documentation/networking/tuntap.rst of Linux).
 //!
-//! What the machine sends by such an interface is received here, and what is transmitted here the
-//! machine receives by it. A TAP interface carries Ethernet frames, a TUN interface IP packets.
+//! Packets that the machine sends on such an interface are received here, and packets transmitted here are
+//! received by the machine on it. A TAP interface carries Ethernet frames, a TUN interface IP packets.
 //!
 //! # Offloads
-//! Each packet travels with the header of virtio-net (`IFF_VNET_HDR`), so that the machine hands
-//! over TCP segments of up to 64 KiB and leaves checksums to us: one system call for 45 packets.
-//! They are cut and finished here, and on transmit segments are merged again, as packet sockets
-//! do (`offload/`).
+//! Each packet has the header of virtio-net (`IFF_VNET_HDR`), so that the machine passes on TCP segments of
+//! up to 64 KiB and leaves checksums to us: one system call for 45 packets. They are cut and finished here,
+//! and on transmit segments are merged again, as for packet sockets (`offload/`).
 //!
 //! # Several queues
-//! With more than one queue (`IFF_MULTI_QUEUE`) each is a descriptor of its own. The kernel sends a
-//! flow to the queue from which packets of that flow came to it last, and spreads the others by
-//! hash; so a thread that receives from a queue and transmits to it keeps its flows.
+//! With more than one queue (`IFF_MULTI_QUEUE`) each has its own descriptor. The kernel sends a flow to the
+//! queue that last transmitted packets of that flow, and spreads the others by hash. So a thread that
+//! receives from a queue and transmits to it keeps its flows.
 
 mod receive;
 mod set_up;
@@ -34,7 +33,7 @@ use transmit::Transmitter;
 use crate::offload::Link;
 use crate::queue::{Capabilities, DeviceError, Opened, RxQueue, TxQueue};
 
-/// What kind of interface.
+/// The kind of interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum TapKind {
     /// One for Ethernet frames.
@@ -44,25 +43,25 @@ pub enum TapKind {
     Tun,
 }
 
-/// What an interface is to be like.
+/// The settings of an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TapOptions {
-    /// What it carries.
+    /// The kind of packets that it carries.
     pub kind: TapKind,
-    /// Its name; the kernel chooses `tap0`, `tun1`, ... unless given. An interface that is there
-    /// already, made by `ip tuntap add`, is used.
+    /// Its name; by default the kernel chooses `tap0`, `tun1`, ... An existing interface, made by
+    /// `ip tuntap add`, is used.
     pub name: Option<String>,
     /// How many queues it has; at least 1.
     pub queues: usize,
-    /// The machine's address on it, and the network that is reached by it.
+    /// The machine's address on it, and the network that it reaches.
     pub ipv4: Option<Ipv4Prefix>,
     /// The same for IPv6.
     pub ipv6: Option<Ipv6Prefix>,
-    /// A host on that network by which the machine reaches all others.
+    /// A host on that network through which the machine reaches all other hosts.
     pub gateway: Option<Ipv4Addr>,
-    /// Its Ethernet address; the kernel chooses unless given.
+    /// Its Ethernet address; by default the kernel chooses.
     pub ether: Option<EtherAddress>,
-    /// The longest packet without its Ethernet header, in bytes; the kernel's 1,500 unless given.
+    /// The maximum packet length without its Ethernet header, in bytes; by default the kernel's 1,500.
     pub mtu: Option<usize>,
     /// Whether to bring it up. It is brought up for an address too.
     pub up: bool,
@@ -90,22 +89,22 @@ impl Default for TapOptions {
     }
 }
 
-/// An interface that is ready: as many queues in each direction as were asked for.
+/// An interface that is ready, with the requested number of queues in each direction.
 pub struct Tap {
     /// Its name.
     pub name: String,
-    /// What the machine sends.
+    /// For packets from the machine.
     pub rx: Opened<dyn RxQueue>,
-    /// To the machine.
+    /// For packets to the machine.
     pub tx: Opened<dyn TxQueue>,
 }
 
-/// Makes an interface, in the network namespace of the calling thread. It goes when all of its
-/// queues have been dropped, also with a process that is killed; one that was there before stays,
-/// set up as it was. Takes the rights of root or CAP_NET_ADMIN.
+/// Creates an interface, in the network namespace of the calling thread. It disappears when all of its queues
+/// have been dropped, also when the process is killed. An interface that existed before stays, with its
+/// earlier settings. Needs root or CAP_NET_ADMIN.
 ///
 /// # Errors
-/// The kernel has no TAP interfaces or refuses a step; the message names it.
+/// The kernel has no TAP interfaces or refuses an operation; the message names it.
 pub fn open(options: &TapOptions) -> Result<Tap, DeviceError> {
     let wish = options.name.as_deref().unwrap_or("");
     let refused = |name: &str, step: &'static str, source: io::Error| DeviceError::Refused {
@@ -166,14 +165,14 @@ fn with_queues(
     })
 }
 
-/// One queue, of which both directions are the same descriptor.
+/// One queue; both directions use the same descriptor.
 struct Port {
-    /// Dropped first: what is undone must not be undone under a queue.
+    /// Dropped first: the settings must not be restored while a queue is open.
     file: OwnedFd,
     _interface: Arc<Interface>,
 }
 
-/// Says what the errors of the first step mean, which the kernel's own words do not.
+/// Explains the errors of the first operation better than the kernel's messages.
 fn explain(device: &str, existed: bool, several: bool, source: io::Error) -> DeviceError {
     let what = match source.raw_os_error() {
         Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => {

@@ -12,7 +12,7 @@ use crate::stats::{COUNTED, NodeStats};
 use crate::time::Timestamp;
 
 impl Context {
-    /// Looks at the time. What was between the last round's elements and this moment is no element's.
+    /// Reads the time. The time between the last round's elements and this moment belongs to no element.
     #[inline]
     pub(crate) fn begin_round(&mut self) {
         self.seat.begin_round();
@@ -38,7 +38,7 @@ impl Context {
         self.rounds.note(worked);
     }
 
-    /// When the time of the running element began to count, in cycles.
+    /// The start of the running element's time, in cycles.
     #[inline]
     pub(crate) fn mark(&self) -> u64 {
         self.mark
@@ -63,17 +63,17 @@ impl Context {
         self.charge();
     }
 
-    /// No element runs for a while: the thread sleeps, or another context's turn has come.
+    /// No element runs for a while: the thread sleeps, or it is another context's turn.
     pub(crate) fn leave_round(&mut self) {
         self.seat.leave();
     }
 
-    /// Elements begin to finish what they have under way, and may take until then.
+    /// Elements begin to finish their packets in flight, and may take until then.
     pub(crate) fn begin_drain(&mut self, until: Instant) {
         self.drains_until = Some(until);
     }
 
-    /// A device ended the thread's sleep.
+    /// Records that a device ended the thread's sleep.
     pub(crate) fn woken_by_device(&mut self) {
         self.woken = Some(self.router.clock().now());
     }
@@ -86,20 +86,20 @@ impl Context {
         &mut self.nodes
     }
 
-    /// Makes the state of elements anew, in memory near the running thread. Only before the first round.
+    /// Creates the elements' state again, in memory near the running thread. Only before the first round.
     pub(crate) fn renew_nodes(&mut self) {
         for (id, node) in self.nodes.iter_mut().enumerate().filter(|(_, node)| node.is_some()) {
             *node = self.source.node(id);
         }
     }
 
-    /// Sets the time, which does not go back: the clock and the counter may be a little apart.
+    /// Sets the time. It does not go back, although the clock and the counter may differ slightly.
     #[inline]
     pub(super) fn set_now(&mut self, now: Timestamp) {
         self.moment.now = self.moment.now.max(now);
     }
 
-    /// Counts how long the first packet since the sleep has been here, if its device said when it came.
+    /// Counts how long ago the first packet since the sleep arrived, if its device recorded that.
     #[cold]
     pub(super) fn note_arrival(&mut self, batch: &Batch) {
         let (Some(woken), Some(packet)) = (self.woken.take(), batch.first()) else { return };
@@ -154,8 +154,8 @@ impl Context {
         self.waiting.give_spare(batch);
     }
 
-    /// Whether a thread that waits in the middle of its work, for room in a device for example, is to give up. While
-    /// elements [finish](crate::Element::drain) what they have under way it may wait, until that has taken too long.
+    /// Whether a thread that waits in the middle of its work, for example for room in a device, must give up. While
+    /// elements [finish](crate::Element::drain) their packets in flight, it may wait until the time limit.
     pub fn gives_up(&self) -> bool {
         match self.router.phase() {
             Phase::Running => false,
@@ -164,14 +164,14 @@ impl Context {
         }
     }
 
-    /// Whether the cycles of this round are counted.
+    /// Whether the cycles of this round are measured.
     #[inline]
     pub(crate) fn counts_cycles(&self) -> bool {
         COUNTED && self.rounds.weight() != 0
     }
 
-    /// Runs `f` as `element`, to which what it sends and drops is counted, and by whose outputs it sends; its
-    /// cycles are not counted there.
+    /// Runs `f` as `element`: packets that it sends and drops are counted there, and it sends to that
+    /// element's outputs. Its cycles are not counted there.
     #[inline]
     pub fn run_as<R>(&mut self, element: usize, f: impl FnOnce(&mut Self) -> R) -> R {
         let before = self.enter(element, 0);
@@ -180,8 +180,8 @@ impl Context {
         result
     }
 
-    /// [`run_as`](Self::run_as) for a step of the program, which is at work on what the thread keeps for `element`: who
-    /// pulls from it meanwhile, around a loop, finds that it runs.
+    /// [`run_as`](Self::run_as) for a step of the program, which is using the thread's state for `element`. A
+    /// pull from the element meanwhile, around a loop, finds it running.
     #[inline]
     pub(crate) fn run_step<R>(&mut self, element: usize, f: impl FnOnce(&mut Self) -> R) -> R {
         let node = self.nodes[element].take();
@@ -190,7 +190,7 @@ impl Context {
         result
     }
 
-    /// Whether packets wait at one of the frames that are given as words of bits.
+    /// Whether packets wait at one of the frames, given as words of bits.
     #[inline]
     pub(crate) fn is_pending(&self, frames: &[(usize, u64)]) -> bool {
         self.waiting.any_pending(frames)
@@ -206,7 +206,7 @@ impl Context {
     }
 
     /// Makes `element` the running one; returns the one before. Cycles since the last
-    /// [`charge`](Self::charge) go to `element`.
+    /// [`charge`](Self::charge) count for `element`.
     #[inline]
     pub(super) fn enter(&mut self, element: usize, index: usize) -> Running {
         let first = self.wiring.first_output[element] as usize;
@@ -221,7 +221,7 @@ impl Context {
         self.running = before;
     }
 
-    /// Adds the cycles since the last change of element to the one that runs, in rounds that are counted.
+    /// Adds the cycles since the last change of element to the running one, in rounds that are measured.
     #[inline]
     pub(crate) fn charge(&mut self) {
         if !self.counts_cycles() {
