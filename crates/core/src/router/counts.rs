@@ -18,6 +18,11 @@ impl Router {
         sum
     }
 
+    /// Packets made so far, by all elements on all threads.
+    pub(crate) fn packets_created(&self) -> u64 {
+        self.stats.iter().flat_map(|of_thread| &**of_thread).map(|node| node.created.get()).sum()
+    }
+
     /// Cycles that the threads spent outside of elements: polling, sleeping.
     pub fn idle_cycles(&self) -> u64 {
         self.stats.iter().map(|thread| thread[self.len()].cycles.get()).sum()

@@ -20,15 +20,21 @@ pub struct Swapped {
 
 impl Router {
     /// Replaces this router with another engine, [initialised next to](super::initialize_beside) it, as soon
-    /// as its threads have ended their current round. `done` is called on the thread that runs the engine,
-    /// just before the new one starts. If several engines wait, the last one counts.
+    /// as its threads have ended their current round. `done` is called on a thread of its own, after the elements of
+    /// this router have been cleaned up. The new engine runs by then: closing a packet socket takes the kernel tens of
+    /// milliseconds. If several engines wait, the last one counts.
     pub fn replace(&self, engine: Engine, done: impl FnOnce(Swapped) + Send + 'static) {
         let told = Instant::now();
         let successor = move |old: &Engine| {
             take_state(&engine, &old.router);
-            let complaints = old.elements.cleanup(&old.router);
-            done(Swapped { router: engine.router.clone(), pause: told.elapsed(), complaints });
-            engine
+            let pause = told.elapsed();
+            let router = engine.router.clone();
+            let (old, elements) = (old.router.clone(), old.elements.clone());
+            let clean_up =
+                move || done(Swapped { router, pause, complaints: elements.cleanup(&old) });
+            // Without a thread, `done` is dropped, and the old router's elements go with it.
+            let closing = std::thread::Builder::new().name("millrace-close".to_owned());
+            (engine, closing.spawn(clean_up).ok())
         };
         self.set_successor(Successor(Box::new(successor)));
         self.enter(Phase::Halted);

@@ -86,9 +86,9 @@ use millrace_core::{
 use millrace_io::pcap::LinkType;
 use millrace_io::{Method, RxOptions, bpf, libpcap};
 
-use super::force_ip::force_ip;
-use super::receive::{self, Receives, Reception, Wanted};
-use super::{method, threading};
+use super::interface::force_ip::force_ip;
+use super::interface::receive::{self, Receives, Reception, Wanted};
+use super::interface::{method, threading};
 
 /// The element; its manual is at the top of the file.
 pub struct FromDevice {
@@ -150,7 +150,11 @@ impl Element for FromDevice {
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        self.reception.initialize(init)
+        receive::initialize(self, init)
+    }
+
+    fn take_state(&self, old: &Self, init: &Init<'_>) {
+        self.reception.inherit(&old.reception, init);
     }
 
     fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {

@@ -57,8 +57,8 @@ use millrace_core::{
 };
 use millrace_io::{Method, RxOptions, XdpOptions};
 
-use super::receive::{self, Receives, Reception, Wanted};
-use super::{method, netmap, threading};
+use super::interface::receive::{self, Receives, Reception, Wanted};
+use super::interface::{method, netmap, threading};
 
 /// The element; its manual is at the top of the file.
 pub struct FromNetmapDevice {
@@ -109,7 +109,7 @@ impl Element for FromNetmapDevice {
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        self.reception.initialize(init)
+        self.reception.initialize(init, None)
     }
 
     fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {

@@ -89,8 +89,8 @@ use millrace_core::{
 };
 use millrace_io::{Method, RxOptions, Spread, XdpOptions};
 
-use super::receive::{self, Receives, Reception, Wanted};
-use super::{method, threading, xdp};
+use super::interface::receive::{self, Receives, Reception, Wanted};
+use super::interface::{method, threading, xdp};
 
 /// The element; its manual is at the top of the file.
 pub struct FromXdpDevice {
@@ -142,7 +142,7 @@ impl Element for FromXdpDevice {
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
-        self.reception.initialize(init)
+        self.reception.initialize(init, None)
     }
 
     fn run_task(&self, cx: &mut Context, (): &mut ()) -> bool {

@@ -52,10 +52,10 @@ use millrace_core::{
     Class, Element, Failed, Init, Moment, Packet, PerPacket, Refused, Setup, View, Way, register,
 };
 
-use super::family::Family;
-use super::input::Named;
+use super::mappings::family::Family;
+use super::mappings::transport::{self, field, update};
 use super::rewriter::Rewriter;
-use super::transport::{self, field, update};
+use super::rewriter::input::Named;
 use crate::flows::key::FlowId;
 
 /// The element; its manual is at the top of the file.

@@ -57,11 +57,11 @@ use millrace_core::{
     Batch, Class, Context, Element, Failed, Init, Packet, Reason, Refused, Setup, register,
 };
 
-use super::flow_set::ANNO_SHIFT;
 use super::icmp_ping_rewriter::not_negative_zero;
-use super::input::Named;
+use super::mappings::flow_set::ANNO_SHIFT;
+use super::mappings::transport::{self, field, update};
 use super::rewriter::Rewriter;
-use super::transport::{self, field, update};
+use super::rewriter::input::Named;
 use crate::flows::key::FlowId;
 
 /// The element; its manual is at the top of the file.
@@ -353,7 +353,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::ip::test_packets::Datagram;
+    use crate::test_packets::ip::Datagram;
 
     proptest! {
         #[test]

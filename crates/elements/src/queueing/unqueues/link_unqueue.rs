@@ -46,7 +46,7 @@ use millrace_core::{
 };
 
 use crate::queueing::interval::{interval_text, span};
-use crate::queueing::queues::storage::Storage;
+use crate::queueing::storage::Storage;
 use crate::standard::supply::task_handlers;
 
 /// The element; its manual is at the top of the file.
