@@ -10,13 +10,13 @@
 //!
 //! Planning has steps, each based on the results of those before:
 //!
-//! 1. [`seats`]: how many threads each NUMA node gets, and which cores;
-//! 2. [`assign`]: which threads receive from which device, on how many queues;
+//! 1. `seats`: how many threads each NUMA node gets, and which cores;
+//! 2. `assign`: which threads receive from which device, on how many queues;
 //! 3. homes of the tasks that stay in place, and of timers;
 //! 4. homes of the tasks that carry packets to other threads, away from where these come from;
 //! 5. thread vectors, tasks on each thread that reaches an element, transmit queues, and the threads that may
 //!    count references plainly;
-//! 6. [`passages`]: which elements packets pass in one go.
+//! 6. `passages`: which elements packets pass in one go.
 
 mod assign;
 mod draft;

@@ -3,7 +3,7 @@
 //! Each element that is [`PerPacket`](crate::PerPacket) is a *step*. A step consists of the loop that the
 //! compiler generates for its class, a pointer to the element and one to the thread's
 //! [`Local`](crate::Element::Local), and the steps that follow at its outputs. The packets of a batch take
-//! seats in a [`Tile`](tile), where their address, length and headers stay at hand ([`View`](crate::View))
+//! seats in a `Tile`, where their address, length and headers stay at hand ([`View`](crate::View))
 //! while they go from step to step. A step runs once per tile, on the packets that have arrived at it, and
 //! decides for each by which output it continues. So no packet is moved, no function is called per packet,
 //! and the processor works on several packets of a step at a time. A configuration costs the sum of its
@@ -19,7 +19,7 @@
 //!   have already gone to that output. If it sends several packets to a later step, the rest of the batch
 //!   waits, outside of the program, and follows them. While packets wait inside a program, elements run one
 //!   by one.
-//! - **Cycles** of the program are divided among its elements in proportion to one batch in [`SAMPLE`], which
+//! - **Cycles** of the program are divided among its elements in proportion to one batch in `SAMPLE`, which
 //!   goes through them one by one.
 //!   through them one by one.
 
