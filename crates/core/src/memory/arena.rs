@@ -146,8 +146,8 @@ pub struct Region {
 }
 
 impl Region {
-    /// The descriptor of the slot that contains the byte at `offset`. [`Packet::from_raw`](super::Packet::from_raw) uses it to make a
-    /// packet from what the kernel hands back.
+    /// The descriptor of the slot that contains the byte at `offset`.
+    /// [`Packet::from_raw`](super::Packet::from_raw) uses it to make a packet from what the kernel hands back.
     pub fn descriptor_at(&self, offset: usize) -> Option<NonNull<Descriptor>> {
         let index = offset / self.stride;
         if index >= self.slots {
