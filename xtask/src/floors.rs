@@ -1,5 +1,5 @@
-//! The drawing in `docs/src/architecture.md`: which crate uses which, and which part of `millrace-core` which, read from
-//! the code. `cargo xtask docs` writes it, and a test fails while it differs.
+//! The drawing in `docs/src/architecture.md`: which crate uses which, and which part of `millrace-core` which. It is
+//! made from the code. `cargo xtask docs` writes it, and a test fails while it differs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

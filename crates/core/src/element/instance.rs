@@ -84,7 +84,8 @@ impl<T> Local<T> {
 
 impl<T> Drop for Local<T> {
     fn drop(&mut self) {
-        // SAFETY: it came from a box, and a program that has a pointer to it is linked with another before it runs again.
+        // SAFETY: it came from a box, and a program that has a pointer to it is linked with another before it runs
+        // again.
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });
     }
 }

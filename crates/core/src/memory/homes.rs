@@ -41,8 +41,8 @@ pub(super) fn home(tag: u16) -> Option<&'static Home> {
     HOMES.get(usize::from(tag).checked_sub(1)?)
 }
 
-/// Sends a packet with the tag of another thread to the place where its count may be changed. Where no thread has the tag, it
-/// lets go of the buffer here and returns what that left.
+/// Sends a packet with the tag of another thread to the place where its count may be changed. If no thread has the
+/// tag, it releases the buffer here and returns what is left to give back.
 #[cold]
 pub(super) fn post(slot: Slot, tag: u16) -> Option<LetGo> {
     let home = home(tag)?;

@@ -92,8 +92,8 @@ impl Engine {
         self.settle_until(None);
     }
 
-    /// As [`settle`](Self::settle). With an `end`, time moves on, until the end, when packets have come without a pause for
-    /// many rounds: a source without end would keep it where it is for ever.
+    /// As [`settle`](Self::settle). With an `end`, time moves on, until the end, when packets have come without a
+    /// pause for many rounds: a source without end would keep it where it is for ever.
     fn settle_until(&mut self, end: Option<Timestamp>) {
         const PATIENCE: u32 = 16;
         let (mut in_vain, mut flood) = (0, Flood::default());
