@@ -23,6 +23,7 @@
 //! arguments and the user sees all errors at once. [`complete`](Args::complete) rejects arguments that the
 //! element did not read.
 
+mod define;
 mod scope;
 mod text;
 mod value;
@@ -32,7 +33,7 @@ use std::ops::RangeInclusive;
 
 use millrace_lang::{ConfigText, Diagnostic, Span, nearest};
 
-pub(crate) use scope::enclosing;
+pub use define::{address_info, port_info};
 pub use scope::{ElementLookup, Scope};
 pub use text::ArgText;
 pub use value::{Arg, ArgError};

@@ -4,8 +4,9 @@ use std::fmt;
 
 use super::Element;
 use crate::drops::Reason;
-use crate::engine::{Context, Moment};
+use crate::engine::Context;
 use crate::memory::{Packet, View};
+use crate::moment::Moment;
 
 /// An element that processes the packets of its input 0 one by one. [`treat`](Self::treat) does the usual
 /// work for a packet, in place and without the engine; [`aside`](Self::aside) does the rare work.

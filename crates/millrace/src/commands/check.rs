@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 
-use millrace_core::Router;
 use millrace_lang::Diagnostic;
 
 use crate::config::{Input, Loaded, Origin, Variable, load};
@@ -50,7 +49,7 @@ fn check(origin: &Origin, variables: &[Variable]) -> anyhow::Result<bool> {
     let mut loaded = load(origin, variables, None)?;
     let options = Choices::default().options(services(None, &Ledger::default()))?;
     let router = configure(&mut loaded, options);
-    let advice = router.iter().flat_map(Router::advice);
+    let advice = router.iter().flat_map(|router| router.advice());
     let findings: Vec<Diagnostic> = loaded.diagnostics.iter().chain(advice).cloned().collect();
     show(&findings, &loaded.map);
     say(verdict(&loaded));
