@@ -4,6 +4,7 @@
 //! configuration becomes a running router.
 
 pub mod args;
+pub mod capability;
 pub mod checksum;
 pub mod clock;
 pub mod cycles;
@@ -27,6 +28,7 @@ pub mod topology;
 pub use linkme;
 
 pub use args::{Arg, Args};
+pub use capability::{Capability, Offers};
 pub use drops::Reason;
 pub use element::{
     CLASSES, Call, Class, ClassInfo, Element, Failed, HandlerError, Handlers, Init, Inspection,

@@ -9,6 +9,7 @@ mod handler_call;
 pub(crate) mod handlers;
 mod inspect;
 pub(crate) mod node;
+mod offered;
 mod per_packet;
 #[doc(hidden)]
 pub mod probe;
@@ -27,6 +28,9 @@ pub use setup::{Init, Listening, Refused, Setup};
 
 pub use crate::args::Failed;
 
+use std::sync::Arc;
+
+use crate::capability::Offers;
 use crate::engine::Context;
 use crate::engine::Notifier;
 use crate::memory::Batch;
@@ -97,6 +101,9 @@ pub trait Element: Sized + Send + Sync + 'static {
 
     /// Declares the handlers, in addition to those that every element has.
     fn handlers(_handlers: &mut Handlers<Self>) {}
+
+    /// Declares what the element offers other elements, each a [`Capability`]: a queue's length, a table.
+    fn capabilities(self: &Arc<Self>, _offers: &mut Offers<'_>) {}
 
     /// The signal that shows whether pull output `port` has packets. Elements that only forward packets need
     /// none.

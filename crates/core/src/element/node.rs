@@ -10,6 +10,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::{Element, Init, Inspection, Refused};
+use crate::capability::Offers;
 use crate::engine::{Context, Direction, Notifier};
 use crate::memory::Batch;
 use crate::router::Router;
@@ -19,6 +20,7 @@ pub(crate) trait AnyElement: Any + Send + Sync {
     fn inspect(&self, inspection: &mut Inspection<'_>);
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused>;
     fn instantiate(self: Arc<Self>) -> Box<dyn Node>;
+    fn offer(self: Arc<Self>, offers: &mut Offers<'_>);
     fn notifier(&self, port: usize) -> Option<&Notifier>;
     fn room_notifier(&self, port: usize) -> Option<&Notifier>;
     fn shows(&self) -> bool;
@@ -110,6 +112,10 @@ impl<E: Element> AnyElement for E {
 
     fn instantiate(self: Arc<Self>) -> Box<dyn Node> {
         Box::new(Instance::of_batches(self))
+    }
+
+    fn offer(self: Arc<Self>, offers: &mut Offers<'_>) {
+        Element::capabilities(&self, offers);
     }
 
     fn notifier(&self, port: usize) -> Option<&Notifier> {

@@ -30,6 +30,7 @@ pub use swap::Swapped;
 
 use crate::Lock;
 use crate::args::{ElementLookup, Scope};
+use crate::capability::Offers;
 use crate::clock::Clock;
 use crate::element::node::{AnyElement, Node};
 use crate::element::{ClassInfo, Handler, PortKind};
@@ -111,6 +112,11 @@ impl Member {
         let element = self.element.clone();
         let per_packet = self.info.steps.and_then(|steps| (steps.instantiate)(element.clone()));
         per_packet.unwrap_or_else(|| element.instantiate())
+    }
+
+    /// Asks the element for what it offers.
+    pub(crate) fn offer(&self, offers: &mut Offers<'_>) {
+        self.element.clone().offer(offers);
     }
 
     fn handler(&self, name: &str) -> Option<&Handler> {
@@ -251,7 +257,8 @@ impl Router {
         self.elements.get(id).map_or("", Member::class)
     }
 
-    /// Element `id`, if it is of class `E`.
+    /// Element `id`, if it is of class `E`: for a class that looks for itself, as its successor or in a test. What an
+    /// element wants of others is [`offered`](Self::offered).
     pub fn element<E: crate::Element>(&self, id: usize) -> Option<Arc<E>> {
         self.elements.get(id)?.element.clone().into_any().downcast().ok()
     }
@@ -319,6 +326,12 @@ impl ElementLookup for Router {
 
     fn names(&self) -> Vec<String> {
         self.elements.iter().map(|member| member.name.clone()).collect()
+    }
+
+    fn offer(&self, id: usize, offers: &mut Offers<'_>) {
+        if let Some(member) = self.member(id) {
+            member.offer(offers);
+        }
     }
 }
 
