@@ -35,9 +35,15 @@
 //! # See also
 //! ListenEtherSwitch, EtherSpanTree
 
-use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Reason, Setup, register};
+use std::sync::Arc;
+
+use millrace_core::net::EtherAddress;
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Handlers, Offers, Reason, Setup, register,
+};
 
 use super::learning::{Direction, Learning, flood};
+use crate::capability::StationTable;
 
 /// The element; its manual is at the top of the file.
 pub struct EtherSwitch {
@@ -67,8 +73,18 @@ impl Element for EtherSwitch {
         }
     }
 
+    fn capabilities(self: &Arc<Self>, offers: &mut Offers<'_>) {
+        offers.provide::<dyn StationTable>(self.clone());
+    }
+
     fn handlers(handlers: &mut Handlers<Self>) {
         Learning::handlers(handlers, |switch| &switch.learning);
+    }
+}
+
+impl StationTable for EtherSwitch {
+    fn port_of(&self, station: EtherAddress) -> Option<usize> {
+        self.learning.port_of(station)
     }
 }
 

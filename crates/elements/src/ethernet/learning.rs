@@ -73,6 +73,11 @@ impl Learning {
         Some(Direction::Everywhere)
     }
 
+    /// The port where a station was last heard.
+    pub(super) fn port_of(&self, station: EtherAddress) -> Option<usize> {
+        self.addresses.lock().get(&station).map(|heard| heard.port)
+    }
+
     /// Registers the handlers of the learning class `E`.
     pub(super) fn handlers<E: Element>(handlers: &mut Handlers<E>, of: fn(&E) -> &Self) {
         handlers.read("table", move |element: &E, _| of(element).to_text());

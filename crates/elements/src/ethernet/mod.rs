@@ -1,7 +1,7 @@
 //! Ethernet and ARP.
 
 mod address_place;
-mod arp_cache;
+pub(crate) mod arp_cache;
 pub mod arp_faker;
 pub mod arp_querier;
 pub mod arp_responder;

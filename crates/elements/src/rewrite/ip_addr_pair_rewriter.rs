@@ -50,7 +50,7 @@
 use std::sync::Arc;
 
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Packet, Reason, Refused, Setup,
+    Batch, Class, Context, Element, Failed, Handlers, Init, Offers, Packet, Reason, Refused, Setup,
     register,
 };
 
@@ -83,6 +83,10 @@ impl Element for IpAddrPairRewriter {
 
     fn push(&self, cx: &mut Context, lanes: &mut Lanes, port: usize, batch: &mut Batch) {
         self.0.push::<Pair>(cx, lanes, port, batch);
+    }
+
+    fn capabilities(self: &Arc<Self>, offers: &mut Offers<'_>) {
+        self.0.offer(offers);
     }
 
     fn run_timer(&self, cx: &mut Context, _: &mut Lanes) {

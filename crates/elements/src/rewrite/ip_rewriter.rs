@@ -109,7 +109,7 @@ use std::sync::Arc;
 
 use millrace_core::headers::protocol;
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Packet, Reason, Refused, Setup,
+    Batch, Class, Context, Element, Failed, Handlers, Init, Offers, Packet, Reason, Refused, Setup,
     register,
 };
 
@@ -146,6 +146,10 @@ impl Element for IpRewriter {
 
     fn push(&self, cx: &mut Context, lanes: &mut Lanes, port: usize, batch: &mut Batch) {
         self.0.push::<Ports>(cx, lanes, port, batch);
+    }
+
+    fn capabilities(self: &Arc<Self>, offers: &mut Offers<'_>) {
+        self.0.offer(offers);
     }
 
     fn run_timer(&self, cx: &mut Context, _: &mut Lanes) {
@@ -193,14 +197,14 @@ mod tests {
 
     use millrace_core::testing::Rig;
 
-    use super::IpRewriter;
+    use crate::rewrite::rewriter::Rewriter;
 
     #[test]
     fn a_router_that_ends_frees_its_mappings() {
         let rig = Rig::new("IPRewriter(keep 0 0)", 1, 1).unwrap();
         let router = rig.router();
-        let rewriter = (0..router.len()).find_map(|id| router.element::<IpRewriter>(id)).unwrap();
-        let mappings = Arc::downgrade(&rewriter.0);
+        let rewriter = (0..router.len()).find_map(|id| router.offered::<Rewriter>(id)).unwrap();
+        let mappings = Arc::downgrade(&rewriter);
         drop((rewriter, rig));
         assert!(mappings.upgrade().is_none(), "somebody still has it");
     }

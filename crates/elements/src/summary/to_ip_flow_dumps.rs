@@ -71,7 +71,7 @@ use millrace_core::{
 
 use super::flow_dump::{FlowDump, Options, Style};
 use super::flow_file_name::expand;
-use crate::aggregate::aggregate_ip_flows::{AggregateIpFlows, Ended};
+use crate::capability::{AggregateNotifier, Ended};
 
 /// The element; its manual is at the top of the file.
 pub struct ToIpFlowDumps {
@@ -168,7 +168,7 @@ impl Element for ToIpFlowDumps {
         let name = init.router().name_of(init.id());
         let _ = self.declaration.set(format!("{name} :: ToIPFlowDumps"));
         if let Some(ElementRef(id)) = self.notifier {
-            let flows = AggregateIpFlows::notifier(init.router(), id)?;
+            let flows = init.require::<dyn AggregateNotifier>(id)?;
             let _ = self.ended.set(flows.listen(self.bell.clone()));
         }
         if init.is_pull_input(0) && !init.is_pull_output(0) {

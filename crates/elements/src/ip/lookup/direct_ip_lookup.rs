@@ -46,10 +46,13 @@
 //! # See also
 //! RadixIPLookup, RangeIPLookup
 
-use millrace_core::{Class, Element, Failed, Handlers, Setup, register};
+use std::sync::Arc;
+
+use millrace_core::{Class, Element, Failed, Handlers, Offers, Setup, register};
 
 use super::dir_24_8::Dir24x8Writer;
 use super::rib::Order;
+use super::route::RouteLookup;
 use super::routing::{
     Routing, RoutingElement, flush_handler, hashed_table_handler, read_handlers, routes_packets,
     write_handlers,
@@ -67,6 +70,10 @@ impl Element for DirectIpLookup {
 
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         Routing::configure(setup, Order::Address).map(Self)
+    }
+
+    fn capabilities(self: &Arc<Self>, offers: &mut Offers<'_>) {
+        offers.provide::<dyn RouteLookup>(self.clone());
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {

@@ -35,10 +35,13 @@
 //! # See also
 //! StaticIPLookup, RadixIPLookup, DirectIPLookup
 
-use millrace_core::{Class, Element, Failed, Handlers, Setup, register};
+use std::sync::Arc;
+
+use millrace_core::{Class, Element, Failed, Handlers, Offers, Setup, register};
 
 use super::radix::RadixWriter;
 use super::rib::Order;
+use super::route::RouteLookup;
 use super::routing::{ROUTE_TABLE, Routing, RoutingElement, read_handlers, routes_packets};
 
 /// The element; its manual is at the top of the file.
@@ -55,6 +58,10 @@ impl Element for LookupIpRoute {
     fn configure(setup: &mut Setup<'_>) -> Result<Self, Failed> {
         let routing = Routing::configure(setup, Order::LastLeft)?;
         Ok(Self(routing.complaining(&ROUTE_TABLE)))
+    }
+
+    fn capabilities(self: &Arc<Self>, offers: &mut Offers<'_>) {
+        offers.provide::<dyn RouteLookup>(self.clone());
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {

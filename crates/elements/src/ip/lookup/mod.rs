@@ -78,5 +78,5 @@ pub use poptrie::{Poptrie, PoptrieWriter};
 pub use radix::{Radix, RadixWriter};
 pub use range::{Ranges, RangesWriter};
 pub use rib::Order;
-pub use route::{Hop, NotAPrefix, Prefix, Route};
+pub use route::{Hop, NotAPrefix, Prefix, Route, RouteLookup};
 pub use table::{RouteTable, Snapshot};

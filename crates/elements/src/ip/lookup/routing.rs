@@ -15,7 +15,7 @@ use super::error::Error;
 use super::fib::FibWriter;
 use super::linear::sorted;
 use super::rib::Order;
-use super::route::Route;
+use super::route::{Hop, Route, RouteLookup};
 use super::table::RouteTable;
 
 /// The routing table of an element, and the element's outputs.
@@ -201,6 +201,12 @@ impl<W: FibWriter<A>, A: Address> Routing<W, A> {
             Some(hop) if hop.has_gateway() => format!("{} {}", hop.port, hop.gateway),
             Some(hop) => hop.port.to_string(),
         })
+    }
+}
+
+impl<E: RoutingElement<A>, A: Address> RouteLookup<A> for E {
+    fn hop(&self, address: A) -> Option<Hop<A>> {
+        self.routing().table.lookup(address.to_bits())
     }
 }
 

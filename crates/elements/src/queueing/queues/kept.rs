@@ -1,10 +1,14 @@
 //! The element behind the queue classes. They differ in where they insert packets and whom they notify.
 
 use std::marker::PhantomData;
+use std::sync::Arc;
 
-use millrace_core::{Batch, Class, Context, Element, Failed, Handlers, Init, Notifier, Setup};
+use millrace_core::{
+    Batch, Class, Context, Element, Failed, Handlers, Init, Notifier, Offers, Setup,
+};
 
 use super::store::{End, PATIENCE, Store};
+use crate::capability::Storage;
 
 /// The differences between classes of queues.
 pub trait Discipline: Send + Sync + 'static {
@@ -47,6 +51,10 @@ impl<D: Discipline> Element for Kept<D> {
         self.store.take(cx, max, batch);
     }
 
+    fn capabilities(self: &Arc<Self>, offers: &mut Offers<'_>) {
+        offers.provide::<dyn Storage>(self.clone());
+    }
+
     fn notifier(&self, _port: usize) -> Option<&Notifier> {
         D::TELLS_PACKETS.then(|| self.store.packets())
     }
@@ -68,8 +76,12 @@ impl<D: Discipline> Element for Kept<D> {
     }
 }
 
-impl<D> Kept<D> {
-    pub(super) fn store(&self) -> &Store {
-        &self.store
+impl<D: Discipline> Storage for Kept<D> {
+    fn size(&self) -> usize {
+        self.store.len()
+    }
+
+    fn capacity(&self) -> usize {
+        self.store.capacity()
     }
 }
