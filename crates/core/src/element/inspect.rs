@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use millrace_lang::{Connection, Diagnostic, Span};
 
-use super::{Class, Element, PortKind};
+use super::{Class, PortKind};
 use crate::clock::Clock;
 use crate::router::{Plan, Router};
 
@@ -55,11 +55,6 @@ impl<'a> Inspection<'a> {
     /// Where an element is declared.
     pub fn span_of(&self, id: usize) -> Option<Span> {
         self.router.member(id).map(|member| member.span)
-    }
-
-    /// The element, if it is of class `E`.
-    pub fn element<E: Element>(&self, id: usize) -> Option<Arc<E>> {
-        self.router.element(id)
     }
 
     /// The element that `name` means for element `from`: the nearest one in the enclosing compound elements.

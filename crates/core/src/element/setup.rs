@@ -10,7 +10,7 @@ use crate::args::Args;
 use crate::clock::Clock;
 use crate::engine::{Notifier, Task, Timer};
 use crate::names::NameTable;
-use crate::router::{Draft, Path, Place, Router, nearest};
+use crate::router::{Draft, Path, Place, Router};
 use crate::services::Services;
 
 /// Why an element could not be initialised or cleaned up.
@@ -229,11 +229,6 @@ impl<'a> Init<'a> {
         self.router.services().get()
     }
 
-    /// The element of class `E` with this full name, or with this name in an enclosing compound element.
-    pub fn element<E: super::Element>(&self, name: &str) -> Option<Arc<E>> {
-        self.router.element(self.router.resolve(self.id, name)?)
-    }
-
     /// The threads whose packets can reach this element, one bit each.
     pub fn threads(&self) -> u64 {
         self.router.plan().reach[self.id]
@@ -257,16 +252,6 @@ impl<'a> Init<'a> {
     /// The state of the queues upstream of pull input `port`, without waiting for them.
     pub fn upstream(&self, port: usize) -> Listening {
         Listening { path: Path::upstream(self.router, self.id, port) }
-    }
-
-    /// The nearest elements downstream of push output `port` for which `is_end` is true.
-    pub fn nearest_downstream(&self, port: usize, is_end: impl Fn(usize) -> bool) -> Vec<usize> {
-        nearest(self.router, (self.id, port), false, is_end)
-    }
-
-    /// The nearest elements upstream of pull input `port` for which `is_end` is true.
-    pub fn nearest_upstream(&self, port: usize, is_end: impl Fn(usize) -> bool) -> Vec<usize> {
-        nearest(self.router, (self.id, port), true, is_end)
     }
 
     /// Schedules `task` whenever a queue downstream of push output `port` has room again.
