@@ -9,6 +9,8 @@ use anyhow::{Context, Result, bail};
 
 use crate::manual::{self, ElementFile};
 
+mod folders;
+
 /// Where `unsafe` may stand, each block with its reason: in the crates that deal in memory and devices, and
 /// in the file that calls Hyperscan.
 const UNSAFE_ROOMS: &[&str] =
@@ -47,6 +49,7 @@ pub(crate) fn check(root: &Path) -> Result<String> {
     }
     let elements = manual::elements(root)?;
     findings.extend(elements.iter().flat_map(ElementFile::findings));
+    findings.extend(folders::findings(&files, &elements));
     for finding in &findings {
         println!("{finding}");
     }

@@ -23,6 +23,8 @@ mod rule_file;
 pub mod standard;
 pub mod summary;
 pub mod tcpudp;
+#[cfg(test)]
+mod test_packets;
 pub mod threads;
 pub mod timestamps;
 pub mod tunnels;

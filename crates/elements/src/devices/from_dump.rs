@@ -95,11 +95,11 @@ use millrace_core::{
 };
 use millrace_io::pcap::{Access, Error, LinkType, Reader};
 
-use super::expression::Expression;
-use super::force_len::ForceLen;
-use super::pace::{self, Pace};
-use super::trace::{CERTAIN, Loaded, Pause, Trace, Wishes, print_name, refuse};
-use super::window::Window;
+use super::playback::expression::Expression;
+use super::playback::force_len::ForceLen;
+use super::playback::pace::{self, Pace};
+use super::playback::trace::{CERTAIN, Loaded, Pause, Trace, Wishes, print_name, refuse};
+use super::playback::window::Window;
 use crate::standard::supply::task_handlers;
 
 /// The element; its manual is at the top of the file.

@@ -58,8 +58,8 @@ use millrace_core::{
 use millrace_io::pcap::LinkType;
 use millrace_io::socket::{Address, Raw, Received};
 
-use super::force_ip::force_ip;
-use super::outlet::{Fate, Outlet, Sent, Sink};
+use super::interface::force_ip::force_ip;
+use super::sockets::outlet::{Fate, Outlet, Sent, Sink};
 use crate::standard::supply::task_handlers;
 
 /// The element; its manual is at the top of the file.

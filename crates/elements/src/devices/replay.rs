@@ -57,7 +57,7 @@ use millrace_core::{
     register,
 };
 
-use super::recording::{Loading, Next, Recording, Replays};
+use super::playback::recording::{Loading, Next, Recording, Replays};
 
 /// The element; its manual is at the top of the file.
 pub struct Replay {

@@ -63,7 +63,7 @@ use millrace_core::{
 use millrace_io::pcap::{Error, ErrorKind, LinkType, MAX_CAPTURED, Options, Resolution, Writer};
 
 use crate::standard::supply::task_handlers;
-use crate::summary::lines::reason;
+use crate::summary::reading::lines::reason;
 
 /// The element; its manual is at the top of the file.
 pub struct ToDump {

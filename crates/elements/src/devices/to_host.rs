@@ -54,7 +54,7 @@ use millrace_core::{
 use millrace_io::TxOptions;
 use millrace_io::tap::TapKind;
 
-use super::transmit::{self, Transmission, Transmits};
+use super::interface::transmit::{self, Transmission, Transmits};
 use crate::capability::HostInterface;
 
 /// The element; its manual is at the top of the file.

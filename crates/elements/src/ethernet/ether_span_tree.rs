@@ -45,6 +45,8 @@
 //! # See also
 //! EtherSwitch, Suppressor
 
+mod bridge_message;
+
 use std::cmp::Ordering;
 use std::sync::{Arc, OnceLock};
 
@@ -56,8 +58,8 @@ use millrace_core::{
 };
 use zerocopy::IntoBytes;
 
-use super::bridge_message::BridgeMessage;
 use crate::capability::{Gates, StationTable};
+use bridge_message::BridgeMessage;
 
 /// The element; its manual is at the top of the file.
 pub struct EtherSpanTree {

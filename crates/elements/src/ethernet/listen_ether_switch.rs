@@ -39,7 +39,7 @@ use millrace_core::{
     Batch, Class, Context, Element, Failed, Handlers, Offers, Reason, Setup, register,
 };
 
-use super::learning::{Direction, Learning, copy_to, flood};
+use super::ether_switch::{Direction, Learning, copy_to, flood};
 use crate::capability::StationTable;
 
 /// The element; its manual is at the top of the file.

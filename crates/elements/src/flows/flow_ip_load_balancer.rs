@@ -44,7 +44,7 @@ use millrace_core::{
     register,
 };
 
-use super::address::{Which, write};
+use super::balance::address::{Which, write};
 use super::balance::{Balance, IDLE, SWEEP};
 use super::key::Key;
 use super::table::{Fixed, Flows, millis};

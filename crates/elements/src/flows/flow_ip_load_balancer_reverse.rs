@@ -37,7 +37,7 @@ use millrace_core::{
     Class, Element, Failed, Init, Moment, PerPacket, Reason, Refused, Setup, View, Way, register,
 };
 
-use super::address::{Which, write};
+use super::balance::address::{Which, write};
 use crate::capability::VirtualAddress;
 
 /// The element; its manual is at the top of the file.

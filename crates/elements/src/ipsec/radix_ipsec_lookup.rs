@@ -50,6 +50,8 @@
 //! # See also
 //! RadixIPLookup, IPsecESPEncap, IPsecESPUnencap, IPsecEncap
 
+mod routes;
+
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -63,8 +65,8 @@ use millrace_core::{
     Setup, register,
 };
 
-use super::routes::{Change, Route, Routes};
 use crate::ip::lookup::{Hop, RouteLookup};
+use routes::{Change, Route, Routes};
 
 /// The element; its manual is at the top of the file.
 pub struct RadixIpsecLookup {

@@ -52,9 +52,9 @@ use millrace_core::{
     Class, Element, Failed, Init, Moment, Packet, PerPacket, Refused, Setup, View, Way, register,
 };
 
-use super::family::Family;
+use super::mappings::family::Family;
+use super::mappings::transport::{self, field, update};
 use super::rewriter::Rewriter;
-use super::transport::{self, field, update};
 use crate::flows::key::FlowId;
 
 /// The element; its manual is at the top of the file.

@@ -59,7 +59,7 @@ use millrace_core::{
 };
 
 use super::icmp_ping_rewriter::not_negative_zero;
-use super::transport::{self, field, update};
+use super::mappings::transport::{self, field, update};
 use crate::capability::{FlowId, FlowTable};
 
 /// The element; its manual is at the top of the file.
@@ -345,7 +345,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::ip::test_packets::Datagram;
+    use crate::test_packets::ip::Datagram;
 
     proptest! {
         #[test]

@@ -38,8 +38,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use millrace_core::{Class, Element, Failed, Offers, Setup, register};
 
-use super::input::{Named, parse_pattern};
-use super::pattern::Pattern;
+use super::rewriter::input::{Named, parse_pattern};
+use super::rewriter::pattern::Pattern;
 use crate::capability::{FlowId, Mapper, Outputs, Request};
 
 /// The element; its manual is at the top of the file.

@@ -41,8 +41,8 @@ use millrace_core::Arg;
 use millrace_core::args::ArgText;
 use millrace_core::{Class, Element, Failed, Offers, Setup, register};
 
-use super::input::{Named, parse_pattern};
-use super::pattern::Pattern;
+use super::rewriter::input::{Named, parse_pattern};
+use super::rewriter::pattern::Pattern;
 use super::round_robin_ip_mapper::PHASE_MAPPER;
 use crate::capability::{FlowId, Mapper, Outputs, Request};
 

@@ -47,12 +47,12 @@ use std::sync::Arc;
 
 use millrace_core::{Class, Element, Failed, Handlers, Offers, Setup, register};
 
-use super::linear::LinearWriter;
-use super::rib::Order;
-use super::route::RouteLookup;
-use super::routing::{
+use super::RouteLookup;
+use super::direct_ip_lookup::{
     LINEAR, Routing, RoutingElement, read_handlers, routes_packets, write_handlers,
 };
+use super::tables::linear::LinearWriter;
+use super::tables::rib::Order;
 
 /// The element; its manual is at the top of the file.
 pub struct LinearIpLookup(Routing<LinearWriter>);

@@ -49,13 +49,13 @@ use std::sync::Arc;
 
 use millrace_core::{Class, Element, Failed, Handlers, Offers, Setup, register};
 
-use super::range::RangesWriter;
-use super::rib::Order;
-use super::route::RouteLookup;
-use super::routing::{
+use super::RouteLookup;
+use super::direct_ip_lookup::{
     Routing, RoutingElement, flush_handler, hashed_table_handler, read_handlers, routes_packets,
     write_handlers,
 };
+use super::tables::range::RangesWriter;
+use super::tables::rib::Order;
 
 /// The element; its manual is at the top of the file.
 pub struct RangeIpLookup(Routing<RangesWriter>);

@@ -39,10 +39,10 @@ use std::sync::Arc;
 
 use millrace_core::{Class, Element, Failed, Handlers, Offers, Setup, register};
 
-use super::linear::LinearWriter;
-use super::rib::Order;
-use super::route::RouteLookup;
-use super::routing::{LINEAR, Routing, RoutingElement, read_handlers, routes_packets};
+use super::RouteLookup;
+use super::direct_ip_lookup::{LINEAR, Routing, RoutingElement, read_handlers, routes_packets};
+use super::tables::linear::LinearWriter;
+use super::tables::rib::Order;
 
 /// The element; its manual is at the top of the file.
 pub struct StaticIpLookup(Routing<LinearWriter>);

@@ -53,7 +53,7 @@ use std::sync::Arc;
 use millrace_core::{Class, Element, Failed, Handlers, Offers, Setup, register};
 
 use super::tree::TreeWriter;
-use crate::ip::lookup::routing::{
+use crate::ip::lookup::direct_ip_lookup::{
     Routing, RoutingElement, flush_handler, read_handlers, routes_packets, write_handlers,
 };
 use crate::ip::lookup::{Order, RouteLookup};

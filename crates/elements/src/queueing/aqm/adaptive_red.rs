@@ -48,8 +48,8 @@ use millrace_core::{
     register,
 };
 
-use super::early::Early;
 use super::random_early::Params;
+use super::red::Early;
 
 /// The element; its manual is at the top of the file.
 pub struct AdaptiveRed {

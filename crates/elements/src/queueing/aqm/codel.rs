@@ -37,6 +37,8 @@
 //! # See also
 //! RED, PI, Queue, SetTimestamp
 
+mod control_law;
+
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use millrace_core::args::{Kind, Seconds};
@@ -46,9 +48,9 @@ use millrace_core::{
     Refused, Setup, Timestamp, register,
 };
 
-use super::control_law::{ControlLaw, Goal, Source};
 use super::watched::{Watched, reread, with_argument};
 use crate::queueing::interval::span;
+use control_law::{ControlLaw, Goal, Source};
 
 /// The element; its manual is at the top of the file.
 pub struct CoDel {
