@@ -12,16 +12,17 @@ use fastrand::Rng;
 use millrace_core::args::{Annotation, ArgText, Kind, Scope, Seconds, Word};
 use millrace_core::memory::Ports;
 use millrace_core::{
-    Batch, Context, Failed, HandlerError, Init, Lock, Packet, Reason, Refused, Setup, Timer,
-    Timestamp,
+    Batch, Capability, Context, Failed, HandlerError, Init, Lock, Offers, Packet, Reason, Refused,
+    Router, Setup, Timer, Timestamp,
 };
 
 use super::mappings::family::Family;
-use super::mappings::flow_set::{FlowSet, Policy, SHIFTED, Wanted, protocol_of};
+use super::mappings::flow_set::{ANNO_SHIFT, FlowSet, Policy, SHIFTED, Wanted, protocol_of};
 use super::mappings::flow_table::View;
+use crate::capability::{FlowTable, Mapping, Request};
 use crate::flows::key::{FlowId, Key};
 use crate::flows::table::index::{Found, Hash, Index};
-use input::{Input, Named, Request};
+use input::{Input, Named};
 
 /// A rewriter of any kind.
 pub(super) struct Rewriter {
@@ -35,7 +36,8 @@ pub(super) struct Rewriter {
     policies: Vec<Policy>,
     /// The mappings, unless this rewriter shares the capacity of another one.
     own: Arc<FlowSet>,
-    shares: Option<String>,
+    /// The element whose capacity it shares.
+    shares: Option<usize>,
     placed: OnceLock<Placed>,
     /// The mappings of the rewriter that this one replaced.
     adopted: OnceLock<Placed>,
@@ -117,7 +119,36 @@ const DROP: u32 = 1;
 /// Plus the output of packets that pass.
 const PASS: u32 = 1 << 16;
 
+/// What elements of this folder use of a rewriter, beside what [`FlowTable`] offers everybody.
+impl Capability for Rewriter {
+    const NAME: &'static str = "sequence numbers and a capacity to share";
+}
+
+impl FlowTable for Rewriter {
+    fn outputs(&self) -> usize {
+        self.outputs
+    }
+
+    fn mapping(&self, protocol: u8, flow: FlowId, reply: bool) -> Option<Mapping> {
+        let (set, found, key) = self.lookup(protocol, flow, reply, None)?;
+        let view = set.table.view(found, key)?;
+        Some(Mapping {
+            from: key.flow,
+            to: view.to,
+            output: view.output,
+            is_reply: found.reply,
+            annotation: (view.state >> ANNO_SHIFT) as u8,
+        })
+    }
+}
+
 impl Rewriter {
+    /// The capabilities of every rewriter.
+    pub(super) fn offer(self: &Arc<Self>, offers: &mut Offers<'_>) {
+        offers.provide(self.clone());
+        offers.provide::<dyn FlowTable>(self.clone());
+    }
+
     /// Reads the arguments that every rewriter has, after the class has read its own. The rest are the inputs.
     pub(super) fn configure(setup: &mut Setup<'_>, own: Own) -> Result<Arc<Self>, Failed> {
         let named: Arc<Named> = setup.shared();
@@ -130,10 +161,10 @@ impl Rewriter {
         if let Some(word) = capacity {
             match word.as_str().parse() {
                 Ok(number) => limit = number,
-                Err(_) if setup.args.scope().find_element(word.as_str()).is_some() => {
-                    shares = Some(word.as_str().to_owned());
-                }
-                Err(_) => setup.args.error("MAPPING_CAPACITY", "bad MAPPING_CAPACITY"),
+                Err(_) => match setup.args.scope().find_element(word.as_str()) {
+                    None => setup.args.error("MAPPING_CAPACITY", "bad MAPPING_CAPACITY"),
+                    element => shares = element,
+                },
             }
         }
         let (texts, outputs) = (setup.args.rest(), setup.outputs());
@@ -151,7 +182,7 @@ impl Rewriter {
             }
         }
         setup.args.complete()?;
-        let rewriter = Arc::new(Self {
+        Ok(Arc::new(Self {
             family: own.family,
             outputs,
             annotations: own.annotations,
@@ -164,15 +195,13 @@ impl Rewriter {
             adopted: OnceLock::new(),
             reap_interval: Timestamp::from_secs(interval.as_secs().min(1 << 32).cast_signed()),
             timer: setup.timer(),
-            named: named.clone(),
-        });
-        named.add_rewriter(setup.name(), &rewriter);
-        Ok(rewriter)
+            named,
+        }))
     }
 
     /// Finds the set of mappings, and starts reaping.
     pub(super) fn initialize(&self, init: &Init<'_>) -> Result<(), Refused> {
-        let set = self.set(&init.router().scope_of(init.id()), 0)?;
+        let set = self.set(init.router(), 0)?;
         let inputs = self.inputs().clone();
         for (number, input) in inputs.iter().enumerate() {
             let Input::Mapper(mapper) = input else { continue };
@@ -198,10 +227,10 @@ impl Rewriter {
     }
 
     /// The mappings that count against this rewriter's capacity.
-    fn set(&self, scope: &Scope<'_>, depth: usize) -> Result<Arc<FlowSet>, Refused> {
-        let Some(other) = &self.shares else { return Ok(self.own.clone()) };
-        let other = self.named.rewriter(other, scope).filter(|_| depth < 64);
-        other.ok_or(Refused("bad MAPPING_CAPACITY".to_owned()))?.set(scope, depth + 1)
+    fn set(&self, router: &Router, depth: usize) -> Result<Arc<FlowSet>, Refused> {
+        let Some(other) = self.shares else { return Ok(self.own.clone()) };
+        let other: Option<Arc<Self>> = router.offered(other).filter(|_| depth < 64);
+        other.ok_or(Refused("bad MAPPING_CAPACITY".to_owned()))?.set(router, depth + 1)
     }
 
     /// Removes expired mappings when the timer runs.
@@ -335,7 +364,7 @@ impl Rewriter {
             packet.set_dst_ip(view.to.destination().into());
         }
         if let Some(reply) = reply.filter(|_| view.found.reply) {
-            packet.set_anno_u8(reply, (view.state >> super::mappings::flow_set::ANNO_SHIFT) as u8);
+            packet.set_anno_u8(reply, (view.state >> ANNO_SHIFT) as u8);
         }
         if aggregate {
             packet.set_aggregate(view.record.born.load(Relaxed));
@@ -529,6 +558,10 @@ macro_rules! methods {
             batch: &mut ::millrace_core::Batch,
         ) {
             self.0.push::<$dialect>(cx, lanes, port, batch);
+        }
+
+        fn capabilities(self: &::std::sync::Arc<Self>, offers: &mut ::millrace_core::Offers<'_>) {
+            self.0.offer(offers);
         }
 
         fn run_timer(&self, cx: &mut ::millrace_core::Context, _: &mut Lanes) {
