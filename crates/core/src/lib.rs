@@ -15,6 +15,7 @@ pub mod isa;
 pub mod memory;
 pub mod names;
 pub mod net;
+mod os_error;
 pub mod router;
 pub mod services;
 pub mod stats;
@@ -36,6 +37,7 @@ pub use engine::{
     BiasedGuard, BiasedMutex, Context, Engine, Identity, Moment, Notifier, Published, Task, Timer,
 };
 pub use memory::{Arena, Batch, Packet, PacketType, View};
+pub use os_error::os_error_text;
 pub use router::Router;
 pub use stats::{Count, PerThread};
 pub use sync::Lock;

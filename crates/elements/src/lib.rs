@@ -21,6 +21,7 @@ pub mod rewrite;
 mod rule_file;
 pub mod standard;
 pub mod summary;
+mod task_handlers;
 pub mod tcpudp;
 pub mod threads;
 pub mod timestamps;

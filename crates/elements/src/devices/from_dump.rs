@@ -100,7 +100,7 @@ use super::force_len::ForceLen;
 use super::pace::{self, Pace};
 use super::trace::{CERTAIN, Loaded, Pause, Trace, Wishes, print_name, refuse};
 use super::window::Window;
-use crate::standard::supply::task_handlers;
+use crate::task_handlers::task_handlers;
 
 /// The element; its manual is at the top of the file.
 pub struct FromDump {

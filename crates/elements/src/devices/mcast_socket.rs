@@ -60,7 +60,7 @@ use millrace_io::socket::{Address, Failure, Received, Socket};
 
 use super::outlet::{Fate, Outlet, Sent, Sink};
 use super::socket_args::Common;
-use crate::standard::supply::task_handlers;
+use crate::task_handlers::task_handlers;
 
 /// The element; its manual is at the top of the file.
 pub struct McastSocket {

@@ -60,7 +60,7 @@ use millrace_io::socket::{Address, Raw, Received};
 
 use super::force_ip::force_ip;
 use super::outlet::{Fate, Outlet, Sent, Sink};
-use crate::standard::supply::task_handlers;
+use crate::task_handlers::task_handlers;
 
 /// The element; its manual is at the top of the file.
 pub struct RawSocket {

@@ -75,7 +75,7 @@ use millrace_core::{
 use super::expression::Expression;
 use super::pace::{self, Due, Pace};
 use super::recording::{Loading, Next, Recording, Replays};
-use crate::standard::supply::task_handlers;
+use crate::task_handlers::task_handlers;
 
 /// The element; its manual is at the top of the file.
 pub struct ReplayUnqueue {

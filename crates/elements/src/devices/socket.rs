@@ -79,7 +79,7 @@ use millrace_io::socket::{self, Address, Received};
 
 use super::outlet::{Fate, Outlet, Sink};
 use super::socket_args::Endpoint;
-use crate::standard::supply::task_handlers;
+use crate::task_handlers::task_handlers;
 
 /// The element; its manual is at the top of the file.
 pub struct Socket {

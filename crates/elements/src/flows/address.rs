@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use millrace_core::View;
 use millrace_core::headers::{Header, Ipv4Header};
 
-use crate::rewrite::transport::{update_transport, updated};
+use super::checksum::{update_transport, updated};
 
 /// Which address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 
 mod address;
 mod balance;
+pub(crate) mod checksum;
 pub mod flow_counter;
 pub mod flow_ip_load_balancer;
 pub mod flow_ip_load_balancer_reverse;

@@ -7,7 +7,7 @@ use millrace_core::headers::{Header, IcmpHeader, Ipv4Header, protocol};
 use millrace_core::{Batch, Context, Handlers, Published, Reason};
 use zerocopy::IntoBytes;
 
-use super::{header_len, type_and_code::is_numbered};
+use super::type_and_code::is_numbered;
 use crate::ip::outer_header::{Choice, Destination, OuterHeader, source_handler};
 
 /// The headers.
@@ -41,7 +41,7 @@ impl IcmpEncap {
 
     pub(super) fn process(&self, cx: &mut Context, batch: &mut Batch) {
         let outer = self.outer.load();
-        let icmp_len = header_len(self.icmp_type);
+        let icmp_len = IcmpHeader::len_of(self.icmp_type);
         batch.map_filter(|mut packet| {
             let id = self.take_number();
             let len = packet.len() + icmp_len;

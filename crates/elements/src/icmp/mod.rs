@@ -9,5 +9,3 @@ pub mod icmp_ping_responder;
 pub mod icmp_ping_source;
 mod ping_times;
 mod type_and_code;
-
-pub(crate) use type_and_code::header_len;

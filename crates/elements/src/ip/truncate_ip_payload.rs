@@ -38,7 +38,6 @@ use millrace_core::headers::{Header, IcmpHeader, Ipv4Header, TcpHeader, UdpHeade
 use millrace_core::{Batch, Class, Context, Element, Failed, Packet, Setup, register};
 
 use super::network_header;
-use crate::icmp::header_len;
 
 /// The element; its manual is at the top of the file.
 pub struct TruncateIpPayload {
@@ -91,7 +90,7 @@ fn headers_len(packet: &Packet, transport: bool) -> usize {
         },
         (true, protocol::UDP) => UdpHeader::LEN,
         (true, protocol::ICMP) => {
-            IcmpHeader::view(bytes).map_or(0, |(icmp, _)| header_len(icmp.kind))
+            IcmpHeader::view(bytes).map_or(0, |(icmp, _)| IcmpHeader::len_of(icmp.kind))
         }
         _ => 0,
     };

@@ -6,7 +6,8 @@ use millrace_core::{Packet, Setup};
 use super::flow_set::{Policy, Timeouts};
 use super::flow_table::View;
 use super::rewriter::time;
-use super::transport::{update_transport, updated, write_addresses};
+use super::transport::write_addresses;
+use crate::flows::checksum::{update_transport, updated};
 
 /// Reads the timeout and the guarantee of address mappings.
 pub(super) fn policy(setup: &mut Setup<'_>, seconds: u64) -> Policy {

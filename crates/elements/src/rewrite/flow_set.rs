@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use millrace_core::Lock;
 
-use super::flow_table::{FlowTable, NewMapping, Record, View};
+use super::flow_table::{ANNO_SHIFT, FlowTable, NewMapping, PROTOCOL_SHIFT, Record, SHIFTED, View};
 use super::sequence::SequenceShifts;
 use crate::flows::index::Found;
 use crate::flows::key::{FlowId, Key};
@@ -50,13 +50,6 @@ pub(super) mod seen {
     /// The bits that these use.
     pub(in crate::rewrite) const MASK: u32 = 0xff;
 }
-
-/// The position of the annotation for replies in the state of a mapping.
-pub(super) const ANNO_SHIFT: u32 = 8;
-/// A flag: sequence numbers are shifted.
-pub(super) const SHIFTED: u32 = 1 << 16;
-/// The position of the protocol.
-const PROTOCOL_SHIFT: u32 = 24;
 
 impl Timeouts {
     /// The timeout of a flow in this state.

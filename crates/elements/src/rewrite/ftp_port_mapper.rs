@@ -55,7 +55,8 @@ use millrace_core::{
 use super::family::Family;
 use super::input::Named;
 use super::rewriter::Rewriter;
-use super::transport::{self, field, update};
+use super::transport;
+use crate::flows::checksum::{field, update};
 use crate::flows::key::FlowId;
 
 /// The element; its manual is at the top of the file.

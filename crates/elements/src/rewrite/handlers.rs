@@ -7,10 +7,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use millrace_core::element::ANY_HANDLER;
 use millrace_core::{Call, Element, HandlerError, Handlers};
 
-use super::flow_set::{Changing, InputCounts, SHIFTED};
+use super::flow_set::{Changing, InputCounts};
 use super::flow_table::Record;
-use super::rewriter::{Placed, Rewriter, millis};
+use super::flow_table::SHIFTED;
+use super::rewriter::{Placed, Rewriter};
 use crate::flows::key::{FlowId, Key};
+use crate::flows::table::millis;
 
 /// The handlers that every rewriter has.
 pub(super) fn common<E: Element>(handlers: &mut Handlers<E>, of: fn(&E) -> &Rewriter) {

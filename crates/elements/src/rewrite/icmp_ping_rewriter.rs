@@ -63,8 +63,9 @@ use super::family::{Family, next_identifier};
 use super::flow_set::FlowSet;
 use super::flow_table::View;
 use super::rewriter::{Dialect, Lanes, Own, Rewriter, Seen, annotations};
-use super::transport::{field, update, write_addresses};
+use super::transport::write_addresses;
 use super::{addresses, handlers, transport};
+use crate::flows::checksum::{field, update};
 use crate::flows::key::FlowId;
 
 /// The element; its manual is at the top of the file.

@@ -57,11 +57,12 @@ use millrace_core::{
     Batch, Class, Context, Element, Failed, Init, Packet, Reason, Refused, Setup, register,
 };
 
-use super::flow_set::ANNO_SHIFT;
+use super::flow_table::ANNO_SHIFT;
 use super::icmp_ping_rewriter::not_negative_zero;
 use super::input::Named;
 use super::rewriter::Rewriter;
-use super::transport::{self, field, update};
+use super::transport;
+use crate::flows::checksum::{field, update};
 use crate::flows::key::FlowId;
 
 /// The element; its manual is at the top of the file.

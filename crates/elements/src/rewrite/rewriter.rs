@@ -12,11 +12,13 @@ use millrace_core::{
 };
 
 use super::family::Family;
-use super::flow_set::{FlowSet, Policy, SHIFTED, Wanted, protocol_of};
+use super::flow_set::{FlowSet, Policy, Wanted, protocol_of};
 use super::flow_table::View;
+use super::flow_table::{ANNO_SHIFT, SHIFTED};
 use super::input::{Input, Named, Request};
 use crate::flows::index::{Found, Hash, Index};
 use crate::flows::key::{FlowId, Key};
+use crate::flows::table::millis;
 
 /// A rewriter of any kind.
 pub(super) struct Rewriter {
@@ -260,11 +262,6 @@ fn gate_of(input: &Input) -> u32 {
     }
 }
 
-/// A time in the unit of mappings.
-pub(super) fn millis(time: Timestamp) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(0)
-}
-
 /// Packet processing.
 impl Rewriter {
     /// Rewrites the packets of a batch that arrived at input `port`, and forwards them.
@@ -330,7 +327,7 @@ impl Rewriter {
             packet.set_dst_ip(view.to.destination().into());
         }
         if let Some(reply) = reply.filter(|_| view.found.reply) {
-            packet.set_anno_u8(reply, (view.state >> super::flow_set::ANNO_SHIFT) as u8);
+            packet.set_anno_u8(reply, (view.state >> ANNO_SHIFT) as u8);
         }
         if aggregate {
             packet.set_aggregate(view.record.born.load(Relaxed));

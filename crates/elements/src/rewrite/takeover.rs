@@ -5,10 +5,12 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use millrace_core::Init;
 
-use super::flow_set::{ANNO_SHIFT, Wanted, protocol_of};
+use super::flow_set::{Wanted, protocol_of};
+use super::flow_table::ANNO_SHIFT;
 use super::flow_table::Record;
 use super::input::Input;
-use super::rewriter::{Placed, Rewriter, millis};
+use super::rewriter::{Placed, Rewriter};
+use crate::flows::table::millis;
 
 impl Rewriter {
     /// Takes over the mappings of the rewriter of the same class that this one replaces, except those whose input

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use millrace_core::element::Listening;
 use millrace_core::{Args, Batch, Context, Handlers, Init, Notifier, Refused, Setup, Task};
 
-use super::supply::{Supply, task_handlers};
+use super::supply::Supply;
+use crate::task_handlers::task_handlers;
 
 /// Pushes packets in bursts while there is room downstream, or returns them to a puller.
 pub(super) struct Source {

@@ -13,7 +13,7 @@ use super::lines::{Failure, LineFile};
 use super::reader::{Found, Remark};
 use super::several::{Several, Split};
 use crate::devices::pace::{self, Due, Pace};
-use crate::standard::supply::task_handlers;
+use crate::task_handlers::task_handlers;
 
 /// A kind of file.
 pub trait LineFormat: Send + Sized + 'static {

@@ -1,4 +1,4 @@
-//! The fields of a summary dump: names, forms, and where in a packet they belong.
+//! What a field of a summary dump is: a name, its forms, and where in a packet it belongs. `table.rs` lists them.
 
 use std::borrow::Cow;
 use std::io::Write;
@@ -7,7 +7,7 @@ use millrace_core::Timestamp;
 
 use super::draft::Draft;
 use super::seen::Seen;
-use super::{anno, icmp, ip, link, payload, tcp, text, udp};
+use super::text;
 
 /// What a field holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +52,10 @@ pub(super) enum Size {
     /// It has no binary form.
     None,
 }
+
+/// The MD5 digest of no bytes, which stands for a digest that is not there.
+pub(super) const NO_BYTES_DIGEST: [u8; 16] =
+    0xd41d_8cd9_8f00_b204_e980_0998_ecf8_427e_u128.to_be_bytes();
 
 /// Gets a field out of a packet.
 type Get = for<'p> fn(&mut Seen<'p>) -> Option<Value<'p>>;
@@ -119,27 +123,6 @@ impl Field {
         self
     }
 
-    /// The field with this name, which may have spaces for underscores, lack `ip_`, or be a synonym.
-    pub(super) fn find(name: &str) -> Option<&'static Field> {
-        let mut name = Cow::Borrowed(name);
-        loop {
-            if let Some((_, meant)) = synonyms().find(|(synonym, _)| *synonym == name) {
-                name = Cow::Borrowed(meant);
-                continue;
-            }
-            if let Some(field) = fields().find(|field| field.name == name) {
-                return Some(field);
-            }
-            if name.contains(' ') {
-                name = Cow::Owned(name.replacen(' ', "_", 1));
-            } else if !name.contains('_') {
-                name = Cow::Owned(format!("ip_{name}"));
-            } else {
-                return None;
-            }
-        }
-    }
-
     /// Appends a value's binary form; nothing stands for a value that is not there.
     pub(super) fn pack(&self, out: &mut Vec<u8>, value: Option<&Value<'_>>) {
         match (self.size, value) {
@@ -170,7 +153,7 @@ impl Field {
                 out.extend_from_slice(bytes);
             }
             (Size::Digest, Some(Value::Bytes(digest))) => out.extend_from_slice(digest),
-            (Size::Digest, _) => out.extend_from_slice(&payload::md5(&[])),
+            (Size::Digest, _) => out.extend_from_slice(&NO_BYTES_DIGEST),
             (Size::None, _) => {}
         }
     }
@@ -218,26 +201,6 @@ fn time_of(value: Option<&Value<'_>>) -> Timestamp {
         Some(Value::Time(time)) => *time,
         _ => Timestamp::ZERO,
     }
-}
-
-/// Every field.
-pub(super) fn fields() -> impl Iterator<Item = &'static Field> {
-    let layers: [&[Field]; 7] = [
-        anno::FIELDS,
-        link::FIELDS,
-        ip::FIELDS,
-        tcp::FIELDS,
-        udp::FIELDS,
-        icmp::FIELDS,
-        payload::FIELDS,
-    ];
-    layers.into_iter().flatten()
-}
-
-/// Other names, and what they stand for.
-fn synonyms() -> impl Iterator<Item = &'static (&'static str, &'static str)> {
-    let layers = [anno::SYNONYMS, link::SYNONYMS, ip::SYNONYMS, tcp::SYNONYMS, payload::SYNONYMS];
-    layers.into_iter().flatten()
 }
 
 /// Writes a number in decimal.

@@ -52,10 +52,10 @@
 
 use millrace_core::args::{FileName, Scope};
 use millrace_core::headers::{tcp_flags, tcp_option};
-use millrace_core::{Class, Failed, Packet, Setup, Timestamp, register};
+use millrace_core::{Class, Failed, Packet, Setup, Timestamp, os_error_text, register};
 
 use super::feed::{Feed, LineFormat, Wishes};
-use super::lines::{LineFile, reason};
+use super::lines::LineFile;
 use super::options::Cursor;
 use super::reader::{Found, Remark};
 use super::text::is_space;
@@ -116,7 +116,7 @@ impl LineFormat for CapText {
                     return Found::End;
                 }
                 Err(error) => {
-                    remarks.push(Remark::at(&self.file, true, reason(&error)));
+                    remarks.push(Remark::at(&self.file, true, os_error_text(&error)));
                     self.file.close();
                     return Found::End;
                 }

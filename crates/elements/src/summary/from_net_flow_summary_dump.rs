@@ -55,10 +55,10 @@ use std::net::Ipv4Addr;
 
 use millrace_core::args::{self, FileName, Scope};
 use millrace_core::headers::{Header, Ipv4Header, TcpHeader, UdpHeader, protocol};
-use millrace_core::{Class, Failed, Packet, Setup, Timestamp, register};
+use millrace_core::{Class, Failed, Packet, Setup, Timestamp, os_error_text, register};
 
 use super::feed::{Feed, LineFormat, Wishes};
-use super::lines::{LineFile, reason};
+use super::lines::LineFile;
 use super::reader::{Found, Remark};
 use super::text::number;
 
@@ -116,7 +116,7 @@ impl LineFormat for NetFlowText {
 
     fn begin(&mut self, remarks: &mut Vec<Remark>) {
         if let Err(error) = self.file.peek_line(&mut self.line) {
-            remarks.push(Remark::at(&self.file, true, reason(&error)));
+            remarks.push(Remark::at(&self.file, true, os_error_text(&error)));
         }
     }
 
@@ -130,7 +130,7 @@ impl LineFormat for NetFlowText {
                     return Found::End;
                 }
                 Err(error) => {
-                    remarks.push(Remark::at(&self.file, true, reason(&error)));
+                    remarks.push(Remark::at(&self.file, true, os_error_text(&error)));
                     self.file.close();
                     return Found::End;
                 }

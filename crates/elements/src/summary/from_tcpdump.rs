@@ -60,10 +60,10 @@ use std::net::Ipv4Addr;
 use millrace_core::args::{self, FileName, Scope};
 use millrace_core::headers::{Header, Ipv4Header, TcpHeader, UdpHeader, protocol, tcp_flags};
 use millrace_core::names::NumberKind;
-use millrace_core::{Class, Failed, Setup, register};
+use millrace_core::{Class, Failed, Setup, os_error_text, register};
 
 use super::feed::{Feed, LineFormat, Wishes};
-use super::lines::{LineFile, reason};
+use super::lines::LineFile;
 use super::options::Cursor;
 use super::reader::{Found, Remark};
 use super::tcp::flag_bit;
@@ -125,7 +125,7 @@ impl LineFormat for TcpdumpText {
         let mut line = Vec::new();
         let result = self.file.peek_line(&mut line);
         if let Err(error) = result {
-            remarks.push(Remark::at(&self.file, true, reason(&error)));
+            remarks.push(Remark::at(&self.file, true, os_error_text(&error)));
         } else if !line.first().is_some_and(u8::is_ascii_digit) {
             let message = "first line suspicious; is this a tcpdump output file?".to_owned();
             let landmark = self.file.name().to_owned();
@@ -144,7 +144,7 @@ impl LineFormat for TcpdumpText {
                     return Found::End;
                 }
                 Err(error) => {
-                    remarks.push(Remark::at(&self.file, true, reason(&error)));
+                    remarks.push(Remark::at(&self.file, true, os_error_text(&error)));
                     self.file.close();
                     return Found::End;
                 }

@@ -22,6 +22,7 @@ mod reader;
 mod record;
 mod seen;
 mod several;
+mod table;
 mod tcp;
 mod tcp_options;
 mod text;

@@ -108,14 +108,13 @@ use millrace_core::args::{FileName, Raw};
 use millrace_core::element::Listening;
 use millrace_core::{
     Batch, Class, Context, Element, Failed, Handlers, Init, Packet, Refused, Router, Setup, Task,
-    Timestamp, register,
+    Timestamp, os_error_text, register,
 };
 use millrace_lang::config::quote;
 
-use super::lines::reason;
 use super::record::Recorder;
 use super::seen::Wishes;
-use crate::standard::supply::task_handlers;
+use crate::task_handlers::task_handlers;
 
 /// The element; its manual is at the top of the file.
 pub struct ToIpSummaryDump {
@@ -181,12 +180,12 @@ impl Element for ToIpSummaryDump {
         let mut output = match self.file_name.0.as_str() {
             "-" => Output::Stdout,
             name => Output::File(BufWriter::new(
-                File::create(name).map_err(|error| format!("{name}: {}", reason(&error)))?,
+                File::create(name).map_err(|error| format!("{name}: {}", os_error_text(&error)))?,
             )),
         };
         if self.header {
             let header = self.header(init.clock().now());
-            output.write(header.as_bytes()).map_err(|error| reason(&error))?;
+            output.write(header.as_bytes()).map_err(|error| os_error_text(&error))?;
         }
         *self.output() = output;
         if init.is_pull_input(0) {
@@ -220,14 +219,15 @@ impl Element for ToIpSummaryDump {
     }
 
     fn handlers(handlers: &mut Handlers<Self>) {
-        handlers
-            .write("flush", |dump, _| dump.output().flush().map_err(|error| reason(&error).into()));
+        handlers.write("flush", |dump, _| {
+            dump.output().flush().map_err(|error| os_error_text(&error).into())
+        });
         task_handlers(handlers, |dump| &dump.task);
     }
 
     fn cleanup(&self, _router: &Router) -> Result<(), Refused> {
         let mut output = std::mem::replace(&mut *self.output(), Output::Closed);
-        output.flush().map_err(|error| Refused(reason(&error)))
+        output.flush().map_err(|error| Refused(os_error_text(&error)))
     }
 }
 

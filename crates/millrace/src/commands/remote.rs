@@ -6,6 +6,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 
+use millrace_core::os_error_text;
+
 use crate::control::{Address, Client, ClientError};
 use crate::output;
 
@@ -95,7 +97,7 @@ impl Hotswap {
             std::io::stdin().lock().read_to_end(&mut text).context("<stdin>")?;
         } else {
             text = std::fs::read(&self.file)
-                .map_err(|error| anyhow::anyhow!(crate::config::reason(&error)))
+                .map_err(|error| anyhow::anyhow!(os_error_text(&error)))
                 .with_context(|| self.file.display().to_string())?;
         }
         let mut client = self.place.connect()?;
@@ -130,7 +132,7 @@ impl Place {
 /// What the router said, without the words that the protocol adds.
 fn explain(error: ClientError) -> anyhow::Error {
     match error {
-        ClientError::Io(error) => anyhow::anyhow!(crate::config::reason(&error)),
+        ClientError::Io(error) => anyhow::anyhow!(os_error_text(&error)),
         ClientError::Refused { code: 520 | 590, message } => {
             let said = message.split_once('\n').map_or(message.as_str(), |(_, said)| said);
             anyhow::anyhow!(said.to_owned())

@@ -54,11 +54,10 @@ use millrace_core::element::HandlerError;
 use millrace_core::names::NumberKind;
 use millrace_core::{
     Class, Context, Element, Failed, Handlers, Init, Refused, Router, Setup, Timer, Timestamp,
-    register,
+    os_error_text, register,
 };
 
 use super::{Address, Manners, Server, Target};
-use crate::config::reason;
 
 /// The element; its manual is at the top of the file.
 pub struct ControlSocket {
@@ -226,7 +225,7 @@ impl ControlSocket {
     fn bind(&self) -> Result<(), String> {
         let mut open = self.open();
         let server = Server::start_with(&self.address, open.served.clone(), self.manners.clone())
-            .map_err(|error| format!("bind: {}", reason(&error)))?;
+            .map_err(|error| format!("bind: {}", os_error_text(&error)))?;
         open.server = Some(server);
         Ok(())
     }

@@ -8,6 +8,8 @@ use millrace_lang::{
     find_in_click_path, find_in_path, outline, render_all,
 };
 
+use millrace_core::os_error_text;
+
 use super::clp::{self, Choice, Word};
 use super::router::Router;
 use super::{Stop, Tool};
@@ -292,7 +294,7 @@ impl Session {
             None | Some("-") => self.print(text),
             Some(path) => {
                 if let Err(error) = std::fs::write(path, text) {
-                    return self.fail(format_args!("{path}: {}", config::reason(&error)));
+                    return self.fail(format_args!("{path}: {}", os_error_text(&error)));
                 }
             }
         }

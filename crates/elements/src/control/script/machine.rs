@@ -9,7 +9,7 @@ use std::thread::ThreadId;
 
 use millrace_core::args::{self, Seconds};
 use millrace_core::element::Text;
-use millrace_core::{Router, Timer, Timestamp};
+use millrace_core::{Router, Timer, Timestamp, os_error_text};
 use millrace_lang::config::unquote;
 
 use super::errors::{Errors, declaration};
@@ -541,7 +541,7 @@ impl<'a> Run<'a> {
                 match open(name, *appends) {
                     Ok(file) => Box::new(file),
                     Err(error) => {
-                        return self.errors.error(&format!("{name}: {}", reason(&error)));
+                        return self.errors.error(&format!("{name}: {}", os_error_text(&error)));
                     }
                 }
             }
@@ -563,7 +563,7 @@ impl<'a> Run<'a> {
             value.push(b'\n');
         }
         if let Err(error) = out.write_all(&value).and_then(|()| out.flush()) {
-            self.errors.error(&format!("print: {}", reason(&error)));
+            self.errors.error(&format!("print: {}", os_error_text(&error)));
         }
     }
 
@@ -633,10 +633,4 @@ fn open(name: &str, appends: bool) -> std::io::Result<std::fs::File> {
     let mut options = OpenOptions::new();
     options.create(true).write(true).append(appends).truncate(!appends);
     options.open(name)
-}
-
-/// What the system said, without the number.
-pub(super) fn reason(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error ").next().unwrap_or_default().to_owned()
 }

@@ -101,7 +101,8 @@ impl Syntax<'_> {
             return Err(syntax.clone());
         }
         let network = words.remove(0);
-        Ok((A::network(&network, &self.scope, syntax)?, words))
+        let network = A::network(&network, &self.scope).ok_or_else(|| syntax.clone())??;
+        Ok((network, words))
     }
 
     /// An optional gateway and an optional output. A gateway without an output gives no hop.

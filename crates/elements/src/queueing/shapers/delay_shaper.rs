@@ -39,7 +39,6 @@ use millrace_core::{
 };
 
 use crate::queueing::interval::{interval_text, span};
-use crate::queueing::unqueues::delay_unqueue::delayed;
 
 /// The element; its manual is at the top of the file.
 pub struct DelayShaper {
@@ -150,4 +149,11 @@ impl DelayShaper {
     fn delay(&self) -> Timestamp {
         Timestamp::from_nanos(self.delay.load(Relaxed))
     }
+}
+
+/// Sets the timestamp of a packet just pulled to the time at which it is due to leave.
+pub(crate) fn delayed(mut packet: Packet, now: Timestamp, delay: Timestamp) -> Packet {
+    let begin = if packet.timestamp().sec() == 0 { now } else { packet.timestamp() };
+    packet.set_timestamp(begin.checked_add(delay).unwrap_or(Timestamp::MAX));
+    packet
 }

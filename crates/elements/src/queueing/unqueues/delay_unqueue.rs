@@ -40,7 +40,8 @@ use millrace_core::{
 };
 
 use crate::queueing::interval::{interval_text, span};
-use crate::standard::supply::task_handlers;
+use crate::queueing::shapers::delay_shaper::delayed;
+use crate::task_handlers::task_handlers;
 
 /// The element; its manual is at the top of the file.
 pub struct DelayUnqueue {
@@ -136,13 +137,6 @@ impl DelayUnqueue {
     fn delay(&self) -> Timestamp {
         Timestamp::from_nanos(self.delay.load(Relaxed))
     }
-}
-
-/// Sets the timestamp of a packet just pulled to the time at which it is due to leave.
-pub(crate) fn delayed(mut packet: Packet, now: Timestamp, delay: Timestamp) -> Packet {
-    let begin = if packet.timestamp().sec() == 0 { now } else { packet.timestamp() };
-    packet.set_timestamp(begin.checked_add(delay).unwrap_or(Timestamp::MAX));
-    packet
 }
 
 #[cfg(test)]

@@ -47,7 +47,7 @@ use millrace_core::{
 
 use crate::queueing::interval::{interval_text, span};
 use crate::queueing::queues::storage::Storage;
-use crate::standard::supply::task_handlers;
+use crate::task_handlers::task_handlers;
 
 /// The element; its manual is at the top of the file.
 pub struct LinkUnqueue {

@@ -7,7 +7,7 @@ use millrace_core::element::Listening;
 use millrace_core::{Context, Element, Failed, Handlers, Init, Setup, Task, Timer};
 
 use super::super::shapers::pace::{Pace, Unit};
-use crate::standard::supply::task_handlers;
+use crate::task_handlers::task_handlers;
 
 /// Pulls a packet when one is due, and pushes it on.
 pub(super) struct Rated {

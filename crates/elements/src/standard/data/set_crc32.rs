@@ -31,8 +31,8 @@ use millrace_core::{
     Class, Element, Failed, Moment, PerPacket, Reason, Setup, View, Way, register,
 };
 
-use super::LONGEST;
 use super::crc::crc32;
+use crate::standard::LONGEST;
 
 /// The element; its manual is at the top of the file.
 pub struct SetCRC32;

@@ -12,6 +12,8 @@ use highlight::highlight;
 use html::{Attributes, next_tag};
 use millrace_lang::{Assembly, Diagnostic};
 
+use millrace_core::os_error_text;
+
 use super::clp::{Choice, flag, valued};
 use super::processing::{Kind, Processing};
 use super::router::{Port, Router};
@@ -131,7 +133,7 @@ fn run(session: &mut Session, args: &[String]) -> Result<(), Stop> {
             Choose::Template => match std::fs::read_to_string(&value) {
                 Ok(text) => template = Some(text),
                 Err(error) => {
-                    let reason = crate::config::reason(&error);
+                    let reason = os_error_text(&error);
                     return session.fail(format_args!("click-pretty: {value}: {reason}"));
                 }
             },
