@@ -1,6 +1,6 @@
 //! A mutex that threads of a router share.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 /// A mutex that goes on when a thread panics with it: what it holds is counts, tables and packets, each of which
 /// is whole between any two statements, and a panic of one thread shall not become one of all others.
@@ -18,6 +18,15 @@ impl<T: ?Sized> Lock<T> {
     /// The value, as soon as no other thread has it.
     pub fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The value, unless another thread has it.
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        match self.0.try_lock() {
+            Ok(value) => Some(value),
+            Err(TryLockError::Poisoned(value)) => Some(value.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 }
 
@@ -41,5 +50,9 @@ mod tests {
         };
         std::thread::scope(|scope| assert!(scope.spawn(panics).join().is_err()));
         assert_eq!(*lock.lock(), 2);
+        assert_eq!(lock.try_lock().map(|held| *held), Some(2));
+        let held = lock.lock();
+        assert!(lock.try_lock().is_none());
+        drop(held);
     }
 }

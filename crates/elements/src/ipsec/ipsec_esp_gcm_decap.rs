@@ -42,12 +42,12 @@
 //! # See also
 //! IPsecESPGCMEncap, StripIPHeader, IPsecESPUnencap
 
+use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use millrace_core::args::Kind;
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Packet, Reason, Setup, register,
+    Batch, Class, Context, Element, Failed, Handlers, Init, Lock, Packet, Reason, Setup, register,
 };
 
 use super::esp;
@@ -58,7 +58,7 @@ use super::replay::ReplayWindow;
 pub struct IpsecEspGcmDecap {
     spi: u32,
     gcm: Gcm,
-    window: Mutex<ReplayWindow>,
+    window: Lock<ReplayWindow>,
     drops: AtomicU64,
 }
 
@@ -77,7 +77,7 @@ impl Element for IpsecEspGcmDecap {
         Ok(Self {
             spi: spi.unwrap_or_default(),
             gcm: gcm.ok_or(Failed)?,
-            window: Mutex::new(ReplayWindow::new(window, 0)),
+            window: Lock::new(ReplayWindow::new(window, 0)),
             drops: AtomicU64::new(0),
         })
     }
@@ -133,6 +133,6 @@ impl IpsecEspGcmDecap {
     }
 
     fn window(&self) -> MutexGuard<'_, ReplayWindow> {
-        self.window.lock().unwrap_or_else(PoisonError::into_inner)
+        self.window.lock()
     }
 }

@@ -102,13 +102,13 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{MutexGuard, OnceLock};
 
 use millrace_core::args::{FileName, Raw};
 use millrace_core::element::Listening;
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Packet, Refused, Router, Setup, Task,
-    Timestamp, os_error_text, register,
+    Batch, Class, Context, Element, Failed, Handlers, Init, Lock, Packet, Refused, Router, Setup,
+    Task, Timestamp, os_error_text, register,
 };
 use millrace_lang::config::quote;
 
@@ -125,7 +125,7 @@ pub struct ToIpSummaryDump {
     banner: String,
     multipacket: bool,
     /// Behind a lock because several threads may write.
-    output: Mutex<Output>,
+    output: Lock<Output>,
     task: Task,
     upstream: OnceLock<Listening>,
 }
@@ -170,7 +170,7 @@ impl Element for ToIpSummaryDump {
             verbose,
             banner,
             multipacket,
-            output: Mutex::new(Output::Closed),
+            output: Lock::new(Output::Closed),
             task: setup.pull_task(0),
             upstream: OnceLock::new(),
         })
@@ -233,7 +233,7 @@ impl Element for ToIpSummaryDump {
 
 impl ToIpSummaryDump {
     fn output(&self) -> MutexGuard<'_, Output> {
-        self.output.lock().unwrap_or_else(PoisonError::into_inner)
+        self.output.lock()
     }
 
     /// The lines at the start of the file.

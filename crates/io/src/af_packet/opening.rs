@@ -1,9 +1,10 @@
 //! Opening an interface to receive from it, as often as it takes: interfaces come and go.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use libc::c_int;
+use millrace_core::Lock;
 
 use super::express::{self, Copies, Express};
 use super::interface::Interface;
@@ -24,7 +25,7 @@ pub(super) struct Opening {
     group: Option<Group>,
     /// What keeps the packets from the kernel's own stack, and on which interface, where that is
     /// wanted.
-    withheld: Mutex<Option<(c_int, Withheld)>>,
+    withheld: Lock<Option<(c_int, Withheld)>>,
 }
 
 /// An open receive queue.
@@ -71,7 +72,7 @@ const LINK_HEADERS: usize = 14 + 4;
 impl Opening {
     pub(super) fn new(device: &str, options: &RxOptions) -> Self {
         let group = (options.queues.count > 1).then(|| Group::new(options.outbound));
-        let withheld = Mutex::new(None);
+        let withheld = Lock::new(None);
         Self { device: device.to_owned(), options: options.clone(), group, withheld }
     }
 
@@ -155,7 +156,7 @@ impl Opening {
 
     /// Keeps the packets of the interface from the kernel, unless that is done already.
     fn withhold(&self, interface: c_int) -> io::Result<()> {
-        let mut withheld = self.withheld.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut withheld = self.withheld.lock();
         if withheld.as_ref().is_none_or(|(from, _)| *from != interface) {
             *withheld = Some((interface, Withheld::from(interface)?));
         }
@@ -164,7 +165,7 @@ impl Opening {
 
     /// What keeps the packets from the kernel, where anything does.
     pub(super) fn withheld_by(&self) -> Option<&'static str> {
-        let withheld = self.withheld.lock().unwrap_or_else(PoisonError::into_inner);
+        let withheld = self.withheld.lock();
         withheld.as_ref().map(|(_, withheld)| withheld.means())
     }
 
@@ -198,12 +199,12 @@ impl Opening {
 struct Group {
     outbound: bool,
     /// The interface and the number of the group on it, once a socket has made it.
-    made: Mutex<Option<(c_int, u16)>>,
+    made: Lock<Option<(c_int, u16)>>,
 }
 
 impl Group {
     fn new(outbound: bool) -> Self {
-        Self { outbound, made: Mutex::new(None) }
+        Self { outbound, made: Lock::new(None) }
     }
 
     fn join(&self, socket: &PacketSocket, interface: c_int) -> io::Result<()> {
@@ -211,7 +212,7 @@ impl Group {
         if !self.outbound {
             kind |= libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING;
         }
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut made = self.made.lock();
         if let Some((on, group)) = *made
             && on == interface
             && socket.join_fanout(kind << 16 | u32::from(group)).is_ok()

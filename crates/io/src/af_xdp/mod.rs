@@ -248,7 +248,7 @@ impl Opening {
             let own_device = in_driver && port.is_hardware;
             let socket = port.socket(&wish, own_device).map_err(step("open an AF_XDP socket"))?;
             changes.extend(ring_note(&socket, &wish));
-            if *socket::lock(&socket.receivers) > 0 {
+            if *socket.receivers.lock() > 0 {
                 changes.push(format!("queue {queue} is shared with another user of it"));
             }
             let promiscuous = if self.promiscuous {

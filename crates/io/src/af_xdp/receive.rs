@@ -13,7 +13,7 @@ use millrace_core::{Batch, Identity, Packet, PacketType};
 use super::frames::HEADROOM;
 use super::port::Attachment;
 use super::ring::Place;
-use super::socket::{RETRY, Rx, Socket, lock};
+use super::socket::{RETRY, Rx, Socket};
 use super::sys;
 use super::watch::Watch;
 use crate::meter::Meter;
@@ -83,7 +83,7 @@ impl Line {
         promiscuous: Option<OwnedFd>,
     ) -> io::Result<Self> {
         socket.refill(&mut socket.rx.visit());
-        let mut receivers = lock(&socket.receivers);
+        let mut receivers = socket.receivers.lock();
         attachment.direct(socket.queue, Some(&socket))?;
         *receivers += 1;
         drop(receivers);
@@ -109,7 +109,7 @@ fn watch_losses(meter: &Meter, lines: &[Line]) {
 
 impl Drop for Line {
     fn drop(&mut self) {
-        let mut receivers = lock(&self.socket.receivers);
+        let mut receivers = self.socket.receivers.lock();
         *receivers = receivers.saturating_sub(1);
         if *receivers == 0 {
             // Where that fails the interface is gone, and the program with it.

@@ -4,8 +4,9 @@ use std::ffi::{CString, c_char, c_int};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
+use millrace_core::Lock;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::abi::Table;
@@ -15,7 +16,7 @@ use super::{plugin, queue};
 const ORDINARY_MEGABYTES: &str = "1024";
 
 /// The options that the user gave, if any.
-static CHOSEN: Mutex<Option<Vec<String>>> = Mutex::new(None);
+static CHOSEN: Lock<Option<Vec<String>>> = Lock::new(None);
 
 /// The environment, or why there is none. It is started once in a process.
 static STARTED: OnceLock<Result<Environment, String>> = OnceLock::new();
@@ -28,7 +29,7 @@ struct Environment {
 /// Chooses the options of DPDK's environment, as they stand behind `--dpdk`. Only what is chosen before
 /// DPDK [starts](start) counts.
 pub fn choose_options(options: Vec<String>) {
-    *lock(&CHOSEN) = Some(options);
+    *CHOSEN.lock() = Some(options);
 }
 
 /// Starts DPDK unless it runs. It must happen before other threads are there. The calling thread stays
@@ -72,7 +73,7 @@ pub(super) fn messages(table: &Table) -> String {
 
 fn try_start() -> Result<Environment, String> {
     let table = plugin::load()?;
-    let chosen = lock(&CHOSEN).clone();
+    let chosen = CHOSEN.lock().clone();
     let (options, mut notes) = complete(chosen, huge_pages_free(), &usable_cores())?;
     let arguments: Vec<CString> = std::iter::once(plugin::program().as_bytes().to_vec())
         .chain(options.iter().map(|option| option.clone().into_bytes()))
@@ -225,10 +226,6 @@ fn devices_that_failed(said: &str) -> Vec<String> {
     let words = ["Driver cannot attach the device", "failed to initialize", "cannot be used"];
     let failed = said.lines().filter(|line| words.iter().any(|words| line.contains(words)));
     failed.map(|line| format!("DPDK: {}", plain(line))).collect()
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

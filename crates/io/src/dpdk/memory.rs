@@ -1,8 +1,8 @@
 //! DPDK's packet memory: what DPDKInfo chooses for all ports.
 
-use std::sync::Mutex;
+use millrace_core::Lock;
 
-use super::environment::{lock, table};
+use super::environment::table;
 
 /// Bytes in front of a received packet's data (`RTE_PKTMBUF_HEADROOM`).
 pub(super) const HEADROOM: usize = 128;
@@ -25,16 +25,16 @@ pub struct Memory {
 /// host and write-back threshold of receive, then of transmit rings.
 pub type Thresholds = [Option<u8>; 6];
 
-static MEMORY: Mutex<Memory> =
-    Mutex::new(Memory { mbufs: None, room: None, cache: None, thresholds: [None; 6] });
+static MEMORY: Lock<Memory> =
+    Lock::new(Memory { mbufs: None, room: None, cache: None, thresholds: [None; 6] });
 
 /// Chooses the memory of ports that are opened from now on; a pool that exists stays as it is.
 pub fn set_memory(memory: Memory) {
-    *lock(&MEMORY) = memory;
+    *MEMORY.lock() = memory;
 }
 
 pub(super) fn memory() -> Memory {
-    *lock(&MEMORY)
+    *MEMORY.lock()
 }
 
 /// Name, size and free mbufs of each pool.

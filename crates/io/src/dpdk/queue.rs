@@ -315,7 +315,7 @@ impl TxQueue for Tx {
         };
         make_known(self.table);
         let shared = self.sharers.count.load(Ordering::Relaxed) > 1;
-        let _turn = shared.then(|| super::environment::lock(&self.sharers.turn));
+        let _turn = shared.then(|| self.sharers.turn.lock());
         let table = self.table;
         let (port, number, send) = (self.port.number(), self.number, table.transmit);
         let pool = open.pool.cast_const().cast();

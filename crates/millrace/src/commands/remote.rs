@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-
 use millrace_core::os_error_text;
 
 use crate::control::{Address, Client, ClientError};

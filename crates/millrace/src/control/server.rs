@@ -7,11 +7,12 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use millrace_core::Lock;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 
 use super::protocol::{GREETING, Session, Target};
@@ -96,7 +97,7 @@ struct Shared {
     stopping: AtomicBool,
     /// Readable when the server stops.
     wake: OwnedFd,
-    clients: Mutex<Vec<(Stream, JoinHandle<()>)>>,
+    clients: Lock<Vec<(Stream, JoinHandle<()>)>>,
 }
 
 impl Server {
@@ -123,7 +124,7 @@ impl Server {
             manners,
             stopping: AtomicBool::new(false),
             wake: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
-            clients: Mutex::default(),
+            clients: Lock::default(),
         });
         let thread = std::thread::Builder::new().name("control".to_owned()).spawn({
             let shared = shared.clone();
@@ -162,7 +163,7 @@ impl Drop for Server {
 
 impl Shared {
     fn clients(&self) -> std::sync::MutexGuard<'_, Vec<(Stream, JoinHandle<()>)>> {
-        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+        self.clients.lock()
     }
 
     fn listen(self: &Arc<Self>, listener: &Listener) {

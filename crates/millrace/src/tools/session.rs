@@ -3,12 +3,11 @@
 use std::cell::Cell;
 use std::fmt::Display;
 
+use millrace_core::os_error_text;
 use millrace_lang::{
     Assembly, Diagnostic, Options, SourceId, SourceMap, Style, Variables, assemble,
     find_in_click_path, find_in_path, outline, render_all,
 };
-
-use millrace_core::os_error_text;
 
 use super::clp::{self, Choice, Word};
 use super::router::Router;

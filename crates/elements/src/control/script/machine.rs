@@ -4,12 +4,12 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fs::OpenOptions;
 use std::io::Write as _;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 use std::thread::ThreadId;
 
 use millrace_core::args::{self, Seconds};
 use millrace_core::element::Text;
-use millrace_core::{Router, Timer, Timestamp, os_error_text};
+use millrace_core::{Lock, Router, Timer, Timestamp, os_error_text};
 use millrace_lang::config::unquote;
 
 use super::errors::{Errors, declaration};
@@ -22,12 +22,12 @@ pub(super) struct Machine {
     pub(super) program: Program,
     pub(super) kind: Kind,
     timer: Timer,
-    variables: Mutex<HashMap<String, Text>>,
-    position: Mutex<Position>,
+    variables: Lock<HashMap<String, Text>>,
+    position: Lock<Position>,
     /// The call that a script which waits belongs to.
-    arguments: Mutex<Arguments>,
+    arguments: Lock<Arguments>,
     /// The thread that runs the script from where it stands.
-    runner: Mutex<Option<ThreadId>>,
+    runner: Lock<Option<ThreadId>>,
 }
 
 /// When a script runs (Click's script types).
@@ -106,10 +106,10 @@ impl Machine {
             program,
             kind,
             timer,
-            variables: Mutex::default(),
-            position: Mutex::default(),
-            arguments: Mutex::default(),
-            runner: Mutex::default(),
+            variables: Lock::default(),
+            position: Lock::default(),
+            arguments: Lock::default(),
+            runner: Lock::default(),
         }
     }
 
@@ -332,19 +332,19 @@ impl Machine {
     }
 
     fn variables(&self) -> MutexGuard<'_, HashMap<String, Text>> {
-        self.variables.lock().unwrap_or_else(PoisonError::into_inner)
+        self.variables.lock()
     }
 
     fn position(&self) -> MutexGuard<'_, Position> {
-        self.position.lock().unwrap_or_else(PoisonError::into_inner)
+        self.position.lock()
     }
 
     pub(super) fn arguments(&self) -> MutexGuard<'_, Arguments> {
-        self.arguments.lock().unwrap_or_else(PoisonError::into_inner)
+        self.arguments.lock()
     }
 
     fn runner(&self) -> MutexGuard<'_, Option<ThreadId>> {
-        self.runner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.runner.lock()
     }
 
     /// Makes this thread the one that runs the script; none while another thread is.

@@ -37,13 +37,13 @@
 //! # See also
 //! RED, PI, Queue, SetTimestamp
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 
 use millrace_core::args::{Kind, Seconds};
 use millrace_core::element::Call;
 use millrace_core::{
-    Args, Batch, Class, Context, Element, Failed, HandlerError, Handlers, Init, Packet, Reason,
-    Refused, Setup, Timestamp, register,
+    Args, Batch, Class, Context, Element, Failed, HandlerError, Handlers, Init, Lock, Packet,
+    Reason, Refused, Setup, Timestamp, register,
 };
 
 use super::control_law::{ControlLaw, Goal, Source};
@@ -53,8 +53,8 @@ use crate::queueing::interval::span;
 /// The element; its manual is at the top of the file.
 pub struct CoDel {
     watched: Watched,
-    goal: Mutex<Goal>,
-    law: Mutex<ControlLaw>,
+    goal: Lock<Goal>,
+    law: Lock<ControlLaw>,
 }
 
 register!(CoDel, "codel.rs");
@@ -78,7 +78,7 @@ impl Element for CoDel {
         if setup.args.has_errors() {
             return Err(Failed);
         }
-        Ok(Self { watched, goal: Mutex::new(goal), law: Mutex::default() })
+        Ok(Self { watched, goal: Lock::new(goal), law: Lock::default() })
     }
 
     fn initialize(&self, init: &mut Init<'_>) -> Result<(), Refused> {
@@ -139,17 +139,17 @@ impl CoDel {
         reread(call, config, |args| {
             let (goal, _) = read(args);
             if !args.has_errors() {
-                *self.goal.lock().unwrap_or_else(PoisonError::into_inner) = goal;
+                *self.goal.lock() = goal;
             }
         })
     }
 
     fn goal(&self) -> Goal {
-        *self.goal.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.goal.lock()
     }
 
     fn law(&self) -> MutexGuard<'_, ControlLaw> {
-        self.law.lock().unwrap_or_else(PoisonError::into_inner)
+        self.law.lock()
     }
 }
 

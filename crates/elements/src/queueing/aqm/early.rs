@@ -1,11 +1,11 @@
 //! Code shared by RED and AdaptiveRED.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 
 use millrace_core::args::{Kind, UFixed};
 use millrace_core::element::{Call, Init};
 use millrace_core::{
-    Args, Batch, Context, Element, Failed, HandlerError, Handlers, Refused, Setup,
+    Args, Batch, Context, Element, Failed, HandlerError, Handlers, Lock, Refused, Setup,
 };
 
 use super::random_early::{Params, RandomEarly};
@@ -14,7 +14,7 @@ use super::watched::{Dropper, Watched, reread, with_argument};
 /// Drops packets according to the average queue length.
 pub(super) struct Early {
     watched: Watched,
-    state: Mutex<RandomEarly>,
+    state: Lock<RandomEarly>,
 }
 
 /// Reads the arguments of a class, except QUEUES.
@@ -26,7 +26,7 @@ impl Early {
         if setup.args.has_errors() {
             return Err(Failed);
         }
-        Ok(Self { watched, state: Mutex::new(RandomEarly::new(params)) })
+        Ok(Self { watched, state: Lock::new(RandomEarly::new(params)) })
     }
 
     pub(super) fn initialize(&self, init: &Init<'_>) -> Result<(), Refused> {
@@ -104,7 +104,7 @@ impl Early {
     }
 
     fn state(&self) -> MutexGuard<'_, RandomEarly> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

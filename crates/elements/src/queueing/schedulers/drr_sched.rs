@@ -36,17 +36,17 @@
 //! RoundRobinSched, StrideSched, PrioSched
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 use millrace_core::element::Listening;
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Init, Notifier, Packet, Refused, Setup, register,
+    Batch, Class, Context, Element, Failed, Init, Lock, Notifier, Packet, Refused, Setup, register,
 };
 
 /// The element; its manual is at the top of the file.
 pub struct DRRSched {
     quantum: u64,
-    inputs: Mutex<Inputs>,
+    inputs: Lock<Inputs>,
     upstream: OnceLock<Vec<Listening>>,
     /// Whether there are packets, in addition to the notifiers upstream.
     notifier: Notifier,
@@ -84,7 +84,7 @@ impl Element for DRRSched {
         let each = (0..setup.inputs()).map(|_| Input::default()).collect();
         Ok(Self {
             quantum: quantum.into(),
-            inputs: Mutex::new(Inputs { each, next: 0 }),
+            inputs: Lock::new(Inputs { each, next: 0 }),
             upstream: OnceLock::new(),
             notifier: Notifier::default(),
         })
@@ -113,13 +113,13 @@ impl Element for DRRSched {
     }
 
     fn held(&self) -> usize {
-        let inputs = self.inputs.lock().unwrap_or_else(PoisonError::into_inner);
+        let inputs = self.inputs.lock();
         inputs.each.iter().map(|input| input.packets.len()).sum()
     }
 
     fn take_state(&self, old: &Self, _: &Init<'_>) {
-        let mut inputs = self.inputs.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut olds = old.inputs.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inputs = self.inputs.lock();
+        let mut olds = old.inputs.lock();
         for (input, old) in inputs.each.iter_mut().zip(&mut olds.each) {
             *input = std::mem::take(old);
         }
@@ -132,11 +132,11 @@ impl Element for DRRSched {
 
 impl DRRSched {
     fn take(&self) -> Inputs {
-        std::mem::take(&mut self.inputs.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut self.inputs.lock())
     }
 
     fn put(&self, inputs: Inputs) {
-        *self.inputs.lock().unwrap_or_else(PoisonError::into_inner) = inputs;
+        *self.inputs.lock() = inputs;
     }
 
     /// Gives packets of the first input in turn whose credit covers one, until the credit is used up or the batch has

@@ -29,13 +29,13 @@
 //! DelayUnqueue, Shaper, BandwidthShaper, SetTimestamp
 
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{MutexGuard, OnceLock};
 
 use millrace_core::args::Seconds;
 use millrace_core::element::Listening;
 use millrace_core::{
-    Batch, Class, Context, Element, Failed, Handlers, Init, Notifier, Packet, Refused, Setup, Task,
-    Timer, Timestamp, register,
+    Batch, Class, Context, Element, Failed, Handlers, Init, Lock, Notifier, Packet, Refused, Setup,
+    Task, Timer, Timestamp, register,
 };
 
 use crate::queueing::interval::{interval_text, span};
@@ -45,7 +45,7 @@ pub struct DelayShaper {
     /// In nanoseconds.
     delay: AtomicI64,
     /// The packet that is held.
-    next: Mutex<Option<Packet>>,
+    next: Lock<Option<Packet>>,
     /// Active while a packet is due or may be available.
     notifier: Notifier,
     /// Runs when packets have arrived upstream.
@@ -65,7 +65,7 @@ impl Element for DelayShaper {
         setup.args.complete()?;
         Ok(Self {
             delay: span(delay).as_nanos().into(),
-            next: Mutex::default(),
+            next: Lock::default(),
             notifier: Notifier::default(),
             task: setup.task(),
             timer: setup.timer(),
@@ -143,7 +143,7 @@ impl Element for DelayShaper {
 
 impl DelayShaper {
     fn next(&self) -> MutexGuard<'_, Option<Packet>> {
-        self.next.lock().unwrap_or_else(PoisonError::into_inner)
+        self.next.lock()
     }
 
     fn delay(&self) -> Timestamp {

@@ -30,12 +30,12 @@
 //! DelayShaper, LinkUnqueue, Queue, SetTimestamp
 
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{MutexGuard, OnceLock};
 
 use millrace_core::args::Seconds;
 use millrace_core::element::Listening;
 use millrace_core::{
-    Class, Context, Element, Failed, Handlers, Init, Packet, Refused, Setup, Task, Timer,
+    Class, Context, Element, Failed, Handlers, Init, Lock, Packet, Refused, Setup, Task, Timer,
     Timestamp, register,
 };
 
@@ -48,7 +48,7 @@ pub struct DelayUnqueue {
     /// In nanoseconds.
     delay: AtomicI64,
     /// The packet that is held.
-    next: Mutex<Option<Packet>>,
+    next: Lock<Option<Packet>>,
     task: Task,
     timer: Timer,
     upstream: OnceLock<Listening>,
@@ -65,7 +65,7 @@ impl Element for DelayUnqueue {
         setup.args.complete()?;
         Ok(Self {
             delay: span(delay).as_nanos().into(),
-            next: Mutex::default(),
+            next: Lock::default(),
             task: setup.task(),
             timer: setup.timer(),
             upstream: OnceLock::new(),
@@ -131,7 +131,7 @@ impl Element for DelayUnqueue {
 
 impl DelayUnqueue {
     fn next(&self) -> MutexGuard<'_, Option<Packet>> {
-        self.next.lock().unwrap_or_else(PoisonError::into_inner)
+        self.next.lock()
     }
 
     fn delay(&self) -> Timestamp {

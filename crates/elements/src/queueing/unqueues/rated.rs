@@ -1,10 +1,10 @@
 //! Code shared by RatedUnqueue and BandwidthRatedUnqueue.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{MutexGuard, OnceLock};
 
 use millrace_core::element::Listening;
-use millrace_core::{Context, Element, Failed, Handlers, Init, Setup, Task, Timer};
+use millrace_core::{Context, Element, Failed, Handlers, Init, Lock, Setup, Task, Timer};
 
 use super::super::shapers::pace::{Pace, Unit};
 use crate::task_handlers::task_handlers;
@@ -12,7 +12,7 @@ use crate::task_handlers::task_handlers;
 /// Pulls a packet when one is due, and pushes it on.
 pub(super) struct Rated {
     /// The lock is for the handlers; only one thread pulls.
-    pace: Mutex<Pace>,
+    pace: Lock<Pace>,
     active: AtomicBool,
     task: Task,
     timer: Timer,
@@ -35,7 +35,7 @@ impl Rated {
         let active = setup.args.keyword("ACTIVE", true);
         setup.args.complete()?;
         Ok(Self {
-            pace: Mutex::new(pace),
+            pace: Lock::new(pace),
             active: active.into(),
             task: setup.task(),
             timer: setup.timer(),
@@ -117,7 +117,7 @@ impl Rated {
     }
 
     fn pace(&self) -> MutexGuard<'_, Pace> {
-        self.pace.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pace.lock()
     }
 }
 

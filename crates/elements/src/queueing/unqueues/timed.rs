@@ -1,17 +1,17 @@
 //! Code shared by TimedUnqueue and Burster.
 
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 use millrace_core::args::Seconds;
 use millrace_core::element::Listening;
-use millrace_core::{Context, Failed, Init, Setup, Task, Timer, Timestamp};
+use millrace_core::{Context, Failed, Init, Lock, Setup, Task, Timer, Timestamp};
 
 /// Pulls packets and pushes them on at regular intervals.
 pub(super) struct Timed {
     interval: Timestamp,
     burst: usize,
     /// When the timer was last due; `None` if the task has slept since.
-    due: Mutex<Option<Timestamp>>,
+    due: Lock<Option<Timestamp>>,
     task: Task,
     timer: Timer,
     upstream: OnceLock<Listening>,
@@ -31,7 +31,7 @@ impl Timed {
         Ok(Self {
             interval: Timestamp::from_millis(millis),
             burst: usize::try_from(burst).unwrap_or(1),
-            due: Mutex::default(),
+            due: Lock::default(),
             task: setup.task(),
             timer: setup.timer(),
             upstream: OnceLock::new(),
@@ -66,7 +66,7 @@ impl Timed {
             }
         }
         cx.give_batch(batch);
-        let mut due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut due = self.due.lock();
         let worked = left < self.burst;
         if !worked && self.upstream.get().is_some_and(|upstream| !upstream.active(cx.router())) {
             *due = None;

@@ -18,12 +18,14 @@ mod stream;
 mod tests;
 
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use arena::{Arena, Memory};
 use fastrand::Rng;
+use millrace_core::Lock;
+
+use arena::{Arena, Memory};
 pub use faults::{Call, Fault, Faults, Point};
 use lane::Lane;
 use stream::{Machine, Upload};
@@ -69,7 +71,7 @@ impl Default for Settings {
 pub struct Simulator {
     settings: Settings,
     faults: Faults,
-    socket: Mutex<Socket>,
+    socket: Lock<Socket>,
 }
 
 /// What is left of the device that was opened last.
@@ -84,7 +86,7 @@ struct Socket {
 impl Simulator {
     /// A machine; its device is not open yet.
     pub fn new(settings: Settings, faults: Faults) -> Self {
-        Self { settings, faults, socket: Mutex::default() }
+        Self { settings, faults, socket: Lock::default() }
     }
 
     /// Opens the device; the one that is open, if there is one.
@@ -92,7 +94,7 @@ impl Simulator {
     /// # Errors
     /// It was lost a moment ago, or lanes of the lost one are still there.
     pub fn open(&self) -> Result<Arc<dyn Device>, WhyNot> {
-        let mut socket = lock(&self.socket);
+        let mut socket = self.socket.lock();
         if let Some(device) = socket.device.upgrade() {
             return if device.is_lost() {
                 Err(WhyNot("the simulated device was lost and is still in use".to_owned()))
@@ -119,7 +121,7 @@ impl Simulator {
         };
         socket.lost = machine.lost.clone();
         let arena = Arena::new(self.settings.memory);
-        let rng = Mutex::new(Rng::with_seed(seed ^ 0x5eed));
+        let rng = Lock::new(Rng::with_seed(seed ^ 0x5eed));
         let device = Arc::new_cyclic(|me| SimDevice {
             me: me.clone(),
             id: DeviceId::new(),
@@ -144,21 +146,21 @@ struct SimDevice {
     id: DeviceId,
     caps: Caps,
     arena: Arc<Arena>,
-    rng: Mutex<Rng>,
+    rng: Lock<Rng>,
     machine: Arc<Machine>,
 }
 
 impl SimDevice {
     fn allocate(&self, bytes: usize) -> Result<Memory, DeviceError> {
-        Memory::new(&self.arena, bytes, &mut lock(&self.rng))
+        Memory::new(&self.arena, bytes, &mut self.rng.lock())
     }
 
     /// Memory for a table.
     fn table(&self, words: &[u32]) -> Result<Arc<SimTable>, DeviceError> {
         self.refuse(Call::Table)?;
         check_table(words)?;
-        let memory = Mutex::new(self.allocate(words.len() * 4)?);
-        let address = lock(&memory).address();
+        let memory = Lock::new(self.allocate(words.len() * 4)?);
+        let address = memory.lock().address();
         let state = AtomicU8::new(LOADING);
         let table = Arc::new(SimTable { device: self.id, address, memory, state });
         self.machine.watch(&table);
@@ -239,7 +241,7 @@ const NEVER: u8 = 2;
 struct SimTable {
     device: DeviceId,
     address: u64,
-    memory: Mutex<Memory>,
+    memory: Lock<Memory>,
     state: AtomicU8,
 }
 
@@ -263,9 +265,4 @@ impl TableMemory for SimTable {
 
 fn lost() -> DeviceError {
     DeviceError::Lost("injected".to_owned())
-}
-
-/// No code panics with one of these locks held, and what they guard is whole between any two statements.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

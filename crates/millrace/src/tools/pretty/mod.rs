@@ -10,9 +10,8 @@ use std::collections::HashMap;
 use elements::Elements;
 use highlight::highlight;
 use html::{Attributes, next_tag};
-use millrace_lang::{Assembly, Diagnostic};
-
 use millrace_core::os_error_text;
+use millrace_lang::{Assembly, Diagnostic};
 
 use super::clp::{Choice, flag, valued};
 use super::processing::{Kind, Processing};
