@@ -25,10 +25,8 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use crate::bpf;
 use crate::meter::Meter;
-use crate::queue::{
-    Backend, Capabilities, DeviceError, Opened, RxOptions, RxQueue, TxOptions, TxQueue,
-};
-use crate::tap::{Tap, TapOptions};
+use crate::options::{RxOptions, TapOptions, TxOptions};
+use crate::queue::{Backend, Capabilities, DeviceError, Opened, RxQueue, Tap, TxQueue};
 
 /// Virtual devices in pairs. Clones name the same devices.
 #[derive(Clone, Default)]

@@ -4,8 +4,6 @@ use std::fmt;
 
 use millrace_core::{Count, Lock, Packet};
 
-use crate::queue::QueueCounts;
-
 /// The counters of a queue. The thread that uses the queue writes them, by plain stores; who reads them stops nobody.
 ///
 /// ```
@@ -25,6 +23,23 @@ pub struct Meter {
     lost: Count,
     segmented: Count,
     device: Lock<Device>,
+}
+
+/// What a queue counted by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueCounts {
+    /// Packets that the device lost because nobody took them in time.
+    pub lost: u64,
+    /// Packets larger than the device takes, that were cut into segments.
+    pub segmented: u64,
+}
+
+impl std::ops::Add for QueueCounts {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self { lost: self.lost + other.lost, segmented: self.segmented + other.segmented }
+    }
 }
 
 /// The packets that the device says it has lost.

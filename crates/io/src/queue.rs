@@ -7,9 +7,9 @@ use std::sync::Arc;
 use millrace_core::Batch;
 use millrace_core::net::{EtherAddress, Ipv4Prefix};
 
-use crate::meter::Meter;
+use crate::meter::{Meter, QueueCounts};
 use crate::method::Method;
-use crate::tap::{Tap, TapOptions};
+use crate::options::{RxOptions, TapOptions, TxOptions};
 
 /// A receive queue of a device. It belongs to one thread, so what it changes for each burst is best kept
 /// on cache lines that no other queue has a part of (`#[repr(align(128))]`).
@@ -71,109 +71,6 @@ pub trait TxQueue: Send {
     }
 }
 
-/// What a queue counted by itself.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct QueueCounts {
-    /// Packets that the device lost because nobody took them in time.
-    pub lost: u64,
-    /// Packets larger than the device takes, that were cut into segments.
-    pub segmented: u64,
-}
-
-impl std::ops::Add for QueueCounts {
-    type Output = Self;
-
-    fn add(self, other: Self) -> Self {
-        Self { lost: self.lost + other.lost, segmented: self.segmented + other.segmented }
-    }
-}
-
-/// What an element wants of a receive device.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RxOptions {
-    /// By which means the device is reached.
-    pub method: Method,
-    /// Which of the device's queues are wanted; the backend may give fewer.
-    pub queues: Queues,
-    /// How many packets a queue's ring holds; the backend's own choice unless given.
-    pub descriptors: Option<usize>,
-    /// The NUMA node for rings and packets; the device's own unless given.
-    pub numa_node: Option<usize>,
-    /// How the device shares packets among its queues.
-    pub spread: Spread,
-    /// Whether to receive packets for other hosts.
-    pub promiscuous: bool,
-    /// The most bytes of a packet that are kept.
-    pub snap_length: usize,
-    /// Free bytes before each packet.
-    pub headroom: usize,
-    /// Whether packets that this machine sends are received too.
-    pub outbound: bool,
-    /// Whether the machine's own network stack keeps receiving the packets too.
-    pub sniffer: bool,
-    /// Whether packets get the time of their arrival.
-    pub timestamp: bool,
-    /// A filter in the kernel, as assembled BPF instructions (code, jt, jf, k).
-    pub filter: Vec<(u16, u8, u8, u32)>,
-}
-
-impl Default for RxOptions {
-    fn default() -> Self {
-        Self {
-            method: Method::default(),
-            queues: Queues::default(),
-            descriptors: None,
-            numa_node: None,
-            spread: Spread::default(),
-            promiscuous: false,
-            snap_length: 65_535,
-            headroom: 128,
-            outbound: false,
-            sniffer: true,
-            timestamp: true,
-            filter: Vec::new(),
-        }
-    }
-}
-
-/// What an element wants of a transmit device.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TxOptions {
-    /// By which means the device is reached.
-    pub method: Method,
-    /// Which of the device's queues are wanted; the backend may give fewer.
-    pub queues: Queues,
-    /// How many packets a queue's ring holds; the backend's own choice unless given.
-    pub descriptors: Option<usize>,
-    /// The NUMA node for rings; the device's own unless given.
-    pub numa_node: Option<usize>,
-}
-
-/// A run of a device's queues.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Queues {
-    /// The number of the first one.
-    pub first: usize,
-    /// How many; at least 1.
-    pub count: usize,
-}
-
-impl Default for Queues {
-    fn default() -> Self {
-        Self { first: 0, count: 1 }
-    }
-}
-
-/// How a device shares what it receives among its queues.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Spread {
-    /// By flow, as the device does of its own accord.
-    #[default]
-    Flow,
-    /// By flow, and both directions of a connection to the same queue.
-    Symmetric,
-}
-
 /// What is known of a device without opening it: enough to plan threads for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceFacts {
@@ -212,6 +109,16 @@ pub struct Opened<Q: ?Sized> {
     pub changes: Vec<String>,
 }
 
+/// An interface to the machine's own network stack that is ready: as many queues in each direction as were asked for.
+pub struct Tap {
+    /// Its name.
+    pub name: String,
+    /// What the machine sends.
+    pub rx: Opened<dyn RxQueue>,
+    /// To the machine.
+    pub tx: Opened<dyn TxQueue>,
+}
+
 /// A kind of device, or a set of virtual ones: where the names in a configuration lead.
 pub trait Backend: Send + Sync {
     /// Opens a device to receive from.
@@ -239,10 +146,8 @@ pub trait Backend: Send + Sync {
     /// # Errors
     /// It cannot be made; the message says what to do.
     fn open_tap(&self, options: &TapOptions) -> Result<Tap, DeviceError> {
-        Err(DeviceError::Unsupported {
-            device: options.name.clone().unwrap_or_default(),
-            what: "there is no network stack to be at the other end".to_owned(),
-        })
+        let device = options.name.as_deref().unwrap_or_default();
+        Err(DeviceError::unsupported(device, "there is no network stack to be at the other end"))
     }
 
     /// Called when all devices that a router uses have been opened and before packets move, for
@@ -291,6 +196,16 @@ pub enum DeviceError {
         /// What is not supported.
         what: String,
     },
+}
+
+impl DeviceError {
+    pub(crate) fn refused(device: &str, step: &'static str, source: io::Error) -> Self {
+        Self::Refused { device: device.to_owned(), step, source }
+    }
+
+    pub(crate) fn unsupported(device: &str, what: impl Into<String>) -> Self {
+        Self::Unsupported { device: device.to_owned(), what: what.into() }
+    }
 }
 
 fn advice(error: &io::Error) -> &'static str {

@@ -4,7 +4,8 @@ use millrace_core::{Packet, PacketType, Timestamp};
 
 use crate::bpf;
 use crate::offload::{self, Finished, Finisher, Offload};
-use crate::queue::RxOptions;
+use crate::options::RxOptions;
+use crate::vlan::{ADDRESSES, TAG};
 
 /// What is known of a received frame.
 #[derive(Clone, Copy, Debug, Default)]
@@ -125,11 +126,6 @@ pub(super) fn vlan_of(status: u32, [protocol, control]: [u16; 2]) -> Option<(u16
     let named = status & libc::TP_STATUS_VLAN_TPID_VALID != 0;
     Some((if named { protocol } else { IEEE_802_1Q }, control))
 }
-
-/// Bytes of a VLAN tag.
-const TAG: usize = 4;
-/// Bytes in front of it: the two Ethernet addresses.
-const ADDRESSES: usize = 12;
 
 /// Puts a VLAN tag back where it was. False, and nothing changed, when the frame is too short.
 fn insert_tag(packet: &mut Packet, (protocol, control): (u16, u16)) -> bool {

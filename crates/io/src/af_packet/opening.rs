@@ -12,10 +12,10 @@ use super::messages::Inbox;
 use super::rx_ring::RxRing;
 use super::socket::PacketSocket;
 use super::withhold::Withheld;
-use super::{refused, usable};
 use crate::bpf::{self, Instruction};
 use crate::method::Method;
-use crate::queue::{DeviceError, RxOptions};
+use crate::options::RxOptions;
+use crate::queue::DeviceError;
 
 /// How the receive queues of a device are opened, and opened again.
 pub(super) struct Opening {
@@ -78,8 +78,9 @@ impl Opening {
 
     /// Opens a queue that receives nothing yet.
     pub(super) fn prepare(&self) -> Result<Inlet, DeviceError> {
-        let interface = usable(&self.device)?;
-        let step = |step: &'static str| move |source| refused(&self.device, step, source);
+        let interface = Interface::usable(&self.device)?;
+        let step =
+            |step: &'static str| move |source| DeviceError::refused(&self.device, step, source);
         let options = &self.options;
         // Nothing arrives before the socket is bound to a protocol.
         let socket = PacketSocket::open().map_err(step("open a packet socket"))?;
@@ -151,7 +152,10 @@ impl Opening {
             return Ok(());
         }
         let step = "set the filter";
-        inlet.socket.set_filter(&inlet.filter).map_err(|error| refused(&self.device, step, error))
+        inlet
+            .socket
+            .set_filter(&inlet.filter)
+            .map_err(|error| DeviceError::refused(&self.device, step, error))
     }
 
     /// Keeps the packets of the interface from the kernel, unless that is done already.

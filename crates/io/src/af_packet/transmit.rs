@@ -7,16 +7,16 @@ use std::time::{Duration, Instant};
 use millrace_core::memory::copies::{self, CopyCause};
 use millrace_core::{Batch, Packet};
 
-use super::interface::Interface;
+use super::interface::{ETHERNET_HEADER, Interface};
 use super::messages::Outbox;
 use super::socket::PacketSocket;
 use super::tx_ring::TxRing;
-use super::{ETHERNET_HEADER, refused, usable};
 use crate::meter::Meter;
 use crate::method::Method;
-use crate::offload::be16;
 use crate::offload::merge::{self, Message};
-use crate::queue::{DeviceError, TxOptions, TxQueue};
+use crate::options::TxOptions;
+use crate::queue::{DeviceError, TxQueue};
+use crate::vlan::{TAG, tag_len};
 
 /// A transmit queue of an interface, which goes on when the interface goes and comes back.
 #[repr(align(128))]
@@ -45,8 +45,6 @@ struct Outlet {
 
 /// How often the interface is looked at: whether it is still there, and its MTU.
 const LOOK: Duration = Duration::from_secs(1);
-/// Bytes of a VLAN tag, which does not count.
-const TAG: usize = 4;
 
 impl Transmitter {
     pub(super) fn open(device: &str, options: &TxOptions) -> Result<Self, DeviceError> {
@@ -150,8 +148,8 @@ impl TxQueue for Transmitter {
 
 impl Outlet {
     fn open(device: &str, options: &TxOptions) -> Result<Self, DeviceError> {
-        let interface = usable(device)?;
-        let step = |step: &'static str| move |source| refused(device, step, source);
+        let interface = Interface::usable(device)?;
+        let step = |step: &'static str| move |source| DeviceError::refused(device, step, source);
         let longest = interface.mtu().unwrap_or(0) + ETHERNET_HEADER;
         let open = || -> io::Result<PacketSocket> {
             let socket = PacketSocket::open()?;
@@ -189,7 +187,7 @@ fn put_in_ring(
     let mut count = 0;
     for packet in packets.iter().take(ring.len()) {
         // Where there is a virtio-net header, the kernel leaves this to us.
-        if packet.len() > longest && packet.len() > longest + tag_of(packet.data()) {
+        if packet.len() > longest && packet.len() > longest + tag_len(packet.data()) {
             if count == 0 {
                 return Err(io::Error::from_raw_os_error(libc::EMSGSIZE));
             }
@@ -212,9 +210,4 @@ fn put_in_ring(
             taken => Ok(taken),
         },
     }
-}
-
-/// How much longer than others a packet may be for its VLAN tag.
-fn tag_of(frame: &[u8]) -> usize {
-    if matches!(be16(frame, 12), Some(0x8100 | 0x88a8)) { TAG } else { 0 }
 }

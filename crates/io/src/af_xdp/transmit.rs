@@ -15,6 +15,7 @@ use super::ring::{Place, address};
 use super::socket::{Socket, Tx};
 use crate::meter::Meter;
 use crate::queue::TxQueue;
+use crate::vlan::tag_len;
 
 /// A transmit queue of an interface.
 #[repr(align(128))]
@@ -211,7 +212,7 @@ fn fitting(batch: &Batch, socket: &Socket, room: usize) -> io::Result<(usize, us
         let len = packet.len();
         let needed = len.div_ceil(CHUNK);
         // What a packet says of itself is read only where it matters.
-        let too_long = len > limit && len > limit + tag_of(packet);
+        let too_long = len > limit && len > limit + tag_len(packet.data());
         if too_long || !(1..=most).contains(&needed) {
             return match count {
                 0 => Err(io::Error::from_raw_os_error(libc::EMSGSIZE)),
@@ -225,16 +226,6 @@ fn fitting(batch: &Batch, socket: &Socket, room: usize) -> io::Result<(usize, us
         bytes += len;
     }
     Ok((batch.len(), bytes))
-}
-
-/// Bytes that a packet may be longer for its VLAN tag.
-#[inline]
-fn tag_of(packet: &Packet) -> usize {
-    const ETHER_TYPE: std::ops::Range<usize> = 12..14;
-    match packet.data().get(ETHER_TYPE) {
-        Some([0x81, 0x00] | [0x88, 0xa8]) => 4,
-        _ => 0,
-    }
 }
 
 /// Puts a packet into the ring, in which there is room. False when there is no memory for a copy.

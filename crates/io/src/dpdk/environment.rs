@@ -1,16 +1,18 @@
 //! DPDK's environment (EAL): its options, its start, its end, and its words in ours.
 
-use std::ffi::{CString, c_char, c_int};
+use std::ffi::{CString, c_char, c_int, c_void};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::ptr::NonNull;
 use std::sync::OnceLock;
 
-use millrace_core::Lock;
+use millrace_core::memory::{Descriptor, register_external_release};
+use millrace_core::{Lock, Packet};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use super::abi::Table;
-use super::{plugin, queue};
+use super::abi::{Mbuf, Table};
+use super::plugin;
 
 /// Megabytes of ordinary pages that DPDK gets without huge pages; they are taken when touched.
 const ORDINARY_MEGABYTES: &str = "1024";
@@ -86,7 +88,7 @@ fn try_start() -> Result<Environment, String> {
     // SAFETY: so many strings, which DPDK keeps pointers to: they are leaked below. The plugin calls
     // `released` with what `attach` was given.
     let result = unsafe {
-        (table.start)(pointers.len() as c_int, pointers.as_ptr(), verbose.into(), queue::released)
+        (table.start)(pointers.len() as c_int, pointers.as_ptr(), verbose.into(), released)
     };
     std::mem::forget(arguments);
     // DPDK pins the thread that starts it.
@@ -97,12 +99,31 @@ fn try_start() -> Result<Environment, String> {
     if result < 0 {
         return Err(explain(&said, result));
     }
-    queue::register_release();
+    register_external_release(release);
     // SAFETY: the version is a string that lives as long as the library.
     let version = unsafe { std::ffi::CStr::from_ptr((table.version)()) };
     notes.insert(0, version.to_string_lossy().into_owned());
     notes.extend(devices_that_failed(&said));
     Ok(Environment { table, notes })
+}
+
+/// Gives mbufs back to their pools when their last packet is dropped.
+fn release(mbufs: &[NonNull<Descriptor>]) {
+    if let Some(table) = table() {
+        // SAFETY: the engine gives each mbuf that it got back once; a `NonNull` is a pointer.
+        unsafe { (table.release)(mbufs.as_ptr().cast::<Mbuf>(), mbufs.len() as u32) };
+    }
+}
+
+/// A device is done with a packet of ours.
+///
+/// # Safety
+/// `owner` is a descriptor that [`Packet::become_mbuf`] gave up, and this is called once for it.
+unsafe extern "C" fn released(owner: *mut c_void) {
+    if let Some(descriptor) = NonNull::new(owner.cast()) {
+        // SAFETY: the caller's promise.
+        drop(unsafe { Packet::from_raw(descriptor) });
+    }
 }
 
 /// The options with what the program adds to those that were chosen, and what that means to the user.

@@ -7,6 +7,9 @@ use super::environment::table;
 /// Bytes in front of a received packet's data (`RTE_PKTMBUF_HEADROOM`).
 pub(super) const HEADROOM: usize = 128;
 
+/// Bytes around a packet: Ethernet header, two VLAN tags, check sequence.
+pub(super) const FRAME: u32 = 14 + 8 + 4;
+
 /// The pools of mbufs, one for each NUMA node that has ports, and the thresholds of all rings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {

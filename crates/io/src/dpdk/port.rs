@@ -1,5 +1,6 @@
 //! Ports: what is wanted of them, opening and closing them, and what they tell.
 
+mod find;
 mod tell;
 mod wishes;
 
@@ -15,13 +16,12 @@ use millrace_core::memory::Arena;
 
 use super::abi::{Config, Info, Pool, Table, offload};
 use super::environment::{messages, table};
-use super::memory::{HEADROOM, memory};
+use super::memory::{FRAME, HEADROOM, memory};
 use super::queue::{Rx, Sleep, Tx};
 use crate::method::Pause;
-use crate::queue::{
-    Capabilities, DeviceError, Opened, RxOptions, RxQueue, Spread, TxOptions, TxQueue,
-};
-use tell::{no_port, number_of, text};
+use crate::options::{RxOptions, Spread, TxOptions};
+use crate::queue::{Capabilities, DeviceError, Opened, RxQueue, TxQueue};
+use find::{no_port, number_of, text};
 use wishes::{Wanted, agree, largest_room, merge_options, options_from, options_of, ring};
 
 /// The ports that somebody has asked for, by number. Ports do not go away while DPDK runs.
@@ -33,9 +33,6 @@ const FEWEST_MBUFS: u32 = 4096;
 
 /// Mbufs that a thread keeps at hand: two bursts of the longest kind, so that none goes by the pool's ring.
 const CACHE: u32 = 512;
-
-/// Bytes around a packet: Ethernet header, two VLAN tags, check sequence.
-const FRAME: u32 = 14 + 8 + 4;
 
 /// How long to wait for a card's link when it is opened: autonegotiation takes its time.
 const LINK_PATIENCE: Duration = Duration::from_secs(2);

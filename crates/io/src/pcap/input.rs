@@ -7,6 +7,7 @@ use std::path::Path;
 
 use super::compress::{Format, Unpacker};
 use super::error::{Error, ErrorKind};
+use super::link_type::LinkType;
 use super::mapping::Mapping;
 
 /// How a [`Reader`](super::Reader) gets at the bytes of a regular file.
@@ -32,6 +33,20 @@ const PIECE: usize = 1 << 17;
 
 /// Bytes that a reader holds at most of a stream: any part, and whatever came with its end.
 const BUFFER: usize = LARGEST_PART + PIECE;
+
+/// A record in the window of an input.
+pub(super) struct Found {
+    pub(super) timestamp: u64,
+    pub(super) original_len: u32,
+    /// Where the packet starts in the window.
+    pub(super) start: usize,
+    /// Bytes of it that were captured.
+    pub(super) captured: usize,
+    /// Bytes of the record.
+    pub(super) total: usize,
+    pub(super) link_type: LinkType,
+    pub(super) interface: u32,
+}
 
 #[derive(Debug)]
 enum Source {

@@ -54,20 +54,6 @@ enum Format {
     PcapNg(PcapNg),
 }
 
-/// A record in the window of an input.
-pub(super) struct Found {
-    pub(super) timestamp: u64,
-    pub(super) original_len: u32,
-    /// Where the packet starts in the window.
-    pub(super) start: usize,
-    /// Bytes of it that were captured.
-    pub(super) captured: usize,
-    /// Bytes of the record.
-    pub(super) total: usize,
-    pub(super) link_type: LinkType,
-    pub(super) interface: u32,
-}
-
 impl Reader {
     /// Opens a file; `-` is standard input.
     ///

@@ -15,90 +15,25 @@
 //! flow to the queue from which packets of that flow came to it last, and spreads the others by
 //! hash; so a thread that receives from a queue and transmits to it keeps its flows.
 
+mod port;
 mod receive;
 mod set_up;
 mod system;
 mod transmit;
 
 use std::io;
-use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use millrace_core::net::{EtherAddress, Ipv4Prefix, Ipv6Prefix};
-
+use port::Port;
 use receive::Receiver;
 use set_up::Interface;
 use transmit::Transmitter;
 
 use crate::offload::Link;
+pub use crate::options::{TapKind, TapOptions};
+pub use crate::queue::Tap;
 use crate::queue::{Capabilities, DeviceError, Opened, RxQueue, TxQueue};
-
-/// What kind of interface.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum TapKind {
-    /// One for Ethernet frames.
-    #[default]
-    Tap,
-    /// One for IP packets.
-    Tun,
-}
-
-/// What an interface is to be like.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TapOptions {
-    /// What it carries.
-    pub kind: TapKind,
-    /// Its name; the kernel chooses `tap0`, `tun1`, ... unless given. An interface that is there
-    /// already, made by `ip tuntap add`, is used.
-    pub name: Option<String>,
-    /// How many queues it has; at least 1.
-    pub queues: usize,
-    /// The machine's address on it, and the network that is reached by it.
-    pub ipv4: Option<Ipv4Prefix>,
-    /// The same for IPv6.
-    pub ipv6: Option<Ipv6Prefix>,
-    /// A host on that network by which the machine reaches all others.
-    pub gateway: Option<Ipv4Addr>,
-    /// Its Ethernet address; the kernel chooses unless given.
-    pub ether: Option<EtherAddress>,
-    /// The longest packet without its Ethernet header, in bytes; the kernel's 1,500 unless given.
-    pub mtu: Option<usize>,
-    /// Whether to bring it up. It is brought up for an address too.
-    pub up: bool,
-    /// Free bytes before each received packet.
-    pub headroom: usize,
-    /// Whether large segments and unfinished checksums may cross it in either direction.
-    pub offloads: bool,
-}
-
-impl Default for TapOptions {
-    fn default() -> Self {
-        Self {
-            kind: TapKind::Tap,
-            name: None,
-            queues: 1,
-            ipv4: None,
-            ipv6: None,
-            gateway: None,
-            ether: None,
-            mtu: None,
-            up: true,
-            headroom: 128,
-            offloads: true,
-        }
-    }
-}
-
-/// An interface that is ready: as many queues in each direction as were asked for.
-pub struct Tap {
-    /// Its name.
-    pub name: String,
-    /// What the machine sends.
-    pub rx: Opened<dyn RxQueue>,
-    /// To the machine.
-    pub tx: Opened<dyn TxQueue>,
-}
 
 /// Makes an interface, in the network namespace of the calling thread. It goes when all of its
 /// queues have been dropped, also with a process that is killed; one that was there before stays,
@@ -108,11 +43,6 @@ pub struct Tap {
 /// The kernel has no TAP interfaces or refuses a step; the message names it.
 pub fn open(options: &TapOptions) -> Result<Tap, DeviceError> {
     let wish = options.name.as_deref().unwrap_or("");
-    let refused = |name: &str, step: &'static str, source: io::Error| DeviceError::Refused {
-        device: name.to_owned(),
-        step,
-        source,
-    };
     let several = options.queues > 1;
     let existed = options.name.as_deref().is_some_and(Interface::exists);
     let (first, name) = system::attach(options.kind, wish, several).map_err(|error| {
@@ -126,14 +56,15 @@ pub fn open(options: &TapOptions) -> Result<Tap, DeviceError> {
     }
     for queue in &queues {
         system::set_offloads(queue, options.offloads)
-            .map_err(|error| refused(&name, "set the offloads", error))?;
+            .map_err(|error| DeviceError::refused(&name, "set the offloads", error))?;
     }
     let interface = Interface::set_up(&name, existed, options)
-        .map_err(|(step, error)| refused(&name, step, error))?;
-    let mtu = interface.mtu().map_err(|error| refused(&name, "ask for the MTU", error))?;
+        .map_err(|(step, error)| DeviceError::refused(&name, step, error))?;
+    let mtu =
+        interface.mtu().map_err(|error| DeviceError::refused(&name, "ask for the MTU", error))?;
     let interface = Arc::new(interface);
     with_queues(&name, queues, interface, mtu, options)
-        .map_err(|error| refused(&name, "make an epoll instance", error))
+        .map_err(|error| DeviceError::refused(&name, "make an epoll instance", error))
 }
 
 fn with_queues(
@@ -166,13 +97,6 @@ fn with_queues(
     })
 }
 
-/// One queue, of which both directions are the same descriptor.
-struct Port {
-    /// Dropped first: what is undone must not be undone under a queue.
-    file: OwnedFd,
-    _interface: Arc<Interface>,
-}
-
 /// Says what the errors of the first step mean, which the kernel's own words do not.
 fn explain(device: &str, existed: bool, several: bool, source: io::Error) -> DeviceError {
     let what = match source.raw_os_error() {
@@ -191,8 +115,8 @@ fn explain(device: &str, existed: bool, several: bool, source: io::Error) -> Dev
         }
         _ => {
             let step = "make a TAP interface";
-            return DeviceError::Refused { device: device.to_owned(), step, source };
+            return DeviceError::refused(device, step, source);
         }
     };
-    DeviceError::Unsupported { device: device.to_owned(), what: what.to_owned() }
+    DeviceError::unsupported(device, what)
 }

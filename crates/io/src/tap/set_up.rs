@@ -8,8 +8,8 @@ use millrace_core::net::EtherAddress;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 use super::system::{self, Number};
-use super::{TapKind, TapOptions};
 use crate::netlink::Netlink;
+use crate::options::{TapKind, TapOptions};
 
 /// An interface that was set up. Dropping it undoes what will not go with the interface.
 #[derive(Debug)]

@@ -11,8 +11,8 @@ use millrace_core::net::EtherAddress;
 use rustix::fs::{Mode, OFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
-use super::TapKind;
 use crate::offload;
+use crate::options::TapKind;
 
 /// A new queue of the interface `name`, which is made when there is none; of an interface that the
 /// kernel names when that is empty. Returns its name.

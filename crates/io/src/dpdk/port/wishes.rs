@@ -4,11 +4,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use millrace_core::net::EtherAddress;
 
-use super::FRAME;
 use crate::dpdk::abi::{Info, offload};
-use crate::dpdk::memory::HEADROOM;
+use crate::dpdk::memory::{FRAME, HEADROOM};
 use crate::method::{DpdkOptions, Pause};
-use crate::queue::{RxOptions, TxOptions};
+use crate::options::{RxOptions, TxOptions};
 
 /// What the elements that use a port want of it, put together.
 #[derive(Default)]
