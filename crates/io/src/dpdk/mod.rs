@@ -39,7 +39,7 @@ pub use environment::{choose_options, finish, notes, start};
 pub use memory::{Memory, Thresholds, pools, set_memory};
 pub use port::{Port, port};
 
-use crate::method::{DpdkOptions, Method};
+use crate::method::Method;
 use crate::options::{RxOptions, TxOptions};
 use crate::queue::{Backend, DeviceError, DeviceFacts, Opened, RxQueue, TxQueue};
 
@@ -93,13 +93,5 @@ impl Backend for Dpdk {
 
     fn ipv4(&self, _device: &str) -> Option<Ipv4Prefix> {
         None
-    }
-}
-
-/// The choices of a method that is DPDK.
-fn options(method: &Method) -> DpdkOptions {
-    match method {
-        Method::Dpdk(options) => options.clone(),
-        _ => DpdkOptions::default(),
     }
 }

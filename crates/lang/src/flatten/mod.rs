@@ -27,22 +27,14 @@ mod resolve;
 mod scope;
 mod tunnels;
 
+pub use expand::MAX_EXPANSION_DEPTH;
 use library::Libraries;
-pub use library::{find_in_click_path, find_in_path};
+pub use library::{FindLibrary, find_in_click_path, find_in_path};
 use program::Limits;
 
 use crate::diagnostic::{Diagnostic, Findings};
 use crate::graph::{Assembly, Graph};
 use crate::source::{SourceId, SourceMap};
-
-/// Compounds that contain compounds, deeper than this, are an error.
-pub const MAX_EXPANSION_DEPTH: usize = 100;
-
-/// Finds the text of a library: from its name and the name of the file that requires it to the
-/// name it has in messages, and its text; or to an error message.
-///
-/// [`find_in_click_path`] is the one that Click users expect.
-pub type FindLibrary<'o> = &'o dyn Fn(&str, &str) -> Result<(String, String), String>;
 
 /// What [`compile`] has to know besides the text.
 #[derive(Clone, Copy, Default)]

@@ -16,10 +16,10 @@ use anyhow::bail;
 use millrace_core::{Lock, Router};
 use millrace_io::Backend;
 use millrace_lang::Graph;
-use serde_json::Value;
 
 use backend::LabBackend;
 use trace::Trace;
+pub(crate) use world::Report;
 use world::World;
 
 /// What the user wants of the lab.
@@ -63,16 +63,6 @@ impl Lab {
         // A lab has one router.
         let _ = self.router.set(router.clone());
     }
-}
-
-/// What the hosts of a lab saw.
-pub(crate) struct Report {
-    /// For people.
-    pub(crate) text: String,
-    /// For programs.
-    pub(crate) json: Value,
-    /// Whether all arrived that should have.
-    pub(crate) complete: bool,
 }
 
 /// Builds the network around the devices of a configuration.

@@ -11,7 +11,7 @@ use millrace_lang::{
 
 use super::clp::{self, Choice, Word};
 use super::router::Router;
-use super::{Stop, Tool};
+use super::tool::{Stop, Tool};
 use crate::archive::{self, Member};
 use crate::config::{self, Origin, Variable, variable};
 use crate::messages::complain_as_click;

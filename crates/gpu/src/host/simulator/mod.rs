@@ -13,14 +13,15 @@
 mod arena;
 mod faults;
 mod lane;
+mod resident;
+mod settings;
 mod stream;
 #[cfg(test)]
 mod tests;
 
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use fastrand::Rng;
 use millrace_core::Lock;
@@ -28,44 +29,17 @@ use millrace_core::Lock;
 use arena::{Arena, Memory};
 pub use faults::{Call, Fault, Faults, Point};
 use lane::Lane;
+use resident::{SimTable, lost};
+pub use settings::Settings;
 use stream::{Machine, Upload};
 
 use crate::device::slot::check_plan;
-use crate::device::{
-    Caps, Device, DeviceError, DeviceId, DeviceLane, Old, Table, TableMemory, WhyNot,
-};
+use crate::device::{Caps, Device, DeviceError, DeviceId, DeviceLane, Old, Table, WhyNot};
 use crate::plan::Plan;
 use crate::table;
 
 /// Most lanes that were dropped and on which work is still under way.
 const MOST_ABANDONED: usize = 4;
-
-/// How a simulated device behaves.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Of the order of steps and rows, of pauses and poison.
-    pub seed: u64,
-    /// Each second step begins up to so much later.
-    pub delay: Duration,
-    /// Bytes of device memory.
-    pub memory: u64,
-    /// How long it cannot be opened after it was lost.
-    pub down: Duration,
-    /// How long a lane that was dropped may have work under way before the device counts as lost.
-    pub patience: Duration,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            seed: 0,
-            delay: Duration::from_micros(20),
-            memory: 1 << 30,
-            down: Duration::from_millis(20),
-            patience: Duration::from_millis(100),
-        }
-    }
-}
 
 /// A simulated machine with one device.
 pub struct Simulator {
@@ -159,10 +133,8 @@ impl SimDevice {
     fn table(&self, words: &[u32]) -> Result<Arc<SimTable>, DeviceError> {
         self.refuse(Call::Table)?;
         check_table(words)?;
-        let memory = Lock::new(self.allocate(words.len() * 4)?);
-        let address = memory.lock().address();
-        let state = AtomicU8::new(LOADING);
-        let table = Arc::new(SimTable { device: self.id, address, memory, state });
+        let memory = self.allocate(words.len() * 4)?;
+        let table = Arc::new(SimTable::new(self.id, memory));
         self.machine.watch(&table);
         Ok(table)
     }
@@ -232,37 +204,4 @@ impl Drop for SimDevice {
     fn drop(&mut self) {
         self.machine.stop();
     }
-}
-
-const LOADING: u8 = 0;
-const RESIDENT: u8 = 1;
-const NEVER: u8 = 2;
-
-struct SimTable {
-    device: DeviceId,
-    address: u64,
-    memory: Lock<Memory>,
-    state: AtomicU8,
-}
-
-impl TableMemory for SimTable {
-    fn device(&self) -> DeviceId {
-        self.device
-    }
-
-    fn address(&self) -> u64 {
-        self.address
-    }
-
-    fn is_resident(&self) -> Result<bool, DeviceError> {
-        match self.state.load(Ordering::Acquire) {
-            LOADING => Ok(false),
-            RESIDENT => Ok(true),
-            _ => Err(lost()),
-        }
-    }
-}
-
-fn lost() -> DeviceError {
-    DeviceError::Lost("injected".to_owned())
 }

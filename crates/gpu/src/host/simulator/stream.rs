@@ -12,7 +12,8 @@ use millrace_core::Lock;
 
 use super::arena::Memory;
 use super::faults::{Fault, Faults, Point};
-use super::{NEVER, RESIDENT, Settings, SimTable};
+use super::resident::{NEVER, RESIDENT, SimTable};
+use super::settings::Settings;
 use crate::device::slot::{Ranges, tiles};
 use crate::device::{DeviceError, Table};
 use crate::host::block::Block;
